@@ -464,6 +464,23 @@ def gpt_decode():
     return call(GPT().eval(), ints([1, 1], 512, 3), caches, 127)
 
 
+def gpt_train_bf16():
+    m = GPT()
+    optimizer = torch.optim.AdamW(m.parameters(), lr=3e-4, weight_decay=0.01)
+    x, target = ints([8, 128], 512, 1), ints([8, 128], 512, 2)
+
+    def step():
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            out = m(x)
+            loss = F.cross_entropy(out.reshape(-1, out.shape[-1]), target.reshape(-1))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
 mlp_adam = lambda: mlp(torch.optim.Adam, 1e-3)
 add("e2e/mlp_sgd", lambda: mlp(torch.optim.SGD, 0.01), check=False)
 add("e2e/mlp_adam", mlp_adam, check=False)
@@ -472,9 +489,50 @@ for batch in 1, 8:
     add(f"e2e/resnet18_b{batch}", lambda b=batch: call(ResNet18().eval(), fill([b, 3, 224, 224], 1)),
         grad=False, check=False)
 add("e2e/gpt_train", gpt_train, check=False)
+add("e2e/gpt_train_bf16", gpt_train_bf16, check=False)
 add("e2e/gpt_prefill", lambda: call(GPT().eval(), ints([1, 128], 512, 1)), grad=False, check=False)
 add("e2e/gpt_decode", gpt_decode, grad=False, check=False)
 add("e2e/charlstm", charlstm, check=False)
+
+# ---------------------------------------------------------------- func
+def parameters(*sizes):
+    return [fill(s, 100 + i) / s[-1] ** 0.5 for i, s in enumerate(sizes)]
+
+
+def f_mlp(p, x):
+    for i in range(0, len(p), 2):
+        x = F.linear(x, p[i], p[i + 1])
+        x = x if i + 2 == len(p) else x.tanh()
+    return x
+
+
+def f_cnn(p, x):
+    x = F.conv2d(F.conv2d(x, p[0], p[1]).relu(), p[2], p[3]).relu()
+    return F.linear(F.max_pool2d(x, 2).flatten(1), p[4], p[5])
+
+
+def per_sample(model, p, x, target):
+    from torch.func import grad, vmap
+
+    def loss(p, x, t):
+        return F.cross_entropy(model(p, x.unsqueeze(0)), t.unsqueeze(0))
+
+    f = vmap(grad(loss), in_dims=(None, 0, 0))
+    return lambda: f(p, x, target)[0]
+
+
+def transformed(name, p, x):
+    f = getattr(torch.func, name)(lambda x: f_mlp(p, x) if name == "jacrev" else f_mlp(p, x).sum())
+    return lambda: f(x)
+
+
+add("func/per_sample_mlp", lambda: per_sample(
+    f_mlp, parameters([256, 784], [256], [256, 256], [256], [10, 256], [10]), fill([64, 784], 1), ints([64], 10, 2)))
+add("func/per_sample_cnn", lambda: per_sample(
+    f_cnn, parameters([16, 1, 3, 3], [16], [32, 16, 3, 3], [32], [10, 32 * 144], [10]),
+    fill([32, 1, 28, 28], 1), ints([32], 10, 2)))
+add("func/jacrev_mlp", lambda: transformed("jacrev", parameters([256, 128], [256], [64, 256], [64]), fill([128], 1)))
+add("func/hessian_mlp", lambda: transformed("hessian", parameters([256, 64], [256], [1, 256], [1]), fill([64], 1)))
 
 # ---------------------------------------------------------------- io
 FOLDER = tempfile.TemporaryDirectory()

@@ -1,6 +1,7 @@
 //! Every operator of the registry with hostile arguments, by name: no panic, no abort, no hang, no absurd allocation. No
 //! operator is named here: the arguments follow from the schemas.
 
+use flambeau_memory::scarce;
 use flambeau_test_support::here;
 use flambeau_test_support::hostile::Calls;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -255,7 +256,7 @@ impl Plan {
             .wrong
             .iter()
             .map(|(at, i)| {
-                let text = match nasty(args[*at].ty, *i) {
+                let text = match &nasty(args[*at].ty, *i) {
                     Ok(Value::Tensor(t)) => format!("{:?} {:?} on {:?}", t.sizes(), t.dtype(), t.device()),
                     Ok(v) => format!("{v:?}"),
                     Err(e) => e.to_string(),
@@ -293,7 +294,7 @@ impl Plan {
             Err(_) => return None,
         };
         for v in result {
-            let Value::Tensor(t) = v else { continue };
+            let Ok(t) = v.into_tensor() else { continue };
             if t.requires_grad() && t.numel() < 1 << 20 {
                 let whole = ops::sum(&t, None, false, None)
                     .and_then(|s| if s.is_complex() { ops::real(&s) } else { Ok(s) });
@@ -350,26 +351,24 @@ fn every_operator_survives_hostile_arguments() {
     Calls { test: here!(), count: all.len(), name: &|i| all[i].name(), run: &|i| all[i].run() }.judge();
 }
 
-/// Tensors of much more than the memory that there is, in hardly any of it, and tensors without elements whose sizes are huge.
+/// Tensors of a size at which memory may be refused; what small inputs become is large too where dimensions broadcast.
 const LARGE: &[fn() -> Result<Tensor>] = &[
-    || ops::expand(&ramp(&[1], DType::F32)?, &[1 << 26], false),
-    || ops::expand(&ramp(&[1, 1], DType::F32)?, &[1 << 13, 1 << 13], false),
-    || ops::expand(&ramp(&[1, 1, 1], DType::F64)?, &[2, 1 << 12, 1 << 12], false),
-    || ops::expand(&ramp(&[1, 1, 1, 1], DType::F32)?, &[1, 2, 1 << 12, 1 << 13], false),
-    || ops::expand(&ramp(&[1], DType::I64)?, &[1 << 26], false),
-    || ops::expand(&ramp(&[1, 1], DType::I64)?, &[1 << 13, 1 << 13], false),
-    || ops::expand(&ramp(&[1], DType::Bool)?, &[1 << 28], false),
-    || ramp(&[1 << 40, 0], DType::F32),
-    || ramp(&[0, 1 << 40], DType::F32),
-    || ramp(&[1 << 40, 0, 2], DType::F64),
-    || ramp(&[0, 1, 1 << 30, 1 << 31], DType::F32),
-    || ramp(&[1 << 40, 0], DType::I64),
+    || ramp(&[1 << 13], DType::F32),
+    || ramp(&[64, 96], DType::F32),
+    || ramp(&[4, 32, 32], DType::F64),
+    || ramp(&[2, 4, 32, 32], DType::F32),
+    || ramp(&[1 << 12], DType::I64),
+    || ramp(&[64, 64], DType::I64),
+    || ramp(&[1 << 15], DType::Bool),
+    || ops::expand(&ramp(&[64, 1], DType::F32)?, &[64, 128], false),
 ];
+/// From here on memory is refused; less is what any program needs at every step.
+const REFUSED: usize = 16 << 10;
 
-/// Every operator with tensors that do not fit into memory, where a kernel's work memory does not either: an error each
-/// time, and the process goes on.
+/// Every operator where no large block of memory is left, then where one is, and so on until it has all that it asks for: an
+/// error each time, and the process goes on.
 #[test]
-#[ignore = "takes minutes: run it by name after changes of kernels"]
+#[ignore = "some seventy operators still end the process: buffers of fixed size, lists of offsets"]
 fn no_memory_is_an_error() {
     struct Call(&'static dyn AnyOp, usize, Option<usize>);
     let mut all = Vec::new();
@@ -379,9 +378,10 @@ fn no_memory_is_an_error() {
             |a: &Arg| matches!(a.ty, Ty::Tensor | Ty::OptTensor | Ty::TensorList | Ty::OptTensorList);
         for i in 0..LARGE.len() {
             all.push(Call(op, i, None));
-            if args.iter().filter(|a| tensors(a)).count() > 1 {
-                all.extend((0..args.len()).filter(|at| tensors(&args[*at])).map(|at| Call(op, i, Some(at))));
-            }
+        }
+        if args.iter().filter(|a| tensors(a)).count() > 1 {
+            let at = |at: usize| Call(op, at % LARGE.len(), Some(at));
+            all.extend((0..args.len()).filter(|at| tensors(&args[*at])).map(at));
         }
     }
     let values = |c: &Call| -> Result<Vec<Value>> {
@@ -400,12 +400,23 @@ fn no_memory_is_an_error() {
         test: here!(),
         count: all.len(),
         name: &|i| format!("aten::{} large {} at {:?}", all[i].0.info().name, all[i].1, all[i].2),
-        run: &|i| match values(&all[i]).and_then(|v| all[i].0.call_boxed(&v)) {
-            Err(e) if e.message().is_empty() => Some("an error without a text".into()),
-            _ => None,
+        run: &|i| {
+            for served in 0..4 {
+                let Ok(args) = values(&all[i]) else { return None };
+                scarce::refuse(REFUSED, served);
+                let r = catch_unwind(AssertUnwindSafe(|| all[i].0.call_boxed(&args)));
+                let refused = scarce::serve();
+                match r {
+                    Err(panic) => std::panic::resume_unwind(panic),
+                    Ok(Err(e)) if e.message().is_empty() => return Some("an error without a text".into()),
+                    _ if refused == 0 => break,
+                    _ => {}
+                }
+            }
+            None
         },
     }
-    .judge_within(700_000, &[]);
+    .judge_with(&[("FLAMBEAU_POOL", "off")]);
 }
 
 /// Every documented name, with arguments that fit none or hardly any.

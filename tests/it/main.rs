@@ -2,6 +2,10 @@
 //! training, and the library beside a live PyTorch. What changes or counts on the whole process begins with `alone!()`.
 #![forbid(unsafe_code)]
 
+/// Refuses memory in `no_memory_is_an_error`.
+#[global_allocator]
+static SCARCE: flambeau_memory::scarce::Scarce = flambeau_memory::scarce::Scarce;
+
 mod attack;
 mod bad_input;
 mod depth;
@@ -12,5 +16,6 @@ mod overrides;
 mod panics;
 mod properties;
 mod pytorch;
+mod reentry;
 mod soundness;
 mod sparse;

@@ -228,6 +228,10 @@ struct RawRow {
     /// `{ cpu, gpu, cuda, xpu, mps, mtia }`, where `gpu` stands for those of them that are not named; left out: nothing. `for`
     /// lists operators of PyTorch's without a row here whose work this row does.
     autocast: Option<RawAutocast>,
+    /// PyTorch's tags of the operator that the rest of the row does not say: `dynamic_output_shape`, `data_dependent_output`,
+    /// `maybe_aliasing_or_mutating`, `nondeterministic_seeded` of rows without a generator (docs: `torch.Tag`).
+    #[serde(default)]
+    tags: Vec<String>,
     /// The verdict on gradients: formulas by input (one that begins with `?` gives an option: no gradient at all is an answer),
     /// `"composite"`, or `"none"`.
     grad: Option<toml::Value>,
@@ -351,6 +355,7 @@ pub struct Row {
     pub names: String,
     pub vmap: String,
     pub autocast: Option<crate::autocast::Autocast>,
+    pub tags: Vec<String>,
     pub grad: Grad,
     pub node: Option<NodeName>,
     pub diff_outputs: Vec<String>,
@@ -666,6 +671,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
         names: name_rule,
         vmap,
         autocast: raw.autocast.map(crate::autocast::read).transpose()?,
+        tags: crate::codegen::tags::checked(raw.tags)?,
         grad,
         node: raw.node,
         diff_outputs: raw.diff_outputs,

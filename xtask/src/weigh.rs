@@ -30,10 +30,7 @@ fn main() {
 /// A name, and how the program depends on Flambeau.
 const VARIANTS: [(&str, &str); 3] = [
     ("default features", ""),
-    (
-        "without by-name",
-        r#", default-features = false, features = ["distributions", "fft", "linalg", "masked", "quantization"]"#,
-    ),
+    ("with by-name", r#", features = ["by-name"]"#),
     ("no default features", ", default-features = false"),
 ];
 

@@ -28,8 +28,8 @@ fn power(e: i32) -> f64 {
 }
 fn call(name: &str, x: &Tensor) -> Result<Tensor, String> {
     let r = library::call(name, &[Value::Tensor(x.clone())], &[]).map_err(|e| format!("{name}: {e}"))?;
-    match r.into_iter().next() {
-        Some(Value::Tensor(t)) => Ok(t),
+    match r.into_iter().next().map(Value::into_tensor) {
+        Some(Ok(t)) => Ok(t),
         _ => Err(format!("{name}: no tensor")),
     }
 }

@@ -5,6 +5,7 @@ mod conv;
 mod dispatch;
 pub mod e2e;
 mod elementwise;
+mod func;
 mod index;
 pub mod io;
 mod linalg;
@@ -43,6 +44,7 @@ pub fn rows(setting: &Setting) -> Rows {
     rnn::rows(&mut r);
     linalg::rows(&mut r);
     rng::rows(&mut r);
+    func::rows(&mut r);
     e2e::rows(&mut r);
     io::rows(&mut r, setting);
     r

@@ -13,6 +13,7 @@ use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::graph::{Edge, Node, NodeHeader, OutputMeta};
 use flambeau_core::tensor::wrapper::{Batched, batched, innermost};
 use flambeau_core::types::order::Mutex;
+use flambeau_core::types::order::none_held;
 use flambeau_core::{Error, Result, Tensor};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -78,6 +79,7 @@ pub trait Function: Send + Sync + 'static {
     /// The results for inputs of which vmap hides a dimension: its size, the place of the dimension in each input (`None` where
     /// it has none), and the inputs with the dimension shown. Gives results and the places of the dimension in them. By default
     /// `None`: the rule is made of `forward` and `backward`, which see tensors without the dimension.
+    #[doc(alias = "torch.autograd.Function.vmap")]
     fn vmap(
         &self,
         batch_size: i64,
@@ -227,6 +229,7 @@ impl<F: Function> Node for FunctionNode<F> {
             data: self.data.as_deref(),
             note: self.note.as_deref(),
         };
+        none_held("the backward of a program's function runs");
         let out = if F::ONCE_DIFFERENTIABLE {
             let mut out = grad_mode::no_grad(|| self.f.backward(&cx, grads))?;
             if is_recording() && grads.iter().flatten().any(state::requires_grad) {
@@ -278,6 +281,12 @@ pub fn apply<F: Function>(f: F, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         return apply_batched(Arc::new(f) as Arc<dyn Erased>, b, inputs);
     }
     apply_plain(f, inputs)
+}
+
+/// Whether vmap hides a dimension of one of them.
+#[cfg(feature = "by-name")]
+pub(crate) fn is_batched(inputs: &[Tensor]) -> bool {
+    innermost(inputs).is_some()
 }
 
 /// A function without its type: that of slices of slices has no type of its own.
@@ -477,6 +486,7 @@ fn apply_plain<F: Function>(f: F, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
     let tangents: Option<Vec<Option<Tensor>>> = forward_ad::dual_active()
         .then(|| inputs.iter().map(forward_ad::tangent).collect::<Vec<_>>())
         .filter(|t| t.iter().any(Option::is_some));
+    none_held("the forward of a program's function runs");
     let mut outs = forward_ad::jvp(|| grad_mode::no_grad(|| f.forward(&mut ctx, inputs)))?;
     let among = |list: &[Tensor], t: &Tensor| list.iter().any(|x| x.is_same(t));
     if ctx.dirty.iter().any(|d| !among(&outs, d)) {

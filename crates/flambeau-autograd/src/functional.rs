@@ -12,13 +12,14 @@
 //! assert_eq!(h[0][0].to_vec::<f32>(), [6.0, 0.0, 0.0, 12.0]);
 //! ```
 
-use crate::engine::{self, GradOptions};
+use crate::engine;
 use crate::forward_ad;
 use crate::grad_mode::enable_grad;
-pub use crate::outputs::Outputs;
 use crate::shorthand;
-use crate::state;
 use flambeau_core::dispatch::stand_in::resolved;
+pub use flambeau_core::gradients::outputs::Outputs;
+use flambeau_core::gradients::products::{Multi, Strict, along, check_outputs, finished, prepared, weighted};
+use flambeau_core::gradients::state;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::tensor::graph::{Edge, Node};
@@ -27,76 +28,6 @@ use flambeau_core::{Error, Result, Tensor};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Views of the inputs that require a gradient, in the graph of the originals only when that is asked for.
-fn prepared(inputs: &[Tensor], create_graph: bool) -> Result<Vec<Tensor>> {
-    inputs
-        .iter()
-        .map(|t| {
-            if create_graph && t.requires_grad() {
-                return shorthand::alias(t);
-            }
-            let d = resolved(t)?.alias_detached();
-            state::set_requires_grad(&carrier(&d), true)?;
-            Ok(d)
-        })
-        .collect()
-}
-fn finished(ts: Vec<Tensor>, create_graph: bool) -> Vec<Tensor> {
-    if create_graph { ts } else { ts.iter().map(Tensor::alias_detached).collect() }
-}
-/// What strict mode says of a gradient that is not there, and of one that no graph leads on from.
-#[derive(Clone, Copy)]
-struct Strict {
-    absent: fn(usize) -> String,
-    create_graph: bool,
-}
-impl Strict {
-    fn first(create_graph: bool) -> Strict {
-        let absent = |i| {
-            format!(
-                "The output of the user-provided function is independent of input {i}. This is not allowed in strict mode."
-            )
-        };
-        Strict { absent, create_graph }
-    }
-    fn trick(create_graph: bool) -> Strict {
-        let absent = |i| {
-            format!(
-                "The gradient with respect to the input is independent of entry {i} in the grad_outputs when using the double \
-                 backward trick to compute forward mode gradients. This is not allowed in strict mode."
-            )
-        };
-        Strict { absent, create_graph }
-    }
-    fn second(create_graph: bool) -> Strict {
-        let absent = |i| {
-            format!(
-                "The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict mode."
-            )
-        };
-        Strict { absent, create_graph }
-    }
-    fn check(&self, i: usize, g: Option<&Tensor>) -> Result<()> {
-        match g {
-            None => Err(Error::runtime((self.absent)(i))),
-            Some(g) if self.create_graph && !g.requires_grad() => Err(Error::runtime(format!(
-                "The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict mode when \
-                 create_graph=True."
-            ))),
-            Some(_) => Ok(()),
-        }
-    }
-}
-/// Strict mode: all results must be computed from the inputs.
-fn check_outputs(outs: &[Tensor]) -> Result<()> {
-    match outs.iter().position(|t| !t.requires_grad()) {
-        None => Ok(()),
-        Some(i) => Err(Error::runtime(format!(
-            "Output {i} of the user-provided function does not require gradients. The outputs must be computed in a differentiable \
-             manner from the input when running in strict mode."
-        ))),
-    }
-}
 /// Strict mode: first derivatives must depend on the inputs.
 fn check_first(grads: &[Tensor]) -> Result<()> {
     match grads.iter().position(|t| !t.requires_grad()) {
@@ -107,19 +38,6 @@ fn check_first(grads: &[Tensor]) -> Result<()> {
              differentiable and that the jacobian depends on the inputs (this would be violated by a linear function for example)."
         ))),
     }
-}
-fn zeros_for_missing(
-    grads: Vec<Option<Tensor>>,
-    like: &[Tensor],
-    strict: Option<Strict>,
-) -> Result<Vec<Tensor>> {
-    let one = |(i, (g, t)): (usize, (Option<Tensor>, &Tensor))| {
-        if let Some(s) = strict {
-            s.check(i, g.as_ref())?;
-        }
-        g.map_or_else(|| shorthand::zeros_like(t), Ok)
-    };
-    grads.into_iter().zip(like).enumerate().map(one).collect()
 }
 fn check_v(v: &[Tensor], like: &[Tensor], tuple: bool) -> Result<()> {
     if v.len() != like.len() {
@@ -141,29 +59,6 @@ fn check_v(v: &[Tensor], like: &[Tensor], tuple: bool) -> Result<()> {
     }
     Ok(())
 }
-fn weighted(
-    outs: &[Tensor],
-    inputs: &[Tensor],
-    v: Vec<Option<Tensor>>,
-    create_graph: bool,
-    retain: bool,
-    strict: Option<Strict>,
-) -> Result<Vec<Tensor>> {
-    let used: Vec<usize> = (0..outs.len()).filter(|&i| outs[i].requires_grad()).collect();
-    if used.is_empty() {
-        return zeros_for_missing(vec![None; inputs.len()], inputs, strict);
-    }
-    let o = GradOptions::new()
-        .grad_outputs(used.iter().map(|&i| v[i].clone()))
-        .create_graph(create_graph)
-        .retain_graph(retain || create_graph)
-        .allow_unused(true);
-    let outs: Vec<Tensor> = used.iter().map(|&i| outs[i].clone()).collect();
-    zeros_for_missing(engine::grad(&outs, inputs, o)?, inputs, strict)
-}
-
-type Multi<'a> = &'a dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>;
-
 /// Keywords of the functions in this module.
 #[flambeau_macros::options]
 pub struct FunctionalOptions {
@@ -345,24 +240,7 @@ pub(crate) fn jvp_of(
                 ));
             }
         };
-        let outs = f(&args)?;
-        if o.strict {
-            check_outputs(&outs)?;
-        }
-        // the gradient is linear in w, and its own gradient along v is J v, whatever w is; not 0, where some formulas
-        // take a logarithm
-        let w: Vec<Tensor> = outs
-            .iter()
-            .map(|t| {
-                let w = shorthand::detached(shorthand::ones_like(t)?);
-                state::set_requires_grad(&carrier(&w), true)?;
-                Ok(w)
-            })
-            .collect::<Result<_>>()?;
-        let g = weighted(&outs, &args, w.iter().cloned().map(Some).collect(), true, true, None)?;
-        let strict = o.strict.then(|| Strict::trick(create_graph));
-        let jv = weighted(&g, &w, v.into_iter().map(Some).collect(), create_graph, false, strict)?;
-        Ok((finished(outs, create_graph), finished(jv, create_graph)))
+        along(f, &args, v, create_graph, o.strict)
     })
 }
 

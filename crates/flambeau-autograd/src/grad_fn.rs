@@ -4,13 +4,10 @@ use crate::accumulate::AccumulateGrad;
 use crate::engine;
 use crate::forward_ad;
 use crate::hooks::{self, NewGrads, RemovableHandle};
-use crate::inplace;
 use crate::state;
 use flambeau_core::api::ergonomic::{TensorList, expect};
 use flambeau_core::dispatch::registry::CrateReg;
-use flambeau_core::internal::RawTensor as _;
-use flambeau_core::tensor::graph::{self, Edge, Engine, Node, TensorHook, node_name};
-use flambeau_core::tensor::wrapper::carrier;
+use flambeau_core::tensor::graph::{Edge, Node, TensorHook, node_name};
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor};
 use std::any::Any;
@@ -18,48 +15,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// What core's inherent methods call.
-pub static ENGINE: Engine = Engine {
-    requires_grad: state::requires_grad,
-    set_requires_grad: |t, on| {
-        if on && crate::engine::transforming() {
-            return Err(Error::runtime(
-                "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside of \
-                 a function being transformed by a functorch transform. This is unsupported, please attempt to use the functorch \
-                 transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being \
-                 transformed instead.",
-            ));
-        }
-        through(t, |t| state::set_requires_grad(t, on))
-    },
-    is_recording: crate::grad_mode::is_recording,
-    backward: |t, g, retain, create, inputs| {
-        engine::backward(std::slice::from_ref(t), &[g.cloned()], retain, create, inputs)
-    },
-    grad: state::grad,
-    set_grad: |t, g| through(t, |t| state::set_grad(t, g.as_ref().map(carrier))),
-    retain_grad: |t| through(t, state::retain_grad),
-    register_hook: |t, f| through(t, |t| state::register_hook(t, f)).map(|h| h.id()),
-    remove_hook: |t, id| through(t, |t| state::remove_hook(t, id)),
-    detach_: |t| through(t, state::detach_),
-    check_out: inplace::check_out,
-    check_inplace: inplace::check_changed,
-    rebased_edge: |t| through(t, state::history),
-};
-/// What is asked of a wrapper is asked of the tensor that has its history.
-fn through<R>(t: &Tensor, f: impl FnOnce(&Tensor) -> R) -> R {
-    if t.is_wrapper() { f(&carrier(t)) } else { f(t) }
-}
-fn install() {
-    graph::set_engine(&ENGINE);
-    #[cfg(feature = "by-name")]
-    crate::by_name::install();
-}
-/// What this crate brings to core: the engine and the derivatives of core's operators.
+/// What this crate brings to core.
 pub static REG: CrateReg = CrateReg {
     name: "flambeau-autograd",
     ops: &[],
-    fills: &[install, crate::library::install, crate::generated::fill],
+    fills: &[
+        crate::library::install,
+        #[cfg(feature = "by-name")]
+        crate::by_name::install,
+    ],
 };
 #[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)]
 static LINKED: &CrateReg = &REG;

@@ -7,10 +7,10 @@
 use crate::engine::{self, GradOptions};
 use crate::forward_ad;
 use crate::grad_mode::{enable_grad, no_grad};
-use crate::outputs::Outputs;
 use crate::state;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::stand_in::resolved;
+use flambeau_core::gradients::outputs::Outputs;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{fmt_sizes, is_non_overlapping_and_dense};
 use flambeau_core::{DType, Error, ErrorKind, Result, Tensor, ops};
@@ -200,6 +200,10 @@ fn answer(found: Result<()>, raise: bool) -> Result<bool> {
 pub fn gradcheck<O: Outputs>(f: impl Fn(&[Tensor]) -> O, inputs: &[Tensor]) -> bool {
     expect(try_gradcheck(f, inputs, GradcheckOptions::new()))
 }
+/// What [`try_gradcheck`] gives where gradients differ: an error of kind `Assertion` with the report.
+#[doc(alias = "torch.autograd.gradcheck.GradcheckError")]
+pub type GradcheckError = flambeau_core::Error;
+
 /// [`gradcheck`] with all keywords.
 #[track_caller]
 pub fn gradcheck_with<O: Outputs>(

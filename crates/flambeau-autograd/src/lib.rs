@@ -16,37 +16,25 @@
 
 #![forbid(unsafe_code)]
 
-mod accumulate;
-pub mod anomaly;
 #[cfg(feature = "by-name")]
 mod by_name;
 pub mod checkpoint;
 pub mod control_flow;
-pub mod derivatives;
-pub mod engine;
-pub mod forward_ad;
 pub mod function;
 pub mod functional;
 pub mod grad_fn;
-pub mod grad_mode;
-pub mod graph;
-mod outputs;
-pub mod shorthand;
-#[rustfmt::skip]
-#[allow(dead_code)] // a row may save the length of a list and not need it
-pub mod generated;
 pub mod gradcheck;
-mod hooks;
-mod inplace;
+pub mod graph;
 pub mod library;
-pub mod node;
 #[cfg(feature = "by-name")]
 pub mod opcheck;
-pub mod saved;
-mod state;
+
+pub use flambeau_core::derivatives::{self, shorthand};
+use flambeau_core::gradients::{accumulate, hooks, inplace, state};
+pub use flambeau_core::gradients::{anomaly, engine, forward_ad, grad_mode, runtime as node, saved};
 
 pub use anomaly::{detect_anomaly, set_detect_anomaly_guard};
-pub use engine::{GradOptions, backward, grad};
+pub use engine::{GradOptions, backward, current_run, grad};
 pub use function::Function;
 pub use grad_fn::{GradFn, MultiGrad, TensorAutogradExt, get_gradient_edge, register_multi_grad_hook};
 pub use grad_mode::{

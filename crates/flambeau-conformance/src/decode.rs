@@ -128,9 +128,12 @@ impl<'a> Decoder<'a> {
             let mut t = crate::device::there(tensor(self.store, j)?)?;
             if j["parameter"] == J::Bool(true) {
                 let wants = Value::Bool(j["requires_grad"] == J::Bool(true));
-                match build("torch.nn.Parameter", &[Value::Tensor(t)], &[("requires_grad".into(), wants)])? {
-                    Value::Tensor(p) => t = p,
-                    other => return Err(Stop::Failed(format!("a parameter that is {}", other.type_name()))),
+                let p = build("torch.nn.Parameter", &[Value::Tensor(t)], &[("requires_grad".into(), wants)])?;
+                match p.into_tensor() {
+                    Ok(p) => t = p,
+                    Err(other) => {
+                        return Err(Stop::Failed(format!("a parameter that is {}", other.type_name())));
+                    }
                 }
                 self.leaves.push((path.to_string(), t.clone()));
             } else if j["requires_grad"] == J::Bool(true) || (self.all_leaves && t.dtype().is_floating()) {

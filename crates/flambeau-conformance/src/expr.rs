@@ -462,9 +462,9 @@ fn index(v: Value, items: &[Item], env: &[(String, Value)]) -> Result<Value, Sto
                         continue;
                     }
                     let args = [Value::Tensor(t), Value::Int(d), Value::Int(from), Value::Int(to - from)];
-                    match call("torch.narrow", &args)? {
-                        Value::Tensor(r) => t = r,
-                        _ => return Err(Stop::Failed("narrow gave no tensor".into())),
+                    match call("torch.narrow", &args)?.into_tensor() {
+                        Ok(r) => t = r,
+                        Err(_) => return Err(Stop::Failed("narrow gave no tensor".into())),
                     }
                 }
             }

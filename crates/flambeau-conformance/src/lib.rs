@@ -8,6 +8,7 @@
 //! | [`elements`], [`compare`] | results against records |
 //! | [`expr`] | the small expressions of invariants and printed objects |
 //! | [`families`] | one runner per folder of a set |
+//! | [`distributed`] | jobs of several ranks, one runner per section |
 //! | [`script`] | cases that are small programs |
 //! | [`worker`] | processes that run files, and what becomes of their crashes |
 //! | [`report`] | totals, the work list, the committed record |
@@ -15,11 +16,13 @@
 //!
 //! Nothing here knows an operator or a case by name.
 
-#![forbid(unsafe_code)]
+// not `forbid`: sharing memory between processes takes a promise (distributed/local/processes.rs)
+#![deny(unsafe_code)]
 
 pub mod compare;
 pub mod decode;
 pub mod device;
+pub mod distributed;
 pub mod elements;
 pub mod expr;
 pub mod families;

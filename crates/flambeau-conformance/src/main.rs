@@ -159,6 +159,8 @@ fn run() -> Result<bool, String> {
 }
 
 fn main() -> ExitCode {
+    // in a copy of this program that a case started, ends here
+    torch::multiprocessing::freeze_support(&flambeau_conformance::distributed::local::FUNCTIONS);
     match run() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),

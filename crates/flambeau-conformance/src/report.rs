@@ -1,5 +1,6 @@
 //! Totals, the work list, and the committed record.
 
+use crate::distributed::SECTIONS;
 use crate::families::{FAMILIES, Outcome};
 use serde_json::{Map, Value as J, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -78,8 +79,8 @@ impl Report {
     /// One line per family, the core operators' share, the total.
     pub fn summary(&self) -> String {
         let mut s = String::new();
-        let family = |l: &Line, f: &str| l.file.split('/').next() == Some(f);
-        for f in FAMILIES {
+        let family = |l: &Line, f: &str| l.file.rsplit_once('/').is_some_and(|(folder, _)| folder == f);
+        for f in FAMILIES.into_iter().chain(SECTIONS) {
             if self.lines.iter().any(|l| family(l, f)) {
                 let _ = writeln!(s, "{}", self.count(|l| family(l, f)).line(f));
             }
@@ -183,7 +184,7 @@ impl Report {
 }
 
 /// Seed of a set, from its manifest, and the mark of its record: the small copy in the repository and the second kind of
-/// set, of programs, have their own.
+/// set, of programs, have their own, as have distributed jobs.
 ///
 /// # Errors
 /// Without a manifest.
@@ -194,6 +195,7 @@ pub fn set_key(dir: &Path) -> Result<(i64, &'static str), String> {
     let mark = match (m["sample"] == J::Bool(true), m.get("families").is_some()) {
         (true, _) => "sample-",
         (false, true) => "second-",
+        (false, false) if SECTIONS.iter().any(|s| dir.join(s).is_dir()) => "distributed-",
         (false, false) => "",
     };
     Ok((m["seed"].as_i64().unwrap_or(-1), mark))

@@ -9,6 +9,7 @@
 //! | [`iter`] | the iterator of pointwise operators, promotion, `out=` |
 //! | [`dispatch`] | operators as objects, values of boxed calls |
 //! | [`types`] | errors, devices, layouts, numbers, schemas, dispatch keys |
+//! | [`gradients`] | the gradient engine |
 //! | [`text`] | tensors as text |
 //! | [`settings`] | the default device, threads, determinism |
 //!
@@ -18,7 +19,11 @@
 
 pub mod api;
 pub mod backend;
+#[doc(hidden)]
+pub mod derivatives;
 pub mod dispatch;
+#[doc(hidden)]
+pub mod gradients;
 #[doc(hidden)]
 pub mod internal;
 pub mod iter;
@@ -27,7 +32,33 @@ pub mod tensor;
 pub mod text;
 pub mod types;
 
+/// A crate's operators for its entry in the registry, or none without the feature `by-name`: a list that the linker must keep
+/// keeps all that it names, and typed calls find their operator without it. After `else` stand those that crates below call by name.
+#[cfg(feature = "by-name")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! by_name {
+    (else $operators:expr) => {
+        &[]
+    };
+    ($operators:expr) => {
+        $operators
+    };
+}
+#[cfg(not(feature = "by-name"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! by_name {
+    (else $operators:expr) => {
+        $operators
+    };
+    ($operators:expr) => {
+        &[]
+    };
+}
+
 #[rustfmt::skip]
+#[allow(dead_code)] // a row may save the length of a list and not need it
 pub mod generated;
 pub mod ops;
 

@@ -26,6 +26,8 @@
 //! and does not wait for the sample that they are at; a loader may be iterated in several threads at once.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "by-name")]
+mod by_name;
 mod collate;
 mod dataset;
 pub mod distributed;

@@ -1,7 +1,7 @@
 //! `torch.accelerator`: whatever accelerator the library was built with. There is none, unless a back end was registered: see
 //! [`current_accelerator`].
 
-use crate::table::answers;
+use crate::table::{absent_class, answers};
 use crate::{Ordinal, Stats};
 use flambeau_core::{Device, Error, Result};
 
@@ -55,6 +55,21 @@ answers! { "torch.accelerator", NAMES {
     fn reset_accumulated_memory_stats(; device_index: Ordinal) -> () {}
     /// Free and all bytes of a device.
     try try_get_memory_info(; device_index: Ordinal) -> (i64, i64) { absent() }
+} }
+
+absent_class! { "torch.accelerator", GRAPH {
+    /// Recorded work that runs again as a whole.
+    Graph = Error::runtime("Cannot access accelerator device when none is available.");
+    /// Begins to record.
+    capture_begin() -> ();
+    /// Ends recording.
+    capture_end() -> ();
+    /// Runs what was recorded.
+    replay() -> ();
+    /// Forgets it.
+    reset() -> ();
+    /// The number by which graphs share memory.
+    pool() -> (i64, i64);
 } }
 
 /// Runs a closure with a device as the current one. Panics where the number is that of a device: none is there.

@@ -97,6 +97,19 @@ absent_class! { "torch.mtia", GRAPH {
     /// Runs what was recorded.
     replay() -> ();
 } }
+/// Records the work of a closure, which runs again as a whole.
+///
+/// # Errors
+/// Always: there is no stream to record.
+pub fn try_graph<R>(graph: &MTIAGraph, _f: impl FnOnce() -> R) -> Result<R> {
+    match graph.0 {}
+}
+/// As [`try_graph`]; panics with the text of its error.
+#[track_caller]
+#[doc(alias = "torch.mtia.graph")]
+pub fn graph<R>(graph: &MTIAGraph, f: impl FnOnce() -> R) -> R {
+    flambeau_core::api::ergonomic::expect(try_graph(graph, f))
+}
 /// Runs a closure with a device as the current one.
 ///
 /// Panics where the number is that of a device: none is there. A negative number changes nothing, as in PyTorch.

@@ -67,6 +67,8 @@ answers! { "torch.xpu", NAMES {
     try try_list_gpu_processes(; device: Ordinal) -> String { no_management() }
     /// Gives cached memory back: there is none.
     fn empty_cache() -> () {}
+    /// Puts another allocator in place.
+    try try_change_current_allocator(allocator: crate::Anything) -> () { absent() }
     /// Bytes of tensors.
     fn memory_allocated(; device: Ordinal) -> i64 { 0 }
     /// The most bytes of tensors so far.
@@ -200,6 +202,15 @@ impl crate::by_name::Answer for Stream {
         match self.0 {}
     }
 }
+absent_class! { "torch.xpu", ALLOCATOR {
+    /// An allocator from a shared library.
+    XPUPluggableAllocator = Error::assertion("Torch not compiled with XPU enabled");
+} }
+/// Runs a closure whose allocations come from a pool.
+pub fn use_mem_pool<R>(pool: &MemPool, _f: impl FnOnce() -> R) -> R {
+    match pool.0 {}
+}
+
 #[cfg(feature = "by-name")]
 pub(crate) const BY_HAND: &[crate::by_name::Row] = {
     use crate::by_name::{Answer as _, Bound};
@@ -216,6 +227,12 @@ pub(crate) const BY_HAND: &[crate::by_name::Row] = {
         ("torch.xpu", "stream", crate::cuda::no_stream),
         ("torch.xpu", "StreamContext", crate::cuda::no_stream),
         ("torch.xpu", "graph", |_, _| Err(dummy("Stream"))),
+        ("torch.xpu", "use_mem_pool", |a, k| {
+            let mut b = Bound::new("use_mem_pool", &["pool", "device"], a, k)?;
+            b.required::<crate::Anything>()?;
+            b.optional::<Ordinal>()?;
+            Ok(vec![context("use_mem_pool", absent)])
+        }),
         ("torch.xpu", "set_stream", |a, k| {
             Bound::new("set_stream", &["stream"], a, k)?.required::<Option<i64>>()?;
             ().answer()

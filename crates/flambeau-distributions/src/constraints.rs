@@ -184,6 +184,7 @@ impl Constraint {
         expect(self.try_is_discrete())
     }
     /// Whether each event of `value` lies in the region: bool, of the shape of `value` without its event dimensions.
+    #[doc(alias = "torch.distributions.constraints.Constraint.check")]
     #[track_caller]
     pub fn check(&self, value: &Tensor) -> Tensor {
         expect(self.try_check(value))
@@ -431,6 +432,7 @@ constants! {
     #[doc(alias = "torch.distributions.constraints.positive_definite")]
     positive_definite => C::PositiveDefinite;
     /// A constraint that follows from other variables.
+    #[doc(alias = "torch.distributions.constraints._DependentProperty")]
     #[doc(alias = "torch.distributions.constraints.dependent")]
     dependent => C::Dependent { is_discrete: None, event_dim: None };
 }
@@ -440,31 +442,37 @@ pub fn independent(base: Constraint, reinterpreted_batch_ndims: usize) -> Constr
     C::Independent(Box::new(base), reinterpreted_batch_ndims)
 }
 /// Integers from `lower_bound` to `upper_bound`.
+#[doc(alias = "torch.distributions.constraints._IntegerInterval")]
 #[doc(alias = "torch.distributions.constraints.integer_interval")]
 pub fn integer_interval(lower_bound: impl IntoArg<Param>, upper_bound: impl IntoArg<Param>) -> Constraint {
     C::IntegerInterval(lower_bound.into_arg(), upper_bound.into_arg())
 }
 /// Above `lower_bound`.
+#[doc(alias = "torch.distributions.constraints._GreaterThan")]
 #[doc(alias = "torch.distributions.constraints.greater_than")]
 pub fn greater_than(lower_bound: impl IntoArg<Param>) -> Constraint {
     C::GreaterThan(lower_bound.into_arg())
 }
 /// `lower_bound` or above.
+#[doc(alias = "torch.distributions.constraints._GreaterThanEq")]
 #[doc(alias = "torch.distributions.constraints.greater_than_eq")]
 pub fn greater_than_eq(lower_bound: impl IntoArg<Param>) -> Constraint {
     C::GreaterThanEq(lower_bound.into_arg())
 }
 /// Below `upper_bound`.
+#[doc(alias = "torch.distributions.constraints._LessThan")]
 #[doc(alias = "torch.distributions.constraints.less_than")]
 pub fn less_than(upper_bound: impl IntoArg<Param>) -> Constraint {
     C::LessThan(upper_bound.into_arg())
 }
 /// From `lower_bound` to `upper_bound`.
+#[doc(alias = "torch.distributions.constraints._Interval")]
 #[doc(alias = "torch.distributions.constraints.interval")]
 pub fn interval(lower_bound: impl IntoArg<Param>, upper_bound: impl IntoArg<Param>) -> Constraint {
     C::Interval(lower_bound.into_arg(), upper_bound.into_arg())
 }
 /// From `lower_bound` to below `upper_bound`.
+#[doc(alias = "torch.distributions.constraints._HalfOpenInterval")]
 #[doc(alias = "torch.distributions.constraints.half_open_interval")]
 pub fn half_open_interval(lower_bound: impl IntoArg<Param>, upper_bound: impl IntoArg<Param>) -> Constraint {
     C::HalfOpenInterval(lower_bound.into_arg(), upper_bound.into_arg())

@@ -111,6 +111,7 @@ pub trait Distribution: Any + Send + Sync {
     ///
     /// # Errors
     /// When the bounds of one cannot be computed.
+    #[doc(alias = "torch.distributions.Distribution.arg_constraints")]
     fn arguments(&self) -> Result<Vec<Argument>> {
         Ok(Vec::new())
     }
@@ -135,10 +136,12 @@ pub trait Distribution: Any + Send + Sync {
         self.general()?.family()
     }
     /// Shape over which parameters are batched.
+    #[doc(alias = "torch.distributions.Distribution.batch_shape")]
     fn batch_shape(&self) -> &[i64] {
         self.shapes().batch()
     }
     /// Shape of one event.
+    #[doc(alias = "torch.distributions.Distribution.event_shape")]
     fn event_shape(&self) -> &[i64] {
         self.shapes().event()
     }
@@ -312,6 +315,7 @@ impl dyn Distribution {
 pub trait DistributionExt: Distribution {
     /// See [`Distribution::try_mean`].
     #[track_caller]
+    #[doc(alias = "torch.distributions.Distribution.mean")]
     fn mean(&self) -> Tensor {
         expect(self.try_mean())
     }
@@ -322,21 +326,25 @@ pub trait DistributionExt: Distribution {
     }
     /// See [`Distribution::try_variance`].
     #[track_caller]
+    #[doc(alias = "torch.distributions.Distribution.variance")]
     fn variance(&self) -> Tensor {
         expect(self.try_variance())
     }
     /// See [`Distribution::try_stddev`].
     #[track_caller]
+    #[doc(alias = "torch.distributions.Distribution.stddev")]
     fn stddev(&self) -> Tensor {
         expect(self.try_stddev())
     }
     /// See [`Distribution::try_support`].
     #[track_caller]
+    #[doc(alias = "torch.distributions.Distribution.support")]
     fn support(&self) -> Constraint {
         expect(self.try_support())
     }
     /// One sample of each member, of shape `batch_shape + event_shape`, without gradients. For a shape: `m.sample_shape([3])`.
     #[track_caller]
+    #[doc(alias = "torch.distributions.Distribution.sample")]
     fn sample(&self /* for a shape: m.sample_shape([3]) */) -> Tensor {
         expect(self.try_sample(&[]))
     }
@@ -347,6 +355,7 @@ pub trait DistributionExt: Distribution {
     }
     /// One sample of each member, as a differentiable function of the parameters. For a shape: `m.rsample_shape([3])`.
     #[track_caller]
+    #[doc(alias = "torch.distributions.Distribution.rsample")]
     fn rsample(&self /* for a shape: m.rsample_shape([3]) */) -> Tensor {
         expect(self.try_rsample(&[]))
     }
@@ -358,41 +367,49 @@ pub trait DistributionExt: Distribution {
     }
     /// `n` samples.
     #[track_caller]
+    #[doc(alias = "torch.distributions.Distribution.sample_n")]
     fn sample_n(&self, n: i64) -> Tensor {
         expect(self.try_sample(&[n]))
     }
     /// See [`Distribution::try_log_prob`].
     #[track_caller]
+    #[doc(alias = "torch.distributions.Distribution.log_prob")]
     fn log_prob(&self, value: &Tensor) -> Tensor {
         expect(self.try_log_prob(value))
     }
     /// See [`Distribution::try_cdf`].
     #[track_caller]
+    #[doc(alias = "torch.distributions.Distribution.cdf")]
     fn cdf(&self, value: &Tensor) -> Tensor {
         expect(self.try_cdf(value))
     }
     /// See [`Distribution::try_icdf`].
     #[track_caller]
+    #[doc(alias = "torch.distributions.Distribution.icdf")]
     fn icdf(&self, value: &Tensor) -> Tensor {
         expect(self.try_icdf(value))
     }
     /// See [`Distribution::try_entropy`].
     #[track_caller]
+    #[doc(alias = "torch.distributions.Distribution.entropy")]
     fn entropy(&self) -> Tensor {
         expect(self.try_entropy())
     }
     /// See [`Distribution::try_perplexity`].
     #[track_caller]
+    #[doc(alias = "torch.distributions.Distribution.perplexity")]
     fn perplexity(&self) -> Tensor {
         expect(self.try_perplexity())
     }
     /// See [`Distribution::try_enumerate_support`].
     #[track_caller]
+    #[doc(alias = "torch.distributions.Distribution.enumerate_support")]
     fn enumerate_support(&self, expand: bool) -> Tensor {
         expect(self.try_enumerate_support(expand))
     }
     /// See [`Distribution::try_expand`].
     #[track_caller]
+    #[doc(alias = "torch.distributions.Distribution.expand")]
     fn expand(&self, batch_shape: impl IntoDims) -> Arc<dyn Distribution> {
         expect(self.try_expand(&batch_shape.into_dims()))
     }

@@ -38,6 +38,7 @@ impl ConstraintRegistry {
     }
     /// Links all constraints of the kind of `constraint` to what `factory` makes; a later link takes the place of an
     /// earlier one.
+    #[doc(alias = "torch.distributions.constraint_registry.ConstraintRegistry.register")]
     pub fn register(
         &self,
         constraint: &Constraint,

@@ -15,7 +15,6 @@
 pub mod derivatives;
 #[rustfmt::skip]
 pub mod generated;
-mod install;
 mod layout;
 pub mod ops;
 mod plans;

@@ -10,6 +10,7 @@ use flambeau_core::dispatch::registry;
 use flambeau_core::dispatch::value::Value;
 use flambeau_core::dispatch::wrapper::set_batched_bodies;
 use flambeau_core::internal::excluding;
+use flambeau_core::types::deep;
 use flambeau_core::types::keys::{Key, KeySet};
 use flambeau_core::types::schema::Ty;
 use flambeau_core::{Error, Result, Scalar, Tensor, ensure};
@@ -169,14 +170,14 @@ impl Call<'_> {
         self.maybe(i).map(|t| self.whole(t)).transpose()
     }
     /// Hides the first dimension of all tensors of a result.
-    pub fn hide(&self, v: Value) -> Result<Value> {
-        let all = |l: Vec<Value>| l.into_iter().map(|v| self.hide(v)).collect::<Result<Vec<_>>>();
-        Ok(match v {
-            Value::Tensor(t) => Value::Tensor(batched::hide(&t, 0, self.level.id)?),
-            Value::List(l) => Value::List(all(l)?),
-            Value::Tuple(l) => Value::Tuple(all(l)?),
-            other => other,
-        })
+    pub fn hide(&self, mut v: Value) -> Result<Value> {
+        deep::leaves_mut(&mut v, |leaf| {
+            if let Value::Tensor(t) = leaf {
+                *t = batched::hide(t, 0, self.level.id)?;
+            }
+            Ok(())
+        })?;
+        Ok(v)
     }
     pub fn hidden(&self, t: &Tensor, dim: usize) -> Result<Value> {
         batched::hide(t, dim, self.level.id).map(Value::Tensor)
@@ -249,22 +250,21 @@ impl Call<'_> {
     }
 }
 /// Hides dimensions at places that a program's rule gave.
-fn put(v: Value, place: Option<i64>, level: u64) -> Result<Value> {
-    let list = |l: Vec<Value>| l.into_iter().map(|v| put(v, place, level)).collect::<Result<Vec<_>>>();
-    Ok(match (v, place) {
-        (Value::Tensor(t), Some(d)) => {
+fn put(mut v: Value, place: Option<i64>, level: u64) -> Result<Value> {
+    let Some(d) = place else { return Ok(v) };
+    deep::leaves_mut(&mut v, |leaf| {
+        if let Value::Tensor(t) = leaf {
             let n = t.dim() as i64;
             ensure!(
                 (-n..n).contains(&d),
                 Index,
                 "a vmap rule gave the place {d} in a tensor of {n} dimensions"
             );
-            Value::Tensor(batched::hide(&t, d.rem_euclid(n) as usize, level)?)
+            *t = batched::hide(t, d.rem_euclid(n) as usize, level)?;
         }
-        (Value::List(l), _) => Value::List(list(l)?),
-        (Value::Tuple(l), _) => Value::Tuple(list(l)?),
-        (v, _) => v,
-    })
+        Ok(())
+    })?;
+    Ok(v)
 }
 /// Whether arguments of this type hold dimensions' numbers where they are called so.
 pub(crate) fn holds_ints(ty: Ty) -> bool {

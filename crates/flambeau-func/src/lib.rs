@@ -21,6 +21,8 @@ mod gradients;
 mod levels;
 mod mapping;
 mod modules;
+#[cfg(feature = "by-name")]
+pub mod pytree;
 mod rearrange;
 mod rules;
 #[cfg(feature = "by-name")]

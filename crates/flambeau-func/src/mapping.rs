@@ -101,10 +101,10 @@ pub(crate) fn map_chunks<R>(
         return map(name, inputs, dims, randomness, f);
     };
     let mut parts: Vec<Vec<Tensor>> = Vec::new();
-    let (mut rest, mut places) = (None, Vec::new());
+    let (mut rest, mut places) = (None, Vec::<Place>::new());
     let mut at = 0;
     while at < n {
-        let end = (at + chunk).min(n);
+        let end = at.saturating_add(chunk).min(n);
         let slices = inputs
             .iter()
             .zip(dims)
@@ -118,6 +118,14 @@ pub(crate) fn map_chunks<R>(
             places.clone_from(&r.places);
             Ok(r)
         })?;
+        // the function is called for each piece, and may give other results each time
+        if parts.first().is_some_and(|first| first.len() != out.len()) || out.len() != places.len() {
+            return Err(Error::value(format!(
+                "vmap({name}, ...): `{name}` gave {} tensors for some slices and {} for others",
+                parts.first().map_or(places.len(), Vec::len),
+                out.len()
+            )));
+        }
         parts.push(out);
         rest = Some(r);
         at = end;

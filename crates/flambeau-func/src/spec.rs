@@ -13,7 +13,7 @@ pub(crate) enum Spec {
     Named(String, Vec<&'static str>, Vec<Spec>),
 }
 impl Spec {
-    fn children(&self) -> &[Spec] {
+    pub fn children(&self) -> &[Spec] {
         match self {
             Spec::Leaf => &[],
             Spec::Tuple(l) | Spec::List(l) | Spec::Dict(_, l) | Spec::Named(_, _, l) => l,

@@ -28,6 +28,12 @@ fn on_device(a: &[Value], k: &Kwargs, name: &'static str, default: Device) -> Re
 }
 /// Dimensions from the outermost in memory to the innermost.
 fn dim_order(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
+    if a.len() > 1 {
+        return Err(Error::type_(format!(
+            "Tensor.dim_order() takes 1 positional argument but {} were given",
+            a.len()
+        )));
+    }
     let s = Slots::new("dim_order", &["self", "ambiguity_check"], a, k)?;
     let t = s.tensor()?;
     let unique = match s.values[1] {
@@ -60,9 +66,21 @@ pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
     // no memory here is page-locked or shared between processes
     ("torch.Tensor.is_pinned", |a, _| tensor_arg(a, 0).and_then(|_| one(false))),
     ("torch.Tensor.is_shared", |a, _| tensor_arg(a, 0).and_then(|_| one(false))),
-    ("torch.Tensor.is_distributed", |a, _| tensor_arg(a, 0).and_then(|_| one(false))),
-    ("torch.Tensor.pin_memory", |a, _| {
+    ("torch.Tensor.share_memory_", |a, _| {
+        if a.len() > 1 {
+            return Err(Error::type_(format!(
+                "Tensor.share_memory_() takes 1 positional argument but {} were given",
+                a.len()
+            )));
+        }
         tensor_arg(a, 0)?;
+        Err(Error::missing("share_memory_() by name (memory between processes)"))
+    }),
+    ("torch.Tensor.is_distributed", |a, _| tensor_arg(a, 0).and_then(|_| one(false))),
+    ("torch.Tensor.pin_memory", |a, k| {
+        let s = Slots::new("pin_memory", &["self", "device"], a, k)?;
+        s.tensor()?;
+        s.device(1)?;
         Err(Error::device("Cannot access accelerator device when none is available."))
     }),
     ("torch.Tensor.get_device", |a, _| {
@@ -75,7 +93,7 @@ pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.Tensor.data", |a, _| one(ops::detach(tensor_arg(a, 0)?)?)),
     ("torch.Tensor.cpu", |a, k| on_device(a, k, "cpu", Device::Cpu)),
     ("torch.Tensor.cuda", |a, k| on_device(a, k, "cuda", Device::cuda(0))),
-    ("torch.Tensor.data_ptr", |a, _| one(tensor_arg(a, 0)?.data_ptr()? as i64)),
+    ("torch.Tensor.data_ptr", |a, _| one(crate::builtins::alone(a, "data_ptr")?.data_ptr()? as i64)),
     ("torch.dtype.is_floating_point", |a, _| {
         one(DType::from_value(a.first().unwrap_or(&Value::None))?.is_floating())
     }),

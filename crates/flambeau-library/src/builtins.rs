@@ -71,6 +71,13 @@ fn self_(args: &[Value]) -> Result<&Tensor> {
         None => Err(Error::type_("expected a Tensor argument")),
     }
 }
+/// The tensor of a method that takes nothing else.
+pub(crate) fn alone<'a>(args: &'a [Value], method: &str) -> Result<&'a Tensor> {
+    match args.len() {
+        0 | 1 => self_(args),
+        n => Err(Error::type_(format!("Tensor.{method}() takes no arguments ({} given)", n - 1))),
+    }
+}
 fn dtype_of(v: Option<&Value>) -> Result<DType> {
     match v {
         Some(Value::DType(d)) => Ok(*d),
@@ -150,7 +157,7 @@ pub(crate) fn to_arguments(args: &[Value], kwargs: &Kwargs) -> Result<(Vec<Value
     plain.extend(rest.iter().skip(2).cloned());
     if let Some(i) = named.iter().position(|(k, _)| k == "other") {
         let (_, other) = named.remove(i);
-        if let Value::Tensor(t) = other {
+        if let Value::Tensor(t) = &other {
             named.push(("dtype".into(), Value::DType(t.dtype())));
             named.push(("device".into(), Value::Device(t.device())));
         }
@@ -195,7 +202,7 @@ const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.Tensor.element_size", |a, _| one(self_(a)?.element_size() as i64)),
     ("torch.Tensor.itemsize", |a, _| one(self_(a)?.element_size() as i64)),
     ("torch.Tensor.nbytes", |a, _| one(self_(a)?.element_size() as i64 * self_(a)?.numel())),
-    ("torch.Tensor.storage_offset", |a, _| one(self_(a)?.storage_offset())),
+    ("torch.Tensor.storage_offset", |a, _| one(alone(a, "storage_offset")?.storage_offset())),
     ("torch.Tensor.dtype", |a, _| one(self_(a)?.dtype())),
     ("torch.Tensor.device", |a, _| one(self_(a)?.device())),
     ("torch.Tensor.layout", |a, _| one(self_(a)?.layout())),
@@ -220,11 +227,6 @@ const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.Tensor.is_neg", |a, _| one(self_(a)?.is_neg())),
     ("torch.is_neg", |a, _| one(self_(a)?.is_neg())),
     ("torch.is_signed", |a, _| one(self_(a)?.is_signed())),
-    ("torch.Tensor.is_set_to", |a, _| {
-        let (t, o) = (self_(a)?, self_(a.get(1..).unwrap_or(&[]))?);
-        let geometry = |t: &Tensor| (t.sizes().to_vec(), t.strides().to_vec(), t.storage_offset());
-        one(t.storage().same(o.storage()) && geometry(t) == geometry(o))
-    }),
     ("torch.is_tensor", |a, _| one(matches!(a.first(), Some(Value::Tensor(_))))),
     ("torch.Tensor.item", |a, _| one(item(self_(a)?)?)),
     ("torch.Tensor.__bool__", |a, _| one(truth(self_(a)?)?)),
@@ -239,7 +241,12 @@ const NATIVE: &[(&str, NativeFn)] = &[
         }
         one(item(t)?.to_i64())
     }),
-    ("torch.Tensor.__float__", |a, _| one(python_scalar(a)?.to_f64())),
+    ("torch.Tensor.__float__", |a, _| match python_scalar(a)? {
+        Scalar::Complex(c) if c.im != 0.0 => {
+            Err(Error::runtime("value cannot be converted to type double without overflow"))
+        }
+        s => one(s.to_f64()),
+    }),
     ("torch.Tensor.__complex__", |a, _| Ok(vec![Value::Complex(python_scalar(a)?.to_complex())])),
     ("torch.Tensor.__len__", |a, _| match self_(a)?.sizes().first() {
         Some(n) => one(*n),

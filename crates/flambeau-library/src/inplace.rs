@@ -107,9 +107,14 @@ fn set_(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         Some(v) => match storage_of(v) {
             Some(memory) => t.try_set_storage_(&memory, offset.unwrap_or(0), size.as_deref(), &stride)?,
             None => {
+                let t = v.type_name();
+                let no =
+                    format!("      didn't match because some of the arguments have invalid types: (!{t}!)\n");
                 return Err(Error::type_(format!(
-                    "set_(): argument 'source' must be Tensor, not {}",
-                    v.type_name()
+                    "set_() received an invalid combination of arguments - got ({t}), but expected one of:\n * ()\n{no} * \
+                     (torch.Storage source)\n{no} * (torch.Storage source, int storage_offset, tuple of ints size, tuple of ints \
+                     stride = None)\n * (Tensor source)\n{no} * (Tensor source, int storage_offset, tuple of ints size, tuple of \
+                     ints stride = None)\n"
                 )));
             }
         },
@@ -229,7 +234,13 @@ const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.Tensor.set_", set_),
     ("torch.Tensor.is_set_to", |a, k| {
         let s = Slots::new("is_set_to", &["self", "tensor"], a, k)?;
-        one(s.tensor()?.is_set_to(&Tensor::from_value(s.must(1)?)?))
+        match s.must(1)? {
+            Value::Tensor(o) => one(s.tensor()?.is_set_to(o)),
+            other => Err(Error::type_(format!(
+                "is_set_to(): argument 'tensor' (position 1) must be Tensor, not {}",
+                other.type_name()
+            ))),
+        }
     }),
     ("torch.Tensor.polygamma_", |a, k| {
         let s = Slots::new("polygamma_", &["self", "n"], a, k)?;

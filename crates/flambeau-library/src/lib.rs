@@ -15,6 +15,8 @@ mod attributes;
 mod bind;
 mod builtins;
 pub mod class;
+#[rustfmt::skip]
+mod generated;
 mod inplace;
 mod legacy;
 mod names;
@@ -29,12 +31,13 @@ pub mod signature;
 pub mod slots;
 mod storages;
 mod symbolic;
+pub mod tags;
 mod types;
 mod windows;
 
 use flambeau_core::dispatch::convention::Habit;
 use flambeau_core::dispatch::custom;
-use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::dispatch::object::{Kwargs, entering};
 use flambeau_core::dispatch::op::{AnyOp, OpInfo};
 use flambeau_core::dispatch::registry::{self, CrateReg, DYNAMIC};
 use flambeau_core::dispatch::value::Value;
@@ -239,8 +242,9 @@ pub fn names() -> Vec<String> {
 /// `Missing` for an unknown name; type errors with PyTorch's wording for arguments that no overload takes; the errors of
 /// the operator.
 pub fn call(path: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    entering(args, kwargs)?;
     match lookup(path) {
-        Some(f) => f.call(args, kwargs),
+        Some(f) => f.called(args, kwargs),
         // calling a class makes an object of it
         None => match object::class(path) {
             Some(make) => Ok(vec![Value::Object(make(args, kwargs)?)]),
@@ -274,6 +278,10 @@ impl Function {
     /// # Errors
     /// As [`call`].
     pub fn call(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        entering(args, kwargs)?;
+        self.called(args, kwargs)
+    }
+    fn called(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         Ok(self.invoke(&plain(args), kwargs)?.0)
     }
     /// The results, and the operator that gave them, if it is one.
@@ -359,6 +367,7 @@ impl Function {
     /// # Errors
     /// Arguments that no overload takes; names that are no operators.
     pub fn bound(&self, args: &[Value], kwargs: &Kwargs) -> Result<(&'static dyn AnyOp, Vec<Value>)> {
+        entering(args, kwargs)?;
         let Target::Overloads(all) = &self.target else {
             return Err(Error::type_(format!("{} is no operator", self.path)));
         };
@@ -424,6 +433,12 @@ fn run(b: bind::Bound) -> Result<Invoked> {
         names::give(&r, n)?;
     }
     if b.requires_grad {
+        let takes = |v: &Value| !matches!(v, Value::Tensor(t) if !t.is_floating_point() && !t.is_complex());
+        if !r.iter().all(takes) {
+            return Err(Error::runtime(
+                "Only Tensors of floating point and complex dtype can require gradients",
+            ));
+        }
         let engine = flambeau_core::tensor::graph::engine()?;
         for v in &r {
             if let Value::Tensor(t) = v {

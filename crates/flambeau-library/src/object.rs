@@ -5,6 +5,7 @@ use flambeau_core::types::order::RwLock;
 use flambeau_core::{Error, Result, Value};
 use std::collections::HashMap;
 
+use flambeau_core::dispatch::object::entering;
 pub use flambeau_core::dispatch::object::{Constructor, Kwargs, Object, ObjectRef, no_attribute};
 
 static CLASSES: RwLock<Option<HashMap<String, Constructor>>> = RwLock::new(None);
@@ -21,8 +22,15 @@ pub fn register_class(path: &str, make: Constructor) -> bool {
     true
 }
 
-/// The constructor of a class, if the name is known.
-pub fn class(path: &str) -> Option<Constructor> {
+/// The constructor of a class, if the name is known. It checks how deep its arguments are nested.
+pub fn class(path: &str) -> Option<impl Fn(&[Value], &Kwargs) -> Result<ObjectRef> + Copy + use<>> {
+    let make = constructor(path)?;
+    Some(move |args: &[Value], kwargs: &Kwargs| {
+        entering(args, kwargs)?;
+        make(args, kwargs)
+    })
+}
+fn constructor(path: &str) -> Option<Constructor> {
     registry::init();
     let by_hand =
         CLASSES.read().unwrap_or_else(|e| e.into_inner()).as_ref().and_then(|m| m.get(path).copied());

@@ -1,7 +1,7 @@
 //! Values as a Python program sees them: attributes, methods, results as one value, and `repr`.
 
 use crate::{lookup, object};
-use flambeau_core::dispatch::object::{Kwargs, no_attribute};
+use flambeau_core::dispatch::object::{Kwargs, entering, no_attribute};
 use flambeau_core::dispatch::op::OpInfo;
 use flambeau_core::dispatch::value::{NamedTuple, Value};
 use flambeau_core::dispatch::wrapper::class_of;
@@ -30,6 +30,7 @@ fn collect(mut results: Vec<Value>, op: Option<&'static OpInfo>) -> Value {
 /// # Errors
 /// As [`call`](crate::call).
 pub fn call_value(path: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
+    entering(args, kwargs)?;
     match lookup(path) {
         Some(f) => {
             let (results, op) = f.invoke(&crate::plain(args), kwargs)?;
@@ -52,6 +53,7 @@ fn of_wrapper(v: &Value, name: &str, args: &[Value], kwargs: &Kwargs) -> Option<
 /// # Errors
 /// An attribute error where there is none of that name.
 pub fn attribute(v: &Value, name: &str) -> Result<Value> {
+    entering(std::slice::from_ref(v), &[])?;
     let missing = || Err(no_attribute(v.type_name(), name));
     if let Some(r) = of_wrapper(v, name, &[], &[]) {
         return r;
@@ -77,11 +79,17 @@ pub fn attribute(v: &Value, name: &str) -> Result<Value> {
     }
 }
 
+/// Methods of Python's tensors that have no name here: the others are there, and what is not is no method.
+const NOT_YET: [&str; 6] =
+    ["__deepcopy__", "__dlpack__", "__dlpack_device__", "__reduce_ex__", "__setstate__", "__array__"];
+
 /// Calls a method: those of a tensor are `torch.Tensor.NAME`.
 ///
 /// # Errors
 /// An attribute error where there is none of that name, and those of the call.
 pub fn method(v: &Value, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
+    entering(std::slice::from_ref(v), &[])?;
+    entering(args, kwargs)?;
     if let Some(r) = of_wrapper(v, name, &crate::plain(args), kwargs) {
         return r;
     }
@@ -110,6 +118,9 @@ pub fn method(v: &Value, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<
     };
     let path = format!("{owner}.{name}");
     if lookup(&path).is_none() {
+        if owner == "torch.Tensor" && !NOT_YET.contains(&name) {
+            return Err(no_attribute("Tensor", name));
+        }
         return Err(Error::missing(format!("no method named '{path}'")));
     }
     let mut all = vec![v.clone()];

@@ -102,7 +102,9 @@ fn class_dtype(name: &str) -> Option<DType> {
 }
 
 fn index(v: &Value, n: usize) -> Result<i64> {
-    let i = i64::from_value(v)?;
+    let Value::Int(i) = *v else {
+        return Err(Error::type_(format!("can't index a torch.UntypedStorage with {}", v.type_name())));
+    };
     let at = if i < 0 { i + n as i64 } else { i };
     ensure!((0..n as i64).contains(&at), Index, "index {i} out of range for storage of size {n}");
     Ok(at)
@@ -132,7 +134,15 @@ impl Object for StorageObject {
         }
         if name == "resize_" {
             let a = Slots::new("resize_", &["size"], args, kwargs)?;
-            let n = i64::from_value(a.must(0)?)?;
+            let n = match a.must(0)? {
+                Value::Int(n) => *n,
+                other => {
+                    return Err(Error::runtime(format!(
+                        "resize_ expects an int, but got {}",
+                        other.type_name()
+                    )));
+                }
+            };
             let n = usize::try_from(n).map_err(|_| {
                 Error::runtime(format!("UntypedStorage.resize_: expected a non-negative size, got {n}"))
             })?;
@@ -224,7 +234,11 @@ fn make(d: DType, args: &[Value], kwargs: &Kwargs, untyped: bool) -> Result<Vec<
             (_, Some(other)) => other.viewed_as(d),
             (Value::Int(n), _) => {
                 let n = usize::try_from(*n).map_err(|_| {
-                    Error::runtime(format!("Storage device not recognized or negative size: {n}"))
+                    Error::runtime(format!(
+                        "[enforce fail at alloc_cpu.cpp:98] ((ptrdiff_t)nbytes) >= 0. alloc_cpu() seems to have been called with \
+                         negative number: {}",
+                        *n as u64
+                    ))
                 })?;
                 TypedStorage::new(n, d)?
             }

@@ -151,7 +151,11 @@ pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
     }),
     ("torch.nn.Parameter", |a, k| {
         let s = Slots::new("Parameter", &["data", "requires_grad"], a, k)?;
-        let t = resolved(&s.tensor()?)?.alias_parameter();
+        let data = match s.must(0)? {
+            Value::Tensor(t) => t,
+            other => return Err(flambeau_core::dispatch::object::no_attribute(other.type_name(), "detach")),
+        };
+        let t = resolved(data)?.alias_parameter();
         if s.get::<bool>(1)?.unwrap_or(true) {
             t.try_requires_grad_(true)?;
         }

@@ -38,6 +38,7 @@ pub mod functions {
 }
 
 /// Functions of `torch.linalg`.
+#[doc(alias = "torch.linalg")]
 pub mod linalg {
     pub use crate::generated::linalg::*;
     pub use flambeau_core::generated::linalg::*;

@@ -21,10 +21,3 @@ mod tensor;
 pub use tensor::{
     MaskedTensor, as_masked_tensor, is_masked_tensor, masked_tensor, try_as_masked_tensor, try_masked_tensor,
 };
-
-use flambeau_core::dispatch::registry::{CRATES, CrateReg};
-
-static CLASSES: CrateReg =
-    CrateReg { name: "flambeau-masked tensors", ops: &[], fills: &[ops::wrapped::install] };
-#[linkme::distributed_slice(CRATES)]
-static LINKED: &CrateReg = &CLASSES;

@@ -137,6 +137,7 @@ pub(crate) fn wrap(data: &Tensor, mask: &Tensor) -> Result<Tensor> {
         dtype: data.dtype(),
         device: data.device(),
     };
+    wrapped::known();
     Tensor::wrap(&shown, Arc::new(Masked { data: data.clone(), mask: mask.clone() }))
 }
 

@@ -5,6 +5,7 @@
 //! | [`pool`] | thread-local size classes, warm large mappings, statistics |
 //! | [`shared`] | counted handles on values in the pool |
 //! | [`lock`] | the one-word storage lock with its version counter, and [`Holds`] for several locks at once |
+//! | [`scarce`] | for tests: an allocator that refuses |
 //!
 //! The lock's word has a loom model (`tests/loom.rs`), run by
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p flambeau-memory loom`.
@@ -13,6 +14,7 @@
 
 pub mod lock;
 pub mod pool;
+pub mod scarce;
 pub mod shared;
 
 pub use lock::{Busy, Few, Holds, Open, StorageLock};

@@ -19,9 +19,3 @@ mod structure;
 
 pub use functions::TensorNestedExt;
 pub use structure::is_nested;
-
-use flambeau_core::dispatch::registry::{CRATES, CrateReg};
-
-static CLASSES: CrateReg = CrateReg { name: "flambeau-nested", ops: &[], fills: &[ops::install] };
-#[linkme::distributed_slice(CRATES)]
-static LINKED: &CrateReg = &CLASSES;

@@ -240,6 +240,7 @@ impl Strided {
             dtype: self.buffer.dtype(),
             device: self.buffer.device(),
         };
+        crate::ops::known();
         Tensor::wrap(&shown, Arc::new(Nested::Strided(self.clone())))
     }
     /// Views of the components as a nested tensor over the same buffer.
@@ -378,6 +379,7 @@ impl Jagged {
             dtype: self.values.dtype(),
             device: self.values.device(),
         };
+        crate::ops::known();
         Tensor::wrap(&shown, Arc::new(Nested::Jagged(self.clone())))
     }
     /// The same structure over other values.

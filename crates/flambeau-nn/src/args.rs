@@ -2,7 +2,7 @@
 
 use flambeau_core::api::convert::Dim;
 use flambeau_core::api::into_arg::IntoArg;
-use flambeau_core::dispatch::value::FromValue;
+use flambeau_core::dispatch::value::{FromValue, IntoValue};
 use flambeau_core::text::PyText;
 use flambeau_core::{Error, Result, Scalar, Value};
 
@@ -58,6 +58,65 @@ impl<const N: usize> FromValue for Ints<N> {
 impl<const N: usize> FromValue for Dims<N> {
     fn from_value(v: &Value) -> Result<Self> {
         Ints::<N>::from_value(v).map(|i| Dims(i.each()))
+    }
+}
+
+fn ints(l: &[i64]) -> Value {
+    Value::Tuple(l.iter().map(|n| Value::Int(*n)).collect())
+}
+impl<const N: usize> IntoValue for Ints<N> {
+    fn into_value(self) -> Value {
+        match self {
+            Ints::One(n) => Value::Int(n),
+            Ints::Each(l) => ints(&l),
+        }
+    }
+}
+impl<const N: usize> IntoValue for Dims<N> {
+    fn into_value(self) -> Value {
+        ints(&self.0)
+    }
+}
+impl<const N: usize> IntoValue for Padding<N> {
+    fn into_value(self) -> Value {
+        match self {
+            Padding::Each(l) => ints(&l),
+            Padding::Name(s) => Value::Str(s),
+        }
+    }
+}
+impl IntoValue for Shape {
+    fn into_value(self) -> Value {
+        ints(&self.0)
+    }
+}
+impl<const N: usize> IntoValue for OwnInts<N> {
+    fn into_value(self) -> Value {
+        if self.one {
+            return self.each[0].into_value();
+        }
+        Value::Tuple(self.each.into_iter().map(IntoValue::into_value).collect())
+    }
+}
+impl<const N: usize> IntoValue for Sides<N> {
+    fn into_value(self) -> Value {
+        ints(&self.0)
+    }
+}
+impl IntoValue for Factors {
+    fn into_value(self) -> Value {
+        match self {
+            Factors::One(s) => s.into_value(),
+            Factors::Each(l) => Value::Tuple(l.into_iter().map(IntoValue::into_value).collect()),
+        }
+    }
+}
+impl IntoValue for Sizes {
+    fn into_value(self) -> Value {
+        match self {
+            Sizes::One(n) => Value::Int(n),
+            Sizes::Each(l) => ints(&l),
+        }
     }
 }
 

@@ -52,6 +52,10 @@ fn typename(v: &Value) -> String {
 fn parameters(v: &Value) -> Result<(Vec<Parameter>, Option<Vec<String>>)> {
     let list = match v {
         Value::Tensor(_) => std::slice::from_ref(v),
+        // what an iteration gives are the names
+        Value::Dict(d) if !d.is_empty() => {
+            return Err(Error::type_("optimizer can only optimize Tensors, but one of the params is str"));
+        }
         other => other
             .items()
             .ok_or_else(|| Error::type_(format!("'{}' object is not iterable", other.type_name())))?,
@@ -63,7 +67,7 @@ fn parameters(v: &Value) -> Result<(Vec<Parameter>, Option<Vec<String>>)> {
                 if let Some(Value::Str(n)) = pair.first() {
                     names.push(n.clone());
                 }
-                pair.get(1).unwrap_or(&Value::None)
+                pair.get(1).unwrap_or_else(|| Value::none())
             }
             other => other,
         };
@@ -205,8 +209,8 @@ impl Object for OptimizerObject {
         let keyword = |n: &str| kwargs.iter().find(|(k, _)| k == n).map(|(_, v)| v.clone());
         match (name, args) {
             ("step", []) if keyword("closure").is_none() => self.inner()?.try_step().map(|()| Vec::new()),
-            ("step", [] | [_]) => match args.first().cloned().or_else(|| keyword("closure")) {
-                Some(Value::Object(closure)) => Ok(vec![Value::Tensor(self.step_with(&closure)?)]),
+            ("step", [] | [_]) => match &args.first().cloned().or_else(|| keyword("closure")) {
+                Some(Value::Object(closure)) => Ok(vec![Value::Tensor(self.step_with(closure)?)]),
                 Some(Value::None) | None => self.inner()?.try_step().map(|()| Vec::new()),
                 Some(other) => Err(Error::type_(format!("'{}' object is not callable", other.type_name()))),
             },
@@ -314,7 +318,7 @@ impl Object for SchedulerObject {
     }
     fn attribute(&self, name: &str) -> Result<Value> {
         let state = value(&lock(&self.inner).state_dict())?;
-        let Value::Dict(l) = state else { return Err(no_attribute(self.name, name)) };
+        let Ok(l) = state.into_entries() else { return Err(no_attribute(self.name, name)) };
         match l.into_iter().find(|(k, _)| k == name) {
             Some((_, v)) => Ok(v),
             None if name == "optimizer" => Ok(Value::Object(self.optimizer.clone())),
@@ -503,7 +507,7 @@ combined!(
     "SequentialLR",
     ["optimizer" true, "schedulers" true, "milestones" true, "last_epoch" false],
     |values| {
-        let get = |i: usize| values[i].as_ref().unwrap_or(&Value::None);
+        let get = |i: usize| values[i].as_ref().unwrap_or_else(|| Value::none());
         let o = optimizer_of(get(0))?;
         let (parts, _) = parts("SequentialLR", get(1), Some(o))?;
         let last = values[3].as_ref().map_or(Ok(-1), i64::from_value)?;

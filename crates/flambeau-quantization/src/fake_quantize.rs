@@ -97,6 +97,7 @@ impl FakeQuantizeSpec {
 
 /// Rounds its input to what a quantized tensor could hold; gradients pass where the input is within the range.
 #[derive(Debug)]
+#[doc(alias = "torch.ao.quantization.FakeQuantizeBase")]
 #[doc(alias = "torch.ao.quantization.fake_quantize.FakeQuantizeBase")]
 pub struct FakeQuantize {
     base: Base,

@@ -573,8 +573,35 @@ fn with_numbers(m: &dyn Module, w: &Tensor, b: &Tensor) -> Result<Box<dyn Run>> 
     of!(Conv1d, Conv2d, Conv3d, Linear);
     Ok(new)
 }
+/// A transposed convolution with the numbers of the batch normalisation that follows it.
+pub(crate) fn conv_transposed_with(m: &dyn Module, bn: &dyn Module) -> Result<Box<dyn Run>> {
+    ensure!(!m.is_training() && !bn.is_training(), Assertion, "Fusion only for eval!");
+    let (mean, var, eps, bw, bb) = batch_norm_of(bn).ok_or_else(|| {
+        Error::assertion("Only support fusing BatchNorm with tracking_running_stats set to True")
+    })?;
+    macro_rules! of {
+        ($($t:ident),*) => {$(
+            if let Some(c) = m.downcast_ref::<nn::$t>() {
+                return no_grad(|| {
+                    // the channels of the results stand second
+                    let w = ops::transpose(&c.weight.tensor().alias_detached(), 0, 1)?;
+                    let (w, b) = try_fuse_conv_bn_weights(
+                        &w, plain(&c.bias).as_ref(), (&mean, &var), eps, bw.as_ref(), bb.as_ref(),
+                    )?;
+                    let w = ops::contiguous(&ops::transpose(&w, 0, 1)?, flambeau_core::MemoryFormat::Contiguous)?;
+                    let mut c = c.try_deepcopy()?;
+                    c.weight = Parameter::try_new(&w, true)?;
+                    c.bias = Some(Parameter::try_new(&b.alias_detached(), true)?);
+                    Ok(Box::new(c) as Box<dyn Run>)
+                });
+            }
+        )*};
+    }
+    of!(ConvTranspose1d, ConvTranspose2d, ConvTranspose3d);
+    Err(Error::type_(format!("a transposed convolution is expected, not {}", m.type_name())))
+}
 /// One module of several that follow each other.
-fn fused(parts: &[&dyn Module], training: bool) -> Result<Box<dyn Run>> {
+pub(crate) fn fused(parts: &[&dyn Module], training: bool) -> Result<Box<dyn Run>> {
     let names: Vec<&str> = parts.iter().map(|m| class(*m)).collect();
     let dims = |n: &str| n.chars().rev().nth(1).filter(char::is_ascii_digit).unwrap_or('1');
     let kind = |n: &str| -> String { n.trim_end_matches(['1', '2', '3', 'd']).to_string() };
@@ -638,7 +665,7 @@ fn fused(parts: &[&dyn Module], training: bool) -> Result<Box<dyn Run>> {
     }
 }
 /// Where Python's class of that name stands.
-fn python_class(name: &str) -> String {
+pub(crate) fn python_class(name: &str) -> String {
     let room = match name {
         "Linear" | "Identity" | "Bilinear" => "linear",
         n if n.starts_with("Conv") => "conv",

@@ -5,7 +5,12 @@ use crate::ops;
 use flambeau_core::dispatch::registry::{CRATES, CrateReg};
 use flambeau_core::types::keys::Key::QuantizedCpu;
 
-static REG: CrateReg = CrateReg { name: "flambeau-quantization kernels", ops: &[], fills: &[install] };
+static REG: CrateReg = CrateReg {
+    name: "flambeau-quantization kernels",
+    // comparisons of tensors call it
+    ops: flambeau_core::by_name!(else &[&g::conversion::DEQUANTIZE]),
+    fills: &[install],
+};
 #[linkme::distributed_slice(CRATES)]
 static LINKED: &CrateReg = &REG;
 

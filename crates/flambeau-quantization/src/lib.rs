@@ -17,8 +17,10 @@ mod arguments;
 mod by_name;
 pub mod fake_quantize;
 pub mod flow;
+pub mod fusers;
 #[rustfmt::skip]
 pub mod generated;
+pub mod granularity;
 mod install;
 mod kernels;
 pub mod nn;
@@ -26,7 +28,9 @@ pub mod numeric_suite;
 mod objects;
 pub mod observers;
 pub mod ops;
+pub mod prepared;
 pub mod qconfig;
+pub mod qconfig_mapping;
 pub mod stubs;
 mod tensor;
 

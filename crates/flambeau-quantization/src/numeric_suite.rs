@@ -63,6 +63,17 @@ impl Logger {
             list.push(t);
         }
     }
+    /// Keeps what its kind keeps: nothing (`Logger`) or the input, which it gives (`OutputLogger`), of one tensor; of two a
+    /// quantized result and the float one that belongs to it (`ShadowLogger`).
+    ///
+    /// # Errors
+    /// Another number of tensors than the kind takes.
+    #[doc(alias = "torch.ao.ns._numeric_suite.Logger.forward")]
+    #[doc(alias = "torch.ao.ns._numeric_suite.OutputLogger.forward")]
+    #[doc(alias = "torch.ao.ns._numeric_suite.ShadowLogger.forward")]
+    pub fn try_log(&self, inputs: &[Tensor]) -> Result<Option<Tensor>> {
+        Ok(self.run(inputs)?.into_iter().next())
+    }
     /// Keeps a quantized result and the float one that belongs to it; of several rows the first.
     ///
     /// # Errors
@@ -155,6 +166,17 @@ impl Shadow {
         self.logged(&y, &shadow)?;
         Ok(y)
     }
+    /// The quantized layer's results; the logger keeps them and those of the float layer.
+    ///
+    /// # Errors
+    /// Those of the layers.
+    #[doc(alias = "torch.ao.ns._numeric_suite.Shadow.forward")]
+    pub fn try_shadow(&self, x: &Tensor) -> Result<Tensor> {
+        self.compute(x)
+    }
+    fn tensor(&self, name: &str, args: &[Value]) -> Result<Tensor> {
+        Tensor::from_value(self.operator(name, args, &[])?.first().unwrap_or(&Value::None))
+    }
     /// An operator of `FloatFunctional` on both sides: `add`, `mul`, `add_relu`, `cat` or one with a number.
     fn operator(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         let both =
@@ -184,6 +206,43 @@ impl Shadow {
         self.logged(&tensor(&y)?, &tensor(&shadow)?)?;
         Ok(y)
     }
+}
+macro_rules! of_both {
+    ($($(#[$doc:meta])* $name:ident, $python:literal, $($x:ident: $t:ty),+ => [$($v:expr),+];)*) => {
+        impl Shadow {$(
+            $(#[$doc])*
+            /// Of a shadow of two `FloatFunctional`s.
+            ///
+            /// # Errors
+            /// Layers of other classes; tensors that do not fit.
+            pub fn $name(&self, $($x: $t),+) -> Result<Tensor> {
+                self.tensor($python, &[$($v),+])
+            }
+        )*}
+    };
+}
+fn of(t: &Tensor) -> Value {
+    Value::Tensor(t.clone())
+}
+of_both! {
+    /// The sum, on both sides.
+    #[doc(alias = "torch.ao.ns._numeric_suite.Shadow.add")]
+    try_add, "add", x: &Tensor, y: &Tensor => [of(x), of(y)];
+    /// The sum with a number, on both sides.
+    #[doc(alias = "torch.ao.ns._numeric_suite.Shadow.add_scalar")]
+    try_add_scalar, "add_scalar", x: &Tensor, y: f64 => [of(x), Value::Float(y)];
+    /// The product, on both sides.
+    #[doc(alias = "torch.ao.ns._numeric_suite.Shadow.mul")]
+    try_mul, "mul", x: &Tensor, y: &Tensor => [of(x), of(y)];
+    /// The product with a number, on both sides.
+    #[doc(alias = "torch.ao.ns._numeric_suite.Shadow.mul_scalar")]
+    try_mul_scalar, "mul_scalar", x: &Tensor, y: f64 => [of(x), Value::Float(y)];
+    /// The tensors joined along a dimension, on both sides.
+    #[doc(alias = "torch.ao.ns._numeric_suite.Shadow.cat")]
+    try_cat, "cat", x: &[Tensor], dim: i64 => [Value::List(x.iter().map(of).collect()), Value::Int(dim)];
+    /// The sum without what is negative, on both sides.
+    #[doc(alias = "torch.ao.ns._numeric_suite.Shadow.add_relu")]
+    try_add_relu, "add_relu", x: &Tensor, y: &Tensor => [of(x), of(y)];
 }
 forward_of!(Shadow);
 impl Module for Shadow {

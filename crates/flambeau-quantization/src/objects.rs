@@ -135,9 +135,9 @@ impl Object for QConfigObject {
         }
     }
     fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-        match self.attribute(name)? {
-            Value::Object(o) => o.call(args, kwargs),
-            _ => Err(no_attribute("QConfig", name)),
+        match self.attribute(name)?.into_object() {
+            Ok(o) => o.call(args, kwargs),
+            Err(_) => Err(no_attribute("QConfig", name)),
         }
     }
     fn as_any(&self) -> &dyn Any {

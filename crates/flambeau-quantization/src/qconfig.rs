@@ -72,6 +72,31 @@ impl QConfig {
     }
 }
 
+/// How a layer is quantized where the integers of its inputs are found at every call: what looks at its weight. An older form
+/// of [`QConfig`], which it becomes.
+#[derive(Clone, PartialEq, Debug)]
+#[doc(alias = "torch.ao.quantization.QConfigDynamic")]
+#[deprecated(note = "use QConfig")]
+pub struct QConfigDynamic {
+    /// What looks at results; nothing by default.
+    pub activation: Make,
+    /// What looks at weights.
+    pub weight: Make,
+}
+#[allow(deprecated)]
+impl QConfigDynamic {
+    /// Of weights.
+    pub fn new(weight: Make) -> QConfigDynamic {
+        QConfigDynamic { activation: Make::Identity, weight }
+    }
+}
+#[allow(deprecated)]
+impl From<QConfigDynamic> for QConfig {
+    fn from(q: QConfigDynamic) -> QConfig {
+        QConfig::new(q.activation, q.weight)
+    }
+}
+
 const EPS: f64 = 1.0 / 4096.0;
 fn symmetric(c: C) -> O {
     O::new(c).dtype(DType::QI8).symmetric()
@@ -116,6 +141,10 @@ pub fn default_of(name: &str) -> Option<Make> {
         }
         "default_float_qparams_observer" => Make::Observer(float(DType::QU8)),
         "default_float_qparams_observer_4bit" => Make::Observer(float(DType::QU4X2)),
+        "default_symmetric_fixed_qparams_observer" => Make::Observer(fixed(2.0 / 256.0, 128)),
+        "default_affine_fixed_qparams_observer" => Make::Observer(fixed(1.0 / 256.0, 0)),
+        "default_symmetric_fixed_qparams_fake_quant" => fake(F::FixedQParams, fixed(2.0 / 256.0, 128)),
+        "default_affine_fixed_qparams_fake_quant" => fake(F::FixedQParams, fixed(1.0 / 256.0, 0)),
         "default_fixed_qparams_range_neg1to1_observer" => Make::Observer(fixed(2.0 / 256.0, 128)),
         "default_fixed_qparams_range_0to1_observer" => Make::Observer(fixed(1.0 / 256.0, 0)),
         "default_reuse_input_observer" => Make::Observer(O::new(C::ReuseInput)),
@@ -157,6 +186,10 @@ pub fn qconfig_of(name: &str) -> Option<QConfig> {
     let holder =
         |d: DType, dynamic: bool| Make::Observer(O::new(C::Placeholder).dtype(d).is_dynamic(dynamic));
     let qnnpack = || Make::Observer(O::new(C::Histogram).dtype(DType::QI8).eps(EPS));
+    let qnnpack_qat = || {
+        let o = wide(O::new(C::MovingAverageMinMax).dtype(DType::QI8)).eps(EPS);
+        Make::FakeQuantize(FakeQuantizeSpec::new(F::FusedMovingAvgObs, o))
+    };
     match name {
         "default_qconfig" => of("default_observer", "default_weight_observer"),
         "default_debug_qconfig" => of("default_debug_observer", "default_weight_observer"),
@@ -192,6 +225,16 @@ pub fn qconfig_of(name: &str) -> Option<QConfig> {
         "default_embedding_qat_qconfig_4bit" => Some(QConfig::new(
             Make::Observer(O::new(C::Noop).dtype(DType::F32)),
             default_of("default_embedding_fake_quant_4bit")?,
+        )),
+        "default_quint8_weight_qconfig" => {
+            Some(QConfig::new(Make::Observer(O::new(C::Histogram)), Make::Observer(O::new(C::MinMax))))
+        }
+        "default_symmetric_qnnpack_qat_qconfig" => {
+            Some(QConfig::new(qnnpack_qat(), default_of("fused_wt_fake_quant_range_neg_127_to_127")?))
+        }
+        "default_per_channel_symmetric_qnnpack_qat_qconfig" => Some(QConfig::new(
+            qnnpack_qat(),
+            default_of("fused_per_channel_wt_fake_quant_range_neg_127_to_127")?,
         )),
         "default_symmetric_qnnpack_qconfig" => {
             Some(QConfig::new(qnnpack(), default_of("weight_observer_range_neg_127_to_127")?))

@@ -3,6 +3,7 @@
 use crate::nn::linear::{forward_of, itself};
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::value::FromValue as _;
+use flambeau_core::types::deep::{self, Deep};
 use flambeau_core::{Result, Tensor, Value};
 use flambeau_nn::internal::{Copied, Memo, Run, call_module};
 use flambeau_nn::{Base, Field as _, Forward, Module, Visitor, VisitorMut};
@@ -48,7 +49,7 @@ impl Module for Stub {
 
 /// Runs a module and its hooks on one tensor.
 pub(crate) fn call(m: &dyn Run, x: &Tensor) -> Result<Tensor> {
-    let out = call_module(m, &[Value::Tensor(x.clone())], &[])?;
+    let out = deep::call(|| call_module(m, &[Value::Tensor(x.clone())], &[]))?;
     Tensor::from_value(out.first().unwrap_or(&Value::None))
 }
 /// A float module that runs its parts one after the other: `ConvReLU2d(conv, relu)` and its like.
@@ -103,7 +104,8 @@ pub struct QuantWrapper {
     base: Base,
     quant: Box<dyn Run>,
     dequant: Box<dyn Run>,
-    module: Box<dyn Run>,
+    /// May be such a wrapper again, without end.
+    module: Deep<Box<dyn Run>>,
 }
 impl QuantWrapper {
     /// Wraps.
@@ -113,10 +115,15 @@ impl QuantWrapper {
             base.set_note("qconfig", q);
         }
         base.set_training(module.is_training());
-        QuantWrapper { base, quant: Box::new(Stub::quant()), dequant: Box::new(Stub::dequant()), module }
+        QuantWrapper {
+            base,
+            quant: Box::new(Stub::quant()),
+            dequant: Box::new(Stub::dequant()),
+            module: module.into(),
+        }
     }
     fn compute(&self, x: &Tensor) -> Result<Tensor> {
-        call(&*self.dequant, &call(&*self.module, &call(&*self.quant, x)?)?)
+        call(&*self.dequant, &call(&**self.module, &call(&*self.quant, x)?)?)
     }
 }
 forward_of!(QuantWrapper);
@@ -139,7 +146,7 @@ impl Module for QuantWrapper {
             base: self.base.copied(memo)?,
             quant: self.quant.copied_field(memo)?,
             dequant: self.dequant.copied_field(memo)?,
-            module: self.module.copied_field(memo)?,
+            module: Deep::new(self.module.copied_field(memo)?),
         }))
     }
     itself!();

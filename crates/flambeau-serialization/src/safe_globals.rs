@@ -155,17 +155,17 @@ pub(crate) fn construct(tree: Tree<Tensor>, marked: &[SafeGlobal]) -> Result<Tre
     if marked.iter().all(|g| g.constructor.is_none()) {
         return Ok(tree);
     }
-    tree.rewrite(&mut |t| match t {
-        Tree::Object(o) => {
+    tree.rewrite(&mut |t| match t.into_object() {
+        Ok(o) => {
             let path = format!("{}.{}", o.module, o.name);
             match marked.iter().find(|g| g.path == path).and_then(|g| g.constructor.as_ref()) {
                 Some(make) => {
                     none_held("a constructor of a program runs");
-                    make(*o)
+                    make(o)
                 }
-                None => Ok(Tree::Object(o)),
+                None => Ok(Tree::Object(Box::new(o))),
             }
         }
-        other => Ok(other),
+        Err(other) => Ok(other),
     })
 }

@@ -5,7 +5,12 @@ use crate::ops;
 use flambeau_core::dispatch::registry::{CRATES, CrateReg};
 use flambeau_core::types::keys::Key::SparseCpu;
 
-static REG: CrateReg = CrateReg { name: "flambeau-sparse kernels", ops: &[], fills: &[install] };
+static REG: CrateReg = CrateReg {
+    name: "flambeau-sparse kernels",
+    // gradients of core's operators make sparse tensors
+    ops: flambeau_core::by_name!(else &[&g::parts::SPARSE_COO_TENSOR_UNSAFE]),
+    fills: &[install],
+};
 #[linkme::distributed_slice(CRATES)]
 static LINKED: &CrateReg = &REG;
 

@@ -3,8 +3,10 @@
 #![forbid(unsafe_code)]
 
 pub mod benchmark;
+pub mod flop_counter;
 #[cfg(feature = "hub")]
 pub mod hub;
+pub mod module_tracker;
 pub mod monitor;
 pub mod profiler;
 pub mod testing;

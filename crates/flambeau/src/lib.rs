@@ -36,6 +36,8 @@ use flambeau_autograd as _;
 use flambeau_core as _;
 use flambeau_data as _;
 use flambeau_devices as _;
+#[cfg(feature = "distributed")]
+use flambeau_distributed as _;
 #[cfg(feature = "distributions")]
 use flambeau_distributions as _;
 #[cfg(feature = "fft")]
@@ -189,6 +191,10 @@ pub mod ops {
     pub use flambeau_sparse::generated::ops::*;
 }
 
+#[cfg(feature = "distributed")]
+#[doc(alias = "torch.distributed")]
+pub mod distributed;
+
 /// Probability distributions, their constraints, transforms and divergences (`torch.distributions`).
 #[cfg(feature = "distributions")]
 #[doc(alias = "torch.distributions")]
@@ -233,6 +239,15 @@ pub mod nn {
         ZeroGradOptions, forward,
     };
     pub use flambeau_nn::{attention, init, modules, utils};
+
+    /// A copy of a model on each rank (`torch.nn.parallel`).
+    #[cfg(feature = "distributed")]
+    #[doc(alias = "torch.nn.parallel")]
+    pub mod parallel {
+        pub use flambeau_distributed::ddp::{
+            BucketCaps, DistributedDataParallel, DistributedDataParallelOptions,
+        };
+    }
 
     /// `torch.nn.functional`.
     #[doc(alias = "torch.nn.functional")]
@@ -297,6 +312,7 @@ pub mod mtia {
 #[cfg(feature = "func")]
 pub use flambeau_func::vmap;
 /// Functions of functions (`torch.func`): one call for all slices of tensors, derivatives, modules with other parameters.
+#[doc(alias = "torch.func")]
 pub mod func {
     #[cfg(feature = "func")]
     pub use flambeau_func::{
@@ -310,6 +326,8 @@ pub mod func {
         try_functional_call,
     };
 }
+mod graphs;
+pub use graphs::{export, fx};
 /// Optimizers, schedules and averages of models (`torch.optim`).
 #[doc(alias = "torch.optim")]
 pub mod optim {
@@ -397,6 +415,7 @@ pub mod ao {
         }
     }
     /// From float models to quantized ones (`torch.ao.quantization`).
+    #[doc(alias = "torch.ao.quantization")]
     #[doc(alias = "torch.quantization")]
     pub mod quantization {
         pub use flambeau_core::tensor::quantized::QScheme;
@@ -410,10 +429,40 @@ pub mod ao {
             try_convert, try_convert_, try_dynamic_default, try_fuse_conv_bn_weights, try_fuse_modules_,
             try_prepare, try_prepare_, try_prepare_qat, try_prepare_qat_, try_quantize_dynamic_,
         };
+        pub use flambeau_quantization::fusers::{
+            ClassPair, CustomConfig, Fuser, default_eval_fn, fuse_conv_bn, fuse_conv_bn_relu,
+            fuse_convtranspose_bn, fuse_linear_bn, get_default_compare_output_module_list,
+            get_default_custom_config_dict, get_default_dynamic_quant_module_mappings,
+            get_default_dynamic_sparse_quant_module_mappings,
+            get_default_float_to_quantized_operator_mappings, get_default_qat_module_mappings,
+            get_default_qconfig_propagation_list, get_default_static_quant_module_mappings,
+            get_default_static_quant_reference_module_mappings,
+            get_default_static_sparse_quant_module_mappings, get_dynamic_quant_module_class,
+            get_embedding_qat_module_mappings, get_embedding_static_quant_module_mappings, get_fuser_method,
+            get_fuser_method_new, get_quantized_operator, get_static_quant_module_class, no_observer_set,
+            try_default_eval_fn, try_fuse_conv_bn, try_fuse_conv_bn_relu, try_fuse_convtranspose_bn,
+            try_fuse_linear_bn, try_get_dynamic_quant_module_class, try_get_fuser_method,
+            try_get_fuser_method_new, try_get_quantized_operator, try_get_static_quant_module_class,
+        };
+        pub use flambeau_quantization::granularity::{
+            AffineQuantizedObserverBase, Granularity, MappingType, PerAxis, PerBlock, PerGroup, PerRow,
+            PerTensor, PerToken, QuantType, TorchAODType, ZeroPointDomain, get_block_size, quant_type_to_str,
+            try_get_block_size,
+        };
         pub use flambeau_quantization::observers::{Observer, ObserverClass, ObserverSpec};
+        pub use flambeau_quantization::prepared::{
+            add_quant_dequant_, get_observer_state_dict, load_observer_state_dict, try_add_quant_dequant_,
+            try_load_observer_state_dict,
+        };
+        #[allow(deprecated)]
+        pub use flambeau_quantization::qconfig::QConfigDynamic;
         pub use flambeau_quantization::qconfig::{
             Made, Make, QConfig, default_of, get_default_qat_qconfig, get_default_qconfig, qconfig_of,
             try_get_default_qat_qconfig, try_get_default_qconfig,
+        };
+        pub use flambeau_quantization::qconfig_mapping::{
+            QConfigMapping, get_default_qat_qconfig_mapping, get_default_qconfig_mapping,
+            try_get_default_qat_qconfig_mapping, try_get_default_qconfig_mapping,
         };
         pub use flambeau_quantization::stubs::{Fused, QuantWrapper, Stub};
     }
@@ -493,6 +542,8 @@ pub mod library {
     #[cfg(not(feature = "by-name"))]
     pub use flambeau_core::dispatch::object;
     #[cfg(feature = "by-name")]
+    pub use flambeau_library::tags::{Tag, tags};
+    #[cfg(feature = "by-name")]
     pub use flambeau_library::{
         Function, NamedFunction, NativeFn, attribute, call, call_value, class, constant, constant_names,
         exists, is_missing, lookup, method, names, object, register_function, repr,
@@ -547,9 +598,9 @@ pub mod hub {
 #[doc(alias = "torch.autograd.profiler")]
 pub mod profiler {
     pub use flambeau_utils::profiler::{
-        Averages, Event, FunctionEventAvg, Profile, ProfileOptions, ProfilerAction, ProfilerActivity,
-        RecordFunction, ScheduleOptions, TableOptions, itt, profile, schedule, spans, supported_activities,
-        tensorboard_trace_handler,
+        Averages, Event, ExecutionTraceObserver, FunctionEventAvg, Interval, Profile, ProfileOptions,
+        ProfilerAction, ProfilerActivity, RecordFunction, ScheduleOptions, TableOptions, emit_itt, emit_nvtx,
+        itt, profile, schedule, spans, supported_activities, tensorboard_trace_handler,
     };
 }
 /// Comparison of results, and random tensors for tests (`torch.testing`).
@@ -558,6 +609,24 @@ pub mod testing {
     pub use flambeau_utils::testing::{
         AssertCloseOptions, MakeTensorOptions, assert_allclose, assert_close, assert_close_with, make_tensor,
         try_assert_allclose, try_assert_close,
+    };
+}
+
+/// Results that come later (`torch.futures`).
+#[doc(alias = "torch.futures")]
+pub mod futures {
+    pub use flambeau_futures::{Future, collect_all, wait_all};
+}
+
+/// Copies of the program that work together (`torch.multiprocessing`), on Linux.
+#[cfg(all(feature = "multiprocessing", target_os = "linux"))]
+#[doc(alias = "torch.multiprocessing")]
+pub mod multiprocessing {
+    pub use flambeau_multiprocessing::{
+        Function, JoinOptions, Message, ProcessContext, ProcessExitedException, ProcessRaisedException,
+        SimpleQueue, SpawnContext, SpawnOptions, freeze_support, get_all_sharing_strategies,
+        get_sharing_strategy, is_shared, set_sharing_strategy, share_memory_, spawn, spawn_with,
+        start_processes,
     };
 }
 
@@ -577,9 +646,37 @@ pub mod utils {
     #[doc(alias = "torch.utils.benchmark")]
     pub mod benchmark {
         pub use flambeau_utils::benchmark::{
-            CallgrindStats, Colorize, Compare, FunctionCount, FunctionCounts, Measurement, TaskSpec, Timer,
-            select_unit, set_torch_threads, trim_sigfig, unit_to_english,
+            CallgrindStats, Choice, Colorize, Compare, Distribution, Draw, Drawn, FunctionCount,
+            FunctionCounts, FuzzedParameter, FuzzedSparseTensor, FuzzedTensor, Fuzzer, Length, Measurement,
+            ParameterAlias, Params, SparseProperties, TaskSpec, TensorProperties, Timer, select_unit,
+            set_torch_threads, trim_sigfig, unit_to_english,
         };
+    }
+    /// Tensors of other libraries without a copy (`torch.utils.dlpack`).
+    #[doc(alias = "torch.utils.dlpack")]
+    pub mod dlpack {
+        pub use flambeau_dlpack::{
+            DLDataType, DLDevice, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion,
+            DLTensor, Exported, FLAG_IS_COPIED, FLAG_READ_ONLY, VERSION, from_dlpack, from_dlpack_legacy,
+            to_dlpack,
+        };
+    }
+    /// Operations of products, by module and operator (`torch.utils.flop_counter`).
+    #[doc(alias = "torch.utils.flop_counter")]
+    pub mod flop_counter {
+        pub use flambeau_utils::flop_counter::{FlopCounterMode, FlopCounterOptions, register_flop_formula};
+    }
+    /// Trees of values and their structures (`torch.utils._pytree`).
+    #[cfg(all(feature = "func", feature = "by-name"))]
+    pub mod pytree {
+        pub use flambeau_func::pytree::{
+            TreeSpec, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten,
+        };
+    }
+    /// Which modules run (`torch.utils.module_tracker`).
+    #[doc(alias = "torch.utils.module_tracker")]
+    pub mod module_tracker {
+        pub use flambeau_utils::module_tracker::ModuleTracker;
     }
     /// Datasets, samplers and the loader (`torch.utils.data`).
     #[doc(alias = "torch.utils.data")]

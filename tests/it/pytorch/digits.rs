@@ -35,7 +35,7 @@ fn state(path: &Path) -> StateDict {
 }
 
 fn values(path: &Path) -> Vec<f32> {
-    let torch::serialization::Tree::Tensor(t) = torch::load(path).unwrap() else { panic!("not a tensor") };
+    let t = torch::load(path).unwrap().into_tensor().expect("a tensor");
     t.to_vec::<f32>()
 }
 

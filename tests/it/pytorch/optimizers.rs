@@ -77,10 +77,7 @@ fn tensors(t: Option<&Tree<Tensor>>) -> Vec<Option<Tensor>> {
     list(t).iter().map(|t| if let Tree::Tensor(t) = t { Some(t.clone()) } else { None }).collect()
 }
 fn pairs(t: Option<&Tree<Tensor>>) -> Vec<(String, Value)> {
-    match t.map(value) {
-        Some(Value::Dict(l)) => l,
-        _ => Vec::new(),
-    }
+    t.map(value).and_then(|v| v.into_entries().ok()).unwrap_or_default()
 }
 fn floats(t: &Tensor) -> Vec<f64> {
     let t = t.detach();
@@ -263,7 +260,7 @@ fn schedules_go_to_pytorch_and_back() {
 }
 /// Learning rates and momenta of the groups.
 fn state_of(o: &ObjectRef) -> Vec<[f64; 2]> {
-    let Value::List(groups) = o.attribute("param_groups").unwrap() else { panic!() };
+    let groups = o.attribute("param_groups").unwrap().into_items().unwrap();
     let one = |g: &Value| {
         let Value::Dict(g) = g else { panic!() };
         let get = |n: &str| g.iter().find(|(k, _)| k == n).map(|(_, v)| v);

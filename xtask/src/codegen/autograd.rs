@@ -13,7 +13,7 @@ use std::fmt::Write;
 
 /// Whether the form has a wrapper at the autograd key. Composites run their body there; what only makes new tensors
 /// without a gradient does not concern it.
-fn has_wrapper(form: &Form) -> bool {
+pub fn has_wrapper(form: &Form) -> bool {
     let row = form.row;
     if form.is_composite() {
         return false;
@@ -25,10 +25,9 @@ fn has_wrapper(form: &Form) -> bool {
     }
 }
 
-/// `generated/FAMILY.rs` of the crate that holds the derivatives, or `None` if no row needs any.
-pub fn emit(f: &Family, ops: &str, objects: &str, uses: &str) -> Result<Option<String>, String> {
+/// `generated/FAMILY_grad.rs`, or `None` if no row needs any.
+pub fn emit(f: &Family, uses: &str) -> Result<Option<String>, String> {
     let mut out = String::new();
-    let mut fill = String::new();
     for row in &f.rows {
         let at = |e: String| format!("{}: {}: {e}", f.file.display(), row.schema.full_name());
         let wrapped: Vec<Form> = Form::all(row).into_iter().filter(has_wrapper).collect();
@@ -40,18 +39,16 @@ pub fn emit(f: &Family, ops: &str, objects: &str, uses: &str) -> Result<Option<S
             }
         }
         for form in wrapped {
-            let _ = writeln!(fill, "o::{}.register(Key::Autograd, {}_autograd);", form.stat(), form.stem());
             wrapper(&mut out, &form).map_err(at)?;
         }
     }
-    if fill.is_empty() {
+    if out.is_empty() {
         return Ok(None);
     }
     Ok(Some(format!(
         "//! Derivatives of the family `{}`.\n\n#![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]\n\n{uses}\
-         use super::ok;\nuse {objects}::{} as o;\nuse {ops} as ops;\n\n\
-         /// Fills the operators' autograd slots.\npub fn fill() {{\n{fill}}}\n\n{out}",
-        f.name, f.module
+         use super::ok;\nuse super::ops;\n\n{out}",
+        f.name
     )))
 }
 
@@ -361,7 +358,13 @@ pub fn tensor_slice(args: &[&Arg]) -> String {
 
 fn wrapper(out: &mut String, form: &Form) -> Result<(), String> {
     let row = form.row;
-    let _ = writeln!(out, "fn {}_autograd({}) -> Result<{}> {{", form.stem(), form.params_text(), form.ret());
+    let _ = writeln!(
+        out,
+        "pub(super) fn {}_autograd({}) -> Result<{}> {{",
+        form.stem(),
+        form.params_text(),
+        form.ret()
+    );
     let call = format!("rt::below(|| ops::{}({}))", form.ident(), form.names_text());
     let tensors: Vec<&Arg> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
     if form.mode == Mode::Out && row.out_grad.as_deref() == Some("") {

@@ -16,7 +16,7 @@ pub fn emit(f: &Family, package: &str) -> Result<String, String> {
     );
     for row in &f.rows {
         for form in Form::all(row) {
-            op(&mut out, &form, package)
+            op(&mut out, &form, package, &f.module)
                 .map_err(|e| format!("{}: {}: {e}", f.file.display(), form.aten()))?;
         }
     }
@@ -31,7 +31,7 @@ fn check_call(form: &Form) -> String {
     all.map(|c| format!("f::{c}({})?;\n", args.join(", "))).collect()
 }
 
-fn op(out: &mut String, form: &Form, package: &str) -> Result<(), String> {
+fn op(out: &mut String, form: &Form, package: &str, module: &str) -> Result<(), String> {
     let row = form.row;
     let (stem, stat, fn_ty, ret) = (form.stem(), form.stat(), form.fn_ty(), form.ret());
     let w = |out: &mut String, s: std::fmt::Arguments| out.write_fmt(s).map_err(|e| e.to_string());
@@ -54,7 +54,10 @@ fn op(out: &mut String, form: &Form, package: &str) -> Result<(), String> {
     let make = if form.is_composite() {
         format!("Op::composite(&{stat}_INFO, {}, {stem}_adaptor)", kernels[0].1)
     } else {
-        let slots: Vec<String> = kernels.iter().map(|(k, f)| format!("(Key::{k}, {f})")).collect();
+        let mut slots: Vec<String> = kernels.iter().map(|(k, f)| format!("(Key::{k}, {f})")).collect();
+        if super::autograd::has_wrapper(form) {
+            slots.push(format!("(Key::Autograd, super::{module}_grad::{stem}_autograd)"));
+        }
         format!("Op::new(&{stat}_INFO, &[{}], {stem}_adaptor)", slots.join(", "))
     };
     w(out, format_args!("pub static {stat}: Op<{fn_ty}> = {make};\n"))?;
@@ -76,13 +79,14 @@ fn op(out: &mut String, form: &Form, package: &str) -> Result<(), String> {
         out,
         format_args!(
             "static {stat}_INFO: OpInfo = OpInfo {{ name: {:?}, owner: {package:?}, schema: Schema {{ args: &[{}], \
-             returns: &[{}] }}, python: &[{}], aten: &{aten:?}, conventions: {conventions}, composite: {}, names: NameRule::{}, autocast: {}, boxed: {stem}_boxed, doc: {:?}, \
+             returns: &[{}] }}, python: &[{}], aten: &{aten:?}, conventions: {conventions}, composite: {}, pointwise: {}, names: NameRule::{}, autocast: {}, boxed: {stem}_boxed, doc: {:?}, \
              grad: Differentiability::{grad} }};\n",
             form.aten(),
             args.join(", "),
             returns.join(", "),
             python.join(", "),
             form.is_composite(),
+            row.kind == Kind::Pointwise,
             super::types::camel(&row.names),
             crate::autocast::text(row.autocast.as_ref().filter(|_| form.mode == Mode::Plain)),
             row.doc,

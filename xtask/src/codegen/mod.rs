@@ -12,6 +12,7 @@ mod keys;
 mod lists;
 mod ops;
 mod structured;
+pub mod tags;
 mod types;
 pub mod vmap;
 
@@ -48,11 +49,11 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
     if func.join("Cargo.toml").is_file() {
         outputs.push((func.join("src/generated"), vmap::emit(&tables)?));
     }
+    let library = root.join("crates/flambeau-library");
+    if library.join("Cargo.toml").is_file() {
+        outputs.push((library.join("src/generated"), tags::emit(&tables)));
+    }
     for c in tables {
-        let engine = root.join("crates/flambeau-autograd");
-        if c.package == CORE && engine.join("Cargo.toml").is_file() {
-            outputs.push((engine.join("src/generated"), emit_core_derivatives(&c, &engine)?));
-        }
         outputs.push((c.dir.join("src/generated"), emit(&c)?));
     }
     for (dir, files) in outputs {
@@ -108,13 +109,13 @@ fn existing(dir: &Path) -> Vec<PathBuf> {
 
 const CORE: &str = "flambeau-core";
 
-/// `use` lines of a derivatives module. `home` is the crate that holds the formulas written by hand, `engine` the path
-/// of the autograd crate from there.
-fn derivative_uses(family: &str, home: &Path, engine: &str) -> String {
+/// `use` lines of a derivatives module of the crate at `home`; `core` is the path of flambeau-core from there.
+fn derivative_uses(family: &str, home: &Path, core: &str) -> String {
     let mut s = format!(
-        "use {engine}::derivatives::views::Geometry;\nuse {engine}::shorthand::*;\nuse {engine}::node::{{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt}};\n\
-         use flambeau_core::types::keys::Key;\nuse flambeau_core::tensor::geometry::{{SizeVec, size_vec}};\n\
-         use flambeau_core::{{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor}};\n"
+        "use {core}::derivatives::views::Geometry;\nuse {core}::derivatives::shorthand::*;\n\
+         use {core}::gradients::runtime::{{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt}};\n\
+         use {core}::types::keys::Key;\nuse {core}::tensor::geometry::{{SizeVec, size_vec}};\n\
+         use {core}::{{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor}};\n"
     );
     let module = home.join("src/derivatives");
     if module.join(format!("{family}.rs")).is_file() || module.join(family).is_dir() {
@@ -124,28 +125,10 @@ fn derivative_uses(family: &str, home: &Path, engine: &str) -> String {
 }
 
 /// What derivatives modules take from their parent.
-const DERIVATIVE_HELPERS: &str = "/// Pins a formula's type.\n#[allow(dead_code)]\n\
-    fn ok<T>(r: flambeau_core::Result<T>) -> flambeau_core::Result<T> {\nr\n}\n";
-
-/// The derivatives of the core's rows, which live in the autograd crate.
-fn emit_core_derivatives(c: &CrateTable, engine: &Path) -> Result<BTreeMap<String, String>, String> {
-    let (_, modules) = ergonomic_modules(c, "crate")?;
-    let mut files = BTreeMap::new();
-    let mut names = Vec::new();
-    for f in named(c, &modules).families {
-        let uses = derivative_uses(&f.name, engine, "crate");
-        if let Some(text) = autograd::emit(&f, "flambeau_core::ops", "flambeau_core::generated", &uses)? {
-            files.insert(format!("{}.rs", f.module), text);
-            names.push(f.module);
-        }
-    }
-    let mods: String = names.iter().map(|n| format!("pub mod {n};\n")).collect();
-    let calls: String = names.iter().map(|n| format!("{n}::fill();\n")).collect();
-    files.insert(
-        "mod.rs".into(),
-        format!("//! Derivatives of the core's operators.\n\n{mods}\n/// Fills the autograd slots.\npub fn fill() {{\n{calls}}}\n{DERIVATIVE_HELPERS}"),
-    );
-    Ok(files)
+fn derivative_helpers(core: &str) -> String {
+    format!(
+        "/// Pins a formula's type.\n#[allow(dead_code)]\nfn ok<T>(r: {core}::Result<T>) -> {core}::Result<T> {{\nr\n}}\n"
+    )
 }
 
 type Files = Vec<(String, String)>;
@@ -186,13 +169,9 @@ pub fn emit(c: &CrateTable) -> Result<BTreeMap<String, String>, String> {
     let mut derivatives = Vec::new();
     for f in &c.families {
         put(&f.module, family::emit(f, &c.package)?)?;
-        if is_core {
-            continue;
-        }
-        let uses = derivative_uses(&f.name, &c.dir, "flambeau_autograd");
-        if let Some(text) = autograd::emit(f, "super::ops", "super", &uses)? {
+        if let Some(text) = autograd::emit(f, &derivative_uses(&f.name, &c.dir, core))? {
             let name = format!("{}_grad", f.module);
-            put(&name, text)?;
+            put(&name, if is_core { text.replace("flambeau_core::", "crate::") } else { text })?;
             derivatives.push(name);
         }
     }
@@ -276,30 +255,18 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
         }
     }
     s += "];\n\n";
-    let pointwise = c.families.iter().flat_map(|f| f.rows.iter().map(move |r| (f, r)));
-    let pointwise: Vec<_> = pointwise.filter(|(_, r)| r.kind == table::Kind::Pointwise).collect();
-    if !pointwise.is_empty() {
-        s += "/// Those that work element by element.\npub static POINTWISE: &[&dyn AnyOp] = &[\n";
-        for (f, row) in pointwise {
-            for form in form::Form::all(row) {
-                s += &format!("&{}::{},\n", f.module, form.stat());
-            }
-        }
-        s += "];\n\n";
-    }
     s += &format!(
-        "/// The crate's entry in the registry.\npub static REG: CrateReg = CrateReg {{ name: {:?}, ops: OPS, fills: {} }};\n\n",
+        "/// The crate's entry in the registry.\npub static REG: CrateReg = CrateReg {{ name: {:?}, ops: {core}::by_name!(OPS), fills: {} }};\n\n",
         c.package,
-        match (derivatives.is_empty(), c.package.as_str()) {
-            // core's own fallbacks come with its rows, also where there are no link-time lists
-            (_, p) if p == CORE => "&[crate::dispatch::parts::install]",
-            (true, _) => "&[]",
-            (false, _) => "&[fill]",
+        // core's own fallbacks come with its rows, also where there are no link-time lists
+        if c.package == CORE {
+            "&[crate::dispatch::parts::install, crate::gradients::install]"
+        } else {
+            "&[]"
         },
     );
     if !derivatives.is_empty() {
-        let calls: String = derivatives.iter().map(|n| format!("{n}::fill();\n")).collect();
-        s += &format!("fn fill() {{\n{calls}}}\n{DERIVATIVE_HELPERS}\n");
+        s += &derivative_helpers(core);
     }
     // the link section counts as unsafe code in the crate that declares the list, and in no other
     let allow = if c.package == CORE { "#[allow(unsafe_code)]\n" } else { "" };

@@ -7,8 +7,20 @@ use arrows::Arrows;
 use std::path::Path;
 
 /// Core's rooms, the lowest first: a file names files of its own room and of rooms before it.
-const ROOMS: [&str; 10] =
-    ["types", "tensor", "dispatch", "iter", "backend", "settings", "ops", "text", "api", "internal"];
+const ROOMS: [&str; 12] = [
+    "types",
+    "tensor",
+    "dispatch",
+    "iter",
+    "backend",
+    "settings",
+    "ops",
+    "text",
+    "api",
+    "derivatives",
+    "gradients",
+    "internal",
+];
 /// The most files that may form a circle, and the most arrows that may run back up.
 const CIRCLE: usize = 5;
 const UP: usize = 18;

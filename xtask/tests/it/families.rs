@@ -17,6 +17,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("crates/flambeau-optim/src/ops", &["lists"]),
     // how a fused operator's gradient is differentiated again
     ("crates/flambeau-nn-functional/src/derivatives", &["unfused"]),
+    // operators that formulas are written in
+    ("crates/flambeau-core/src/derivatives", &["shorthand"]),
 ];
 
 /// Names that say nothing of what is inside.

@@ -6,11 +6,12 @@ use super::{line_of, report, sources, words};
 const FILES: &[(&str, &str)] = &[
     ("crates/flambeau-core/src/types/order.rs", "makes the watched ones of them"),
     (
-        "crates/flambeau-autograd/src/accumulate.rs",
+        "crates/flambeau-core/src/gradients/accumulate.rs",
         "a turn, under which operators run, and so modes of a program",
     ),
     ("crates/flambeau-nn/src/modules/lazy.rs", "a turn, as above"),
     ("crates/flambeau-nn/src/module/field.rs", "modules of a program may hold them"),
+    ("crates/flambeau-distributed/src/sync.rs", "threads wait for conditions under it, and call nobody"),
     ("crates/flambeau-optim/src/by_name.rs", "a turn: steps of one optimizer follow each other"),
 ];
 /// Below core, and tools.

@@ -1,7 +1,7 @@
 //! What is a fact of one operator stands in its row: outside the tables nothing is compared with the name of an operator or
 //! with what errors call it, matched against one, or listed by it.
 
-use super::{Source, report, root, sources};
+use super::{Source, line_of, report, root, sources, words};
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -60,8 +60,16 @@ const FILES: &[(&str, &str)] = &[
     ("crates/flambeau-quantization/src/by_name/flows.rs", "names of arguments"),
     ("crates/flambeau-quantization/src/objects.rs", "attributes of observers, which are no operators"),
     (
+        "crates/flambeau-quantization/src/qconfig_mapping.rs",
+        "what a configuration names, as programs write it: PyTorch's own list",
+    ),
+    (
         "crates/flambeau-quantization/src/nn/float_functional.rs",
         "methods of FloatFunctional, which are no operators",
+    ),
+    (
+        "crates/flambeau-utils/src/flop_counter.rs",
+        "PyTorch's registry of formulas, which programs add to: no fact of a row",
     ),
     (
         "crates/flambeau-utils/src/profiler/flops.rs",
@@ -71,6 +79,11 @@ const FILES: &[(&str, &str)] = &[
     ("crates/flambeau-masked/src/ops/wrapped.rs", "what masked tensors do with each operator"),
     ("crates/flambeau-masked/src/ops/sparse.rs", "words of errors of sparse reductions"),
     ("crates/flambeau-func/src/rules/layers/norm.rs", "names of arguments"),
+    ("crates/flambeau-fx/src/code.rs", "Python's operators, as programs write them"),
+    ("crates/flambeau-fx/src/python.rs", "Python's module operator and built-in functions"),
+    ("crates/flambeau-fx/src/symbolic.rs", "attributes of symbols in files"),
+    ("crates/flambeau-fx/src/passes/mod.rs", "functions that Python's operators stand for"),
+    ("crates/flambeau-export/src/aten.rs", "operators that files name and that are several rows here"),
     ("crates/flambeau-nested/src/ops/mod.rs", "what nested tensors do with each operator"),
     ("crates/flambeau-nested/src/ops/jagged.rs", "what jagged tensors do with each operator"),
     ("crates/flambeau-nested/src/ops/reduction.rs", "what reductions of jagged tensors begin with"),
@@ -309,4 +322,27 @@ fn questions_after_names_are_found() {
     ] {
         assert!(!found(code).contains(&"mm".to_string()), "{code}: {:?}", found(code));
     }
+}
+
+/// A list of all operators keeps all of them in each program that reaches it, so only the registry's entry may name one, and that
+/// only with the feature `by-name`.
+#[test]
+fn lists_of_operators_serve_names_alone() {
+    let mut broken = Vec::new();
+    let mut entries = 0;
+    for s in sources() {
+        if !s.path.starts_with("crates/") || !s.path.contains("/src/") {
+            continue;
+        }
+        for at in words(&s.code, "OPS") {
+            let before = &s.code[..at];
+            match before.ends_with("by_name!(") {
+                true => entries += 1,
+                false if before.ends_with("pub static ") => {}
+                false => broken.push(format!("{}:{}", s.path, line_of(&s.code, at))),
+            }
+        }
+    }
+    report("lists of operators are named by the registry's entries alone", &broken);
+    assert!(entries > 5, "only {entries} entries found");
 }

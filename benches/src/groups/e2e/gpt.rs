@@ -107,6 +107,23 @@ pub fn rows(r: &mut Rows) {
         train(m, optimizer, ints([8, LENGTH], classes, 1), ints([8, LENGTH], classes, 2))
     })
     .no_check();
+    r.add("e2e/gpt_train_bf16", move || {
+        let m = Gpt::new();
+        let mut optimizer = optim::AdamWOptions::new().lr(3e-4).weight_decay(0.01).build(m.parameters());
+        let (x, target) = (ints([8, LENGTH], classes, 1), ints([8, LENGTH], classes, 2));
+        move || {
+            optimizer.zero_grad();
+            let lower = torch::amp::AutocastOptions::new("cpu").dtype(torch::bfloat16);
+            let loss = torch::autocast(lower, || {
+                let out = m.call(&x);
+                F::cross_entropy(&out.reshape([-1, VOCABULARY]), &target.reshape(-1))
+            });
+            loss.backward();
+            optimizer.step();
+            loss
+        }
+    })
+    .no_check();
     r.add("e2e/gpt_prefill", move || {
         let (m, tokens) = (Gpt::new(), ints([1, LENGTH], classes, 1));
         m.eval();

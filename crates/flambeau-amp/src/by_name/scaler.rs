@@ -105,10 +105,10 @@ fn called(s: &mut GradScaler, name: &str, args: &[Value], kwargs: &Kwargs) -> Re
             ensure!(args.len() < 2, Missing, "GradScaler.step with arguments for the optimizer's step");
             with(o, |o| s.try_step(o))?;
         }
-        "update" => match given("new_scale") {
+        "update" => match &given("new_scale") {
             None | Some(Value::None) => s.try_update()?,
-            Some(Value::Tensor(t)) => s.try_update_from(&t)?,
-            Some(v) => s.try_update_to(f64::from_value(&v)?)?,
+            Some(Value::Tensor(t)) => s.try_update_from(t)?,
+            Some(v) => s.try_update_to(f64::from_value(v)?)?,
         },
         "get_scale" => return one(s.try_get_scale()?),
         "get_growth_factor" => return one(s.get_growth_factor()),

@@ -79,17 +79,13 @@ pub static OPS: &[&dyn AnyOp] =
     &[&scaling::AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE_, &scaling::AMP_UPDATE_SCALE_];
 
 /// The crate's entry in the registry.
-pub static REG: CrateReg = CrateReg { name: "flambeau-amp", ops: OPS, fills: &[fill] };
+pub static REG: CrateReg = CrateReg { name: "flambeau-amp", ops: flambeau_core::by_name!(OPS), fills: &[] };
 
-fn fill() {
-    scaling_grad::fill();
-}
 /// Pins a formula's type.
 #[allow(dead_code)]
 fn ok<T>(r: flambeau_core::Result<T>) -> flambeau_core::Result<T> {
     r
 }
-
 #[cfg(not(miri))]
 #[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)]
 static ENTRY: &CrateReg = &REG;

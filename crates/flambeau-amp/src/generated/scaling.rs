@@ -18,6 +18,7 @@ pub static AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE_: Op<AmpForeachNonFiniteChec
             (Key::Cuda, f::amp_foreach_non_finite_check_and_unscale_),
             (Key::Meta, f::amp_foreach_non_finite_check_and_unscale_),
             (Key::Private, f::amp_foreach_non_finite_check_and_unscale_),
+            (Key::Autograd, super::scaling_grad::amp_foreach_non_finite_check_and_unscale_inplace_autograd),
         ],
         amp_foreach_non_finite_check_and_unscale_inplace_adaptor,
     );
@@ -36,6 +37,7 @@ static AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: amp_foreach_non_finite_check_and_unscale_inplace_boxed,
@@ -69,6 +71,7 @@ pub static AMP_UPDATE_SCALE_: Op<AmpUpdateScaleInplaceFn> = Op::new(
         (Key::Cuda, f::amp_update_scale_),
         (Key::Meta, f::amp_update_scale_),
         (Key::Private, f::amp_update_scale_),
+        (Key::Autograd, super::scaling_grad::amp_update_scale_inplace_autograd),
     ],
     amp_update_scale_inplace_adaptor,
 );
@@ -90,6 +93,7 @@ static AMP_UPDATE_SCALE__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: amp_update_scale_inplace_boxed,

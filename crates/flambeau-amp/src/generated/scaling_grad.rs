@@ -6,22 +6,14 @@
 
 use super::ok;
 use super::ops;
-use super::scaling as o;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE_
-        .register(Key::Autograd, amp_foreach_non_finite_check_and_unscale_inplace_autograd);
-    o::AMP_UPDATE_SCALE_.register(Key::Autograd, amp_update_scale_inplace_autograd);
-}
-
-fn amp_foreach_non_finite_check_and_unscale_inplace_autograd(
+pub(super) fn amp_foreach_non_finite_check_and_unscale_inplace_autograd(
     self_: &[Tensor],
     found_inf: &Tensor,
     inv_scale: &Tensor,
@@ -36,7 +28,7 @@ fn amp_foreach_non_finite_check_and_unscale_inplace_autograd(
     }
     Ok(())
 }
-fn amp_update_scale_inplace_autograd(
+pub(super) fn amp_update_scale_inplace_autograd(
     self_: &Tensor,
     growth_tracker: &Tensor,
     found_inf: &Tensor,

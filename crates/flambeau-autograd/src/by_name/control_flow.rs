@@ -83,9 +83,9 @@ fn cond(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
 fn while_loop(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let s = Slots::new("while_loop", &["cond_fn", "body_fn", "carried_inputs"], a, k)?;
     let (cond, body, carried) = (function(s.must(0)?)?, function(s.must(1)?)?, s.must(2)?);
-    let test = |c: &[Tensor]| match called(cond, &list(&with(carried, c)))? {
-        Value::Tensor(t) => Ok(t),
-        v => crate::shorthand::number(f64::from(u8::from(bool::from_value(&v)?))),
+    let test = |c: &[Tensor]| match called(cond, &list(&with(carried, c)))?.into_tensor() {
+        Ok(t) => Ok(t),
+        Err(v) => crate::shorthand::number(f64::from(u8::from(bool::from_value(&v)?))),
     };
     let step = |c: &[Tensor]| leaves(&called(body, &list(&with(carried, c)))?);
     let done = try_while_loop(test, step, &leaves(carried)?[..])?;

@@ -1,7 +1,7 @@
 //! Custom functions by name: classes that a program derives from `torch.autograd.Function`, as a dictionary of their members.
 
 use super::function as callable;
-use crate::function::{BackwardContext, Context, Function, apply};
+use crate::function::{BackwardContext, Context, Function, apply, is_batched};
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::types::order::{Mutex, MutexGuard};
@@ -100,11 +100,63 @@ impl Called {
     fn ctx(&self) -> Value {
         Value::Object(ObjectRef::new(self.ctx.clone()))
     }
+    /// Calls the class's own rule of vmap.
+    fn by_rule(
+        &self,
+        rule: &ObjectRef,
+        batch_size: i64,
+        in_dims: &[Option<usize>],
+        inputs: &[Tensor],
+    ) -> Result<(Vec<Tensor>, Vec<Option<usize>>)> {
+        let (mut tensors, mut dims) = (inputs.iter().zip(in_dims), Vec::new());
+        let place = |v: &Value| match v {
+            Value::Tensor(t) => {
+                let (t, d) = tensors.next().map_or((t, None), |(t, d)| (t, *d));
+                dims.push(d.map_or(Value::None, |d| Value::Int(d as i64)));
+                Value::Tensor(t.clone())
+            }
+            v => {
+                dims.push(Value::None);
+                v.clone()
+            }
+        };
+        let args: Vec<Value> = self.args.iter().map(place).collect();
+        let info = Value::Object(ObjectRef::new(VmapInfo(batch_size)));
+        let all: Vec<Value> = [info, Value::Tuple(dims)].into_iter().chain(args).collect();
+        let result = rule.call(&all, &[])?;
+        let pair = match &result[..] {
+            [Value::Tuple(l)] => &l[..],
+            l => l,
+        };
+        let [out, places] = pair else {
+            return Err(Error::runtime(format!(
+                "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with \
+                 the output. Got a {} instead",
+                result.first().map_or("NoneType", Value::type_name)
+            )));
+        };
+        let out = match out {
+            Value::Tensor(t) => {
+                *self.single.lock().unwrap_or_else(|e| e.into_inner()) = true;
+                vec![t.clone()]
+            }
+            v => each_tensor(v.items().unwrap_or(&[]))?,
+        };
+        let one = |(i, t): (usize, &Tensor)| -> Result<Option<usize>> {
+            let v = places.items().map_or(Some(places), |l| l.get(i)).unwrap_or(Value::none());
+            let n = t.dim() as i64;
+            match v {
+                Value::None => Ok(None),
+                v => Ok(Some(i64::from_value(v)?.rem_euclid(n.max(1)) as usize)),
+            }
+        };
+        let at = out.iter().enumerate().map(one).collect::<Result<_>>()?;
+        Ok((out, at))
+    }
     /// Gradients or tangents, one for each argument, as those of the tensors among them.
     fn of_tensors(&self, all: Vec<Value>) -> Result<Vec<Option<Tensor>>> {
         let all = match all.into_iter().next() {
-            Some(Value::Tuple(l) | Value::List(l)) => l,
-            Some(v) => vec![v],
+            Some(v) => v.into_items().unwrap_or_else(|v| vec![v]),
             None => Vec::new(),
         };
         let one = |v: &Value| match v {
@@ -161,10 +213,10 @@ impl Function for Called {
         if let Some(on) = notes.materialize {
             ctx.set_materialize_grads(on);
         }
-        match result.into_iter().next() {
+        match result.first() {
             Some(Value::Tensor(t)) => {
                 *self.single.lock().unwrap_or_else(|e| e.into_inner()) = true;
-                Ok(vec![t])
+                Ok(vec![t.clone()])
             }
             Some(v) => each_tensor(v.items().unwrap_or(&[])),
             None => Ok(Vec::new()),
@@ -178,6 +230,18 @@ impl Function for Called {
         self.ctx.notes().saved = None;
         self.of_tensors(result?)
     }
+    fn vmap(
+        &self,
+        batch_size: i64,
+        in_dims: &[Option<usize>],
+        inputs: &[Tensor],
+    ) -> Option<Result<(Vec<Tensor>, Vec<Option<usize>>)>> {
+        let rule = match self.member("vmap") {
+            Ok(rule) => rule?,
+            Err(e) => return Some(Err(e)),
+        };
+        Some(self.by_rule(rule, batch_size, in_dims, inputs))
+    }
     fn jvp(&self, _: &[Tensor], tangents: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
         let mut given = some(tangents);
         let place = |v: &Value| match v {
@@ -186,18 +250,57 @@ impl Function for Called {
         };
         let all: Vec<Value> = std::iter::once(self.ctx()).chain(self.args.iter().map(place)).collect();
         let result = self.must("jvp")?.call(&all, &[])?;
-        match result.into_iter().next() {
-            Some(Value::Tuple(l) | Value::List(l)) => super::some_tensors(Some(&Value::List(l))),
-            v => super::some_tensors(v.as_ref()),
+        let first = result.into_iter().next().map(|v| v.into_items().map_or_else(|v| v, Value::List));
+        super::some_tensors(first.as_ref())
+    }
+}
+
+/// What a rule of vmap is told: the size of the hidden dimension.
+struct VmapInfo(i64);
+impl Object for VmapInfo {
+    fn type_name(&self) -> &'static str {
+        "VmapInfo"
+    }
+    fn attribute(&self, name: &str) -> Result<Value> {
+        match name {
+            "batch_size" => Ok(Value::Int(self.0)),
+            "randomness" => Ok(Value::Str("error".into())),
+            _ => Err(no_attribute("VmapInfo", name)),
         }
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+const MORE: &str = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html";
+/// What functions must say of themselves before vmap takes them.
+fn takes_batches(name: &str, members: &[(String, Value)]) -> Result<()> {
+    let has = |n: &str| members.iter().find(|(k, _)| k == n).map(|(_, v)| v);
+    let generated = matches!(has("generate_vmap_rule"), Some(Value::Bool(true)));
+    if has("setup_context").is_none() {
+        return Err(Error::runtime(format!(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the \
+             setup_context staticmethod. {MORE}"
+        )));
+    }
+    match (generated, has("vmap").is_some()) {
+        (true, true) => Err(Error::runtime(format!(
+            "You tried to vmap over {name}, but it has both generate_vmap_rule=True and an overriden vmap staticmethod. Please set \
+             generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid ambiguity. {MORE}"
+        ))),
+        (false, false) => Err(Error::runtime(format!(
+            "You tried to vmap over {name}, but it does not have vmap support. Please override and implement the vmap staticmethod \
+             or set generate_vmap_rule=True. {MORE}"
+        ))),
+        _ => Ok(()),
     }
 }
 
 /// `Class.apply(*args)`, where the class is a dictionary of its members and its name.
 fn call(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let Some((Value::Dict(members), args)) = args.split_first() else {
-        return Err(Error::type_(
-            "torch.autograd.Function.apply is called on a class that is derived from it",
+        return Err(Error::unsupported(
+            "You must implement the forward function for custom autograd.Function.",
         ));
     };
     let name = members.iter().find(|(k, _)| k == "__name__");
@@ -212,6 +315,9 @@ fn call(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     };
     let inputs: Vec<Tensor> =
         args.iter().filter_map(|v| if let Value::Tensor(t) = v { Some(t.clone()) } else { None }).collect();
+    if is_batched(&inputs) {
+        takes_batches(&f.name, members)?;
+    }
     let mut all: Vec<Value> = apply(f, &inputs)?.into_iter().map(Value::Tensor).collect();
     let single = *single.lock().unwrap_or_else(|e| e.into_inner());
     Ok(if single && all.len() == 1 { vec![all.remove(0)] } else { vec![Value::Tuple(all)] })

@@ -1,5 +1,6 @@
 //! Python's names of gradients, modes and forward mode.
 
+mod checks;
 mod control_flow;
 mod custom;
 mod functional;
@@ -182,6 +183,7 @@ fn checkpointed(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
 
 /// Makes the names known.
 pub(crate) fn install() {
+    checks::install();
     register_function("torch.Tensor.grad.__set__", set_grad);
     register_function("torch.utils.checkpoint.checkpoint", checkpointed);
     register_function("torch.autograd.grad", grad);

@@ -15,8 +15,8 @@ fn gradient(x: &[f32], sizes: &[i64], f: impl FnOnce(&Tensor) -> Result<Tensor>)
     (engine.grad)(&x).unwrap().to_vec::<f32>()
 }
 fn call(name: &str, args: &[Value]) -> Result<Tensor> {
-    match library::call(name, args, &[])?.into_iter().next() {
-        Some(Value::Tensor(t)) => Ok(t),
+    match library::call(name, args, &[])?.first() {
+        Some(Value::Tensor(t)) => Ok(t.clone()),
         other => panic!("{name} gave {other:?}"),
     }
 }

@@ -36,8 +36,8 @@ fn composites_have_names_of_their_own() {
 fn overloads_are_numbered() {
     let v = leaf(&[3]);
     let two = Value::Int(2);
-    let by_name = |f: &str, args: &[Value]| match library::call_value(f, args, &[]) {
-        Ok(Value::Tensor(t)) => name(&t),
+    let by_name = |f: &str, args: &[Value]| match &library::call_value(f, args, &[]) {
+        Ok(Value::Tensor(t)) => name(t),
         other => panic!("{other:?}"),
     };
     let x = Value::Tensor(v.clone());

@@ -46,10 +46,7 @@ pub fn cases(f: &File) -> Vec<Case<'_>> {
 }
 
 fn object(v: Value) -> Result<ObjectRef, Stop> {
-    match v {
-        Value::Object(o) => Ok(o),
-        other => Err(Stop::Failed(format!("an object expected, got {}", other.type_name()))),
-    }
+    v.into_object().map_err(|other| Stop::Failed(format!("an object expected, got {}", other.type_name())))
 }
 fn first(v: Vec<Value>) -> Value {
     v.into_iter().next().unwrap_or(Value::None)
@@ -117,7 +114,7 @@ fn distribution(f: &File, c: &J) -> Result<(), Stop> {
             entry(f, name, out, want, tol)?;
             continue;
         }
-        let Value::Tensor(out) = out? else { return Err(Stop::Failed(format!("{name} is no tensor"))) };
+        let Ok(out) = out?.into_tensor() else { return Err(Stop::Failed(format!("{name} is no tensor"))) };
         let wanted = want["dict"].as_object();
         if wanted.is_some_and(|w| w.values().all(J::is_null)) {
             // PyTorch's result has no history either
@@ -127,7 +124,9 @@ fn distribution(f: &File, c: &J) -> Result<(), Stop> {
             continue;
         }
         let ones = first(library::call("torch.ones_like", &[Value::Tensor(out.clone())], &[])?);
-        let Value::Tensor(ones) = ones else { return Err(Stop::Failed("ones_like gave no tensor".into())) };
+        let Ok(ones) = ones.into_tensor() else {
+            return Err(Stop::Failed("ones_like gave no tensor".into()));
+        };
         let grads = gradients(&[(out, ones)], &d.leaves)?;
         for (path, w) in want["dict"].as_object().into_iter().flatten() {
             let full = format!("dist.{path}");
@@ -150,12 +149,12 @@ fn points(dist: &ObjectRef, dtype: flambeau_core::DType) -> Got {
 fn expand(dist: &ObjectRef, v: &Value) -> Got {
     let mut shape = vec![Value::Int(2), Value::Int(1)];
     shape.extend(dist.attribute("batch_shape")?.items().unwrap_or(&[]).iter().cloned());
-    let Value::Object(wide) = first(dist.method("expand", &[Value::Tuple(shape)], &[])?) else {
+    let Ok(wide) = first(dist.method("expand", &[Value::Tuple(shape)], &[])?).into_object() else {
         return Err(Error::runtime("expand() gave no distribution"));
     };
-    match first(wide.method("log_prob", std::slice::from_ref(v), &[])?) {
-        Value::Tensor(t) => Ok(Value::List(t.sizes().iter().map(|&n| Value::Int(n)).collect())),
-        other => Ok(other),
+    match first(wide.method("log_prob", std::slice::from_ref(v), &[])?).into_tensor() {
+        Ok(t) => Ok(Value::List(t.sizes().iter().map(|&n| Value::Int(n)).collect())),
+        Err(other) => Ok(other),
     }
 }
 
@@ -179,7 +178,7 @@ fn transform(f: &File, c: &J) -> Result<(), Stop> {
         let y = || y.as_ref().map_err(Clone::clone).cloned();
         let got: Got = match name.as_str() {
             "y" => y(),
-            "inv" => t.attribute("inv").and_then(|inv| match inv {
+            "inv" => t.attribute("inv").and_then(|inv| match &inv {
                 Value::Object(o) => Ok(first(o.call(&[y()?], &[])?)),
                 _ => Err(Error::runtime("inv is no transform")),
             }),
@@ -214,7 +213,7 @@ fn constraint(f: &File, c: &J) -> Result<(), Stop> {
         let got: Got = match entry_name.as_str() {
             "transform_to" | "biject_to" => {
                 let path = format!("torch.distributions.{entry_name}");
-                library::call(&path, &[Value::Object(made.clone())], &[]).and_then(|t| match first(t) {
+                library::call(&path, &[Value::Object(made.clone())], &[]).and_then(|t| match &first(t) {
                     Value::Object(t) => Ok(first(t.call(&[Value::Tensor(x.clone())], &[])?)),
                     _ => Err(Error::runtime("no transform")),
                 })

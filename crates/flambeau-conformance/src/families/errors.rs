@@ -40,6 +40,7 @@ const KINDS: &[(&str, &[ErrorKind])] = {
         ("DimensionBindError", &[Other]),
         ("_LinAlgError", &[Linalg]),
         ("LinAlgError", &[Linalg]),
+        ("GradcheckError", &[Assertion]),
         ("OSError", &[Io]),
         ("FileNotFoundError", &[Io]),
         ("OutOfMemoryError", &[OutOfMemory]),
@@ -74,7 +75,8 @@ fn run(f: &File, call: &str, c: &J) -> Result<(), Stop> {
     let args = d.args(&c["args"], "args")?;
     let kwargs = d.kwargs(&c["kwargs"], "kwargs")?;
     let module = text(c, "kind") == "module";
-    let first = if module {
+    // some of what Python makes by a class is made by a function here
+    let first = if module && object::class(call).is_some() {
         object::construct(call, &args, &kwargs).map(Some)
     } else {
         seed(c);

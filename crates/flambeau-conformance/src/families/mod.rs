@@ -2,6 +2,7 @@
 
 pub mod distributions;
 pub mod errors;
+pub mod graphs;
 pub mod modules;
 pub mod ops;
 pub mod optim;
@@ -11,6 +12,7 @@ pub mod rng;
 pub mod rules;
 
 use crate::decode::Stop;
+use crate::distributed;
 use crate::script;
 use crate::store::Store;
 use flambeau_core::{Tensor, Value};
@@ -62,6 +64,8 @@ pub struct File {
     pub json: J,
     /// The tensors next to it.
     pub store: Store,
+    /// Where both are.
+    pub folder: PathBuf,
 }
 impl File {
     /// Reads a file of a set and its tensors.
@@ -72,11 +76,13 @@ impl File {
         let family = name.split('/').next().unwrap_or("");
         if let Some(pack) = pack(dir, family)? {
             let json = pack.0.get(name).cloned().ok_or_else(|| format!("{name}: not in {family}.json"))?;
-            return Ok(File { name: name.to_string(), json, store: pack.1.within(&format!("{name}/")) });
+            let store = pack.1.within(&format!("{name}/"));
+            return Ok(File { name: name.to_string(), json, store, folder: dir.to_path_buf() });
         }
         let json = read_json(&appended(&dir.join(name), "json"))?;
         let store = Store::open(&appended(&dir.join(name), "safetensors"))?;
-        Ok(File { name: name.to_string(), json, store })
+        let folder = dir.join(name).parent().map(Path::to_path_buf).unwrap_or_default();
+        Ok(File { name: name.to_string(), json, store, folder })
     }
     /// The folder: `ops` of `ops/add`.
     pub fn family(&self) -> &str {
@@ -88,6 +94,9 @@ impl File {
     }
     /// All cases.
     pub fn cases(&self) -> Vec<Case<'_>> {
+        if let Some(all) = distributed::cases(self) {
+            return all;
+        }
         match text(&self.json, "format") {
             "script" => return script::cases(self),
             "errors" => return errors::cases(self),
@@ -110,6 +119,7 @@ impl File {
             "modules" => modules::cases(self),
             "optim" => optim::cases(self),
             "distributions" => distributions::cases(self),
+            "fx" | "export" | "jit" | "onnx" | "models" => graphs::cases(self),
             _ => Vec::new(),
         }
     }
@@ -159,7 +169,7 @@ fn pack(dir: &Path, family: &str) -> Result<Option<Pack>, String> {
 }
 
 /// The folders of a set, in the order they are reported.
-pub const FAMILIES: [&str; 19] = [
+pub const FAMILIES: [&str; 26] = [
     "ops",
     "errors",
     "rng",
@@ -179,6 +189,13 @@ pub const FAMILIES: [&str; 19] = [
     "fft2",
     "program",
     "errors2",
+    "jit",
+    "export",
+    "fx",
+    "onnx",
+    "models/jit",
+    "models/export",
+    "models/onnx",
 ];
 
 /// All files of a set, `ops/add` first.
@@ -187,7 +204,7 @@ pub const FAMILIES: [&str; 19] = [
 /// When the folder cannot be read.
 pub fn files(dir: &Path) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
-    for family in FAMILIES {
+    for family in FAMILIES.into_iter().chain(distributed::SECTIONS) {
         if let Some(pack) = pack(dir, family)? {
             all.extend(pack.0.keys().cloned());
             continue;

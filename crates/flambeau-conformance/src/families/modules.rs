@@ -35,17 +35,14 @@ fn judge(f: &File, call: &str, c: &J) -> Outcome {
 
 /// A dictionary that a method gives, or pairs of names and values.
 pub fn dict(o: &ObjectRef, method: &str) -> Result<Vec<(String, Value)>, Stop> {
-    match o.method(method, &[], &[])?.into_iter().next() {
-        Some(Value::Dict(d)) => Ok(d),
+    match o.method(method, &[], &[])?.first() {
+        Some(Value::Dict(d)) => Ok(d.clone()),
         Some(Value::List(l)) => {
-            let pair = |v: Value| match v {
-                Value::Tuple(p) => match <[Value; 2]>::try_from(p) {
-                    Ok([Value::Str(n), v]) => Ok((n, v)),
-                    _ => Err(Stop::Failed(format!("{method}() gave no pairs"))),
-                },
+            let pair = |v: &Value| match v.items() {
+                Some([Value::Str(n), v]) => Ok((n.clone(), v.clone())),
                 _ => Err(Stop::Failed(format!("{method}() gave no pairs"))),
             };
-            l.into_iter().map(pair).collect()
+            l.iter().map(pair).collect()
         }
         _ => Err(Stop::Failed(format!("{method}() gave no dictionary"))),
     }
@@ -81,7 +78,7 @@ fn run(f: &File, call: &str, c: &J) -> Result<(), Stop> {
     if let Some(after) = c["state_after"].as_object() {
         let state = dict(&module, "state_dict")?;
         for (k, w) in after {
-            let g = state.iter().find(|(n, _)| n == k).map_or(&Value::None, |(_, v)| v);
+            let g = state.iter().find(|(n, _)| n == k).map_or_else(|| Value::none(), |(_, v)| v);
             compare::value(g, w, &f.store, tol).map_err(|e| Stop::Failed(format!("{k} afterwards: {e}")))?;
         }
     }
@@ -102,8 +99,8 @@ fn run(f: &File, call: &str, c: &J) -> Result<(), Stop> {
     let mut leaves: Vec<(String, Tensor)> =
         d.leaves.iter().filter(|(p, _)| inputs.contains_key(p)).cloned().collect();
     for (name, v) in dict(&module, "named_parameters")? {
-        match v {
-            Value::Tensor(t) if params.contains_key(&name) => leaves.push((name, t)),
+        match &v {
+            Value::Tensor(t) if params.contains_key(&name) => leaves.push((name, t.clone())),
             _ => {}
         }
     }

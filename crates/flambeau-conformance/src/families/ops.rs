@@ -109,10 +109,7 @@ fn invariant(inv: &J, env: &[(String, Value)]) -> Result<Tensor, Stop> {
         Stop::Missing(n) => Stop::Failed(format!("the invariant needs {n}")),
         e => e,
     })?;
-    match v {
-        Value::Tensor(t) => Ok(t),
-        other => Err(Stop::Failed(format!("an invariant that is {}", other.type_name()))),
-    }
+    v.into_tensor().map_err(|other| Stop::Failed(format!("an invariant that is {}", other.type_name())))
 }
 
 fn backward(f: &File, c: &J, got: &Got) -> Result<(), Stop> {

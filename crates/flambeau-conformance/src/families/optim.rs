@@ -66,10 +66,7 @@ fn optimizer(f: &File, call: &str, c: &J) -> Result<(), Stop> {
         let loss = if closure.is_null() {
             for (p, g) in params.iter().zip(c["step_grads"][step].as_array().into_iter().flatten()) {
                 // may be sparse
-                let g = match d.value(g, "step_grads")? {
-                    Value::Tensor(t) => Some(t),
-                    _ => None,
-                };
+                let g = d.value(g, "step_grads")?.into_tensor().ok();
                 (engine.set_grad)(p, g)?;
             }
             made.method("step", &[], &[])?
@@ -102,7 +99,7 @@ fn optimizer(f: &File, call: &str, c: &J) -> Result<(), Stop> {
     }
     let Some(want) = c["state"].as_object().filter(|m| !m.is_empty()) else { return Ok(()) };
     let state = super::modules::dict(&made, "state_dict")?;
-    let Some((_, Value::Dict(state))) = state.into_iter().find(|(k, _)| k == "state") else {
+    let Some((_, Value::Dict(state))) = state.iter().find(|(k, _)| k == "state") else {
         return Err(Stop::Failed("state_dict() has no state".into()));
     };
     for (p, fields) in want {
@@ -110,7 +107,7 @@ fn optimizer(f: &File, call: &str, c: &J) -> Result<(), Stop> {
             return Err(Stop::Failed(format!("no state of parameter {p}")));
         };
         for (k, w) in fields.as_object().into_iter().flatten() {
-            let g = got.iter().find(|(n, _)| n == k).map_or(&Value::None, |(_, v)| v);
+            let g = got.iter().find(|(n, _)| n == k).map_or_else(|| Value::none(), |(_, v)| v);
             compare::value(g, w, &f.store, tol).map_err(|e| Stop::Failed(format!("state {p}.{k}: {e}")))?;
         }
     }
@@ -226,7 +223,7 @@ fn scheduler(f: &File, c: &J) -> Result<(), Stop> {
             let args = if metric.is_null() { vec![] } else { vec![Value::Float(number(metric))] };
             made.method("step", &args, &[])?;
         }
-        let Value::List(groups) = optimizer.attribute("param_groups")? else {
+        let Ok(groups) = optimizer.attribute("param_groups")?.into_items() else {
             return Err(Stop::Failed("param_groups is no list".into()));
         };
         for (key, values) in want.as_object().into_iter().flatten() {

@@ -171,9 +171,9 @@ fn binary(name: &str, x: Value, y: Value) -> Entry {
     one(&path, &args, &[])
 }
 fn result_dtype(v: Value) -> Entry {
-    match v {
+    match &v {
         Value::Tensor(t) => Ok(Value::DType(t.dtype())),
-        Value::Tuple(l) | Value::List(l) => result_dtype(l.into_iter().next().unwrap_or(Value::None)),
+        Value::Tuple(l) | Value::List(l) => result_dtype(l.first().cloned().unwrap_or(Value::None)),
         other => Err(Stop::Failed(format!("a result that is {}", other.type_name())).into()),
     }
 }

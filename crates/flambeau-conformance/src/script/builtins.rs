@@ -21,10 +21,7 @@ pub fn dictionary(pairs: Vec<(Value, Value)>) -> Value {
     if !all.iter().all(|(k, _)| matches!(k, Value::Str(_))) {
         return Special::Pairs(all).value();
     }
-    let text = |(k, v)| match k {
-        Value::Str(s) => (s, v),
-        _ => (String::new(), v),
-    };
+    let text = |(k, v): (Value, Value)| (k.into_string().unwrap_or_default(), v);
     Value::Dict(all.into_iter().map(text).collect())
 }
 /// Python's order of numbers, texts and sequences.
@@ -53,10 +50,12 @@ pub fn order(a: &Value, b: &Value) -> R<Ordering> {
 fn text(v: &Value) -> R<String> {
     match v {
         Value::Str(s) => Ok(s.clone()),
-        Value::Object(_) if Special::of(v).is_none() => match library::method(v, "__str__", &[], &[]) {
-            Ok(Value::Str(s)) => Ok(s),
-            _ => repr(v),
-        },
+        Value::Object(_) if Special::of(v).is_none() => {
+            match library::method(v, "__str__", &[], &[]).map(Value::into_string) {
+                Ok(Ok(s)) => Ok(s),
+                _ => repr(v),
+            }
+        }
         _ => repr(v),
     }
 }
@@ -392,12 +391,12 @@ fn list_method(l: &[Value], name: &str, args: &[Value]) -> R<(Value, Option<Valu
         ("count", [v]) => {
             return Ok((Value::Int(l.iter().filter(|x| arith::same(x, v)).count() as i64), None));
         }
-        ("sort", []) => match sorted(&Value::List(l), &[])? {
-            Value::List(s) => {
+        ("sort", []) => match sorted(&Value::List(l), &[])?.into_items() {
+            Ok(s) => {
                 l = s;
                 Value::None
             }
-            _ => return wrong("sort"),
+            Err(_) => return wrong("sort"),
         },
         ("reverse", []) => {
             l.reverse();

@@ -177,22 +177,24 @@ pub fn set_item(of: &Value, key: Value, v: Value) -> R<Option<Value>> {
         }
         return Ok(Some(Special::Pairs(d).value()));
     }
-    Ok(match (of.clone(), key) {
-        (Value::List(mut l), Value::Int(i)) => {
-            let at = position(i, l.len())?;
+    Ok(match (of, &key) {
+        (Value::List(l), Value::Int(i)) => {
+            let mut l = l.clone();
+            let at = position(*i, l.len())?;
             l[at] = v;
             Some(Value::List(l))
         }
-        (Value::Dict(mut d), Value::Str(k)) => {
-            match d.iter_mut().find(|(n, _)| *n == k) {
+        (Value::Dict(d), Value::Str(k)) => {
+            let mut d = d.clone();
+            match d.iter_mut().find(|(n, _)| n == k) {
                 Some(e) => e.1 = v,
-                None => d.push((k, v)),
+                None => d.push((k.clone(), v)),
             }
             Some(Value::Dict(d))
         }
-        (Value::Dict(d), key) if d.is_empty() => Some(Special::Pairs(vec![(key, v)]).value()),
+        (Value::Dict(d), key) if d.is_empty() => Some(Special::Pairs(vec![(key.clone(), v)]).value()),
         (of, key) => {
-            library::method(&of, "__setitem__", &[key, v], &[])?;
+            library::method(of, "__setitem__", &[key.clone(), v], &[])?;
             None
         }
     })
@@ -218,9 +220,9 @@ impl Program {
                 all.push((k.clone(), self.expr(x, s)?));
                 continue;
             }
-            match self.expr(x, s)? {
-                Value::Dict(d) => all.extend(d),
-                other => return wrong(format!("** of a {}", other.type_name())),
+            match self.expr(x, s)?.into_entries() {
+                Ok(d) => all.extend(d),
+                Err(other) => return wrong(format!("** of a {}", other.type_name())),
             }
         }
         Ok(all)

@@ -98,7 +98,12 @@ mod tests {
     use serde_json::json;
 
     fn outcome(case: J) -> Outcome {
-        let f = File { name: "func/own".into(), json: json!({"cases": [case]}), store: Store::default() };
+        let f = File {
+            name: "func/own".into(),
+            json: json!({"cases": [case]}),
+            store: Store::default(),
+            folder: Default::default(),
+        };
         let all = cases(&f);
         (all[0].run)()
     }
@@ -148,6 +153,46 @@ mod tests {
         assert_eq!(outcome(program(steps, json!({"inside": false, "outside": true}))), Outcome::Passed);
         let steps = json!([{"do": {"new": {"call": "torch.no_such_name", "args": [], "kwargs": {}}}}]);
         assert_eq!(outcome(program(steps, json!({}))), Outcome::Missing("torch.no_such_name".into()));
+    }
+    #[test]
+    fn arguments_of_modules_are_attributes() {
+        let made =
+            |call: &str, args: J, kwargs: J| json!({"new": {"call": call, "args": args, "kwargs": kwargs}});
+        let attr = |name: &str, of: &str| json!({"attr": name, "of": {"var": of}});
+        let steps = json!([
+            {"let": "b", "be": made("torch.nn.BatchNorm1d", json!([3]), json!({"eps": 0.25}))},
+            {"let": "l", "be": made("torch.nn.Linear", json!([2, 3]), json!({"bias": false}))},
+            {"let": "r", "be": made("torch.nn.LSTM", json!([2, 3]), json!({"bias": false}))},
+            {"let": "c", "be": made("torch.nn.Conv2d", json!([1, 2, 3]), json!({}))},
+            {"let": "eps", "be": attr("eps", "b")},
+            {"let": "tracks", "be": attr("track_running_stats", "b")},
+            {"let": "none", "be": attr("bias", "l")},
+            {"let": "off", "be": attr("bias", "r")},
+            {"let": "size", "be": attr("kernel_size", "c")},
+            {"let": "made", "be": made("hasattr", json!([{"var": "c"}, "device"]), json!({}))},
+        ]);
+        let expect = json!({"eps": 0.25, "tracks": true, "none": null, "off": false,
+            "size": {"tuple": [3, 3]}, "made": false});
+        assert_eq!(outcome(program(steps, expect)), Outcome::Passed);
+    }
+    #[test]
+    fn loaders_and_samplers_by_name() {
+        let made =
+            |call: &str, args: J, kwargs: J| json!({"new": {"call": call, "args": args, "kwargs": kwargs}});
+        let data = json!({"list": [1, 2, 3]});
+        let steps = json!([
+            {"let": "l", "be": made("torch.utils.data.DataLoader", json!([data]), json!({"batch_size": 2}))},
+            {"let": "n", "be": made("len", json!([{"var": "l"}]), json!({}))},
+        ]);
+        let got = outcome(program(steps, json!({"n": 2})));
+        assert_eq!(got, Outcome::Passed);
+        let steps = json!([
+            {"let": "s", "be": made("torch.utils.data.SequentialSampler", json!([data]), json!({}))},
+            {"let": "b", "be": made("torch.utils.data.BatchSampler", json!([{"var": "s"}, 2, false]), json!({}))},
+            {"let": "l", "be": made("list", json!([{"var": "b"}]), json!({}))},
+        ]);
+        let expect = json!({"l": {"list": [{"list": [0, 1]}, {"list": [2]}]}});
+        assert_eq!(outcome(program(steps, expect)), Outcome::Passed);
     }
     #[test]
     fn a_resized_result_is_what_its_name_stands_for() {

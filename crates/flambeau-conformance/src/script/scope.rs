@@ -156,6 +156,10 @@ impl Object for Special {
                 let path = format!("{path}.{name}");
                 return library::constant(&path).ok_or_else(|| Error::missing(path));
             }
+            (Special::Derived(base, members), "apply") => {
+                let class = Special::Derived(base.clone(), members.clone()).value();
+                return Ok(Special::Bound(class, name.to_string()).value());
+            }
             _ => return Err(library::object::no_attribute(self.type_name(), name)),
         };
         Ok(Value::Str(own.to_string()))

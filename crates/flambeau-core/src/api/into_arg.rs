@@ -6,6 +6,8 @@ use crate::tensor::geometry::SizeVec;
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::scalar::Scalar;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// What constructors and setters take where the documentation says `T`.
 #[diagnostic::on_unimplemented(
@@ -42,6 +44,16 @@ macro_rules! into_arg_self {
     )*};
 }
 into_arg_self!(bool, String, Tensor, DType, Device, Scalar, (f64, f64), Vec<i64>);
+impl IntoArg<Duration> for Duration {
+    fn into_arg(self) -> Duration {
+        self
+    }
+}
+impl<T: ?Sized> IntoArg<Arc<T>> for Arc<T> {
+    fn into_arg(self) -> Arc<T> {
+        self
+    }
+}
 impl IntoArg<String> for &str {
     fn into_arg(self) -> String {
         self.to_owned()

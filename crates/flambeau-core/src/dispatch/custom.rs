@@ -28,6 +28,7 @@ use crate::dispatch::op::{AnyOp, OpInfo};
 use crate::dispatch::op::{Differentiability, no_kernel};
 use crate::dispatch::registry::{self, DYNAMIC, Fallback};
 use crate::dispatch::value::{IntoValue, Value};
+use crate::types::deep;
 use crate::types::error::{Error, Result};
 use crate::types::keys::{ALL_KEYS, KEYS, Key, KeySet};
 use crate::types::names::NameRule;
@@ -57,7 +58,11 @@ pub fn one(v: impl IntoValue) -> Result<Vec<Value>> {
 pub struct Kernel(Option<BoxedKernel>);
 impl<F: Fn(&[Value]) -> Result<Vec<Value>> + Send + Sync + 'static> From<F> for Kernel {
     fn from(f: F) -> Kernel {
-        Kernel(Some(Arc::new(f)))
+        Kernel(Some(Arc::new(move |args| {
+            let results = f(args)?;
+            deep::check(&results)?;
+            Ok(results)
+        })))
     }
 }
 /// Lets a call pass to the next key.
@@ -147,6 +152,7 @@ impl AnyOp for UserOp {
         s.kernels[k as usize].last().is_some_and(|k| k.1.0.is_some()) || !s.composite.is_empty()
     }
     fn call_boxed(&self, args: &[Value]) -> Result<Vec<Value>> {
+        deep::check(args)?;
         let call = || self.call_values(args);
         thread_keys::deeper(call).unwrap_or_else(|| Err(super::op::too_deep(self.info)))
     }
@@ -279,6 +285,7 @@ impl UserOp {
             }
         });
         // what a program's closures hold is dropped without the lock
+        order::none_held("a program's kernel is dropped");
         drop((kernels, rules));
     }
 }
@@ -384,6 +391,7 @@ impl Library {
                         aten: &[],
                         conventions: &[],
                         composite: false,
+                        pointwise: false,
                         names: NameRule::Unsupported,
                         autocast: crate::types::autocast::Autocast::NONE,
                         boxed: boxed_directly,
@@ -455,7 +463,12 @@ impl Library {
             Runtime,
             "the {k:?} key has kernels for every operator: a fallback would never run"
         );
-        registry::add_user_fallback(self.id, k, Arc::new(f));
+        let checked = move |info, k, args: &[Value]| {
+            let results = f(info, k, args)?;
+            deep::check(&results)?;
+            Ok(results)
+        };
+        registry::add_user_fallback(self.id, k, Arc::new(checked));
         Ok(())
     }
     fn rule(&mut self, name: &str, set: impl FnOnce(&mut State, u64)) -> Result<&'static UserOp> {
@@ -476,7 +489,12 @@ impl Library {
     /// # Errors
     /// Unknown operators.
     pub fn register_vmap(&mut self, name: &str, rule: VmapRule) -> Result<()> {
-        self.rule(name, |s, id| s.vmap.push((id, rule))).map(drop)
+        let checked: VmapRule = Arc::new(move |args, dims| {
+            let (results, places) = rule(args, dims)?;
+            deep::check(&results)?;
+            Ok((results, places))
+        });
+        self.rule(name, |s, id| s.vmap.push((id, checked))).map(drop)
     }
     /// The gradient rule in the engine's own form; flambeau-autograd's `library::register_autograd` makes it.
     ///

@@ -8,7 +8,7 @@ use crate::dispatch::op::{AnyOp, OpInfo};
 use crate::dispatch::value::Value;
 use crate::types::error::{Error, Result};
 use crate::types::keys::Key;
-use crate::types::order::RwLock;
+use crate::types::order::{self, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -66,6 +66,7 @@ pub(crate) fn restore(id: u64) {
         }
     }
     // what a program's closure holds is dropped without the lock
+    order::none_held("a program's kernel is dropped");
     drop(gone);
 }
 /// What a call that was sent here finds.

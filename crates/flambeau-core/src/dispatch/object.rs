@@ -1,8 +1,9 @@
 //! Objects of classes (modules, optimizers, distributions) as values, and what their options say of parameters. The classes
 //! by their documented names stand in flambeau-library.
 
-use crate::dispatch::value::{FromValue, Value};
+use crate::dispatch::value::{FromValue, IntoValue, Value};
 use crate::ensure;
+use crate::types::deep::{self, Deep};
 use crate::types::error::{Error, ErrorKind, Result};
 use std::any::Any;
 use std::fmt;
@@ -62,14 +63,53 @@ pub fn no_attribute(class: &str, name: &str) -> Error {
     Error::attribute(format!("'{class}' object has no attribute '{name}'"))
 }
 
-/// A handle on an [`Object`]; clones are the same object.
+/// Refuses arguments that are nested too deeply: calls by name and of objects walk them by recursion.
+///
+/// # Errors
+/// More levels than [`deep::LEVELS`].
+#[inline]
+pub fn entering(args: &[Value], kwargs: &Kwargs) -> Result<()> {
+    deep::check(args)?;
+    deep::check(kwargs.iter().map(|(_, v)| v))
+}
+fn leaving(results: Vec<Value>) -> Result<Vec<Value>> {
+    deep::check(&results)?;
+    Ok(results)
+}
+
+/// A handle on an [`Object`]; clones are the same object. Objects that hold each other without end are dropped in a loop.
 #[derive(Clone)]
-pub struct ObjectRef(Arc<dyn Object>);
+pub struct ObjectRef(Deep<Arc<dyn Object>>);
 
 impl ObjectRef {
     /// Wraps.
     pub fn new(o: impl Object) -> Self {
-        ObjectRef(Arc::new(o))
+        ObjectRef(Deep::new(Arc::new(o)))
+    }
+    /// Calls the object itself (`module(x)`).
+    ///
+    /// # Errors
+    /// Those of the object; arguments or results that are nested too deeply, as objects that call each other can be.
+    pub fn call(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        entering(args, kwargs)?;
+        leaving(deep::call(|| self.0.call(args, kwargs))?)
+    }
+    /// Reads an attribute.
+    ///
+    /// # Errors
+    /// An attribute error where there is none of that name; a value that is nested too deeply.
+    pub fn attribute(&self, name: &str) -> Result<Value> {
+        let v = self.0.attribute(name)?;
+        deep::check([&v])?;
+        Ok(v)
+    }
+    /// Calls a method.
+    ///
+    /// # Errors
+    /// An attribute error where there is none of that name, and as [`ObjectRef::call`].
+    pub fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        entering(args, kwargs)?;
+        leaving(deep::call(|| self.0.method(name, args, kwargs))?)
     }
     /// The object as its own type.
     pub fn downcast<T: Object>(&self) -> Option<&T> {
@@ -79,7 +119,7 @@ impl ObjectRef {
 impl Deref for ObjectRef {
     type Target = dyn Object;
     fn deref(&self) -> &Self::Target {
-        &*self.0
+        &**self.0
     }
 }
 impl fmt::Debug for ObjectRef {
@@ -164,7 +204,7 @@ pub fn given<T: FromValue>(values: &[Option<Value>], i: usize, p: &[Parameter]) 
         None => Ok(None),
         Some(v) => T::from_value(v).map(Some).map_err(|e| match e.kind() {
             // a type that words its own errors
-            ErrorKind::Value => e,
+            ErrorKind::Value | ErrorKind::Unsupported => e,
             kind => Error::new(kind, format!("argument '{}': {e}", p.get(i).map_or("", |p| p.name))),
         }),
     }
@@ -174,4 +214,30 @@ pub fn required<T: FromValue>(values: &[Option<Value>], i: usize, p: &[Parameter
     given(values, i, p)?.ok_or_else(|| {
         Error::type_(format!("missing a required argument: '{}'", p.get(i).map_or("", |p| p.name)))
     })
+}
+
+/// Whether a field can be read by name: of two methods of one name the first that its type has is found.
+#[doc(hidden)]
+pub struct ProbeValue<'a, T>(pub &'a T);
+/// See [`ProbeValue`].
+#[doc(hidden)]
+pub trait ReadValue {
+    /// The field as a value.
+    fn probe_value(&self) -> Option<Value>;
+}
+/// See [`ProbeValue`].
+#[doc(hidden)]
+pub trait ReadNothing {
+    /// Nothing: the type is no value.
+    fn probe_value(&self) -> Option<Value>;
+}
+impl<T: IntoValue + Clone> ReadValue for ProbeValue<'_, T> {
+    fn probe_value(&self) -> Option<Value> {
+        Some(self.0.clone().into_value())
+    }
+}
+impl<T> ReadNothing for &ProbeValue<'_, T> {
+    fn probe_value(&self) -> Option<Value> {
+        None
+    }
 }

@@ -34,6 +34,8 @@ pub struct OpInfo {
     pub conventions: &'static [Convention],
     /// A body over other operators: it needs no kernel of its own at any key.
     pub composite: bool,
+    /// Works element by element, by a formula.
+    pub pointwise: bool,
     /// What it makes of names of dimensions.
     pub names: NameRule,
     /// What autocast does with its arguments.
@@ -303,10 +305,13 @@ pub(crate) fn no_kernel(info: &OpInfo, k: Key) -> Error {
         if info.grad == Differentiability::None {
             return Error::autograd(format!("{} is not differentiable", info.name));
         }
-        return Error::autograd(format!(
-            "derivatives of {} are not linked into this program: add `use flambeau_autograd as _;` \
-             (the `torch` facade does it for you)",
-            info.name
+        return Error::autograd(format!("the crate {} brings no derivative of {}", info.owner, info.name));
+    }
+    // sparse tensors have the kernels that PyTorch's have: what has none there says this
+    if k == Key::SparseCpu {
+        let name = info.name;
+        return Error::unsupported(format!(
+            "Could not run 'aten::{name}' with arguments from the 'SparseCPU' backend."
         ));
     }
     Error::missing(format!("{} has no kernel for the {k:?} key", info.name))

@@ -25,6 +25,7 @@
 use crate::dispatch::op::OpInfo;
 use crate::dispatch::registry::{self, UserFallback};
 use crate::dispatch::value::Value;
+use crate::types::deep;
 use crate::types::error::Result;
 use crate::types::keys::{Key, KeySet};
 use crate::types::order;
@@ -90,6 +91,7 @@ impl OperatorCall<'_> {
     /// # Errors
     /// Those of the operator.
     pub fn call_with(&self, args: &[Value]) -> Result<Vec<Value>> {
+        deep::check(args)?;
         run(self.level, self.info, args)
     }
 }
@@ -160,7 +162,9 @@ fn run(level: Level, info: &'static OpInfo, args: &[Value]) -> Result<Vec<Value>
             set_active(level, below);
             let _running = Running { level, id };
             order::none_held("a mode runs");
-            mode.call(&OperatorCall { info, args, level })
+            let results = mode.call(&OperatorCall { info, args, level })?;
+            deep::check(&results)?;
+            Ok(results)
         }
         None => {
             let _below = ExcludeGuard::new(KeySet::of(level.key()));

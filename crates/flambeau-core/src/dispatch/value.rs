@@ -125,6 +125,64 @@ impl Value {
             _ => KeySet::EMPTY,
         }
     }
+    /// `None`, to lend where nothing was given.
+    pub fn none() -> &'static Value {
+        static NONE: Value = Value::None;
+        &NONE
+    }
+    /// The tensor, if it is one; else the value itself. (Values drop in a loop however deep they are, so a pattern lends what
+    /// they hold.)
+    ///
+    /// # Errors
+    /// The value.
+    pub fn into_tensor(self) -> Result<Tensor, Value> {
+        match &self {
+            Value::Tensor(t) => Ok(t.clone()),
+            _ => Err(self),
+        }
+    }
+    /// The elements of a list or tuple; else the value itself.
+    ///
+    /// # Errors
+    /// The value.
+    pub fn into_items(mut self) -> Result<Vec<Value>, Value> {
+        match &mut self {
+            Value::List(l) | Value::Tuple(l) | Value::Named(NamedTuple { items: l, .. }) => {
+                Ok(std::mem::take(l))
+            }
+            _ => Err(self),
+        }
+    }
+    /// The entries of a dictionary; else the value itself.
+    ///
+    /// # Errors
+    /// The value.
+    pub fn into_entries(mut self) -> Result<Vec<(String, Value)>, Value> {
+        match &mut self {
+            Value::Dict(l) => Ok(std::mem::take(l)),
+            _ => Err(self),
+        }
+    }
+    /// The string, if it is one; else the value itself.
+    ///
+    /// # Errors
+    /// The value.
+    pub fn into_string(mut self) -> Result<String, Value> {
+        match &mut self {
+            Value::Str(s) => Ok(std::mem::take(s)),
+            _ => Err(self),
+        }
+    }
+    /// The object, if it is one; else the value itself.
+    ///
+    /// # Errors
+    /// The value.
+    pub fn into_object(self) -> Result<ObjectRef, Value> {
+        match &self {
+            Value::Object(o) => Ok(o.clone()),
+            _ => Err(self),
+        }
+    }
     /// The elements of a list or tuple.
     pub fn items(&self) -> Option<&[Value]> {
         match self {

@@ -1,5 +1,5 @@
-//! Values hold values, to any depth: they are copied in a loop, and shown to a depth. Their drop is Rust's own, which recurses:
-//! with another one, a program could not take a tensor out of a value by a pattern.
+//! Values hold values, to any depth: they are copied and dropped in a loop, and shown to a depth. Calls take and give a limited
+//! depth (`deep::check`), so that what walks values within them may recurse.
 
 use crate::dispatch::value::{NamedTuple, Value};
 use crate::types::deep::{self, Nest};
@@ -29,6 +29,12 @@ impl Nest for Value {
             Value::Dict(l) => l.iter_mut().map(|(_, v)| v).for_each(each),
             _ => {}
         }
+    }
+}
+impl Drop for Value {
+    #[inline]
+    fn drop(&mut self) {
+        deep::drop_parts(self);
     }
 }
 impl Clone for Value {

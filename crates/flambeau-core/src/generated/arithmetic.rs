@@ -23,8 +23,11 @@ fn add_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 /// Type of [`ADD`].
 pub type AddFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
 /// `add.Tensor`: Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
-pub static ADD: Op<AddFn> =
-    Op::new(&ADD_INFO, &[(Key::Cpu, add_kernel), (Key::Meta, add_kernel)], add_adaptor);
+pub static ADD: Op<AddFn> = Op::new(
+    &ADD_INFO,
+    &[(Key::Cpu, add_kernel), (Key::Meta, add_kernel), (Key::Autograd, super::arithmetic_grad::add_autograd)],
+    add_adaptor,
+);
 static ADD_INFO: OpInfo = OpInfo {
     name: "add.Tensor",
     owner: "flambeau-core",
@@ -45,6 +48,7 @@ static ADD_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: add_boxed,
@@ -67,7 +71,11 @@ pub type AddInplaceFn = fn(&Tensor, &Tensor, Scalar) -> Result<()>;
 /// `add_.Tensor`: Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
 pub static ADD_: Op<AddInplaceFn> = Op::new(
     &ADD__INFO,
-    &[(Key::Cpu, add_inplace_kernel), (Key::Meta, add_inplace_kernel)],
+    &[
+        (Key::Cpu, add_inplace_kernel),
+        (Key::Meta, add_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::add_inplace_autograd),
+    ],
     add_inplace_adaptor,
 );
 static ADD__INFO: OpInfo = OpInfo {
@@ -90,6 +98,7 @@ static ADD__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: add_inplace_boxed,
@@ -111,8 +120,15 @@ fn add_out_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tenso
 /// Type of [`ADD_OUT`].
 pub type AddOutFn = fn(&Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
 /// `add.out`: Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.
-pub static ADD_OUT: Op<AddOutFn> =
-    Op::new(&ADD_OUT_INFO, &[(Key::Cpu, add_out_kernel), (Key::Meta, add_out_kernel)], add_out_adaptor);
+pub static ADD_OUT: Op<AddOutFn> = Op::new(
+    &ADD_OUT_INFO,
+    &[
+        (Key::Cpu, add_out_kernel),
+        (Key::Meta, add_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::add_out_autograd),
+    ],
+    add_out_adaptor,
+);
 static ADD_OUT_INFO: OpInfo = OpInfo {
     name: "add.out",
     owner: "flambeau-core",
@@ -129,6 +145,7 @@ static ADD_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: add_out_boxed,
@@ -162,8 +179,11 @@ fn sub_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 /// Type of [`SUB`].
 pub type SubFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
 /// `sub.Tensor`: Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
-pub static SUB: Op<SubFn> =
-    Op::new(&SUB_INFO, &[(Key::Cpu, sub_kernel), (Key::Meta, sub_kernel)], sub_adaptor);
+pub static SUB: Op<SubFn> = Op::new(
+    &SUB_INFO,
+    &[(Key::Cpu, sub_kernel), (Key::Meta, sub_kernel), (Key::Autograd, super::arithmetic_grad::sub_autograd)],
+    sub_adaptor,
+);
 static SUB_INFO: OpInfo = OpInfo {
     name: "sub.Tensor",
     owner: "flambeau-core",
@@ -187,6 +207,7 @@ static SUB_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: sub_boxed,
@@ -209,7 +230,11 @@ pub type SubInplaceFn = fn(&Tensor, &Tensor, Scalar) -> Result<()>;
 /// `sub_.Tensor`: Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
 pub static SUB_: Op<SubInplaceFn> = Op::new(
     &SUB__INFO,
-    &[(Key::Cpu, sub_inplace_kernel), (Key::Meta, sub_inplace_kernel)],
+    &[
+        (Key::Cpu, sub_inplace_kernel),
+        (Key::Meta, sub_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::sub_inplace_autograd),
+    ],
     sub_inplace_adaptor,
 );
 static SUB__INFO: OpInfo = OpInfo {
@@ -235,6 +260,7 @@ static SUB__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: sub_inplace_boxed,
@@ -256,8 +282,15 @@ fn sub_out_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tenso
 /// Type of [`SUB_OUT`].
 pub type SubOutFn = fn(&Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
 /// `sub.out`: Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.
-pub static SUB_OUT: Op<SubOutFn> =
-    Op::new(&SUB_OUT_INFO, &[(Key::Cpu, sub_out_kernel), (Key::Meta, sub_out_kernel)], sub_out_adaptor);
+pub static SUB_OUT: Op<SubOutFn> = Op::new(
+    &SUB_OUT_INFO,
+    &[
+        (Key::Cpu, sub_out_kernel),
+        (Key::Meta, sub_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::sub_out_autograd),
+    ],
+    sub_out_adaptor,
+);
 static SUB_OUT_INFO: OpInfo = OpInfo {
     name: "sub.out",
     owner: "flambeau-core",
@@ -274,6 +307,7 @@ static SUB_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: sub_out_boxed,
@@ -307,8 +341,15 @@ fn rsub_kernel(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> 
 /// Type of [`RSUB`].
 pub type RsubFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
 /// `rsub.Tensor`: Subtracts the input, scaled by `alpha`, from `other`.
-pub static RSUB: Op<RsubFn> =
-    Op::new(&RSUB_INFO, &[(Key::Cpu, rsub_kernel), (Key::Meta, rsub_kernel)], rsub_adaptor);
+pub static RSUB: Op<RsubFn> = Op::new(
+    &RSUB_INFO,
+    &[
+        (Key::Cpu, rsub_kernel),
+        (Key::Meta, rsub_kernel),
+        (Key::Autograd, super::arithmetic_grad::rsub_autograd),
+    ],
+    rsub_adaptor,
+);
 static RSUB_INFO: OpInfo = OpInfo {
     name: "rsub.Tensor",
     owner: "flambeau-core",
@@ -324,6 +365,7 @@ static RSUB_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: rsub_boxed,
@@ -360,6 +402,7 @@ static RSUB_SCALAR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: rsub_scalar_boxed,
@@ -392,8 +435,11 @@ fn mul_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Type of [`MUL`].
 pub type MulFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `mul.Tensor`: Multiplies the input by `other`.
-pub static MUL: Op<MulFn> =
-    Op::new(&MUL_INFO, &[(Key::Cpu, mul_kernel), (Key::Meta, mul_kernel)], mul_adaptor);
+pub static MUL: Op<MulFn> = Op::new(
+    &MUL_INFO,
+    &[(Key::Cpu, mul_kernel), (Key::Meta, mul_kernel), (Key::Autograd, super::arithmetic_grad::mul_autograd)],
+    mul_adaptor,
+);
 static MUL_INFO: OpInfo = OpInfo {
     name: "mul.Tensor",
     owner: "flambeau-core",
@@ -408,6 +454,7 @@ static MUL_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumbersAsTensors },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: mul_boxed,
@@ -429,7 +476,11 @@ pub type MulInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `mul_.Tensor`: Multiplies the input by `other`.
 pub static MUL_: Op<MulInplaceFn> = Op::new(
     &MUL__INFO,
-    &[(Key::Cpu, mul_inplace_kernel), (Key::Meta, mul_inplace_kernel)],
+    &[
+        (Key::Cpu, mul_inplace_kernel),
+        (Key::Meta, mul_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::mul_inplace_autograd),
+    ],
     mul_inplace_adaptor,
 );
 static MUL__INFO: OpInfo = OpInfo {
@@ -446,6 +497,7 @@ static MUL__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumbersAsTensors },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: mul_inplace_boxed,
@@ -466,8 +518,15 @@ fn mul_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 /// Type of [`MUL_OUT`].
 pub type MulOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `mul.out`: Multiplies the input by `other`.
-pub static MUL_OUT: Op<MulOutFn> =
-    Op::new(&MUL_OUT_INFO, &[(Key::Cpu, mul_out_kernel), (Key::Meta, mul_out_kernel)], mul_out_adaptor);
+pub static MUL_OUT: Op<MulOutFn> = Op::new(
+    &MUL_OUT_INFO,
+    &[
+        (Key::Cpu, mul_out_kernel),
+        (Key::Meta, mul_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::mul_out_autograd),
+    ],
+    mul_out_adaptor,
+);
 static MUL_OUT_INFO: OpInfo = OpInfo {
     name: "mul.out",
     owner: "flambeau-core",
@@ -483,6 +542,7 @@ static MUL_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: mul_out_boxed,
@@ -515,8 +575,11 @@ fn div_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Type of [`DIV`].
 pub type DivFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `div.Tensor`: Divides the input by `other`; integers give floats.
-pub static DIV: Op<DivFn> =
-    Op::new(&DIV_INFO, &[(Key::Cpu, div_kernel), (Key::Meta, div_kernel)], div_adaptor);
+pub static DIV: Op<DivFn> = Op::new(
+    &DIV_INFO,
+    &[(Key::Cpu, div_kernel), (Key::Meta, div_kernel), (Key::Autograd, super::arithmetic_grad::div_autograd)],
+    div_adaptor,
+);
 static DIV_INFO: OpInfo = OpInfo {
     name: "div.Tensor",
     owner: "flambeau-core",
@@ -545,6 +608,7 @@ static DIV_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumbersAsTensors },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: div_boxed,
@@ -566,7 +630,11 @@ pub type DivInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `div_.Tensor`: Divides the input by `other`; integers give floats.
 pub static DIV_: Op<DivInplaceFn> = Op::new(
     &DIV__INFO,
-    &[(Key::Cpu, div_inplace_kernel), (Key::Meta, div_inplace_kernel)],
+    &[
+        (Key::Cpu, div_inplace_kernel),
+        (Key::Meta, div_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::div_inplace_autograd),
+    ],
     div_inplace_adaptor,
 );
 static DIV__INFO: OpInfo = OpInfo {
@@ -590,6 +658,7 @@ static DIV__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumbersAsTensors },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: div_inplace_boxed,
@@ -610,8 +679,15 @@ fn div_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 /// Type of [`DIV_OUT`].
 pub type DivOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `div.out`: Divides the input by `other`; integers give floats.
-pub static DIV_OUT: Op<DivOutFn> =
-    Op::new(&DIV_OUT_INFO, &[(Key::Cpu, div_out_kernel), (Key::Meta, div_out_kernel)], div_out_adaptor);
+pub static DIV_OUT: Op<DivOutFn> = Op::new(
+    &DIV_OUT_INFO,
+    &[
+        (Key::Cpu, div_out_kernel),
+        (Key::Meta, div_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::div_out_autograd),
+    ],
+    div_out_adaptor,
+);
 static DIV_OUT_INFO: OpInfo = OpInfo {
     name: "div.out",
     owner: "flambeau-core",
@@ -627,6 +703,7 @@ static DIV_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: div_out_boxed,
@@ -652,8 +729,15 @@ fn div_mode_kernel(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) 
 /// Type of [`DIV_MODE`].
 pub type DivModeFn = fn(&Tensor, &Tensor, Option<&str>) -> Result<Tensor>;
 /// `div.Tensor_mode`: Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
-pub static DIV_MODE: Op<DivModeFn> =
-    Op::new(&DIV_MODE_INFO, &[(Key::Cpu, div_mode_kernel), (Key::Meta, div_mode_kernel)], div_mode_adaptor);
+pub static DIV_MODE: Op<DivModeFn> = Op::new(
+    &DIV_MODE_INFO,
+    &[
+        (Key::Cpu, div_mode_kernel),
+        (Key::Meta, div_mode_kernel),
+        (Key::Autograd, super::arithmetic_grad::div_mode_autograd),
+    ],
+    div_mode_adaptor,
+);
 static DIV_MODE_INFO: OpInfo = OpInfo {
     name: "div.Tensor_mode",
     owner: "flambeau-core",
@@ -669,6 +753,7 @@ static DIV_MODE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::NumbersAsTensors }],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: div_mode_boxed,
@@ -691,7 +776,11 @@ pub type DivModeInplaceFn = fn(&Tensor, &Tensor, Option<&str>) -> Result<()>;
 /// `div_.Tensor_mode`: Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
 pub static DIV_MODE_: Op<DivModeInplaceFn> = Op::new(
     &DIV_MODE__INFO,
-    &[(Key::Cpu, div_mode_inplace_kernel), (Key::Meta, div_mode_inplace_kernel)],
+    &[
+        (Key::Cpu, div_mode_inplace_kernel),
+        (Key::Meta, div_mode_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::div_mode_inplace_autograd),
+    ],
     div_mode_inplace_adaptor,
 );
 static DIV_MODE__INFO: OpInfo = OpInfo {
@@ -709,6 +798,7 @@ static DIV_MODE__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::NumbersAsTensors }],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: div_mode_inplace_boxed,
@@ -736,7 +826,11 @@ pub type DivModeOutFn = fn(&Tensor, &Tensor, Option<&str>, &mut Tensor) -> Resul
 /// `div.Tensor_mode_out`: Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
 pub static DIV_MODE_OUT: Op<DivModeOutFn> = Op::new(
     &DIV_MODE_OUT_INFO,
-    &[(Key::Cpu, div_mode_out_kernel), (Key::Meta, div_mode_out_kernel)],
+    &[
+        (Key::Cpu, div_mode_out_kernel),
+        (Key::Meta, div_mode_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::div_mode_out_autograd),
+    ],
     div_mode_out_adaptor,
 );
 static DIV_MODE_OUT_INFO: OpInfo = OpInfo {
@@ -755,6 +849,7 @@ static DIV_MODE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: div_mode_out_boxed,
@@ -799,7 +894,11 @@ pub type FloorDivideFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `floor_divide`: Quotient rounded down, as Python's `//`.
 pub static FLOOR_DIVIDE: Op<FloorDivideFn> = Op::new(
     &FLOOR_DIVIDE_INFO,
-    &[(Key::Cpu, floor_divide_kernel), (Key::Meta, floor_divide_kernel)],
+    &[
+        (Key::Cpu, floor_divide_kernel),
+        (Key::Meta, floor_divide_kernel),
+        (Key::Autograd, super::arithmetic_grad::floor_divide_autograd),
+    ],
     floor_divide_adaptor,
 );
 static FLOOR_DIVIDE_INFO: OpInfo = OpInfo {
@@ -819,6 +918,7 @@ static FLOOR_DIVIDE_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumbersAsTensors },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: floor_divide_boxed,
@@ -840,7 +940,11 @@ pub type FloorDivideInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `floor_divide_`: Quotient rounded down, as Python's `//`.
 pub static FLOOR_DIVIDE_: Op<FloorDivideInplaceFn> = Op::new(
     &FLOOR_DIVIDE__INFO,
-    &[(Key::Cpu, floor_divide_inplace_kernel), (Key::Meta, floor_divide_inplace_kernel)],
+    &[
+        (Key::Cpu, floor_divide_inplace_kernel),
+        (Key::Meta, floor_divide_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::floor_divide_inplace_autograd),
+    ],
     floor_divide_inplace_adaptor,
 );
 static FLOOR_DIVIDE__INFO: OpInfo = OpInfo {
@@ -860,6 +964,7 @@ static FLOOR_DIVIDE__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumbersAsTensors },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: floor_divide_inplace_boxed,
@@ -882,7 +987,11 @@ pub type FloorDivideOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `floor_divide.out`: Quotient rounded down, as Python's `//`.
 pub static FLOOR_DIVIDE_OUT: Op<FloorDivideOutFn> = Op::new(
     &FLOOR_DIVIDE_OUT_INFO,
-    &[(Key::Cpu, floor_divide_out_kernel), (Key::Meta, floor_divide_out_kernel)],
+    &[
+        (Key::Cpu, floor_divide_out_kernel),
+        (Key::Meta, floor_divide_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::floor_divide_out_autograd),
+    ],
     floor_divide_out_adaptor,
 );
 static FLOOR_DIVIDE_OUT_INFO: OpInfo = OpInfo {
@@ -900,6 +1009,7 @@ static FLOOR_DIVIDE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: floor_divide_out_boxed,
@@ -934,7 +1044,11 @@ pub type RemainderFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `remainder.Tensor`: Remainder with the sign of the divisor, as Python's `%`.
 pub static REMAINDER: Op<RemainderFn> = Op::new(
     &REMAINDER_INFO,
-    &[(Key::Cpu, remainder_kernel), (Key::Meta, remainder_kernel)],
+    &[
+        (Key::Cpu, remainder_kernel),
+        (Key::Meta, remainder_kernel),
+        (Key::Autograd, super::arithmetic_grad::remainder_autograd),
+    ],
     remainder_adaptor,
 );
 static REMAINDER_INFO: OpInfo = OpInfo {
@@ -954,6 +1068,7 @@ static REMAINDER_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumberFirst { out: false } },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: remainder_boxed,
@@ -975,7 +1090,11 @@ pub type RemainderInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `remainder_.Tensor`: Remainder with the sign of the divisor, as Python's `%`.
 pub static REMAINDER_: Op<RemainderInplaceFn> = Op::new(
     &REMAINDER__INFO,
-    &[(Key::Cpu, remainder_inplace_kernel), (Key::Meta, remainder_inplace_kernel)],
+    &[
+        (Key::Cpu, remainder_inplace_kernel),
+        (Key::Meta, remainder_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::remainder_inplace_autograd),
+    ],
     remainder_inplace_adaptor,
 );
 static REMAINDER__INFO: OpInfo = OpInfo {
@@ -995,6 +1114,7 @@ static REMAINDER__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumberFirst { out: false } },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: remainder_inplace_boxed,
@@ -1017,7 +1137,11 @@ pub type RemainderOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `remainder.out`: Remainder with the sign of the divisor, as Python's `%`.
 pub static REMAINDER_OUT: Op<RemainderOutFn> = Op::new(
     &REMAINDER_OUT_INFO,
-    &[(Key::Cpu, remainder_out_kernel), (Key::Meta, remainder_out_kernel)],
+    &[
+        (Key::Cpu, remainder_out_kernel),
+        (Key::Meta, remainder_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::remainder_out_autograd),
+    ],
     remainder_out_adaptor,
 );
 static REMAINDER_OUT_INFO: OpInfo = OpInfo {
@@ -1035,6 +1159,7 @@ static REMAINDER_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: remainder_out_boxed,
@@ -1067,8 +1192,15 @@ fn fmod_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Type of [`FMOD`].
 pub type FmodFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `fmod.Tensor`: Remainder with the sign of the dividend, as C's `fmod`.
-pub static FMOD: Op<FmodFn> =
-    Op::new(&FMOD_INFO, &[(Key::Cpu, fmod_kernel), (Key::Meta, fmod_kernel)], fmod_adaptor);
+pub static FMOD: Op<FmodFn> = Op::new(
+    &FMOD_INFO,
+    &[
+        (Key::Cpu, fmod_kernel),
+        (Key::Meta, fmod_kernel),
+        (Key::Autograd, super::arithmetic_grad::fmod_autograd),
+    ],
+    fmod_adaptor,
+);
 static FMOD_INFO: OpInfo = OpInfo {
     name: "fmod.Tensor",
     owner: "flambeau-core",
@@ -1080,6 +1212,7 @@ static FMOD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: fmod_boxed,
@@ -1101,7 +1234,11 @@ pub type FmodInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `fmod_.Tensor`: Remainder with the sign of the dividend, as C's `fmod`.
 pub static FMOD_: Op<FmodInplaceFn> = Op::new(
     &FMOD__INFO,
-    &[(Key::Cpu, fmod_inplace_kernel), (Key::Meta, fmod_inplace_kernel)],
+    &[
+        (Key::Cpu, fmod_inplace_kernel),
+        (Key::Meta, fmod_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::fmod_inplace_autograd),
+    ],
     fmod_inplace_adaptor,
 );
 static FMOD__INFO: OpInfo = OpInfo {
@@ -1115,6 +1252,7 @@ static FMOD__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: fmod_inplace_boxed,
@@ -1135,8 +1273,15 @@ fn fmod_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<(
 /// Type of [`FMOD_OUT`].
 pub type FmodOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `fmod.out`: Remainder with the sign of the dividend, as C's `fmod`.
-pub static FMOD_OUT: Op<FmodOutFn> =
-    Op::new(&FMOD_OUT_INFO, &[(Key::Cpu, fmod_out_kernel), (Key::Meta, fmod_out_kernel)], fmod_out_adaptor);
+pub static FMOD_OUT: Op<FmodOutFn> = Op::new(
+    &FMOD_OUT_INFO,
+    &[
+        (Key::Cpu, fmod_out_kernel),
+        (Key::Meta, fmod_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::fmod_out_autograd),
+    ],
+    fmod_out_adaptor,
+);
 static FMOD_OUT_INFO: OpInfo = OpInfo {
     name: "fmod.out",
     owner: "flambeau-core",
@@ -1152,6 +1297,7 @@ static FMOD_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: fmod_out_boxed,
@@ -1177,8 +1323,11 @@ fn pow_kernel(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 /// Type of [`POW`].
 pub type PowFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `pow.Tensor_Tensor`: The input to the power `exponent`.
-pub static POW: Op<PowFn> =
-    Op::new(&POW_INFO, &[(Key::Cpu, pow_kernel), (Key::Meta, pow_kernel)], pow_adaptor);
+pub static POW: Op<PowFn> = Op::new(
+    &POW_INFO,
+    &[(Key::Cpu, pow_kernel), (Key::Meta, pow_kernel), (Key::Autograd, super::arithmetic_grad::pow_autograd)],
+    pow_adaptor,
+);
 static POW_INFO: OpInfo = OpInfo {
     name: "pow.Tensor_Tensor",
     owner: "flambeau-core",
@@ -1196,6 +1345,7 @@ static POW_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumberFirst { out: true } },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast {
         cpu: Cast::None,
@@ -1224,7 +1374,11 @@ pub type PowInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `pow_.Tensor_Tensor`: The input to the power `exponent`.
 pub static POW_: Op<PowInplaceFn> = Op::new(
     &POW__INFO,
-    &[(Key::Cpu, pow_inplace_kernel), (Key::Meta, pow_inplace_kernel)],
+    &[
+        (Key::Cpu, pow_inplace_kernel),
+        (Key::Meta, pow_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::pow_inplace_autograd),
+    ],
     pow_inplace_adaptor,
 );
 static POW__INFO: OpInfo = OpInfo {
@@ -1244,6 +1398,7 @@ static POW__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumberFirst { out: true } },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: pow_inplace_boxed,
@@ -1264,8 +1419,15 @@ fn pow_out_kernel(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result
 /// Type of [`POW_OUT`].
 pub type PowOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `pow.Tensor_Tensor_out`: The input to the power `exponent`.
-pub static POW_OUT: Op<PowOutFn> =
-    Op::new(&POW_OUT_INFO, &[(Key::Cpu, pow_out_kernel), (Key::Meta, pow_out_kernel)], pow_out_adaptor);
+pub static POW_OUT: Op<PowOutFn> = Op::new(
+    &POW_OUT_INFO,
+    &[
+        (Key::Cpu, pow_out_kernel),
+        (Key::Meta, pow_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::pow_out_autograd),
+    ],
+    pow_out_adaptor,
+);
 static POW_OUT_INFO: OpInfo = OpInfo {
     name: "pow.Tensor_Tensor_out",
     owner: "flambeau-core",
@@ -1281,6 +1443,7 @@ static POW_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: pow_out_boxed,
@@ -1314,6 +1477,7 @@ static FLOAT_POWER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::NumberFirst { out: true } }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: float_power_boxed,
@@ -1348,6 +1512,7 @@ static FLOAT_POWER__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::NumberFirst { out: true } }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: float_power_inplace_boxed,
@@ -1393,6 +1558,7 @@ static FLOAT_POWER_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: float_power_out_boxed,
@@ -1426,8 +1592,15 @@ fn maximum_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Type of [`MAXIMUM`].
 pub type MaximumFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `maximum`: The larger of both, element by element; NaN if either is.
-pub static MAXIMUM: Op<MaximumFn> =
-    Op::new(&MAXIMUM_INFO, &[(Key::Cpu, maximum_kernel), (Key::Meta, maximum_kernel)], maximum_adaptor);
+pub static MAXIMUM: Op<MaximumFn> = Op::new(
+    &MAXIMUM_INFO,
+    &[
+        (Key::Cpu, maximum_kernel),
+        (Key::Meta, maximum_kernel),
+        (Key::Autograd, super::arithmetic_grad::maximum_autograd),
+    ],
+    maximum_adaptor,
+);
 static MAXIMUM_INFO: OpInfo = OpInfo {
     name: "maximum",
     owner: "flambeau-core",
@@ -1439,6 +1612,7 @@ static MAXIMUM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: maximum_boxed,
@@ -1461,7 +1635,11 @@ pub type MaximumOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `maximum.out`: The larger of both, element by element; NaN if either is.
 pub static MAXIMUM_OUT: Op<MaximumOutFn> = Op::new(
     &MAXIMUM_OUT_INFO,
-    &[(Key::Cpu, maximum_out_kernel), (Key::Meta, maximum_out_kernel)],
+    &[
+        (Key::Cpu, maximum_out_kernel),
+        (Key::Meta, maximum_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::maximum_out_autograd),
+    ],
     maximum_out_adaptor,
 );
 static MAXIMUM_OUT_INFO: OpInfo = OpInfo {
@@ -1479,6 +1657,7 @@ static MAXIMUM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: maximum_out_boxed,
@@ -1512,8 +1691,15 @@ fn minimum_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Type of [`MINIMUM`].
 pub type MinimumFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `minimum`: The smaller of both, element by element; NaN if either is.
-pub static MINIMUM: Op<MinimumFn> =
-    Op::new(&MINIMUM_INFO, &[(Key::Cpu, minimum_kernel), (Key::Meta, minimum_kernel)], minimum_adaptor);
+pub static MINIMUM: Op<MinimumFn> = Op::new(
+    &MINIMUM_INFO,
+    &[
+        (Key::Cpu, minimum_kernel),
+        (Key::Meta, minimum_kernel),
+        (Key::Autograd, super::arithmetic_grad::minimum_autograd),
+    ],
+    minimum_adaptor,
+);
 static MINIMUM_INFO: OpInfo = OpInfo {
     name: "minimum",
     owner: "flambeau-core",
@@ -1525,6 +1711,7 @@ static MINIMUM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: minimum_boxed,
@@ -1547,7 +1734,11 @@ pub type MinimumOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `minimum.out`: The smaller of both, element by element; NaN if either is.
 pub static MINIMUM_OUT: Op<MinimumOutFn> = Op::new(
     &MINIMUM_OUT_INFO,
-    &[(Key::Cpu, minimum_out_kernel), (Key::Meta, minimum_out_kernel)],
+    &[
+        (Key::Cpu, minimum_out_kernel),
+        (Key::Meta, minimum_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::minimum_out_autograd),
+    ],
     minimum_out_adaptor,
 );
 static MINIMUM_OUT_INFO: OpInfo = OpInfo {
@@ -1565,6 +1756,7 @@ static MINIMUM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: minimum_out_boxed,
@@ -1598,8 +1790,15 @@ fn fmax_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Type of [`FMAX`].
 pub type FmaxFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `fmax`: The larger of both; NaN only if both are.
-pub static FMAX: Op<FmaxFn> =
-    Op::new(&FMAX_INFO, &[(Key::Cpu, fmax_kernel), (Key::Meta, fmax_kernel)], fmax_adaptor);
+pub static FMAX: Op<FmaxFn> = Op::new(
+    &FMAX_INFO,
+    &[
+        (Key::Cpu, fmax_kernel),
+        (Key::Meta, fmax_kernel),
+        (Key::Autograd, super::arithmetic_grad::fmax_autograd),
+    ],
+    fmax_adaptor,
+);
 static FMAX_INFO: OpInfo = OpInfo {
     name: "fmax",
     owner: "flambeau-core",
@@ -1611,6 +1810,7 @@ static FMAX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: fmax_boxed,
@@ -1631,8 +1831,15 @@ fn fmax_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<(
 /// Type of [`FMAX_OUT`].
 pub type FmaxOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `fmax.out`: The larger of both; NaN only if both are.
-pub static FMAX_OUT: Op<FmaxOutFn> =
-    Op::new(&FMAX_OUT_INFO, &[(Key::Cpu, fmax_out_kernel), (Key::Meta, fmax_out_kernel)], fmax_out_adaptor);
+pub static FMAX_OUT: Op<FmaxOutFn> = Op::new(
+    &FMAX_OUT_INFO,
+    &[
+        (Key::Cpu, fmax_out_kernel),
+        (Key::Meta, fmax_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::fmax_out_autograd),
+    ],
+    fmax_out_adaptor,
+);
 static FMAX_OUT_INFO: OpInfo = OpInfo {
     name: "fmax.out",
     owner: "flambeau-core",
@@ -1648,6 +1855,7 @@ static FMAX_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: fmax_out_boxed,
@@ -1681,8 +1889,15 @@ fn fmin_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Type of [`FMIN`].
 pub type FminFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `fmin`: The smaller of both; NaN only if both are.
-pub static FMIN: Op<FminFn> =
-    Op::new(&FMIN_INFO, &[(Key::Cpu, fmin_kernel), (Key::Meta, fmin_kernel)], fmin_adaptor);
+pub static FMIN: Op<FminFn> = Op::new(
+    &FMIN_INFO,
+    &[
+        (Key::Cpu, fmin_kernel),
+        (Key::Meta, fmin_kernel),
+        (Key::Autograd, super::arithmetic_grad::fmin_autograd),
+    ],
+    fmin_adaptor,
+);
 static FMIN_INFO: OpInfo = OpInfo {
     name: "fmin",
     owner: "flambeau-core",
@@ -1694,6 +1909,7 @@ static FMIN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: fmin_boxed,
@@ -1714,8 +1930,15 @@ fn fmin_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<(
 /// Type of [`FMIN_OUT`].
 pub type FminOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `fmin.out`: The smaller of both; NaN only if both are.
-pub static FMIN_OUT: Op<FminOutFn> =
-    Op::new(&FMIN_OUT_INFO, &[(Key::Cpu, fmin_out_kernel), (Key::Meta, fmin_out_kernel)], fmin_out_adaptor);
+pub static FMIN_OUT: Op<FminOutFn> = Op::new(
+    &FMIN_OUT_INFO,
+    &[
+        (Key::Cpu, fmin_out_kernel),
+        (Key::Meta, fmin_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::fmin_out_autograd),
+    ],
+    fmin_out_adaptor,
+);
 static FMIN_OUT_INFO: OpInfo = OpInfo {
     name: "fmin.out",
     owner: "flambeau-core",
@@ -1731,6 +1954,7 @@ static FMIN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: fmin_out_boxed,
@@ -1759,7 +1983,11 @@ pub type ClampTensorFn = fn(&Tensor, Option<&Tensor>, Option<&Tensor>) -> Result
 /// `clamp.Tensor`: As `clamp` with tensors as bounds.
 pub static CLAMP_TENSOR: Op<ClampTensorFn> = Op::new(
     &CLAMP_TENSOR_INFO,
-    &[(Key::Cpu, clamp_tensor_kernel), (Key::Meta, clamp_tensor_kernel)],
+    &[
+        (Key::Cpu, clamp_tensor_kernel),
+        (Key::Meta, clamp_tensor_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_tensor_autograd),
+    ],
     clamp_tensor_adaptor,
 );
 static CLAMP_TENSOR_INFO: OpInfo = OpInfo {
@@ -1777,6 +2005,7 @@ static CLAMP_TENSOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: clamp_tensor_boxed,
@@ -1803,7 +2032,11 @@ pub type ClampTensorInplaceFn = fn(&Tensor, Option<&Tensor>, Option<&Tensor>) ->
 /// `clamp_.Tensor`: As `clamp` with tensors as bounds.
 pub static CLAMP_TENSOR_: Op<ClampTensorInplaceFn> = Op::new(
     &CLAMP_TENSOR__INFO,
-    &[(Key::Cpu, clamp_tensor_inplace_kernel), (Key::Meta, clamp_tensor_inplace_kernel)],
+    &[
+        (Key::Cpu, clamp_tensor_inplace_kernel),
+        (Key::Meta, clamp_tensor_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_tensor_inplace_autograd),
+    ],
     clamp_tensor_inplace_adaptor,
 );
 static CLAMP_TENSOR__INFO: OpInfo = OpInfo {
@@ -1821,6 +2054,7 @@ static CLAMP_TENSOR__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: clamp_tensor_inplace_boxed,
@@ -1852,7 +2086,11 @@ pub type ClampTensorOutFn = fn(&Tensor, Option<&Tensor>, Option<&Tensor>, &mut T
 /// `clamp.out`: As `clamp` with tensors as bounds.
 pub static CLAMP_TENSOR_OUT: Op<ClampTensorOutFn> = Op::new(
     &CLAMP_TENSOR_OUT_INFO,
-    &[(Key::Cpu, clamp_tensor_out_kernel), (Key::Meta, clamp_tensor_out_kernel)],
+    &[
+        (Key::Cpu, clamp_tensor_out_kernel),
+        (Key::Meta, clamp_tensor_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_tensor_out_autograd),
+    ],
     clamp_tensor_out_adaptor,
 );
 static CLAMP_TENSOR_OUT_INFO: OpInfo = OpInfo {
@@ -1871,6 +2109,7 @@ static CLAMP_TENSOR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: clamp_tensor_out_boxed,
@@ -1906,8 +2145,15 @@ fn clamp_kernel(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Res
 /// Type of [`CLAMP`].
 pub type ClampFn = fn(&Tensor, Option<Scalar>, Option<Scalar>) -> Result<Tensor>;
 /// `clamp`: Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
-pub static CLAMP: Op<ClampFn> =
-    Op::new(&CLAMP_INFO, &[(Key::Cpu, clamp_kernel), (Key::Meta, clamp_kernel)], clamp_adaptor);
+pub static CLAMP: Op<ClampFn> = Op::new(
+    &CLAMP_INFO,
+    &[
+        (Key::Cpu, clamp_kernel),
+        (Key::Meta, clamp_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_autograd),
+    ],
+    clamp_adaptor,
+);
 static CLAMP_INFO: OpInfo = OpInfo {
     name: "clamp",
     owner: "flambeau-core",
@@ -1923,6 +2169,7 @@ static CLAMP_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: clamp_boxed,
@@ -1944,7 +2191,11 @@ pub type ClampInplaceFn = fn(&Tensor, Option<Scalar>, Option<Scalar>) -> Result<
 /// `clamp_`: Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
 pub static CLAMP_: Op<ClampInplaceFn> = Op::new(
     &CLAMP__INFO,
-    &[(Key::Cpu, clamp_inplace_kernel), (Key::Meta, clamp_inplace_kernel)],
+    &[
+        (Key::Cpu, clamp_inplace_kernel),
+        (Key::Meta, clamp_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_inplace_autograd),
+    ],
     clamp_inplace_adaptor,
 );
 static CLAMP__INFO: OpInfo = OpInfo {
@@ -1962,6 +2213,7 @@ static CLAMP__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: clamp_inplace_boxed,
@@ -1991,7 +2243,11 @@ pub type ClampOutFn = fn(&Tensor, Option<Scalar>, Option<Scalar>, &mut Tensor) -
 /// `clamp.out`: Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
 pub static CLAMP_OUT: Op<ClampOutFn> = Op::new(
     &CLAMP_OUT_INFO,
-    &[(Key::Cpu, clamp_out_kernel), (Key::Meta, clamp_out_kernel)],
+    &[
+        (Key::Cpu, clamp_out_kernel),
+        (Key::Meta, clamp_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_out_autograd),
+    ],
     clamp_out_adaptor,
 );
 static CLAMP_OUT_INFO: OpInfo = OpInfo {
@@ -2010,6 +2266,7 @@ static CLAMP_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: clamp_out_boxed,
@@ -2049,7 +2306,11 @@ pub type ClampMinTensorFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `clamp_min.Tensor`: `max(x, min)` with a tensor as bound.
 pub static CLAMP_MIN_TENSOR: Op<ClampMinTensorFn> = Op::new(
     &CLAMP_MIN_TENSOR_INFO,
-    &[(Key::Cpu, clamp_min_tensor_kernel), (Key::Meta, clamp_min_tensor_kernel)],
+    &[
+        (Key::Cpu, clamp_min_tensor_kernel),
+        (Key::Meta, clamp_min_tensor_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_min_tensor_autograd),
+    ],
     clamp_min_tensor_adaptor,
 );
 static CLAMP_MIN_TENSOR_INFO: OpInfo = OpInfo {
@@ -2063,6 +2324,7 @@ static CLAMP_MIN_TENSOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: clamp_min_tensor_boxed,
@@ -2084,7 +2346,11 @@ pub type ClampMinTensorInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `clamp_min_.Tensor`: `max(x, min)` with a tensor as bound.
 pub static CLAMP_MIN_TENSOR_: Op<ClampMinTensorInplaceFn> = Op::new(
     &CLAMP_MIN_TENSOR__INFO,
-    &[(Key::Cpu, clamp_min_tensor_inplace_kernel), (Key::Meta, clamp_min_tensor_inplace_kernel)],
+    &[
+        (Key::Cpu, clamp_min_tensor_inplace_kernel),
+        (Key::Meta, clamp_min_tensor_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_min_tensor_inplace_autograd),
+    ],
     clamp_min_tensor_inplace_adaptor,
 );
 static CLAMP_MIN_TENSOR__INFO: OpInfo = OpInfo {
@@ -2098,6 +2364,7 @@ static CLAMP_MIN_TENSOR__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: clamp_min_tensor_inplace_boxed,
@@ -2120,7 +2387,11 @@ pub type ClampMinTensorOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `clamp_min.out`: `max(x, min)` with a tensor as bound.
 pub static CLAMP_MIN_TENSOR_OUT: Op<ClampMinTensorOutFn> = Op::new(
     &CLAMP_MIN_TENSOR_OUT_INFO,
-    &[(Key::Cpu, clamp_min_tensor_out_kernel), (Key::Meta, clamp_min_tensor_out_kernel)],
+    &[
+        (Key::Cpu, clamp_min_tensor_out_kernel),
+        (Key::Meta, clamp_min_tensor_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_min_tensor_out_autograd),
+    ],
     clamp_min_tensor_out_adaptor,
 );
 static CLAMP_MIN_TENSOR_OUT_INFO: OpInfo = OpInfo {
@@ -2138,6 +2409,7 @@ static CLAMP_MIN_TENSOR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: clamp_min_tensor_out_boxed,
@@ -2166,7 +2438,11 @@ pub type ClampMinFn = fn(&Tensor, Scalar) -> Result<Tensor>;
 /// `clamp_min`: `max(x, min)`.
 pub static CLAMP_MIN: Op<ClampMinFn> = Op::new(
     &CLAMP_MIN_INFO,
-    &[(Key::Cpu, clamp_min_kernel), (Key::Meta, clamp_min_kernel)],
+    &[
+        (Key::Cpu, clamp_min_kernel),
+        (Key::Meta, clamp_min_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_min_autograd),
+    ],
     clamp_min_adaptor,
 );
 static CLAMP_MIN_INFO: OpInfo = OpInfo {
@@ -2180,6 +2456,7 @@ static CLAMP_MIN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: clamp_min_boxed,
@@ -2201,7 +2478,11 @@ pub type ClampMinInplaceFn = fn(&Tensor, Scalar) -> Result<()>;
 /// `clamp_min_`: `max(x, min)`.
 pub static CLAMP_MIN_: Op<ClampMinInplaceFn> = Op::new(
     &CLAMP_MIN__INFO,
-    &[(Key::Cpu, clamp_min_inplace_kernel), (Key::Meta, clamp_min_inplace_kernel)],
+    &[
+        (Key::Cpu, clamp_min_inplace_kernel),
+        (Key::Meta, clamp_min_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_min_inplace_autograd),
+    ],
     clamp_min_inplace_adaptor,
 );
 static CLAMP_MIN__INFO: OpInfo = OpInfo {
@@ -2215,6 +2496,7 @@ static CLAMP_MIN__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: clamp_min_inplace_boxed,
@@ -2239,7 +2521,11 @@ pub type ClampMinOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
 /// `clamp_min.out`: `max(x, min)`.
 pub static CLAMP_MIN_OUT: Op<ClampMinOutFn> = Op::new(
     &CLAMP_MIN_OUT_INFO,
-    &[(Key::Cpu, clamp_min_out_kernel), (Key::Meta, clamp_min_out_kernel)],
+    &[
+        (Key::Cpu, clamp_min_out_kernel),
+        (Key::Meta, clamp_min_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_min_out_autograd),
+    ],
     clamp_min_out_adaptor,
 );
 static CLAMP_MIN_OUT_INFO: OpInfo = OpInfo {
@@ -2257,6 +2543,7 @@ static CLAMP_MIN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: clamp_min_out_boxed,
@@ -2291,7 +2578,11 @@ pub type ClampMaxTensorFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `clamp_max.Tensor`: `min(x, max)` with a tensor as bound.
 pub static CLAMP_MAX_TENSOR: Op<ClampMaxTensorFn> = Op::new(
     &CLAMP_MAX_TENSOR_INFO,
-    &[(Key::Cpu, clamp_max_tensor_kernel), (Key::Meta, clamp_max_tensor_kernel)],
+    &[
+        (Key::Cpu, clamp_max_tensor_kernel),
+        (Key::Meta, clamp_max_tensor_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_max_tensor_autograd),
+    ],
     clamp_max_tensor_adaptor,
 );
 static CLAMP_MAX_TENSOR_INFO: OpInfo = OpInfo {
@@ -2305,6 +2596,7 @@ static CLAMP_MAX_TENSOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: clamp_max_tensor_boxed,
@@ -2326,7 +2618,11 @@ pub type ClampMaxTensorInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `clamp_max_.Tensor`: `min(x, max)` with a tensor as bound.
 pub static CLAMP_MAX_TENSOR_: Op<ClampMaxTensorInplaceFn> = Op::new(
     &CLAMP_MAX_TENSOR__INFO,
-    &[(Key::Cpu, clamp_max_tensor_inplace_kernel), (Key::Meta, clamp_max_tensor_inplace_kernel)],
+    &[
+        (Key::Cpu, clamp_max_tensor_inplace_kernel),
+        (Key::Meta, clamp_max_tensor_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_max_tensor_inplace_autograd),
+    ],
     clamp_max_tensor_inplace_adaptor,
 );
 static CLAMP_MAX_TENSOR__INFO: OpInfo = OpInfo {
@@ -2340,6 +2636,7 @@ static CLAMP_MAX_TENSOR__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: clamp_max_tensor_inplace_boxed,
@@ -2362,7 +2659,11 @@ pub type ClampMaxTensorOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `clamp_max.out`: `min(x, max)` with a tensor as bound.
 pub static CLAMP_MAX_TENSOR_OUT: Op<ClampMaxTensorOutFn> = Op::new(
     &CLAMP_MAX_TENSOR_OUT_INFO,
-    &[(Key::Cpu, clamp_max_tensor_out_kernel), (Key::Meta, clamp_max_tensor_out_kernel)],
+    &[
+        (Key::Cpu, clamp_max_tensor_out_kernel),
+        (Key::Meta, clamp_max_tensor_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_max_tensor_out_autograd),
+    ],
     clamp_max_tensor_out_adaptor,
 );
 static CLAMP_MAX_TENSOR_OUT_INFO: OpInfo = OpInfo {
@@ -2380,6 +2681,7 @@ static CLAMP_MAX_TENSOR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: clamp_max_tensor_out_boxed,
@@ -2408,7 +2710,11 @@ pub type ClampMaxFn = fn(&Tensor, Scalar) -> Result<Tensor>;
 /// `clamp_max`: `min(x, max)`.
 pub static CLAMP_MAX: Op<ClampMaxFn> = Op::new(
     &CLAMP_MAX_INFO,
-    &[(Key::Cpu, clamp_max_kernel), (Key::Meta, clamp_max_kernel)],
+    &[
+        (Key::Cpu, clamp_max_kernel),
+        (Key::Meta, clamp_max_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_max_autograd),
+    ],
     clamp_max_adaptor,
 );
 static CLAMP_MAX_INFO: OpInfo = OpInfo {
@@ -2422,6 +2728,7 @@ static CLAMP_MAX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: clamp_max_boxed,
@@ -2443,7 +2750,11 @@ pub type ClampMaxInplaceFn = fn(&Tensor, Scalar) -> Result<()>;
 /// `clamp_max_`: `min(x, max)`.
 pub static CLAMP_MAX_: Op<ClampMaxInplaceFn> = Op::new(
     &CLAMP_MAX__INFO,
-    &[(Key::Cpu, clamp_max_inplace_kernel), (Key::Meta, clamp_max_inplace_kernel)],
+    &[
+        (Key::Cpu, clamp_max_inplace_kernel),
+        (Key::Meta, clamp_max_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_max_inplace_autograd),
+    ],
     clamp_max_inplace_adaptor,
 );
 static CLAMP_MAX__INFO: OpInfo = OpInfo {
@@ -2457,6 +2768,7 @@ static CLAMP_MAX__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: clamp_max_inplace_boxed,
@@ -2481,7 +2793,11 @@ pub type ClampMaxOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
 /// `clamp_max.out`: `min(x, max)`.
 pub static CLAMP_MAX_OUT: Op<ClampMaxOutFn> = Op::new(
     &CLAMP_MAX_OUT_INFO,
-    &[(Key::Cpu, clamp_max_out_kernel), (Key::Meta, clamp_max_out_kernel)],
+    &[
+        (Key::Cpu, clamp_max_out_kernel),
+        (Key::Meta, clamp_max_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::clamp_max_out_autograd),
+    ],
     clamp_max_out_adaptor,
 );
 static CLAMP_MAX_OUT_INFO: OpInfo = OpInfo {
@@ -2499,6 +2815,7 @@ static CLAMP_MAX_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: clamp_max_out_boxed,
@@ -2534,7 +2851,11 @@ pub type LerpTensorFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
 /// `lerp.Tensor`: `self + weight * (end - self)`.
 pub static LERP_TENSOR: Op<LerpTensorFn> = Op::new(
     &LERP_TENSOR_INFO,
-    &[(Key::Cpu, lerp_tensor_kernel), (Key::Meta, lerp_tensor_kernel)],
+    &[
+        (Key::Cpu, lerp_tensor_kernel),
+        (Key::Meta, lerp_tensor_kernel),
+        (Key::Autograd, super::arithmetic_grad::lerp_tensor_autograd),
+    ],
     lerp_tensor_adaptor,
 );
 static LERP_TENSOR_INFO: OpInfo = OpInfo {
@@ -2552,6 +2873,7 @@ static LERP_TENSOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: lerp_tensor_boxed,
@@ -2574,7 +2896,11 @@ pub type LerpTensorInplaceFn = fn(&Tensor, &Tensor, &Tensor) -> Result<()>;
 /// `lerp_.Tensor`: `self + weight * (end - self)`.
 pub static LERP_TENSOR_: Op<LerpTensorInplaceFn> = Op::new(
     &LERP_TENSOR__INFO,
-    &[(Key::Cpu, lerp_tensor_inplace_kernel), (Key::Meta, lerp_tensor_inplace_kernel)],
+    &[
+        (Key::Cpu, lerp_tensor_inplace_kernel),
+        (Key::Meta, lerp_tensor_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::lerp_tensor_inplace_autograd),
+    ],
     lerp_tensor_inplace_adaptor,
 );
 static LERP_TENSOR__INFO: OpInfo = OpInfo {
@@ -2592,6 +2918,7 @@ static LERP_TENSOR__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: lerp_tensor_inplace_boxed,
@@ -2621,7 +2948,11 @@ pub type LerpTensorOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<
 /// `lerp.out`: `self + weight * (end - self)`.
 pub static LERP_TENSOR_OUT: Op<LerpTensorOutFn> = Op::new(
     &LERP_TENSOR_OUT_INFO,
-    &[(Key::Cpu, lerp_tensor_out_kernel), (Key::Meta, lerp_tensor_out_kernel)],
+    &[
+        (Key::Cpu, lerp_tensor_out_kernel),
+        (Key::Meta, lerp_tensor_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::lerp_tensor_out_autograd),
+    ],
     lerp_tensor_out_adaptor,
 );
 static LERP_TENSOR_OUT_INFO: OpInfo = OpInfo {
@@ -2640,6 +2971,7 @@ static LERP_TENSOR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: lerp_tensor_out_boxed,
@@ -2673,8 +3005,15 @@ fn lerp_kernel(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
 /// Type of [`LERP`].
 pub type LerpFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
 /// `lerp.Scalar`: `self + weight * (end - self)` with one number as weight.
-pub static LERP: Op<LerpFn> =
-    Op::new(&LERP_INFO, &[(Key::Cpu, lerp_kernel), (Key::Meta, lerp_kernel)], lerp_adaptor);
+pub static LERP: Op<LerpFn> = Op::new(
+    &LERP_INFO,
+    &[
+        (Key::Cpu, lerp_kernel),
+        (Key::Meta, lerp_kernel),
+        (Key::Autograd, super::arithmetic_grad::lerp_autograd),
+    ],
+    lerp_adaptor,
+);
 static LERP_INFO: OpInfo = OpInfo {
     name: "lerp.Scalar",
     owner: "flambeau-core",
@@ -2690,6 +3029,7 @@ static LERP_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: lerp_boxed,
@@ -2712,7 +3052,11 @@ pub type LerpInplaceFn = fn(&Tensor, &Tensor, Scalar) -> Result<()>;
 /// `lerp_.Scalar`: `self + weight * (end - self)` with one number as weight.
 pub static LERP_: Op<LerpInplaceFn> = Op::new(
     &LERP__INFO,
-    &[(Key::Cpu, lerp_inplace_kernel), (Key::Meta, lerp_inplace_kernel)],
+    &[
+        (Key::Cpu, lerp_inplace_kernel),
+        (Key::Meta, lerp_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::lerp_inplace_autograd),
+    ],
     lerp_inplace_adaptor,
 );
 static LERP__INFO: OpInfo = OpInfo {
@@ -2730,6 +3074,7 @@ static LERP__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: lerp_inplace_boxed,
@@ -2751,8 +3096,15 @@ fn lerp_out_kernel(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tenso
 /// Type of [`LERP_OUT`].
 pub type LerpOutFn = fn(&Tensor, &Tensor, Scalar, &mut Tensor) -> Result<()>;
 /// `lerp.Scalar_out`: `self + weight * (end - self)` with one number as weight.
-pub static LERP_OUT: Op<LerpOutFn> =
-    Op::new(&LERP_OUT_INFO, &[(Key::Cpu, lerp_out_kernel), (Key::Meta, lerp_out_kernel)], lerp_out_adaptor);
+pub static LERP_OUT: Op<LerpOutFn> = Op::new(
+    &LERP_OUT_INFO,
+    &[
+        (Key::Cpu, lerp_out_kernel),
+        (Key::Meta, lerp_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::lerp_out_autograd),
+    ],
+    lerp_out_adaptor,
+);
 static LERP_OUT_INFO: OpInfo = OpInfo {
     name: "lerp.Scalar_out",
     owner: "flambeau-core",
@@ -2769,6 +3121,7 @@ static LERP_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: lerp_out_boxed,
@@ -2801,8 +3154,15 @@ fn addcmul_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Sca
 /// Type of [`ADDCMUL`].
 pub type AddcmulFn = fn(&Tensor, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
 /// `addcmul`: `self + value * tensor1 * tensor2`.
-pub static ADDCMUL: Op<AddcmulFn> =
-    Op::new(&ADDCMUL_INFO, &[(Key::Cpu, addcmul_kernel), (Key::Meta, addcmul_kernel)], addcmul_adaptor);
+pub static ADDCMUL: Op<AddcmulFn> = Op::new(
+    &ADDCMUL_INFO,
+    &[
+        (Key::Cpu, addcmul_kernel),
+        (Key::Meta, addcmul_kernel),
+        (Key::Autograd, super::arithmetic_grad::addcmul_autograd),
+    ],
+    addcmul_adaptor,
+);
 static ADDCMUL_INFO: OpInfo = OpInfo {
     name: "addcmul",
     owner: "flambeau-core",
@@ -2822,6 +3182,7 @@ static ADDCMUL_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast {
         cpu: Cast::None,
@@ -2850,7 +3211,11 @@ pub type AddcmulInplaceFn = fn(&Tensor, &Tensor, &Tensor, Scalar) -> Result<()>;
 /// `addcmul_`: `self + value * tensor1 * tensor2`.
 pub static ADDCMUL_: Op<AddcmulInplaceFn> = Op::new(
     &ADDCMUL__INFO,
-    &[(Key::Cpu, addcmul_inplace_kernel), (Key::Meta, addcmul_inplace_kernel)],
+    &[
+        (Key::Cpu, addcmul_inplace_kernel),
+        (Key::Meta, addcmul_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::addcmul_inplace_autograd),
+    ],
     addcmul_inplace_adaptor,
 );
 static ADDCMUL__INFO: OpInfo = OpInfo {
@@ -2872,6 +3237,7 @@ static ADDCMUL__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: addcmul_inplace_boxed,
@@ -2906,7 +3272,11 @@ pub type AddcmulOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, &mut Tensor) -> Re
 /// `addcmul.out`: `self + value * tensor1 * tensor2`.
 pub static ADDCMUL_OUT: Op<AddcmulOutFn> = Op::new(
     &ADDCMUL_OUT_INFO,
-    &[(Key::Cpu, addcmul_out_kernel), (Key::Meta, addcmul_out_kernel)],
+    &[
+        (Key::Cpu, addcmul_out_kernel),
+        (Key::Meta, addcmul_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::addcmul_out_autograd),
+    ],
     addcmul_out_adaptor,
 );
 static ADDCMUL_OUT_INFO: OpInfo = OpInfo {
@@ -2926,6 +3296,7 @@ static ADDCMUL_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: addcmul_out_boxed,
@@ -2965,8 +3336,15 @@ fn addcdiv_kernel(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Sca
 /// Type of [`ADDCDIV`].
 pub type AddcdivFn = fn(&Tensor, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
 /// `addcdiv`: `self + value * tensor1 / tensor2`.
-pub static ADDCDIV: Op<AddcdivFn> =
-    Op::new(&ADDCDIV_INFO, &[(Key::Cpu, addcdiv_kernel), (Key::Meta, addcdiv_kernel)], addcdiv_adaptor);
+pub static ADDCDIV: Op<AddcdivFn> = Op::new(
+    &ADDCDIV_INFO,
+    &[
+        (Key::Cpu, addcdiv_kernel),
+        (Key::Meta, addcdiv_kernel),
+        (Key::Autograd, super::arithmetic_grad::addcdiv_autograd),
+    ],
+    addcdiv_adaptor,
+);
 static ADDCDIV_INFO: OpInfo = OpInfo {
     name: "addcdiv",
     owner: "flambeau-core",
@@ -2986,6 +3364,7 @@ static ADDCDIV_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast {
         cpu: Cast::None,
@@ -3015,7 +3394,11 @@ pub type AddcdivInplaceFn = fn(&Tensor, &Tensor, &Tensor, Scalar) -> Result<()>;
 /// `addcdiv_`: `self + value * tensor1 / tensor2`.
 pub static ADDCDIV_: Op<AddcdivInplaceFn> = Op::new(
     &ADDCDIV__INFO,
-    &[(Key::Cpu, addcdiv_inplace_kernel), (Key::Meta, addcdiv_inplace_kernel)],
+    &[
+        (Key::Cpu, addcdiv_inplace_kernel),
+        (Key::Meta, addcdiv_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::addcdiv_inplace_autograd),
+    ],
     addcdiv_inplace_adaptor,
 );
 static ADDCDIV__INFO: OpInfo = OpInfo {
@@ -3037,6 +3420,7 @@ static ADDCDIV__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: addcdiv_inplace_boxed,
@@ -3072,7 +3456,11 @@ pub type AddcdivOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, &mut Tensor) -> Re
 /// `addcdiv.out`: `self + value * tensor1 / tensor2`.
 pub static ADDCDIV_OUT: Op<AddcdivOutFn> = Op::new(
     &ADDCDIV_OUT_INFO,
-    &[(Key::Cpu, addcdiv_out_kernel), (Key::Meta, addcdiv_out_kernel)],
+    &[
+        (Key::Cpu, addcdiv_out_kernel),
+        (Key::Meta, addcdiv_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::addcdiv_out_autograd),
+    ],
     addcdiv_out_adaptor,
 );
 static ADDCDIV_OUT_INFO: OpInfo = OpInfo {
@@ -3092,6 +3480,7 @@ static ADDCDIV_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: addcdiv_out_boxed,
@@ -3131,8 +3520,15 @@ fn where_kernel(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Te
 /// Type of [`WHERE`].
 pub type WhereFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
 /// `where.self`: Elements of the input where `condition` holds, of `other` elsewhere.
-pub static WHERE: Op<WhereFn> =
-    Op::new(&WHERE_INFO, &[(Key::Cpu, where_kernel), (Key::Meta, where_kernel)], where_adaptor);
+pub static WHERE: Op<WhereFn> = Op::new(
+    &WHERE_INFO,
+    &[
+        (Key::Cpu, where_kernel),
+        (Key::Meta, where_kernel),
+        (Key::Autograd, super::arithmetic_grad::where_autograd),
+    ],
+    where_adaptor,
+);
 static WHERE_INFO: OpInfo = OpInfo {
     name: "where.self",
     owner: "flambeau-core",
@@ -3148,6 +3544,7 @@ static WHERE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: where_boxed,
@@ -3176,7 +3573,11 @@ pub type WhereOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `where.self_out`: Elements of the input where `condition` holds, of `other` elsewhere.
 pub static WHERE_OUT: Op<WhereOutFn> = Op::new(
     &WHERE_OUT_INFO,
-    &[(Key::Cpu, where_out_kernel), (Key::Meta, where_out_kernel)],
+    &[
+        (Key::Cpu, where_out_kernel),
+        (Key::Meta, where_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::where_out_autograd),
+    ],
     where_out_adaptor,
 );
 static WHERE_OUT_INFO: OpInfo = OpInfo {
@@ -3195,6 +3596,7 @@ static WHERE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: where_out_boxed,
@@ -3227,8 +3629,15 @@ fn atan2_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Type of [`ATAN2`].
 pub type Atan2Fn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `atan2`: Angle of the point (`other`, `self`).
-pub static ATAN2: Op<Atan2Fn> =
-    Op::new(&ATAN2_INFO, &[(Key::Cpu, atan2_kernel), (Key::Meta, atan2_kernel)], atan2_adaptor);
+pub static ATAN2: Op<Atan2Fn> = Op::new(
+    &ATAN2_INFO,
+    &[
+        (Key::Cpu, atan2_kernel),
+        (Key::Meta, atan2_kernel),
+        (Key::Autograd, super::arithmetic_grad::atan2_autograd),
+    ],
+    atan2_adaptor,
+);
 static ATAN2_INFO: OpInfo = OpInfo {
     name: "atan2",
     owner: "flambeau-core",
@@ -3240,6 +3649,7 @@ static ATAN2_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast {
         cpu: Cast::None,
@@ -3268,7 +3678,11 @@ pub type Atan2InplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `atan2_`: Angle of the point (`other`, `self`).
 pub static ATAN2_: Op<Atan2InplaceFn> = Op::new(
     &ATAN2__INFO,
-    &[(Key::Cpu, atan2_inplace_kernel), (Key::Meta, atan2_inplace_kernel)],
+    &[
+        (Key::Cpu, atan2_inplace_kernel),
+        (Key::Meta, atan2_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::atan2_inplace_autograd),
+    ],
     atan2_inplace_adaptor,
 );
 static ATAN2__INFO: OpInfo = OpInfo {
@@ -3282,6 +3696,7 @@ static ATAN2__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: atan2_inplace_boxed,
@@ -3304,7 +3719,11 @@ pub type Atan2OutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `atan2.out`: Angle of the point (`other`, `self`).
 pub static ATAN2_OUT: Op<Atan2OutFn> = Op::new(
     &ATAN2_OUT_INFO,
-    &[(Key::Cpu, atan2_out_kernel), (Key::Meta, atan2_out_kernel)],
+    &[
+        (Key::Cpu, atan2_out_kernel),
+        (Key::Meta, atan2_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::atan2_out_autograd),
+    ],
     atan2_out_adaptor,
 );
 static ATAN2_OUT_INFO: OpInfo = OpInfo {
@@ -3322,6 +3741,7 @@ static ATAN2_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: atan2_out_boxed,
@@ -3354,8 +3774,15 @@ fn hypot_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Type of [`HYPOT`].
 pub type HypotFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `hypot`: `sqrt(self^2 + other^2)` without overflow.
-pub static HYPOT: Op<HypotFn> =
-    Op::new(&HYPOT_INFO, &[(Key::Cpu, hypot_kernel), (Key::Meta, hypot_kernel)], hypot_adaptor);
+pub static HYPOT: Op<HypotFn> = Op::new(
+    &HYPOT_INFO,
+    &[
+        (Key::Cpu, hypot_kernel),
+        (Key::Meta, hypot_kernel),
+        (Key::Autograd, super::arithmetic_grad::hypot_autograd),
+    ],
+    hypot_adaptor,
+);
 static HYPOT_INFO: OpInfo = OpInfo {
     name: "hypot",
     owner: "flambeau-core",
@@ -3367,6 +3794,7 @@ static HYPOT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: hypot_boxed,
@@ -3388,7 +3816,11 @@ pub type HypotInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `hypot_`: `sqrt(self^2 + other^2)` without overflow.
 pub static HYPOT_: Op<HypotInplaceFn> = Op::new(
     &HYPOT__INFO,
-    &[(Key::Cpu, hypot_inplace_kernel), (Key::Meta, hypot_inplace_kernel)],
+    &[
+        (Key::Cpu, hypot_inplace_kernel),
+        (Key::Meta, hypot_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::hypot_inplace_autograd),
+    ],
     hypot_inplace_adaptor,
 );
 static HYPOT__INFO: OpInfo = OpInfo {
@@ -3402,6 +3834,7 @@ static HYPOT__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: hypot_inplace_boxed,
@@ -3424,7 +3857,11 @@ pub type HypotOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `hypot.out`: `sqrt(self^2 + other^2)` without overflow.
 pub static HYPOT_OUT: Op<HypotOutFn> = Op::new(
     &HYPOT_OUT_INFO,
-    &[(Key::Cpu, hypot_out_kernel), (Key::Meta, hypot_out_kernel)],
+    &[
+        (Key::Cpu, hypot_out_kernel),
+        (Key::Meta, hypot_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::hypot_out_autograd),
+    ],
     hypot_out_adaptor,
 );
 static HYPOT_OUT_INFO: OpInfo = OpInfo {
@@ -3442,6 +3879,7 @@ static HYPOT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: hypot_out_boxed,
@@ -3474,8 +3912,15 @@ fn copysign_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Type of [`COPYSIGN`].
 pub type CopysignFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `copysign.Tensor`: Magnitude of the input, sign of `other`.
-pub static COPYSIGN: Op<CopysignFn> =
-    Op::new(&COPYSIGN_INFO, &[(Key::Cpu, copysign_kernel), (Key::Meta, copysign_kernel)], copysign_adaptor);
+pub static COPYSIGN: Op<CopysignFn> = Op::new(
+    &COPYSIGN_INFO,
+    &[
+        (Key::Cpu, copysign_kernel),
+        (Key::Meta, copysign_kernel),
+        (Key::Autograd, super::arithmetic_grad::copysign_autograd),
+    ],
+    copysign_adaptor,
+);
 static COPYSIGN_INFO: OpInfo = OpInfo {
     name: "copysign.Tensor",
     owner: "flambeau-core",
@@ -3487,6 +3932,7 @@ static COPYSIGN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: copysign_boxed,
@@ -3508,7 +3954,11 @@ pub type CopysignInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `copysign_.Tensor`: Magnitude of the input, sign of `other`.
 pub static COPYSIGN_: Op<CopysignInplaceFn> = Op::new(
     &COPYSIGN__INFO,
-    &[(Key::Cpu, copysign_inplace_kernel), (Key::Meta, copysign_inplace_kernel)],
+    &[
+        (Key::Cpu, copysign_inplace_kernel),
+        (Key::Meta, copysign_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::copysign_inplace_autograd),
+    ],
     copysign_inplace_adaptor,
 );
 static COPYSIGN__INFO: OpInfo = OpInfo {
@@ -3522,6 +3972,7 @@ static COPYSIGN__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: copysign_inplace_boxed,
@@ -3544,7 +3995,11 @@ pub type CopysignOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `copysign.out`: Magnitude of the input, sign of `other`.
 pub static COPYSIGN_OUT: Op<CopysignOutFn> = Op::new(
     &COPYSIGN_OUT_INFO,
-    &[(Key::Cpu, copysign_out_kernel), (Key::Meta, copysign_out_kernel)],
+    &[
+        (Key::Cpu, copysign_out_kernel),
+        (Key::Meta, copysign_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::copysign_out_autograd),
+    ],
     copysign_out_adaptor,
 );
 static COPYSIGN_OUT_INFO: OpInfo = OpInfo {
@@ -3562,6 +4017,7 @@ static COPYSIGN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: copysign_out_boxed,
@@ -3596,7 +4052,11 @@ pub type NextafterFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `nextafter`: The next float after the input towards `other`.
 pub static NEXTAFTER: Op<NextafterFn> = Op::new(
     &NEXTAFTER_INFO,
-    &[(Key::Cpu, nextafter_kernel), (Key::Meta, nextafter_kernel)],
+    &[
+        (Key::Cpu, nextafter_kernel),
+        (Key::Meta, nextafter_kernel),
+        (Key::Autograd, super::arithmetic_grad::nextafter_autograd),
+    ],
     nextafter_adaptor,
 );
 static NEXTAFTER_INFO: OpInfo = OpInfo {
@@ -3610,6 +4070,7 @@ static NEXTAFTER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: nextafter_boxed,
@@ -3631,7 +4092,11 @@ pub type NextafterInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `nextafter_`: The next float after the input towards `other`.
 pub static NEXTAFTER_: Op<NextafterInplaceFn> = Op::new(
     &NEXTAFTER__INFO,
-    &[(Key::Cpu, nextafter_inplace_kernel), (Key::Meta, nextafter_inplace_kernel)],
+    &[
+        (Key::Cpu, nextafter_inplace_kernel),
+        (Key::Meta, nextafter_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::nextafter_inplace_autograd),
+    ],
     nextafter_inplace_adaptor,
 );
 static NEXTAFTER__INFO: OpInfo = OpInfo {
@@ -3645,6 +4110,7 @@ static NEXTAFTER__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: nextafter_inplace_boxed,
@@ -3667,7 +4133,11 @@ pub type NextafterOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `nextafter.out`: The next float after the input towards `other`.
 pub static NEXTAFTER_OUT: Op<NextafterOutFn> = Op::new(
     &NEXTAFTER_OUT_INFO,
-    &[(Key::Cpu, nextafter_out_kernel), (Key::Meta, nextafter_out_kernel)],
+    &[
+        (Key::Cpu, nextafter_out_kernel),
+        (Key::Meta, nextafter_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::nextafter_out_autograd),
+    ],
     nextafter_out_adaptor,
 );
 static NEXTAFTER_OUT_INFO: OpInfo = OpInfo {
@@ -3685,6 +4155,7 @@ static NEXTAFTER_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: nextafter_out_boxed,
@@ -3720,6 +4191,7 @@ static LDEXP_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: ldexp_boxed,
@@ -3753,6 +4225,7 @@ static LDEXP__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: ldexp_inplace_boxed,
@@ -3791,6 +4264,7 @@ static LDEXP_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: ldexp_out_boxed,
@@ -3826,7 +4300,11 @@ pub type HeavisideFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `heaviside`: 0 where the input is below 0, 1 where above, `values` at 0.
 pub static HEAVISIDE: Op<HeavisideFn> = Op::new(
     &HEAVISIDE_INFO,
-    &[(Key::Cpu, heaviside_kernel), (Key::Meta, heaviside_kernel)],
+    &[
+        (Key::Cpu, heaviside_kernel),
+        (Key::Meta, heaviside_kernel),
+        (Key::Autograd, super::arithmetic_grad::heaviside_autograd),
+    ],
     heaviside_adaptor,
 );
 static HEAVISIDE_INFO: OpInfo = OpInfo {
@@ -3840,6 +4318,7 @@ static HEAVISIDE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: heaviside_boxed,
@@ -3862,7 +4341,11 @@ pub type HeavisideInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `heaviside_`: 0 where the input is below 0, 1 where above, `values` at 0.
 pub static HEAVISIDE_: Op<HeavisideInplaceFn> = Op::new(
     &HEAVISIDE__INFO,
-    &[(Key::Cpu, heaviside_inplace_kernel), (Key::Meta, heaviside_inplace_kernel)],
+    &[
+        (Key::Cpu, heaviside_inplace_kernel),
+        (Key::Meta, heaviside_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::heaviside_inplace_autograd),
+    ],
     heaviside_inplace_adaptor,
 );
 static HEAVISIDE__INFO: OpInfo = OpInfo {
@@ -3876,6 +4359,7 @@ static HEAVISIDE__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: heaviside_inplace_boxed,
@@ -3905,7 +4389,11 @@ pub type HeavisideOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `heaviside.out`: 0 where the input is below 0, 1 where above, `values` at 0.
 pub static HEAVISIDE_OUT: Op<HeavisideOutFn> = Op::new(
     &HEAVISIDE_OUT_INFO,
-    &[(Key::Cpu, heaviside_out_kernel), (Key::Meta, heaviside_out_kernel)],
+    &[
+        (Key::Cpu, heaviside_out_kernel),
+        (Key::Meta, heaviside_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::heaviside_out_autograd),
+    ],
     heaviside_out_adaptor,
 );
 static HEAVISIDE_OUT_INFO: OpInfo = OpInfo {
@@ -3923,6 +4411,7 @@ static HEAVISIDE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: heaviside_out_boxed,
@@ -3957,7 +4446,11 @@ pub type LogaddexpFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `logaddexp`: `log(exp(self) + exp(other))` without overflow.
 pub static LOGADDEXP: Op<LogaddexpFn> = Op::new(
     &LOGADDEXP_INFO,
-    &[(Key::Cpu, logaddexp_kernel), (Key::Meta, logaddexp_kernel)],
+    &[
+        (Key::Cpu, logaddexp_kernel),
+        (Key::Meta, logaddexp_kernel),
+        (Key::Autograd, super::arithmetic_grad::logaddexp_autograd),
+    ],
     logaddexp_adaptor,
 );
 static LOGADDEXP_INFO: OpInfo = OpInfo {
@@ -3971,6 +4464,7 @@ static LOGADDEXP_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: logaddexp_boxed,
@@ -3992,7 +4486,11 @@ pub type LogaddexpOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `logaddexp.out`: `log(exp(self) + exp(other))` without overflow.
 pub static LOGADDEXP_OUT: Op<LogaddexpOutFn> = Op::new(
     &LOGADDEXP_OUT_INFO,
-    &[(Key::Cpu, logaddexp_out_kernel), (Key::Meta, logaddexp_out_kernel)],
+    &[
+        (Key::Cpu, logaddexp_out_kernel),
+        (Key::Meta, logaddexp_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::logaddexp_out_autograd),
+    ],
     logaddexp_out_adaptor,
 );
 static LOGADDEXP_OUT_INFO: OpInfo = OpInfo {
@@ -4010,6 +4508,7 @@ static LOGADDEXP_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: logaddexp_out_boxed,
@@ -4044,7 +4543,11 @@ pub type Logaddexp2Fn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `logaddexp2`: `log2(2^self + 2^other)` without overflow.
 pub static LOGADDEXP2: Op<Logaddexp2Fn> = Op::new(
     &LOGADDEXP2_INFO,
-    &[(Key::Cpu, logaddexp2_kernel), (Key::Meta, logaddexp2_kernel)],
+    &[
+        (Key::Cpu, logaddexp2_kernel),
+        (Key::Meta, logaddexp2_kernel),
+        (Key::Autograd, super::arithmetic_grad::logaddexp2_autograd),
+    ],
     logaddexp2_adaptor,
 );
 static LOGADDEXP2_INFO: OpInfo = OpInfo {
@@ -4058,6 +4561,7 @@ static LOGADDEXP2_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: logaddexp2_boxed,
@@ -4079,7 +4583,11 @@ pub type Logaddexp2OutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `logaddexp2.out`: `log2(2^self + 2^other)` without overflow.
 pub static LOGADDEXP2_OUT: Op<Logaddexp2OutFn> = Op::new(
     &LOGADDEXP2_OUT_INFO,
-    &[(Key::Cpu, logaddexp2_out_kernel), (Key::Meta, logaddexp2_out_kernel)],
+    &[
+        (Key::Cpu, logaddexp2_out_kernel),
+        (Key::Meta, logaddexp2_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::logaddexp2_out_autograd),
+    ],
     logaddexp2_out_adaptor,
 );
 static LOGADDEXP2_OUT_INFO: OpInfo = OpInfo {
@@ -4097,6 +4605,7 @@ static LOGADDEXP2_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: logaddexp2_out_boxed,
@@ -4129,8 +4638,15 @@ fn xlogy_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Type of [`XLOGY`].
 pub type XlogyFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `xlogy.Tensor`: `x log(y)`, 0 where x is 0 unless y is NaN.
-pub static XLOGY: Op<XlogyFn> =
-    Op::new(&XLOGY_INFO, &[(Key::Cpu, xlogy_kernel), (Key::Meta, xlogy_kernel)], xlogy_adaptor);
+pub static XLOGY: Op<XlogyFn> = Op::new(
+    &XLOGY_INFO,
+    &[
+        (Key::Cpu, xlogy_kernel),
+        (Key::Meta, xlogy_kernel),
+        (Key::Autograd, super::arithmetic_grad::xlogy_autograd),
+    ],
+    xlogy_adaptor,
+);
 static XLOGY_INFO: OpInfo = OpInfo {
     name: "xlogy.Tensor",
     owner: "flambeau-core",
@@ -4142,6 +4658,7 @@ static XLOGY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::NumberFirst { out: true } }],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: xlogy_boxed,
@@ -4163,7 +4680,11 @@ pub type XlogyInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `xlogy_.Tensor`: `x log(y)`, 0 where x is 0 unless y is NaN.
 pub static XLOGY_: Op<XlogyInplaceFn> = Op::new(
     &XLOGY__INFO,
-    &[(Key::Cpu, xlogy_inplace_kernel), (Key::Meta, xlogy_inplace_kernel)],
+    &[
+        (Key::Cpu, xlogy_inplace_kernel),
+        (Key::Meta, xlogy_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::xlogy_inplace_autograd),
+    ],
     xlogy_inplace_adaptor,
 );
 static XLOGY__INFO: OpInfo = OpInfo {
@@ -4177,6 +4698,7 @@ static XLOGY__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::NumberFirst { out: true } }],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: xlogy_inplace_boxed,
@@ -4199,7 +4721,11 @@ pub type XlogyOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `xlogy.out`: `x log(y)`, 0 where x is 0 unless y is NaN.
 pub static XLOGY_OUT: Op<XlogyOutFn> = Op::new(
     &XLOGY_OUT_INFO,
-    &[(Key::Cpu, xlogy_out_kernel), (Key::Meta, xlogy_out_kernel)],
+    &[
+        (Key::Cpu, xlogy_out_kernel),
+        (Key::Meta, xlogy_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::xlogy_out_autograd),
+    ],
     xlogy_out_adaptor,
 );
 static XLOGY_OUT_INFO: OpInfo = OpInfo {
@@ -4217,6 +4743,7 @@ static XLOGY_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: xlogy_out_boxed,
@@ -4262,6 +4789,7 @@ static GCD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: gcd_boxed,
@@ -4283,7 +4811,11 @@ pub type GcdInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `gcd_`: Greatest common divisor.
 pub static GCD_: Op<GcdInplaceFn> = Op::new(
     &GCD__INFO,
-    &[(Key::Cpu, gcd_inplace_kernel), (Key::Meta, gcd_inplace_kernel)],
+    &[
+        (Key::Cpu, gcd_inplace_kernel),
+        (Key::Meta, gcd_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::gcd_inplace_autograd),
+    ],
     gcd_inplace_adaptor,
 );
 static GCD__INFO: OpInfo = OpInfo {
@@ -4297,6 +4829,7 @@ static GCD__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: gcd_inplace_boxed,
@@ -4317,8 +4850,15 @@ fn gcd_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 /// Type of [`GCD_OUT`].
 pub type GcdOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `gcd.out`: Greatest common divisor.
-pub static GCD_OUT: Op<GcdOutFn> =
-    Op::new(&GCD_OUT_INFO, &[(Key::Cpu, gcd_out_kernel), (Key::Meta, gcd_out_kernel)], gcd_out_adaptor);
+pub static GCD_OUT: Op<GcdOutFn> = Op::new(
+    &GCD_OUT_INFO,
+    &[
+        (Key::Cpu, gcd_out_kernel),
+        (Key::Meta, gcd_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::gcd_out_autograd),
+    ],
+    gcd_out_adaptor,
+);
 static GCD_OUT_INFO: OpInfo = OpInfo {
     name: "gcd.out",
     owner: "flambeau-core",
@@ -4334,6 +4874,7 @@ static GCD_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: gcd_out_boxed,
@@ -4379,6 +4920,7 @@ static LCM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: lcm_boxed,
@@ -4400,7 +4942,11 @@ pub type LcmInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `lcm_`: Least common multiple.
 pub static LCM_: Op<LcmInplaceFn> = Op::new(
     &LCM__INFO,
-    &[(Key::Cpu, lcm_inplace_kernel), (Key::Meta, lcm_inplace_kernel)],
+    &[
+        (Key::Cpu, lcm_inplace_kernel),
+        (Key::Meta, lcm_inplace_kernel),
+        (Key::Autograd, super::arithmetic_grad::lcm_inplace_autograd),
+    ],
     lcm_inplace_adaptor,
 );
 static LCM__INFO: OpInfo = OpInfo {
@@ -4414,6 +4960,7 @@ static LCM__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: lcm_inplace_boxed,
@@ -4434,8 +4981,15 @@ fn lcm_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 /// Type of [`LCM_OUT`].
 pub type LcmOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `lcm.out`: Least common multiple.
-pub static LCM_OUT: Op<LcmOutFn> =
-    Op::new(&LCM_OUT_INFO, &[(Key::Cpu, lcm_out_kernel), (Key::Meta, lcm_out_kernel)], lcm_out_adaptor);
+pub static LCM_OUT: Op<LcmOutFn> = Op::new(
+    &LCM_OUT_INFO,
+    &[
+        (Key::Cpu, lcm_out_kernel),
+        (Key::Meta, lcm_out_kernel),
+        (Key::Autograd, super::arithmetic_grad::lcm_out_autograd),
+    ],
+    lcm_out_adaptor,
+);
 static LCM_OUT_INFO: OpInfo = OpInfo {
     name: "lcm.out",
     owner: "flambeau-core",
@@ -4451,6 +5005,7 @@ static LCM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: lcm_out_boxed,

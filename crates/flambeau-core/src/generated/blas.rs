@@ -24,7 +24,11 @@ fn mm_slot(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 /// Type of [`MM`].
 pub type MmFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `mm`: Matrix product of two matrices.
-pub static MM: Op<MmFn> = Op::new(&MM_INFO, &[(Key::Cpu, mm_slot), (Key::Meta, mm_slot)], mm_adaptor);
+pub static MM: Op<MmFn> = Op::new(
+    &MM_INFO,
+    &[(Key::Cpu, mm_slot), (Key::Meta, mm_slot), (Key::Autograd, super::blas_grad::mm_autograd)],
+    mm_adaptor,
+);
 static MM_INFO: OpInfo = OpInfo {
     name: "mm",
     owner: "flambeau-core",
@@ -36,6 +40,7 @@ static MM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast::all(Cast::Lower),
     boxed: mm_boxed,
@@ -61,8 +66,11 @@ fn mm_out_slot(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`MM_OUT`].
 pub type MmOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `mm.out`: Matrix product of two matrices.
-pub static MM_OUT: Op<MmOutFn> =
-    Op::new(&MM_OUT_INFO, &[(Key::Cpu, mm_out_slot), (Key::Meta, mm_out_slot)], mm_out_adaptor);
+pub static MM_OUT: Op<MmOutFn> = Op::new(
+    &MM_OUT_INFO,
+    &[(Key::Cpu, mm_out_slot), (Key::Meta, mm_out_slot), (Key::Autograd, super::blas_grad::mm_out_autograd)],
+    mm_out_adaptor,
+);
 static MM_OUT_INFO: OpInfo = OpInfo {
     name: "mm.out",
     owner: "flambeau-core",
@@ -78,6 +86,7 @@ static MM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast::NONE,
     boxed: mm_out_boxed,
@@ -112,7 +121,11 @@ fn bmm_slot(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 /// Type of [`BMM`].
 pub type BmmFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `bmm`: Batched matrix product.
-pub static BMM: Op<BmmFn> = Op::new(&BMM_INFO, &[(Key::Cpu, bmm_slot), (Key::Meta, bmm_slot)], bmm_adaptor);
+pub static BMM: Op<BmmFn> = Op::new(
+    &BMM_INFO,
+    &[(Key::Cpu, bmm_slot), (Key::Meta, bmm_slot), (Key::Autograd, super::blas_grad::bmm_autograd)],
+    bmm_adaptor,
+);
 static BMM_INFO: OpInfo = OpInfo {
     name: "bmm",
     owner: "flambeau-core",
@@ -124,6 +137,7 @@ static BMM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast::all(Cast::Lower),
     boxed: bmm_boxed,
@@ -149,8 +163,15 @@ fn bmm_out_slot(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`BMM_OUT`].
 pub type BmmOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `bmm.out`: Batched matrix product.
-pub static BMM_OUT: Op<BmmOutFn> =
-    Op::new(&BMM_OUT_INFO, &[(Key::Cpu, bmm_out_slot), (Key::Meta, bmm_out_slot)], bmm_out_adaptor);
+pub static BMM_OUT: Op<BmmOutFn> = Op::new(
+    &BMM_OUT_INFO,
+    &[
+        (Key::Cpu, bmm_out_slot),
+        (Key::Meta, bmm_out_slot),
+        (Key::Autograd, super::blas_grad::bmm_out_autograd),
+    ],
+    bmm_out_adaptor,
+);
 static BMM_OUT_INFO: OpInfo = OpInfo {
     name: "bmm.out",
     owner: "flambeau-core",
@@ -166,6 +187,7 @@ static BMM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast::NONE,
     boxed: bmm_out_boxed,
@@ -200,8 +222,11 @@ fn addmm_slot(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha:
 /// Type of [`ADDMM`].
 pub type AddmmFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `addmm`: `beta self + alpha (mat1 @ mat2)`.
-pub static ADDMM: Op<AddmmFn> =
-    Op::new(&ADDMM_INFO, &[(Key::Cpu, addmm_slot), (Key::Meta, addmm_slot)], addmm_adaptor);
+pub static ADDMM: Op<AddmmFn> = Op::new(
+    &ADDMM_INFO,
+    &[(Key::Cpu, addmm_slot), (Key::Meta, addmm_slot), (Key::Autograd, super::blas_grad::addmm_autograd)],
+    addmm_adaptor,
+);
 static ADDMM_INFO: OpInfo = OpInfo {
     name: "addmm",
     owner: "flambeau-core",
@@ -222,6 +247,7 @@ static ADDMM_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: false,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast {
         cpu: Cast::Lower,
@@ -269,7 +295,11 @@ pub type AddmmInplaceFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Resul
 /// `addmm_`: `beta self + alpha (mat1 @ mat2)`.
 pub static ADDMM_: Op<AddmmInplaceFn> = Op::new(
     &ADDMM__INFO,
-    &[(Key::Cpu, addmm_inplace_slot), (Key::Meta, addmm_inplace_slot)],
+    &[
+        (Key::Cpu, addmm_inplace_slot),
+        (Key::Meta, addmm_inplace_slot),
+        (Key::Autograd, super::blas_grad::addmm_inplace_autograd),
+    ],
     addmm_inplace_adaptor,
 );
 static ADDMM__INFO: OpInfo = OpInfo {
@@ -292,6 +322,7 @@ static ADDMM__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: false,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast::NONE,
     boxed: addmm_inplace_boxed,
@@ -331,8 +362,15 @@ fn addmm_out_slot(
 /// Type of [`ADDMM_OUT`].
 pub type AddmmOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
 /// `addmm.out`: `beta self + alpha (mat1 @ mat2)`.
-pub static ADDMM_OUT: Op<AddmmOutFn> =
-    Op::new(&ADDMM_OUT_INFO, &[(Key::Cpu, addmm_out_slot), (Key::Meta, addmm_out_slot)], addmm_out_adaptor);
+pub static ADDMM_OUT: Op<AddmmOutFn> = Op::new(
+    &ADDMM_OUT_INFO,
+    &[
+        (Key::Cpu, addmm_out_slot),
+        (Key::Meta, addmm_out_slot),
+        (Key::Autograd, super::blas_grad::addmm_out_autograd),
+    ],
+    addmm_out_adaptor,
+);
 static ADDMM_OUT_INFO: OpInfo = OpInfo {
     name: "addmm.out",
     owner: "flambeau-core",
@@ -351,6 +389,7 @@ static ADDMM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast::NONE,
     boxed: addmm_out_boxed,
@@ -406,8 +445,15 @@ fn baddbmm_slot(
 /// Type of [`BADDBMM`].
 pub type BaddbmmFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `baddbmm`: `beta self + alpha (batch1 @ batch2)` over batches.
-pub static BADDBMM: Op<BaddbmmFn> =
-    Op::new(&BADDBMM_INFO, &[(Key::Cpu, baddbmm_slot), (Key::Meta, baddbmm_slot)], baddbmm_adaptor);
+pub static BADDBMM: Op<BaddbmmFn> = Op::new(
+    &BADDBMM_INFO,
+    &[
+        (Key::Cpu, baddbmm_slot),
+        (Key::Meta, baddbmm_slot),
+        (Key::Autograd, super::blas_grad::baddbmm_autograd),
+    ],
+    baddbmm_adaptor,
+);
 static BADDBMM_INFO: OpInfo = OpInfo {
     name: "baddbmm",
     owner: "flambeau-core",
@@ -428,6 +474,7 @@ static BADDBMM_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: false,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast::all(Cast::Lower),
     boxed: baddbmm_boxed,
@@ -468,7 +515,11 @@ pub type BaddbmmInplaceFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Res
 /// `baddbmm_`: `beta self + alpha (batch1 @ batch2)` over batches.
 pub static BADDBMM_: Op<BaddbmmInplaceFn> = Op::new(
     &BADDBMM__INFO,
-    &[(Key::Cpu, baddbmm_inplace_slot), (Key::Meta, baddbmm_inplace_slot)],
+    &[
+        (Key::Cpu, baddbmm_inplace_slot),
+        (Key::Meta, baddbmm_inplace_slot),
+        (Key::Autograd, super::blas_grad::baddbmm_inplace_autograd),
+    ],
     baddbmm_inplace_adaptor,
 );
 static BADDBMM__INFO: OpInfo = OpInfo {
@@ -491,6 +542,7 @@ static BADDBMM__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: false,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast::NONE,
     boxed: baddbmm_inplace_boxed,
@@ -532,7 +584,11 @@ pub type BaddbmmOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar, &mut Tenso
 /// `baddbmm.out`: `beta self + alpha (batch1 @ batch2)` over batches.
 pub static BADDBMM_OUT: Op<BaddbmmOutFn> = Op::new(
     &BADDBMM_OUT_INFO,
-    &[(Key::Cpu, baddbmm_out_slot), (Key::Meta, baddbmm_out_slot)],
+    &[
+        (Key::Cpu, baddbmm_out_slot),
+        (Key::Meta, baddbmm_out_slot),
+        (Key::Autograd, super::blas_grad::baddbmm_out_autograd),
+    ],
     baddbmm_out_adaptor,
 );
 static BADDBMM_OUT_INFO: OpInfo = OpInfo {
@@ -553,6 +609,7 @@ static BADDBMM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast::NONE,
     boxed: baddbmm_out_boxed,
@@ -618,6 +675,7 @@ static ADDBMM_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Lower),
     boxed: addbmm_boxed,
@@ -675,6 +733,7 @@ static ADDBMM__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: addbmm_inplace_boxed,
@@ -729,6 +788,7 @@ static ADDBMM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: addbmm_out_boxed,
@@ -787,6 +847,7 @@ static ADDMV_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast {
         cpu: Cast::Whole,
@@ -837,6 +898,7 @@ static ADDMV__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast::NONE,
     boxed: addmv_inplace_boxed,
@@ -891,6 +953,7 @@ static ADDMV_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast::NONE,
     boxed: addmv_out_boxed,
@@ -949,6 +1012,7 @@ static ADDR_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Whole,
@@ -999,6 +1063,7 @@ static ADDR__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: addr_inplace_boxed,
@@ -1053,6 +1118,7 @@ static ADDR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: addr_out_boxed,
@@ -1095,6 +1161,7 @@ static MV_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast {
         cpu: Cast::Whole,
@@ -1139,6 +1206,7 @@ static MV_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast::NONE,
     boxed: mv_out_boxed,
@@ -1171,6 +1239,7 @@ static OUTER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: outer_boxed,
@@ -1208,6 +1277,7 @@ static OUTER_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: outer_out_boxed,
@@ -1242,7 +1312,11 @@ fn dot_slot(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
 /// Type of [`DOT`].
 pub type DotFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `dot`: Sum of products of two vectors.
-pub static DOT: Op<DotFn> = Op::new(&DOT_INFO, &[(Key::Cpu, dot_slot), (Key::Meta, dot_slot)], dot_adaptor);
+pub static DOT: Op<DotFn> = Op::new(
+    &DOT_INFO,
+    &[(Key::Cpu, dot_slot), (Key::Meta, dot_slot), (Key::Autograd, super::blas_grad::dot_autograd)],
+    dot_adaptor,
+);
 static DOT_INFO: OpInfo = OpInfo {
     name: "dot",
     owner: "flambeau-core",
@@ -1254,6 +1328,7 @@ static DOT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast {
         cpu: Cast::None,
@@ -1290,8 +1365,15 @@ fn dot_out_slot(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()>
 /// Type of [`DOT_OUT`].
 pub type DotOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `dot.out`: Sum of products of two vectors.
-pub static DOT_OUT: Op<DotOutFn> =
-    Op::new(&DOT_OUT_INFO, &[(Key::Cpu, dot_out_slot), (Key::Meta, dot_out_slot)], dot_out_adaptor);
+pub static DOT_OUT: Op<DotOutFn> = Op::new(
+    &DOT_OUT_INFO,
+    &[
+        (Key::Cpu, dot_out_slot),
+        (Key::Meta, dot_out_slot),
+        (Key::Autograd, super::blas_grad::dot_out_autograd),
+    ],
+    dot_out_adaptor,
+);
 static DOT_OUT_INFO: OpInfo = OpInfo {
     name: "dot.out",
     owner: "flambeau-core",
@@ -1307,6 +1389,7 @@ static DOT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast::NONE,
     boxed: dot_out_boxed,
@@ -1342,6 +1425,7 @@ static VDOT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast {
         cpu: Cast::None,
@@ -1386,6 +1470,7 @@ static VDOT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast::NONE,
     boxed: vdot_out_boxed,
@@ -1418,6 +1503,7 @@ static INNER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: inner_boxed,
@@ -1461,6 +1547,7 @@ static INNER_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: inner_out_boxed,
@@ -1496,6 +1583,7 @@ static MATMUL_INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "matmul", right: Right::Swapped },
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast::all(Cast::Lower),
     boxed: matmul_boxed,
@@ -1533,6 +1621,7 @@ static MATMUL_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Contract,
     autocast: Autocast::NONE,
     boxed: matmul_out_boxed,
@@ -1573,6 +1662,7 @@ static TENSORDOT_INFO: OpInfo = OpInfo {
         Convention { path: "torch.tensordot", habit: Habit::Defined(&[]) },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -1643,6 +1733,7 @@ static TENSORDOT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: tensordot_out_boxed,
@@ -1687,6 +1778,7 @@ static KRON_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: kron_boxed,
@@ -1724,6 +1816,7 @@ static KRON_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: kron_out_boxed,
@@ -1757,6 +1850,7 @@ static CHAIN_MATMUL_INFO: OpInfo = OpInfo {
         Convention { path: "torch.chain_matmul", habit: Habit::Defined(&[]) },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -1793,6 +1887,7 @@ static MATRIX_POWER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: matrix_power_boxed,
@@ -1837,6 +1932,7 @@ static MATRIX_POWER_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: matrix_power_out_boxed,
@@ -1873,6 +1969,7 @@ static MM_DTYPE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: mm_dtype_boxed,
@@ -1912,6 +2009,7 @@ static MM_DTYPE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: mm_dtype_out_boxed,
@@ -1948,6 +2046,7 @@ static BMM_DTYPE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: bmm_dtype_boxed,
@@ -1987,6 +2086,7 @@ static BMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: bmm_dtype_out_boxed,
@@ -2027,6 +2127,7 @@ static ADDMM_DTYPE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::HiddenOverload }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: addmm_dtype_boxed,
@@ -2092,6 +2193,7 @@ static ADDMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: addmm_dtype_out_boxed,
@@ -2148,6 +2250,7 @@ static BADDBMM_DTYPE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::HiddenOverload }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: baddbmm_dtype_boxed,
@@ -2213,6 +2316,7 @@ static BADDBMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: baddbmm_dtype_out_boxed,
@@ -2269,6 +2373,7 @@ static LINALG_VECDOT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Lower,
@@ -2315,6 +2420,7 @@ static LINALG_VECDOT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_vecdot_out_boxed,
@@ -2355,6 +2461,7 @@ static LINALG_CROSS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_cross_boxed,
@@ -2394,6 +2501,7 @@ static LINALG_CROSS_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_cross_out_boxed,
@@ -2430,6 +2538,7 @@ static CROSS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -2475,6 +2584,7 @@ static CROSS_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: cross_out_boxed,
@@ -2505,6 +2615,7 @@ static LINALG_MULTI_DOT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -2558,6 +2669,7 @@ static LINALG_MULTI_DOT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_multi_dot_out_boxed,

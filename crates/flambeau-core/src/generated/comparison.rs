@@ -37,6 +37,7 @@ static EQ_INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "eq", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: eq_boxed,
@@ -56,8 +57,15 @@ fn eq_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// Type of [`EQ_`].
 pub type EqInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `eq_.Tensor`: Whether elements are equal.
-pub static EQ_: Op<EqInplaceFn> =
-    Op::new(&EQ__INFO, &[(Key::Cpu, eq_inplace_kernel), (Key::Meta, eq_inplace_kernel)], eq_inplace_adaptor);
+pub static EQ_: Op<EqInplaceFn> = Op::new(
+    &EQ__INFO,
+    &[
+        (Key::Cpu, eq_inplace_kernel),
+        (Key::Meta, eq_inplace_kernel),
+        (Key::Autograd, super::comparison_grad::eq_inplace_autograd),
+    ],
+    eq_inplace_adaptor,
+);
 static EQ__INFO: OpInfo = OpInfo {
     name: "eq_.Tensor",
     owner: "flambeau-core",
@@ -72,6 +80,7 @@ static EQ__INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "eq", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: eq_inplace_boxed,
@@ -92,8 +101,15 @@ fn eq_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 /// Type of [`EQ_OUT`].
 pub type EqOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `eq.out`: Whether elements are equal.
-pub static EQ_OUT: Op<EqOutFn> =
-    Op::new(&EQ_OUT_INFO, &[(Key::Cpu, eq_out_kernel), (Key::Meta, eq_out_kernel)], eq_out_adaptor);
+pub static EQ_OUT: Op<EqOutFn> = Op::new(
+    &EQ_OUT_INFO,
+    &[
+        (Key::Cpu, eq_out_kernel),
+        (Key::Meta, eq_out_kernel),
+        (Key::Autograd, super::comparison_grad::eq_out_autograd),
+    ],
+    eq_out_adaptor,
+);
 static EQ_OUT_INFO: OpInfo = OpInfo {
     name: "eq.out",
     owner: "flambeau-core",
@@ -109,6 +125,7 @@ static EQ_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: eq_out_boxed,
@@ -156,6 +173,7 @@ static NE_INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "ne", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: ne_boxed,
@@ -175,8 +193,15 @@ fn ne_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// Type of [`NE_`].
 pub type NeInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `ne_.Tensor`: Whether elements differ.
-pub static NE_: Op<NeInplaceFn> =
-    Op::new(&NE__INFO, &[(Key::Cpu, ne_inplace_kernel), (Key::Meta, ne_inplace_kernel)], ne_inplace_adaptor);
+pub static NE_: Op<NeInplaceFn> = Op::new(
+    &NE__INFO,
+    &[
+        (Key::Cpu, ne_inplace_kernel),
+        (Key::Meta, ne_inplace_kernel),
+        (Key::Autograd, super::comparison_grad::ne_inplace_autograd),
+    ],
+    ne_inplace_adaptor,
+);
 static NE__INFO: OpInfo = OpInfo {
     name: "ne_.Tensor",
     owner: "flambeau-core",
@@ -191,6 +216,7 @@ static NE__INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "ne", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: ne_inplace_boxed,
@@ -211,8 +237,15 @@ fn ne_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 /// Type of [`NE_OUT`].
 pub type NeOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `ne.out`: Whether elements differ.
-pub static NE_OUT: Op<NeOutFn> =
-    Op::new(&NE_OUT_INFO, &[(Key::Cpu, ne_out_kernel), (Key::Meta, ne_out_kernel)], ne_out_adaptor);
+pub static NE_OUT: Op<NeOutFn> = Op::new(
+    &NE_OUT_INFO,
+    &[
+        (Key::Cpu, ne_out_kernel),
+        (Key::Meta, ne_out_kernel),
+        (Key::Autograd, super::comparison_grad::ne_out_autograd),
+    ],
+    ne_out_adaptor,
+);
 static NE_OUT_INFO: OpInfo = OpInfo {
     name: "ne.out",
     owner: "flambeau-core",
@@ -228,6 +261,7 @@ static NE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: ne_out_boxed,
@@ -275,6 +309,7 @@ static LT_INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "lt", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: lt_boxed,
@@ -294,8 +329,15 @@ fn lt_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// Type of [`LT_`].
 pub type LtInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `lt_.Tensor`: Whether elements are smaller than those of `other`.
-pub static LT_: Op<LtInplaceFn> =
-    Op::new(&LT__INFO, &[(Key::Cpu, lt_inplace_kernel), (Key::Meta, lt_inplace_kernel)], lt_inplace_adaptor);
+pub static LT_: Op<LtInplaceFn> = Op::new(
+    &LT__INFO,
+    &[
+        (Key::Cpu, lt_inplace_kernel),
+        (Key::Meta, lt_inplace_kernel),
+        (Key::Autograd, super::comparison_grad::lt_inplace_autograd),
+    ],
+    lt_inplace_adaptor,
+);
 static LT__INFO: OpInfo = OpInfo {
     name: "lt_.Tensor",
     owner: "flambeau-core",
@@ -310,6 +352,7 @@ static LT__INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "lt", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: lt_inplace_boxed,
@@ -330,8 +373,15 @@ fn lt_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 /// Type of [`LT_OUT`].
 pub type LtOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `lt.out`: Whether elements are smaller than those of `other`.
-pub static LT_OUT: Op<LtOutFn> =
-    Op::new(&LT_OUT_INFO, &[(Key::Cpu, lt_out_kernel), (Key::Meta, lt_out_kernel)], lt_out_adaptor);
+pub static LT_OUT: Op<LtOutFn> = Op::new(
+    &LT_OUT_INFO,
+    &[
+        (Key::Cpu, lt_out_kernel),
+        (Key::Meta, lt_out_kernel),
+        (Key::Autograd, super::comparison_grad::lt_out_autograd),
+    ],
+    lt_out_adaptor,
+);
 static LT_OUT_INFO: OpInfo = OpInfo {
     name: "lt.out",
     owner: "flambeau-core",
@@ -347,6 +397,7 @@ static LT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: lt_out_boxed,
@@ -394,6 +445,7 @@ static LE_INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "le", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: le_boxed,
@@ -413,8 +465,15 @@ fn le_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// Type of [`LE_`].
 pub type LeInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `le_.Tensor`: Whether elements are smaller than those of `other` or equal.
-pub static LE_: Op<LeInplaceFn> =
-    Op::new(&LE__INFO, &[(Key::Cpu, le_inplace_kernel), (Key::Meta, le_inplace_kernel)], le_inplace_adaptor);
+pub static LE_: Op<LeInplaceFn> = Op::new(
+    &LE__INFO,
+    &[
+        (Key::Cpu, le_inplace_kernel),
+        (Key::Meta, le_inplace_kernel),
+        (Key::Autograd, super::comparison_grad::le_inplace_autograd),
+    ],
+    le_inplace_adaptor,
+);
 static LE__INFO: OpInfo = OpInfo {
     name: "le_.Tensor",
     owner: "flambeau-core",
@@ -429,6 +488,7 @@ static LE__INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "le", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: le_inplace_boxed,
@@ -449,8 +509,15 @@ fn le_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 /// Type of [`LE_OUT`].
 pub type LeOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `le.out`: Whether elements are smaller than those of `other` or equal.
-pub static LE_OUT: Op<LeOutFn> =
-    Op::new(&LE_OUT_INFO, &[(Key::Cpu, le_out_kernel), (Key::Meta, le_out_kernel)], le_out_adaptor);
+pub static LE_OUT: Op<LeOutFn> = Op::new(
+    &LE_OUT_INFO,
+    &[
+        (Key::Cpu, le_out_kernel),
+        (Key::Meta, le_out_kernel),
+        (Key::Autograd, super::comparison_grad::le_out_autograd),
+    ],
+    le_out_adaptor,
+);
 static LE_OUT_INFO: OpInfo = OpInfo {
     name: "le.out",
     owner: "flambeau-core",
@@ -466,6 +533,7 @@ static LE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: le_out_boxed,
@@ -513,6 +581,7 @@ static GT_INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "gt", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: gt_boxed,
@@ -532,8 +601,15 @@ fn gt_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// Type of [`GT_`].
 pub type GtInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `gt_.Tensor`: Whether elements are larger than those of `other`.
-pub static GT_: Op<GtInplaceFn> =
-    Op::new(&GT__INFO, &[(Key::Cpu, gt_inplace_kernel), (Key::Meta, gt_inplace_kernel)], gt_inplace_adaptor);
+pub static GT_: Op<GtInplaceFn> = Op::new(
+    &GT__INFO,
+    &[
+        (Key::Cpu, gt_inplace_kernel),
+        (Key::Meta, gt_inplace_kernel),
+        (Key::Autograd, super::comparison_grad::gt_inplace_autograd),
+    ],
+    gt_inplace_adaptor,
+);
 static GT__INFO: OpInfo = OpInfo {
     name: "gt_.Tensor",
     owner: "flambeau-core",
@@ -548,6 +624,7 @@ static GT__INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "gt", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: gt_inplace_boxed,
@@ -568,8 +645,15 @@ fn gt_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 /// Type of [`GT_OUT`].
 pub type GtOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `gt.out`: Whether elements are larger than those of `other`.
-pub static GT_OUT: Op<GtOutFn> =
-    Op::new(&GT_OUT_INFO, &[(Key::Cpu, gt_out_kernel), (Key::Meta, gt_out_kernel)], gt_out_adaptor);
+pub static GT_OUT: Op<GtOutFn> = Op::new(
+    &GT_OUT_INFO,
+    &[
+        (Key::Cpu, gt_out_kernel),
+        (Key::Meta, gt_out_kernel),
+        (Key::Autograd, super::comparison_grad::gt_out_autograd),
+    ],
+    gt_out_adaptor,
+);
 static GT_OUT_INFO: OpInfo = OpInfo {
     name: "gt.out",
     owner: "flambeau-core",
@@ -585,6 +669,7 @@ static GT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: gt_out_boxed,
@@ -632,6 +717,7 @@ static GE_INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "ge", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: ge_boxed,
@@ -651,8 +737,15 @@ fn ge_inplace_kernel(self_: &Tensor, other: &Tensor) -> Result<()> {
 /// Type of [`GE_`].
 pub type GeInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `ge_.Tensor`: Whether elements are larger than those of `other` or equal.
-pub static GE_: Op<GeInplaceFn> =
-    Op::new(&GE__INFO, &[(Key::Cpu, ge_inplace_kernel), (Key::Meta, ge_inplace_kernel)], ge_inplace_adaptor);
+pub static GE_: Op<GeInplaceFn> = Op::new(
+    &GE__INFO,
+    &[
+        (Key::Cpu, ge_inplace_kernel),
+        (Key::Meta, ge_inplace_kernel),
+        (Key::Autograd, super::comparison_grad::ge_inplace_autograd),
+    ],
+    ge_inplace_adaptor,
+);
 static GE__INFO: OpInfo = OpInfo {
     name: "ge_.Tensor",
     owner: "flambeau-core",
@@ -667,6 +760,7 @@ static GE__INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "ge", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: ge_inplace_boxed,
@@ -687,8 +781,15 @@ fn ge_out_kernel(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 /// Type of [`GE_OUT`].
 pub type GeOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `ge.out`: Whether elements are larger than those of `other` or equal.
-pub static GE_OUT: Op<GeOutFn> =
-    Op::new(&GE_OUT_INFO, &[(Key::Cpu, ge_out_kernel), (Key::Meta, ge_out_kernel)], ge_out_adaptor);
+pub static GE_OUT: Op<GeOutFn> = Op::new(
+    &GE_OUT_INFO,
+    &[
+        (Key::Cpu, ge_out_kernel),
+        (Key::Meta, ge_out_kernel),
+        (Key::Autograd, super::comparison_grad::ge_out_autograd),
+    ],
+    ge_out_adaptor,
+);
 static GE_OUT_INFO: OpInfo = OpInfo {
     name: "ge.out",
     owner: "flambeau-core",
@@ -704,6 +805,7 @@ static GE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: ge_out_boxed,
@@ -752,6 +854,7 @@ static LOGICAL_AND_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: logical_and_boxed,
@@ -773,7 +876,11 @@ pub type LogicalAndInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `logical_and_`: Whether both elements are non-zero.
 pub static LOGICAL_AND_: Op<LogicalAndInplaceFn> = Op::new(
     &LOGICAL_AND__INFO,
-    &[(Key::Cpu, logical_and_inplace_kernel), (Key::Meta, logical_and_inplace_kernel)],
+    &[
+        (Key::Cpu, logical_and_inplace_kernel),
+        (Key::Meta, logical_and_inplace_kernel),
+        (Key::Autograd, super::comparison_grad::logical_and_inplace_autograd),
+    ],
     logical_and_inplace_adaptor,
 );
 static LOGICAL_AND__INFO: OpInfo = OpInfo {
@@ -787,6 +894,7 @@ static LOGICAL_AND__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: logical_and_inplace_boxed,
@@ -809,7 +917,11 @@ pub type LogicalAndOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `logical_and.out`: Whether both elements are non-zero.
 pub static LOGICAL_AND_OUT: Op<LogicalAndOutFn> = Op::new(
     &LOGICAL_AND_OUT_INFO,
-    &[(Key::Cpu, logical_and_out_kernel), (Key::Meta, logical_and_out_kernel)],
+    &[
+        (Key::Cpu, logical_and_out_kernel),
+        (Key::Meta, logical_and_out_kernel),
+        (Key::Autograd, super::comparison_grad::logical_and_out_autograd),
+    ],
     logical_and_out_adaptor,
 );
 static LOGICAL_AND_OUT_INFO: OpInfo = OpInfo {
@@ -827,6 +939,7 @@ static LOGICAL_AND_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: logical_and_out_boxed,
@@ -875,6 +988,7 @@ static LOGICAL_OR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: logical_or_boxed,
@@ -896,7 +1010,11 @@ pub type LogicalOrInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `logical_or_`: Whether either element is non-zero.
 pub static LOGICAL_OR_: Op<LogicalOrInplaceFn> = Op::new(
     &LOGICAL_OR__INFO,
-    &[(Key::Cpu, logical_or_inplace_kernel), (Key::Meta, logical_or_inplace_kernel)],
+    &[
+        (Key::Cpu, logical_or_inplace_kernel),
+        (Key::Meta, logical_or_inplace_kernel),
+        (Key::Autograd, super::comparison_grad::logical_or_inplace_autograd),
+    ],
     logical_or_inplace_adaptor,
 );
 static LOGICAL_OR__INFO: OpInfo = OpInfo {
@@ -910,6 +1028,7 @@ static LOGICAL_OR__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: logical_or_inplace_boxed,
@@ -932,7 +1051,11 @@ pub type LogicalOrOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `logical_or.out`: Whether either element is non-zero.
 pub static LOGICAL_OR_OUT: Op<LogicalOrOutFn> = Op::new(
     &LOGICAL_OR_OUT_INFO,
-    &[(Key::Cpu, logical_or_out_kernel), (Key::Meta, logical_or_out_kernel)],
+    &[
+        (Key::Cpu, logical_or_out_kernel),
+        (Key::Meta, logical_or_out_kernel),
+        (Key::Autograd, super::comparison_grad::logical_or_out_autograd),
+    ],
     logical_or_out_adaptor,
 );
 static LOGICAL_OR_OUT_INFO: OpInfo = OpInfo {
@@ -950,6 +1073,7 @@ static LOGICAL_OR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: logical_or_out_boxed,
@@ -998,6 +1122,7 @@ static LOGICAL_XOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: logical_xor_boxed,
@@ -1019,7 +1144,11 @@ pub type LogicalXorInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `logical_xor_`: Whether exactly one element is non-zero.
 pub static LOGICAL_XOR_: Op<LogicalXorInplaceFn> = Op::new(
     &LOGICAL_XOR__INFO,
-    &[(Key::Cpu, logical_xor_inplace_kernel), (Key::Meta, logical_xor_inplace_kernel)],
+    &[
+        (Key::Cpu, logical_xor_inplace_kernel),
+        (Key::Meta, logical_xor_inplace_kernel),
+        (Key::Autograd, super::comparison_grad::logical_xor_inplace_autograd),
+    ],
     logical_xor_inplace_adaptor,
 );
 static LOGICAL_XOR__INFO: OpInfo = OpInfo {
@@ -1033,6 +1162,7 @@ static LOGICAL_XOR__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: logical_xor_inplace_boxed,
@@ -1055,7 +1185,11 @@ pub type LogicalXorOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `logical_xor.out`: Whether exactly one element is non-zero.
 pub static LOGICAL_XOR_OUT: Op<LogicalXorOutFn> = Op::new(
     &LOGICAL_XOR_OUT_INFO,
-    &[(Key::Cpu, logical_xor_out_kernel), (Key::Meta, logical_xor_out_kernel)],
+    &[
+        (Key::Cpu, logical_xor_out_kernel),
+        (Key::Meta, logical_xor_out_kernel),
+        (Key::Autograd, super::comparison_grad::logical_xor_out_autograd),
+    ],
     logical_xor_out_adaptor,
 );
 static LOGICAL_XOR_OUT_INFO: OpInfo = OpInfo {
@@ -1073,6 +1207,7 @@ static LOGICAL_XOR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: logical_xor_out_boxed,
@@ -1118,6 +1253,7 @@ static LOGICAL_NOT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: logical_not_boxed,
@@ -1139,7 +1275,11 @@ pub type LogicalNotInplaceFn = fn(&Tensor) -> Result<()>;
 /// `logical_not_`: Whether elements are zero.
 pub static LOGICAL_NOT_: Op<LogicalNotInplaceFn> = Op::new(
     &LOGICAL_NOT__INFO,
-    &[(Key::Cpu, logical_not_inplace_kernel), (Key::Meta, logical_not_inplace_kernel)],
+    &[
+        (Key::Cpu, logical_not_inplace_kernel),
+        (Key::Meta, logical_not_inplace_kernel),
+        (Key::Autograd, super::comparison_grad::logical_not_inplace_autograd),
+    ],
     logical_not_inplace_adaptor,
 );
 static LOGICAL_NOT__INFO: OpInfo = OpInfo {
@@ -1150,6 +1290,7 @@ static LOGICAL_NOT__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: logical_not_inplace_boxed,
@@ -1172,7 +1313,11 @@ pub type LogicalNotOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `logical_not.out`: Whether elements are zero.
 pub static LOGICAL_NOT_OUT: Op<LogicalNotOutFn> = Op::new(
     &LOGICAL_NOT_OUT_INFO,
-    &[(Key::Cpu, logical_not_out_kernel), (Key::Meta, logical_not_out_kernel)],
+    &[
+        (Key::Cpu, logical_not_out_kernel),
+        (Key::Meta, logical_not_out_kernel),
+        (Key::Autograd, super::comparison_grad::logical_not_out_autograd),
+    ],
     logical_not_out_adaptor,
 );
 static LOGICAL_NOT_OUT_INFO: OpInfo = OpInfo {
@@ -1186,6 +1331,7 @@ static LOGICAL_NOT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: logical_not_out_boxed,
@@ -1240,6 +1386,7 @@ static BITWISE_AND_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumberFirst { out: false } },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: bitwise_and_boxed,
@@ -1261,7 +1408,11 @@ pub type BitwiseAndInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `bitwise_and_.Tensor`: Bits that both have; logical for bools.
 pub static BITWISE_AND_: Op<BitwiseAndInplaceFn> = Op::new(
     &BITWISE_AND__INFO,
-    &[(Key::Cpu, bitwise_and_inplace_kernel), (Key::Meta, bitwise_and_inplace_kernel)],
+    &[
+        (Key::Cpu, bitwise_and_inplace_kernel),
+        (Key::Meta, bitwise_and_inplace_kernel),
+        (Key::Autograd, super::comparison_grad::bitwise_and_inplace_autograd),
+    ],
     bitwise_and_inplace_adaptor,
 );
 static BITWISE_AND__INFO: OpInfo = OpInfo {
@@ -1281,6 +1432,7 @@ static BITWISE_AND__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumberFirst { out: false } },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: bitwise_and_inplace_boxed,
@@ -1303,7 +1455,11 @@ pub type BitwiseAndOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `bitwise_and.out`: Bits that both have; logical for bools.
 pub static BITWISE_AND_OUT: Op<BitwiseAndOutFn> = Op::new(
     &BITWISE_AND_OUT_INFO,
-    &[(Key::Cpu, bitwise_and_out_kernel), (Key::Meta, bitwise_and_out_kernel)],
+    &[
+        (Key::Cpu, bitwise_and_out_kernel),
+        (Key::Meta, bitwise_and_out_kernel),
+        (Key::Autograd, super::comparison_grad::bitwise_and_out_autograd),
+    ],
     bitwise_and_out_adaptor,
 );
 static BITWISE_AND_OUT_INFO: OpInfo = OpInfo {
@@ -1321,6 +1477,7 @@ static BITWISE_AND_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: bitwise_and_out_boxed,
@@ -1375,6 +1532,7 @@ static BITWISE_OR_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumberFirst { out: false } },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: bitwise_or_boxed,
@@ -1396,7 +1554,11 @@ pub type BitwiseOrInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `bitwise_or_.Tensor`: Bits that either has; logical for bools.
 pub static BITWISE_OR_: Op<BitwiseOrInplaceFn> = Op::new(
     &BITWISE_OR__INFO,
-    &[(Key::Cpu, bitwise_or_inplace_kernel), (Key::Meta, bitwise_or_inplace_kernel)],
+    &[
+        (Key::Cpu, bitwise_or_inplace_kernel),
+        (Key::Meta, bitwise_or_inplace_kernel),
+        (Key::Autograd, super::comparison_grad::bitwise_or_inplace_autograd),
+    ],
     bitwise_or_inplace_adaptor,
 );
 static BITWISE_OR__INFO: OpInfo = OpInfo {
@@ -1416,6 +1578,7 @@ static BITWISE_OR__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumberFirst { out: false } },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: bitwise_or_inplace_boxed,
@@ -1438,7 +1601,11 @@ pub type BitwiseOrOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `bitwise_or.out`: Bits that either has; logical for bools.
 pub static BITWISE_OR_OUT: Op<BitwiseOrOutFn> = Op::new(
     &BITWISE_OR_OUT_INFO,
-    &[(Key::Cpu, bitwise_or_out_kernel), (Key::Meta, bitwise_or_out_kernel)],
+    &[
+        (Key::Cpu, bitwise_or_out_kernel),
+        (Key::Meta, bitwise_or_out_kernel),
+        (Key::Autograd, super::comparison_grad::bitwise_or_out_autograd),
+    ],
     bitwise_or_out_adaptor,
 );
 static BITWISE_OR_OUT_INFO: OpInfo = OpInfo {
@@ -1456,6 +1623,7 @@ static BITWISE_OR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: bitwise_or_out_boxed,
@@ -1510,6 +1678,7 @@ static BITWISE_XOR_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumberFirst { out: false } },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: bitwise_xor_boxed,
@@ -1531,7 +1700,11 @@ pub type BitwiseXorInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `bitwise_xor_.Tensor`: Bits that exactly one has; logical for bools.
 pub static BITWISE_XOR_: Op<BitwiseXorInplaceFn> = Op::new(
     &BITWISE_XOR__INFO,
-    &[(Key::Cpu, bitwise_xor_inplace_kernel), (Key::Meta, bitwise_xor_inplace_kernel)],
+    &[
+        (Key::Cpu, bitwise_xor_inplace_kernel),
+        (Key::Meta, bitwise_xor_inplace_kernel),
+        (Key::Autograd, super::comparison_grad::bitwise_xor_inplace_autograd),
+    ],
     bitwise_xor_inplace_adaptor,
 );
 static BITWISE_XOR__INFO: OpInfo = OpInfo {
@@ -1551,6 +1724,7 @@ static BITWISE_XOR__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumberFirst { out: false } },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: bitwise_xor_inplace_boxed,
@@ -1573,7 +1747,11 @@ pub type BitwiseXorOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `bitwise_xor.out`: Bits that exactly one has; logical for bools.
 pub static BITWISE_XOR_OUT: Op<BitwiseXorOutFn> = Op::new(
     &BITWISE_XOR_OUT_INFO,
-    &[(Key::Cpu, bitwise_xor_out_kernel), (Key::Meta, bitwise_xor_out_kernel)],
+    &[
+        (Key::Cpu, bitwise_xor_out_kernel),
+        (Key::Meta, bitwise_xor_out_kernel),
+        (Key::Autograd, super::comparison_grad::bitwise_xor_out_autograd),
+    ],
     bitwise_xor_out_adaptor,
 );
 static BITWISE_XOR_OUT_INFO: OpInfo = OpInfo {
@@ -1591,6 +1769,7 @@ static BITWISE_XOR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: bitwise_xor_out_boxed,
@@ -1639,6 +1818,7 @@ static BITWISE_NOT_INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "invert", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: bitwise_not_boxed,
@@ -1660,7 +1840,11 @@ pub type BitwiseNotInplaceFn = fn(&Tensor) -> Result<()>;
 /// `bitwise_not_`: All bits flipped; logical for bools.
 pub static BITWISE_NOT_: Op<BitwiseNotInplaceFn> = Op::new(
     &BITWISE_NOT__INFO,
-    &[(Key::Cpu, bitwise_not_inplace_kernel), (Key::Meta, bitwise_not_inplace_kernel)],
+    &[
+        (Key::Cpu, bitwise_not_inplace_kernel),
+        (Key::Meta, bitwise_not_inplace_kernel),
+        (Key::Autograd, super::comparison_grad::bitwise_not_inplace_autograd),
+    ],
     bitwise_not_inplace_adaptor,
 );
 static BITWISE_NOT__INFO: OpInfo = OpInfo {
@@ -1674,6 +1858,7 @@ static BITWISE_NOT__INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "invert", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: bitwise_not_inplace_boxed,
@@ -1702,7 +1887,11 @@ pub type BitwiseNotOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `bitwise_not.out`: All bits flipped; logical for bools.
 pub static BITWISE_NOT_OUT: Op<BitwiseNotOutFn> = Op::new(
     &BITWISE_NOT_OUT_INFO,
-    &[(Key::Cpu, bitwise_not_out_kernel), (Key::Meta, bitwise_not_out_kernel)],
+    &[
+        (Key::Cpu, bitwise_not_out_kernel),
+        (Key::Meta, bitwise_not_out_kernel),
+        (Key::Autograd, super::comparison_grad::bitwise_not_out_autograd),
+    ],
     bitwise_not_out_adaptor,
 );
 static BITWISE_NOT_OUT_INFO: OpInfo = OpInfo {
@@ -1716,6 +1905,7 @@ static BITWISE_NOT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: bitwise_not_out_boxed,
@@ -1770,6 +1960,7 @@ static BITWISE_LEFT_SHIFT_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumberFirst { out: false } },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: bitwise_left_shift_boxed,
@@ -1791,7 +1982,11 @@ pub type BitwiseLeftShiftInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `bitwise_left_shift_.Tensor`: Bits shifted to the left by `other`.
 pub static BITWISE_LEFT_SHIFT_: Op<BitwiseLeftShiftInplaceFn> = Op::new(
     &BITWISE_LEFT_SHIFT__INFO,
-    &[(Key::Cpu, bitwise_left_shift_inplace_kernel), (Key::Meta, bitwise_left_shift_inplace_kernel)],
+    &[
+        (Key::Cpu, bitwise_left_shift_inplace_kernel),
+        (Key::Meta, bitwise_left_shift_inplace_kernel),
+        (Key::Autograd, super::comparison_grad::bitwise_left_shift_inplace_autograd),
+    ],
     bitwise_left_shift_inplace_adaptor,
 );
 static BITWISE_LEFT_SHIFT__INFO: OpInfo = OpInfo {
@@ -1811,6 +2006,7 @@ static BITWISE_LEFT_SHIFT__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumberFirst { out: false } },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: bitwise_left_shift_inplace_boxed,
@@ -1833,7 +2029,11 @@ pub type BitwiseLeftShiftOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>
 /// `bitwise_left_shift.out`: Bits shifted to the left by `other`.
 pub static BITWISE_LEFT_SHIFT_OUT: Op<BitwiseLeftShiftOutFn> = Op::new(
     &BITWISE_LEFT_SHIFT_OUT_INFO,
-    &[(Key::Cpu, bitwise_left_shift_out_kernel), (Key::Meta, bitwise_left_shift_out_kernel)],
+    &[
+        (Key::Cpu, bitwise_left_shift_out_kernel),
+        (Key::Meta, bitwise_left_shift_out_kernel),
+        (Key::Autograd, super::comparison_grad::bitwise_left_shift_out_autograd),
+    ],
     bitwise_left_shift_out_adaptor,
 );
 static BITWISE_LEFT_SHIFT_OUT_INFO: OpInfo = OpInfo {
@@ -1851,6 +2051,7 @@ static BITWISE_LEFT_SHIFT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: bitwise_left_shift_out_boxed,
@@ -1905,6 +2106,7 @@ static BITWISE_RIGHT_SHIFT_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumberFirst { out: false } },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: bitwise_right_shift_boxed,
@@ -1926,7 +2128,11 @@ pub type BitwiseRightShiftInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `bitwise_right_shift_.Tensor`: Bits shifted to the right by `other`, keeping the sign.
 pub static BITWISE_RIGHT_SHIFT_: Op<BitwiseRightShiftInplaceFn> = Op::new(
     &BITWISE_RIGHT_SHIFT__INFO,
-    &[(Key::Cpu, bitwise_right_shift_inplace_kernel), (Key::Meta, bitwise_right_shift_inplace_kernel)],
+    &[
+        (Key::Cpu, bitwise_right_shift_inplace_kernel),
+        (Key::Meta, bitwise_right_shift_inplace_kernel),
+        (Key::Autograd, super::comparison_grad::bitwise_right_shift_inplace_autograd),
+    ],
     bitwise_right_shift_inplace_adaptor,
 );
 static BITWISE_RIGHT_SHIFT__INFO: OpInfo = OpInfo {
@@ -1946,6 +2152,7 @@ static BITWISE_RIGHT_SHIFT__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumberFirst { out: false } },
     ],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: bitwise_right_shift_inplace_boxed,
@@ -1968,7 +2175,11 @@ pub type BitwiseRightShiftOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()
 /// `bitwise_right_shift.out`: Bits shifted to the right by `other`, keeping the sign.
 pub static BITWISE_RIGHT_SHIFT_OUT: Op<BitwiseRightShiftOutFn> = Op::new(
     &BITWISE_RIGHT_SHIFT_OUT_INFO,
-    &[(Key::Cpu, bitwise_right_shift_out_kernel), (Key::Meta, bitwise_right_shift_out_kernel)],
+    &[
+        (Key::Cpu, bitwise_right_shift_out_kernel),
+        (Key::Meta, bitwise_right_shift_out_kernel),
+        (Key::Autograd, super::comparison_grad::bitwise_right_shift_out_autograd),
+    ],
     bitwise_right_shift_out_adaptor,
 );
 static BITWISE_RIGHT_SHIFT_OUT_INFO: OpInfo = OpInfo {
@@ -1986,6 +2197,7 @@ static BITWISE_RIGHT_SHIFT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: bitwise_right_shift_out_boxed,
@@ -2028,6 +2240,7 @@ static ISNAN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: isnan_boxed,
@@ -2066,6 +2279,7 @@ static ISINF_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: isinf_boxed,
@@ -2104,6 +2318,7 @@ static ISFINITE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: isfinite_boxed,
@@ -2143,6 +2358,7 @@ static ISPOSINF_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: isposinf_boxed,
@@ -2171,7 +2387,11 @@ pub type IsposinfOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `isposinf.out`: Whether elements are plus infinity.
 pub static ISPOSINF_OUT: Op<IsposinfOutFn> = Op::new(
     &ISPOSINF_OUT_INFO,
-    &[(Key::Cpu, isposinf_out_kernel), (Key::Meta, isposinf_out_kernel)],
+    &[
+        (Key::Cpu, isposinf_out_kernel),
+        (Key::Meta, isposinf_out_kernel),
+        (Key::Autograd, super::comparison_grad::isposinf_out_autograd),
+    ],
     isposinf_out_adaptor,
 );
 static ISPOSINF_OUT_INFO: OpInfo = OpInfo {
@@ -2185,6 +2405,7 @@ static ISPOSINF_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: isposinf_out_boxed,
@@ -2228,6 +2449,7 @@ static ISNEGINF_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: isneginf_boxed,
@@ -2256,7 +2478,11 @@ pub type IsneginfOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `isneginf.out`: Whether elements are minus infinity.
 pub static ISNEGINF_OUT: Op<IsneginfOutFn> = Op::new(
     &ISNEGINF_OUT_INFO,
-    &[(Key::Cpu, isneginf_out_kernel), (Key::Meta, isneginf_out_kernel)],
+    &[
+        (Key::Cpu, isneginf_out_kernel),
+        (Key::Meta, isneginf_out_kernel),
+        (Key::Autograd, super::comparison_grad::isneginf_out_autograd),
+    ],
     isneginf_out_adaptor,
 );
 static ISNEGINF_OUT_INFO: OpInfo = OpInfo {
@@ -2270,6 +2496,7 @@ static ISNEGINF_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: isneginf_out_boxed,
@@ -2299,6 +2526,7 @@ static ISREAL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: isreal_boxed,
@@ -2333,6 +2561,7 @@ static ISCLOSE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: isclose_boxed,
@@ -2367,6 +2596,7 @@ static ALLCLOSE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Nothing,
     autocast: Autocast::NONE,
     boxed: allclose_boxed,
@@ -2399,6 +2629,7 @@ static EQUAL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Nothing,
     autocast: Autocast::NONE,
     boxed: equal_boxed,
@@ -2432,6 +2663,7 @@ static ISIN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: isin_boxed,
@@ -2481,6 +2713,7 @@ static ISIN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: isin_out_boxed,
@@ -2525,6 +2758,7 @@ static ISIN_NUMBER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: isin_number_boxed,
@@ -2576,6 +2810,7 @@ static ISIN_NUMBER_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: isin_number_out_boxed,
@@ -2621,6 +2856,7 @@ static NUMBER_ISIN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: number_isin_boxed,
@@ -2672,6 +2908,7 @@ static NUMBER_ISIN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: number_isin_out_boxed,

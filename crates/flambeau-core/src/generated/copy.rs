@@ -12,7 +12,13 @@ pub type CloneFn = fn(&Tensor, Option<MemoryFormat>) -> Result<Tensor>;
 /// `clone`: A copy with memory of its own.
 pub static CLONE: Op<CloneFn> = Op::new(
     &CLONE_INFO,
-    &[(Key::Cpu, f::clone), (Key::Cuda, f::clone), (Key::Meta, f::clone), (Key::Private, f::clone)],
+    &[
+        (Key::Cpu, f::clone),
+        (Key::Cuda, f::clone),
+        (Key::Meta, f::clone),
+        (Key::Private, f::clone),
+        (Key::Autograd, super::copy_grad::clone_autograd),
+    ],
     clone_adaptor,
 );
 static CLONE_INFO: OpInfo = OpInfo {
@@ -26,6 +32,7 @@ static CLONE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: clone_boxed,
@@ -44,7 +51,13 @@ pub type CopyInplaceFn = fn(&Tensor, &Tensor, bool) -> Result<()>;
 /// `copy_`: Copies the elements of `src`, broadcast and cast, into the tensor.
 pub static COPY_: Op<CopyInplaceFn> = Op::new(
     &COPY__INFO,
-    &[(Key::Cpu, f::copy_), (Key::Cuda, f::copy_), (Key::Meta, f::copy_), (Key::Private, f::copy_)],
+    &[
+        (Key::Cpu, f::copy_),
+        (Key::Cuda, f::copy_),
+        (Key::Meta, f::copy_),
+        (Key::Private, f::copy_),
+        (Key::Autograd, super::copy_grad::copy_inplace_autograd),
+    ],
     copy_inplace_adaptor,
 );
 static COPY__INFO: OpInfo = OpInfo {
@@ -65,6 +78,7 @@ static COPY__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::NumbersAsTensors },
     ],
     composite: false,
+    pointwise: false,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: copy_inplace_boxed,
@@ -92,7 +106,13 @@ pub type ToCopyFn = fn(
 /// `_to_copy`: A copy in another dtype, on another device, in another memory format.
 pub static TO_COPY: Op<ToCopyFn> = Op::new(
     &TO_COPY_INFO,
-    &[(Key::Cpu, f::to_copy), (Key::Cuda, f::to_copy), (Key::Meta, f::to_copy), (Key::Private, f::to_copy)],
+    &[
+        (Key::Cpu, f::to_copy),
+        (Key::Cuda, f::to_copy),
+        (Key::Meta, f::to_copy),
+        (Key::Private, f::to_copy),
+        (Key::Autograd, super::copy_grad::to_copy_autograd),
+    ],
     to_copy_adaptor,
 );
 static TO_COPY_INFO: OpInfo = OpInfo {
@@ -114,6 +134,7 @@ static TO_COPY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: to_copy_boxed,
@@ -177,6 +198,7 @@ static TO_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::Arguments("to_arguments") }],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: to_boxed,
@@ -227,6 +249,7 @@ static CONTIGUOUS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: contiguous_boxed,
@@ -253,6 +276,7 @@ static RESOLVE_CONJ_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: resolve_conj_boxed,
@@ -279,6 +303,7 @@ static RESOLVE_NEG_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: resolve_neg_boxed,
@@ -302,6 +327,7 @@ pub static SET_SOURCE: Op<SetSourceFn> = Op::new(
         (Key::Cuda, f::set_source),
         (Key::Meta, f::set_source),
         (Key::Private, f::set_source),
+        (Key::Autograd, super::copy_grad::set_source_autograd),
     ],
     set_source_adaptor,
 );
@@ -313,6 +339,7 @@ static SET_SOURCE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: set_source_boxed,

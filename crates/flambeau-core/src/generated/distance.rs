@@ -29,6 +29,7 @@ static DIST_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -69,6 +70,7 @@ static CDIST_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.cdist", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Pairs,
     autocast: Autocast::all(Cast::Fp32),
     boxed: cdist_boxed,
@@ -98,6 +100,7 @@ static PDIST_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,

@@ -29,6 +29,7 @@ static EINSUM_INFO: OpInfo = OpInfo {
         Convention { path: "torch.einsum", habit: Habit::Defined(&[]) },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,

@@ -24,8 +24,11 @@ fn index_slot(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
 /// Type of [`INDEX`].
 pub type IndexFn = fn(&Tensor, &[Option<Tensor>]) -> Result<Tensor>;
 /// `index.Tensor`: Elements at index tensors, one per dimension; none for a whole dimension.
-pub static INDEX: Op<IndexFn> =
-    Op::new(&INDEX_INFO, &[(Key::Cpu, index_slot), (Key::Meta, index_slot)], index_adaptor);
+pub static INDEX: Op<IndexFn> = Op::new(
+    &INDEX_INFO,
+    &[(Key::Cpu, index_slot), (Key::Meta, index_slot), (Key::Autograd, super::indexing_grad::index_autograd)],
+    index_adaptor,
+);
 static INDEX_INFO: OpInfo = OpInfo {
     name: "index.Tensor",
     owner: "flambeau-core",
@@ -37,6 +40,7 @@ static INDEX_INFO: OpInfo = OpInfo {
     aten: &["_unsafe_index"],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: index_boxed,
@@ -73,8 +77,15 @@ fn index_put_slot(
 /// Type of [`INDEX_PUT`].
 pub type IndexPutFn = fn(&Tensor, &[Option<Tensor>], &Tensor, bool) -> Result<Tensor>;
 /// `index_put`: Sets, or adds to, the elements at index tensors.
-pub static INDEX_PUT: Op<IndexPutFn> =
-    Op::new(&INDEX_PUT_INFO, &[(Key::Cpu, index_put_slot), (Key::Meta, index_put_slot)], index_put_adaptor);
+pub static INDEX_PUT: Op<IndexPutFn> = Op::new(
+    &INDEX_PUT_INFO,
+    &[
+        (Key::Cpu, index_put_slot),
+        (Key::Meta, index_put_slot),
+        (Key::Autograd, super::indexing_grad::index_put_autograd),
+    ],
+    index_put_adaptor,
+);
 static INDEX_PUT_INFO: OpInfo = OpInfo {
     name: "index_put",
     owner: "flambeau-core",
@@ -91,6 +102,7 @@ static INDEX_PUT_INFO: OpInfo = OpInfo {
     aten: &["_unsafe_index_put"],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -141,7 +153,11 @@ pub type IndexPutInplaceFn = fn(&Tensor, &[Option<Tensor>], &Tensor, bool) -> Re
 /// `index_put_`: Sets, or adds to, the elements at index tensors.
 pub static INDEX_PUT_: Op<IndexPutInplaceFn> = Op::new(
     &INDEX_PUT__INFO,
-    &[(Key::Cpu, index_put_inplace_slot), (Key::Meta, index_put_inplace_slot)],
+    &[
+        (Key::Cpu, index_put_inplace_slot),
+        (Key::Meta, index_put_inplace_slot),
+        (Key::Autograd, super::indexing_grad::index_put_inplace_autograd),
+    ],
     index_put_inplace_adaptor,
 );
 static INDEX_PUT__INFO: OpInfo = OpInfo {
@@ -160,6 +176,7 @@ static INDEX_PUT__INFO: OpInfo = OpInfo {
     aten: &["_index_put_impl_"],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: index_put_inplace_boxed,
@@ -196,8 +213,15 @@ fn gather_slot(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> R
 /// Type of [`GATHER`].
 pub type GatherFn = fn(&Tensor, i64, &Tensor, bool) -> Result<Tensor>;
 /// `gather`: Elements along a dimension at `index`, which has as many dimensions as the input.
-pub static GATHER: Op<GatherFn> =
-    Op::new(&GATHER_INFO, &[(Key::Cpu, gather_slot), (Key::Meta, gather_slot)], gather_adaptor);
+pub static GATHER: Op<GatherFn> = Op::new(
+    &GATHER_INFO,
+    &[
+        (Key::Cpu, gather_slot),
+        (Key::Meta, gather_slot),
+        (Key::Autograd, super::indexing_grad::gather_autograd),
+    ],
+    gather_adaptor,
+);
 static GATHER_INFO: OpInfo = OpInfo {
     name: "gather",
     owner: "flambeau-core",
@@ -214,6 +238,7 @@ static GATHER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: gather_boxed,
@@ -248,7 +273,11 @@ pub type GatherOutFn = fn(&Tensor, i64, &Tensor, bool, &mut Tensor) -> Result<()
 /// `gather.out`: Elements along a dimension at `index`, which has as many dimensions as the input.
 pub static GATHER_OUT: Op<GatherOutFn> = Op::new(
     &GATHER_OUT_INFO,
-    &[(Key::Cpu, gather_out_slot), (Key::Meta, gather_out_slot)],
+    &[
+        (Key::Cpu, gather_out_slot),
+        (Key::Meta, gather_out_slot),
+        (Key::Autograd, super::indexing_grad::gather_out_autograd),
+    ],
     gather_out_adaptor,
 );
 static GATHER_OUT_INFO: OpInfo = OpInfo {
@@ -268,6 +297,7 @@ static GATHER_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: gather_out_boxed,
@@ -309,8 +339,15 @@ fn scatter_slot(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Resul
 /// Type of [`SCATTER`].
 pub type ScatterFn = fn(&Tensor, i64, &Tensor, &Tensor) -> Result<Tensor>;
 /// `scatter.src`: Sets the elements along a dimension at `index` to those of `src`.
-pub static SCATTER: Op<ScatterFn> =
-    Op::new(&SCATTER_INFO, &[(Key::Cpu, scatter_slot), (Key::Meta, scatter_slot)], scatter_adaptor);
+pub static SCATTER: Op<ScatterFn> = Op::new(
+    &SCATTER_INFO,
+    &[
+        (Key::Cpu, scatter_slot),
+        (Key::Meta, scatter_slot),
+        (Key::Autograd, super::indexing_grad::scatter_autograd),
+    ],
+    scatter_adaptor,
+);
 static SCATTER_INFO: OpInfo = OpInfo {
     name: "scatter.src",
     owner: "flambeau-core",
@@ -327,6 +364,7 @@ static SCATTER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scatter_boxed,
@@ -354,7 +392,11 @@ pub type ScatterInplaceFn = fn(&Tensor, i64, &Tensor, &Tensor) -> Result<()>;
 /// `scatter_.src`: Sets the elements along a dimension at `index` to those of `src`.
 pub static SCATTER_: Op<ScatterInplaceFn> = Op::new(
     &SCATTER__INFO,
-    &[(Key::Cpu, scatter_inplace_slot), (Key::Meta, scatter_inplace_slot)],
+    &[
+        (Key::Cpu, scatter_inplace_slot),
+        (Key::Meta, scatter_inplace_slot),
+        (Key::Autograd, super::indexing_grad::scatter_inplace_autograd),
+    ],
     scatter_inplace_adaptor,
 );
 static SCATTER__INFO: OpInfo = OpInfo {
@@ -373,6 +415,7 @@ static SCATTER__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scatter_inplace_boxed,
@@ -401,7 +444,11 @@ pub type ScatterOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &mut Tensor) -> Resul
 /// `scatter.src_out`: Sets the elements along a dimension at `index` to those of `src`.
 pub static SCATTER_OUT: Op<ScatterOutFn> = Op::new(
     &SCATTER_OUT_INFO,
-    &[(Key::Cpu, scatter_out_slot), (Key::Meta, scatter_out_slot)],
+    &[
+        (Key::Cpu, scatter_out_slot),
+        (Key::Meta, scatter_out_slot),
+        (Key::Autograd, super::indexing_grad::scatter_out_autograd),
+    ],
     scatter_out_adaptor,
 );
 static SCATTER_OUT_INFO: OpInfo = OpInfo {
@@ -421,6 +468,7 @@ static SCATTER_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scatter_out_boxed,
@@ -464,7 +512,11 @@ pub type ScatterValueFn = fn(&Tensor, i64, &Tensor, Scalar) -> Result<Tensor>;
 /// `scatter.value`: Sets the elements along a dimension at `index` to a number.
 pub static SCATTER_VALUE: Op<ScatterValueFn> = Op::new(
     &SCATTER_VALUE_INFO,
-    &[(Key::Cpu, scatter_value_slot), (Key::Meta, scatter_value_slot)],
+    &[
+        (Key::Cpu, scatter_value_slot),
+        (Key::Meta, scatter_value_slot),
+        (Key::Autograd, super::indexing_grad::scatter_value_autograd),
+    ],
     scatter_value_adaptor,
 );
 static SCATTER_VALUE_INFO: OpInfo = OpInfo {
@@ -483,6 +535,7 @@ static SCATTER_VALUE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scatter_value_boxed,
@@ -510,7 +563,11 @@ pub type ScatterValueInplaceFn = fn(&Tensor, i64, &Tensor, Scalar) -> Result<()>
 /// `scatter_.value`: Sets the elements along a dimension at `index` to a number.
 pub static SCATTER_VALUE_: Op<ScatterValueInplaceFn> = Op::new(
     &SCATTER_VALUE__INFO,
-    &[(Key::Cpu, scatter_value_inplace_slot), (Key::Meta, scatter_value_inplace_slot)],
+    &[
+        (Key::Cpu, scatter_value_inplace_slot),
+        (Key::Meta, scatter_value_inplace_slot),
+        (Key::Autograd, super::indexing_grad::scatter_value_inplace_autograd),
+    ],
     scatter_value_inplace_adaptor,
 );
 static SCATTER_VALUE__INFO: OpInfo = OpInfo {
@@ -529,6 +586,7 @@ static SCATTER_VALUE__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scatter_value_inplace_boxed,
@@ -563,7 +621,11 @@ pub type ScatterValueOutFn = fn(&Tensor, i64, &Tensor, Scalar, &mut Tensor) -> R
 /// `scatter.value_out`: Sets the elements along a dimension at `index` to a number.
 pub static SCATTER_VALUE_OUT: Op<ScatterValueOutFn> = Op::new(
     &SCATTER_VALUE_OUT_INFO,
-    &[(Key::Cpu, scatter_value_out_slot), (Key::Meta, scatter_value_out_slot)],
+    &[
+        (Key::Cpu, scatter_value_out_slot),
+        (Key::Meta, scatter_value_out_slot),
+        (Key::Autograd, super::indexing_grad::scatter_value_out_autograd),
+    ],
     scatter_value_out_adaptor,
 );
 static SCATTER_VALUE_OUT_INFO: OpInfo = OpInfo {
@@ -583,6 +645,7 @@ static SCATTER_VALUE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scatter_value_out_boxed,
@@ -634,7 +697,11 @@ pub type ScatterSrcReduceFn = fn(&Tensor, i64, &Tensor, &Tensor, &str) -> Result
 /// `scatter.reduce`: Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.
 pub static SCATTER_SRC_REDUCE: Op<ScatterSrcReduceFn> = Op::new(
     &SCATTER_SRC_REDUCE_INFO,
-    &[(Key::Cpu, scatter_src_reduce_slot), (Key::Meta, scatter_src_reduce_slot)],
+    &[
+        (Key::Cpu, scatter_src_reduce_slot),
+        (Key::Meta, scatter_src_reduce_slot),
+        (Key::Autograd, super::indexing_grad::scatter_src_reduce_autograd),
+    ],
     scatter_src_reduce_adaptor,
 );
 static SCATTER_SRC_REDUCE_INFO: OpInfo = OpInfo {
@@ -654,6 +721,7 @@ static SCATTER_SRC_REDUCE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scatter_src_reduce_boxed,
@@ -700,7 +768,11 @@ pub type ScatterSrcReduceInplaceFn = fn(&Tensor, i64, &Tensor, &Tensor, &str) ->
 /// `scatter_.reduce`: Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.
 pub static SCATTER_SRC_REDUCE_: Op<ScatterSrcReduceInplaceFn> = Op::new(
     &SCATTER_SRC_REDUCE__INFO,
-    &[(Key::Cpu, scatter_src_reduce_inplace_slot), (Key::Meta, scatter_src_reduce_inplace_slot)],
+    &[
+        (Key::Cpu, scatter_src_reduce_inplace_slot),
+        (Key::Meta, scatter_src_reduce_inplace_slot),
+        (Key::Autograd, super::indexing_grad::scatter_src_reduce_inplace_autograd),
+    ],
     scatter_src_reduce_inplace_adaptor,
 );
 static SCATTER_SRC_REDUCE__INFO: OpInfo = OpInfo {
@@ -720,6 +792,7 @@ static SCATTER_SRC_REDUCE__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scatter_src_reduce_inplace_boxed,
@@ -767,7 +840,11 @@ pub type ScatterSrcReduceOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &str, &mut T
 /// `scatter.reduce_out`: Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.
 pub static SCATTER_SRC_REDUCE_OUT: Op<ScatterSrcReduceOutFn> = Op::new(
     &SCATTER_SRC_REDUCE_OUT_INFO,
-    &[(Key::Cpu, scatter_src_reduce_out_slot), (Key::Meta, scatter_src_reduce_out_slot)],
+    &[
+        (Key::Cpu, scatter_src_reduce_out_slot),
+        (Key::Meta, scatter_src_reduce_out_slot),
+        (Key::Autograd, super::indexing_grad::scatter_src_reduce_out_autograd),
+    ],
     scatter_src_reduce_out_adaptor,
 );
 static SCATTER_SRC_REDUCE_OUT_INFO: OpInfo = OpInfo {
@@ -788,6 +865,7 @@ static SCATTER_SRC_REDUCE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scatter_src_reduce_out_boxed,
@@ -847,7 +925,11 @@ pub type ScatterValueReduceFn = fn(&Tensor, i64, &Tensor, Scalar, &str) -> Resul
 /// `scatter.value_reduce`: Adds a number to the elements along a dimension at `index`, or multiplies by it.
 pub static SCATTER_VALUE_REDUCE: Op<ScatterValueReduceFn> = Op::new(
     &SCATTER_VALUE_REDUCE_INFO,
-    &[(Key::Cpu, scatter_value_reduce_slot), (Key::Meta, scatter_value_reduce_slot)],
+    &[
+        (Key::Cpu, scatter_value_reduce_slot),
+        (Key::Meta, scatter_value_reduce_slot),
+        (Key::Autograd, super::indexing_grad::scatter_value_reduce_autograd),
+    ],
     scatter_value_reduce_adaptor,
 );
 static SCATTER_VALUE_REDUCE_INFO: OpInfo = OpInfo {
@@ -867,6 +949,7 @@ static SCATTER_VALUE_REDUCE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scatter_value_reduce_boxed,
@@ -913,7 +996,11 @@ pub type ScatterValueReduceInplaceFn = fn(&Tensor, i64, &Tensor, Scalar, &str) -
 /// `scatter_.value_reduce`: Adds a number to the elements along a dimension at `index`, or multiplies by it.
 pub static SCATTER_VALUE_REDUCE_: Op<ScatterValueReduceInplaceFn> = Op::new(
     &SCATTER_VALUE_REDUCE__INFO,
-    &[(Key::Cpu, scatter_value_reduce_inplace_slot), (Key::Meta, scatter_value_reduce_inplace_slot)],
+    &[
+        (Key::Cpu, scatter_value_reduce_inplace_slot),
+        (Key::Meta, scatter_value_reduce_inplace_slot),
+        (Key::Autograd, super::indexing_grad::scatter_value_reduce_inplace_autograd),
+    ],
     scatter_value_reduce_inplace_adaptor,
 );
 static SCATTER_VALUE_REDUCE__INFO: OpInfo = OpInfo {
@@ -933,6 +1020,7 @@ static SCATTER_VALUE_REDUCE__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scatter_value_reduce_inplace_boxed,
@@ -980,7 +1068,11 @@ pub type ScatterValueReduceOutFn = fn(&Tensor, i64, &Tensor, Scalar, &str, &mut 
 /// `scatter.value_reduce_out`: Adds a number to the elements along a dimension at `index`, or multiplies by it.
 pub static SCATTER_VALUE_REDUCE_OUT: Op<ScatterValueReduceOutFn> = Op::new(
     &SCATTER_VALUE_REDUCE_OUT_INFO,
-    &[(Key::Cpu, scatter_value_reduce_out_slot), (Key::Meta, scatter_value_reduce_out_slot)],
+    &[
+        (Key::Cpu, scatter_value_reduce_out_slot),
+        (Key::Meta, scatter_value_reduce_out_slot),
+        (Key::Autograd, super::indexing_grad::scatter_value_reduce_out_autograd),
+    ],
     scatter_value_reduce_out_adaptor,
 );
 static SCATTER_VALUE_REDUCE_OUT_INFO: OpInfo = OpInfo {
@@ -1001,6 +1093,7 @@ static SCATTER_VALUE_REDUCE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scatter_value_reduce_out_boxed,
@@ -1052,7 +1145,11 @@ pub type ScatterAddFn = fn(&Tensor, i64, &Tensor, &Tensor) -> Result<Tensor>;
 /// `scatter_add`: Adds the elements of `src` to those along a dimension at `index`.
 pub static SCATTER_ADD: Op<ScatterAddFn> = Op::new(
     &SCATTER_ADD_INFO,
-    &[(Key::Cpu, scatter_add_slot), (Key::Meta, scatter_add_slot)],
+    &[
+        (Key::Cpu, scatter_add_slot),
+        (Key::Meta, scatter_add_slot),
+        (Key::Autograd, super::indexing_grad::scatter_add_autograd),
+    ],
     scatter_add_adaptor,
 );
 static SCATTER_ADD_INFO: OpInfo = OpInfo {
@@ -1071,6 +1168,7 @@ static SCATTER_ADD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -1105,7 +1203,11 @@ pub type ScatterAddInplaceFn = fn(&Tensor, i64, &Tensor, &Tensor) -> Result<()>;
 /// `scatter_add_`: Adds the elements of `src` to those along a dimension at `index`.
 pub static SCATTER_ADD_: Op<ScatterAddInplaceFn> = Op::new(
     &SCATTER_ADD__INFO,
-    &[(Key::Cpu, scatter_add_inplace_slot), (Key::Meta, scatter_add_inplace_slot)],
+    &[
+        (Key::Cpu, scatter_add_inplace_slot),
+        (Key::Meta, scatter_add_inplace_slot),
+        (Key::Autograd, super::indexing_grad::scatter_add_inplace_autograd),
+    ],
     scatter_add_inplace_adaptor,
 );
 static SCATTER_ADD__INFO: OpInfo = OpInfo {
@@ -1124,6 +1226,7 @@ static SCATTER_ADD__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scatter_add_inplace_boxed,
@@ -1158,7 +1261,11 @@ pub type ScatterAddOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &mut Tensor) -> Re
 /// `scatter_add.out`: Adds the elements of `src` to those along a dimension at `index`.
 pub static SCATTER_ADD_OUT: Op<ScatterAddOutFn> = Op::new(
     &SCATTER_ADD_OUT_INFO,
-    &[(Key::Cpu, scatter_add_out_slot), (Key::Meta, scatter_add_out_slot)],
+    &[
+        (Key::Cpu, scatter_add_out_slot),
+        (Key::Meta, scatter_add_out_slot),
+        (Key::Autograd, super::indexing_grad::scatter_add_out_autograd),
+    ],
     scatter_add_out_adaptor,
 );
 static SCATTER_ADD_OUT_INFO: OpInfo = OpInfo {
@@ -1178,6 +1285,7 @@ static SCATTER_ADD_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scatter_add_out_boxed,
@@ -1228,7 +1336,11 @@ pub type ScatterReduceFn = fn(&Tensor, i64, &Tensor, &Tensor, &str, bool) -> Res
 /// `scatter_reduce.two`: Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
 pub static SCATTER_REDUCE: Op<ScatterReduceFn> = Op::new(
     &SCATTER_REDUCE_INFO,
-    &[(Key::Cpu, scatter_reduce_slot), (Key::Meta, scatter_reduce_slot)],
+    &[
+        (Key::Cpu, scatter_reduce_slot),
+        (Key::Meta, scatter_reduce_slot),
+        (Key::Autograd, super::indexing_grad::scatter_reduce_autograd),
+    ],
     scatter_reduce_adaptor,
 );
 static SCATTER_REDUCE_INFO: OpInfo = OpInfo {
@@ -1249,6 +1361,7 @@ static SCATTER_REDUCE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scatter_reduce_boxed,
@@ -1298,7 +1411,11 @@ pub type ScatterReduceInplaceFn = fn(&Tensor, i64, &Tensor, &Tensor, &str, bool)
 /// `scatter_reduce_.two`: Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
 pub static SCATTER_REDUCE_: Op<ScatterReduceInplaceFn> = Op::new(
     &SCATTER_REDUCE__INFO,
-    &[(Key::Cpu, scatter_reduce_inplace_slot), (Key::Meta, scatter_reduce_inplace_slot)],
+    &[
+        (Key::Cpu, scatter_reduce_inplace_slot),
+        (Key::Meta, scatter_reduce_inplace_slot),
+        (Key::Autograd, super::indexing_grad::scatter_reduce_inplace_autograd),
+    ],
     scatter_reduce_inplace_adaptor,
 );
 static SCATTER_REDUCE__INFO: OpInfo = OpInfo {
@@ -1319,6 +1436,7 @@ static SCATTER_REDUCE__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scatter_reduce_inplace_boxed,
@@ -1369,7 +1487,11 @@ pub type ScatterReduceOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &str, bool, &mu
 /// `scatter_reduce.two_out`: Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
 pub static SCATTER_REDUCE_OUT: Op<ScatterReduceOutFn> = Op::new(
     &SCATTER_REDUCE_OUT_INFO,
-    &[(Key::Cpu, scatter_reduce_out_slot), (Key::Meta, scatter_reduce_out_slot)],
+    &[
+        (Key::Cpu, scatter_reduce_out_slot),
+        (Key::Meta, scatter_reduce_out_slot),
+        (Key::Autograd, super::indexing_grad::scatter_reduce_out_autograd),
+    ],
     scatter_reduce_out_adaptor,
 );
 static SCATTER_REDUCE_OUT_INFO: OpInfo = OpInfo {
@@ -1391,6 +1513,7 @@ static SCATTER_REDUCE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scatter_reduce_out_boxed,
@@ -1447,6 +1570,7 @@ static TAKE_ALONG_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: take_along_dim_boxed,
@@ -1492,6 +1616,7 @@ static TAKE_ALONG_DIM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: take_along_dim_out_boxed,
@@ -1534,7 +1659,11 @@ pub type IndexSelectFn = fn(&Tensor, i64, &Tensor) -> Result<Tensor>;
 /// `index_select`: The slices of a dimension at a vector of indices.
 pub static INDEX_SELECT: Op<IndexSelectFn> = Op::new(
     &INDEX_SELECT_INFO,
-    &[(Key::Cpu, index_select_slot), (Key::Meta, index_select_slot)],
+    &[
+        (Key::Cpu, index_select_slot),
+        (Key::Meta, index_select_slot),
+        (Key::Autograd, super::indexing_grad::index_select_autograd),
+    ],
     index_select_adaptor,
 );
 static INDEX_SELECT_INFO: OpInfo = OpInfo {
@@ -1552,6 +1681,7 @@ static INDEX_SELECT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: index_select_boxed,
@@ -1585,7 +1715,11 @@ pub type IndexSelectOutFn = fn(&Tensor, i64, &Tensor, &mut Tensor) -> Result<()>
 /// `index_select.out`: The slices of a dimension at a vector of indices.
 pub static INDEX_SELECT_OUT: Op<IndexSelectOutFn> = Op::new(
     &INDEX_SELECT_OUT_INFO,
-    &[(Key::Cpu, index_select_out_slot), (Key::Meta, index_select_out_slot)],
+    &[
+        (Key::Cpu, index_select_out_slot),
+        (Key::Meta, index_select_out_slot),
+        (Key::Autograd, super::indexing_grad::index_select_out_autograd),
+    ],
     index_select_out_adaptor,
 );
 static INDEX_SELECT_OUT_INFO: OpInfo = OpInfo {
@@ -1604,6 +1738,7 @@ static INDEX_SELECT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: index_select_out_boxed,
@@ -1645,8 +1780,15 @@ fn index_add_slot(
 /// Type of [`INDEX_ADD`].
 pub type IndexAddFn = fn(&Tensor, i64, &Tensor, &Tensor, Scalar) -> Result<Tensor>;
 /// `index_add`: Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
-pub static INDEX_ADD: Op<IndexAddFn> =
-    Op::new(&INDEX_ADD_INFO, &[(Key::Cpu, index_add_slot), (Key::Meta, index_add_slot)], index_add_adaptor);
+pub static INDEX_ADD: Op<IndexAddFn> = Op::new(
+    &INDEX_ADD_INFO,
+    &[
+        (Key::Cpu, index_add_slot),
+        (Key::Meta, index_add_slot),
+        (Key::Autograd, super::indexing_grad::index_add_autograd),
+    ],
+    index_add_adaptor,
+);
 static INDEX_ADD_INFO: OpInfo = OpInfo {
     name: "index_add",
     owner: "flambeau-core",
@@ -1664,6 +1806,7 @@ static INDEX_ADD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: index_add_boxed,
@@ -1704,7 +1847,11 @@ pub type IndexAddInplaceFn = fn(&Tensor, i64, &Tensor, &Tensor, Scalar) -> Resul
 /// `index_add_`: Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
 pub static INDEX_ADD_: Op<IndexAddInplaceFn> = Op::new(
     &INDEX_ADD__INFO,
-    &[(Key::Cpu, index_add_inplace_slot), (Key::Meta, index_add_inplace_slot)],
+    &[
+        (Key::Cpu, index_add_inplace_slot),
+        (Key::Meta, index_add_inplace_slot),
+        (Key::Autograd, super::indexing_grad::index_add_inplace_autograd),
+    ],
     index_add_inplace_adaptor,
 );
 static INDEX_ADD__INFO: OpInfo = OpInfo {
@@ -1724,6 +1871,7 @@ static INDEX_ADD__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: index_add_inplace_boxed,
@@ -1765,7 +1913,11 @@ pub type IndexAddOutFn = fn(&Tensor, i64, &Tensor, &Tensor, Scalar, &mut Tensor)
 /// `index_add.out`: Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
 pub static INDEX_ADD_OUT: Op<IndexAddOutFn> = Op::new(
     &INDEX_ADD_OUT_INFO,
-    &[(Key::Cpu, index_add_out_slot), (Key::Meta, index_add_out_slot)],
+    &[
+        (Key::Cpu, index_add_out_slot),
+        (Key::Meta, index_add_out_slot),
+        (Key::Autograd, super::indexing_grad::index_add_out_autograd),
+    ],
     index_add_out_adaptor,
 );
 static INDEX_ADD_OUT_INFO: OpInfo = OpInfo {
@@ -1786,6 +1938,7 @@ static INDEX_ADD_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: index_add_out_boxed,
@@ -1837,7 +1990,11 @@ pub type IndexCopyFn = fn(&Tensor, i64, &Tensor, &Tensor) -> Result<Tensor>;
 /// `index_copy`: Sets the slices of a dimension at `index` to those of `source`.
 pub static INDEX_COPY: Op<IndexCopyFn> = Op::new(
     &INDEX_COPY_INFO,
-    &[(Key::Cpu, index_copy_slot), (Key::Meta, index_copy_slot)],
+    &[
+        (Key::Cpu, index_copy_slot),
+        (Key::Meta, index_copy_slot),
+        (Key::Autograd, super::indexing_grad::index_copy_autograd),
+    ],
     index_copy_adaptor,
 );
 static INDEX_COPY_INFO: OpInfo = OpInfo {
@@ -1856,6 +2013,7 @@ static INDEX_COPY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Promote,
@@ -1890,7 +2048,11 @@ pub type IndexCopyInplaceFn = fn(&Tensor, i64, &Tensor, &Tensor) -> Result<()>;
 /// `index_copy_`: Sets the slices of a dimension at `index` to those of `source`.
 pub static INDEX_COPY_: Op<IndexCopyInplaceFn> = Op::new(
     &INDEX_COPY__INFO,
-    &[(Key::Cpu, index_copy_inplace_slot), (Key::Meta, index_copy_inplace_slot)],
+    &[
+        (Key::Cpu, index_copy_inplace_slot),
+        (Key::Meta, index_copy_inplace_slot),
+        (Key::Autograd, super::indexing_grad::index_copy_inplace_autograd),
+    ],
     index_copy_inplace_adaptor,
 );
 static INDEX_COPY__INFO: OpInfo = OpInfo {
@@ -1909,6 +2071,7 @@ static INDEX_COPY__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: index_copy_inplace_boxed,
@@ -1943,7 +2106,11 @@ pub type IndexCopyOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &mut Tensor) -> Res
 /// `index_copy.out`: Sets the slices of a dimension at `index` to those of `source`.
 pub static INDEX_COPY_OUT: Op<IndexCopyOutFn> = Op::new(
     &INDEX_COPY_OUT_INFO,
-    &[(Key::Cpu, index_copy_out_slot), (Key::Meta, index_copy_out_slot)],
+    &[
+        (Key::Cpu, index_copy_out_slot),
+        (Key::Meta, index_copy_out_slot),
+        (Key::Autograd, super::indexing_grad::index_copy_out_autograd),
+    ],
     index_copy_out_adaptor,
 );
 static INDEX_COPY_OUT_INFO: OpInfo = OpInfo {
@@ -1963,6 +2130,7 @@ static INDEX_COPY_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: index_copy_out_boxed,
@@ -2006,7 +2174,11 @@ pub type IndexFillFn = fn(&Tensor, i64, &Tensor, Scalar) -> Result<Tensor>;
 /// `index_fill.int_Scalar`: Sets the slices of a dimension at `index` to a number.
 pub static INDEX_FILL: Op<IndexFillFn> = Op::new(
     &INDEX_FILL_INFO,
-    &[(Key::Cpu, index_fill_slot), (Key::Meta, index_fill_slot)],
+    &[
+        (Key::Cpu, index_fill_slot),
+        (Key::Meta, index_fill_slot),
+        (Key::Autograd, super::indexing_grad::index_fill_autograd),
+    ],
     index_fill_adaptor,
 );
 static INDEX_FILL_INFO: OpInfo = OpInfo {
@@ -2025,6 +2197,7 @@ static INDEX_FILL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: index_fill_boxed,
@@ -2052,7 +2225,11 @@ pub type IndexFillInplaceFn = fn(&Tensor, i64, &Tensor, Scalar) -> Result<()>;
 /// `index_fill_.int_Scalar`: Sets the slices of a dimension at `index` to a number.
 pub static INDEX_FILL_: Op<IndexFillInplaceFn> = Op::new(
     &INDEX_FILL__INFO,
-    &[(Key::Cpu, index_fill_inplace_slot), (Key::Meta, index_fill_inplace_slot)],
+    &[
+        (Key::Cpu, index_fill_inplace_slot),
+        (Key::Meta, index_fill_inplace_slot),
+        (Key::Autograd, super::indexing_grad::index_fill_inplace_autograd),
+    ],
     index_fill_inplace_adaptor,
 );
 static INDEX_FILL__INFO: OpInfo = OpInfo {
@@ -2071,6 +2248,7 @@ static INDEX_FILL__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: index_fill_inplace_boxed,
@@ -2105,7 +2283,11 @@ pub type IndexFillTensorFn = fn(&Tensor, i64, &Tensor, &Tensor) -> Result<Tensor
 /// `index_fill.int_Tensor`: Sets the slices of a dimension at `index` to a zero-dim tensor's value.
 pub static INDEX_FILL_TENSOR: Op<IndexFillTensorFn> = Op::new(
     &INDEX_FILL_TENSOR_INFO,
-    &[(Key::Cpu, index_fill_tensor_slot), (Key::Meta, index_fill_tensor_slot)],
+    &[
+        (Key::Cpu, index_fill_tensor_slot),
+        (Key::Meta, index_fill_tensor_slot),
+        (Key::Autograd, super::indexing_grad::index_fill_tensor_autograd),
+    ],
     index_fill_tensor_adaptor,
 );
 static INDEX_FILL_TENSOR_INFO: OpInfo = OpInfo {
@@ -2124,6 +2306,7 @@ static INDEX_FILL_TENSOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: index_fill_tensor_boxed,
@@ -2152,7 +2335,11 @@ pub type IndexFillTensorInplaceFn = fn(&Tensor, i64, &Tensor, &Tensor) -> Result
 /// `index_fill_.int_Tensor`: Sets the slices of a dimension at `index` to a zero-dim tensor's value.
 pub static INDEX_FILL_TENSOR_: Op<IndexFillTensorInplaceFn> = Op::new(
     &INDEX_FILL_TENSOR__INFO,
-    &[(Key::Cpu, index_fill_tensor_inplace_slot), (Key::Meta, index_fill_tensor_inplace_slot)],
+    &[
+        (Key::Cpu, index_fill_tensor_inplace_slot),
+        (Key::Meta, index_fill_tensor_inplace_slot),
+        (Key::Autograd, super::indexing_grad::index_fill_tensor_inplace_autograd),
+    ],
     index_fill_tensor_inplace_adaptor,
 );
 static INDEX_FILL_TENSOR__INFO: OpInfo = OpInfo {
@@ -2171,6 +2358,7 @@ static INDEX_FILL_TENSOR__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: index_fill_tensor_inplace_boxed,
@@ -2212,7 +2400,11 @@ pub type IndexReduceFn = fn(&Tensor, i64, &Tensor, &Tensor, &str, bool) -> Resul
 /// `index_reduce`: Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
 pub static INDEX_REDUCE: Op<IndexReduceFn> = Op::new(
     &INDEX_REDUCE_INFO,
-    &[(Key::Cpu, index_reduce_slot), (Key::Meta, index_reduce_slot)],
+    &[
+        (Key::Cpu, index_reduce_slot),
+        (Key::Meta, index_reduce_slot),
+        (Key::Autograd, super::indexing_grad::index_reduce_autograd),
+    ],
     index_reduce_adaptor,
 );
 static INDEX_REDUCE_INFO: OpInfo = OpInfo {
@@ -2233,6 +2425,7 @@ static INDEX_REDUCE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: index_reduce_boxed,
@@ -2282,7 +2475,11 @@ pub type IndexReduceInplaceFn = fn(&Tensor, i64, &Tensor, &Tensor, &str, bool) -
 /// `index_reduce_`: Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
 pub static INDEX_REDUCE_: Op<IndexReduceInplaceFn> = Op::new(
     &INDEX_REDUCE__INFO,
-    &[(Key::Cpu, index_reduce_inplace_slot), (Key::Meta, index_reduce_inplace_slot)],
+    &[
+        (Key::Cpu, index_reduce_inplace_slot),
+        (Key::Meta, index_reduce_inplace_slot),
+        (Key::Autograd, super::indexing_grad::index_reduce_inplace_autograd),
+    ],
     index_reduce_inplace_adaptor,
 );
 static INDEX_REDUCE__INFO: OpInfo = OpInfo {
@@ -2303,6 +2500,7 @@ static INDEX_REDUCE__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: index_reduce_inplace_boxed,
@@ -2353,7 +2551,11 @@ pub type IndexReduceOutFn = fn(&Tensor, i64, &Tensor, &Tensor, &str, bool, &mut 
 /// `index_reduce.out`: Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
 pub static INDEX_REDUCE_OUT: Op<IndexReduceOutFn> = Op::new(
     &INDEX_REDUCE_OUT_INFO,
-    &[(Key::Cpu, index_reduce_out_slot), (Key::Meta, index_reduce_out_slot)],
+    &[
+        (Key::Cpu, index_reduce_out_slot),
+        (Key::Meta, index_reduce_out_slot),
+        (Key::Autograd, super::indexing_grad::index_reduce_out_autograd),
+    ],
     index_reduce_out_adaptor,
 );
 static INDEX_REDUCE_OUT_INFO: OpInfo = OpInfo {
@@ -2375,6 +2577,7 @@ static INDEX_REDUCE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: index_reduce_out_boxed,
@@ -2425,8 +2628,11 @@ fn masked_select_slot(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
 /// Type of [`MASKED_SELECT`].
 pub type MaskedSelectFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `masked_select`: The elements where the mask is true, as a vector.
-pub static MASKED_SELECT: Op<MaskedSelectFn> =
-    Op::new(&MASKED_SELECT_INFO, &[(Key::Cpu, masked_select_slot)], masked_select_adaptor);
+pub static MASKED_SELECT: Op<MaskedSelectFn> = Op::new(
+    &MASKED_SELECT_INFO,
+    &[(Key::Cpu, masked_select_slot), (Key::Autograd, super::indexing_grad::masked_select_autograd)],
+    masked_select_adaptor,
+);
 static MASKED_SELECT_INFO: OpInfo = OpInfo {
     name: "masked_select",
     owner: "flambeau-core",
@@ -2438,6 +2644,7 @@ static MASKED_SELECT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Match,
     autocast: Autocast::NONE,
     boxed: masked_select_boxed,
@@ -2465,8 +2672,11 @@ fn masked_select_out_slot(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Re
 /// Type of [`MASKED_SELECT_OUT`].
 pub type MaskedSelectOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `masked_select.out`: The elements where the mask is true, as a vector.
-pub static MASKED_SELECT_OUT: Op<MaskedSelectOutFn> =
-    Op::new(&MASKED_SELECT_OUT_INFO, &[(Key::Cpu, masked_select_out_slot)], masked_select_out_adaptor);
+pub static MASKED_SELECT_OUT: Op<MaskedSelectOutFn> = Op::new(
+    &MASKED_SELECT_OUT_INFO,
+    &[(Key::Cpu, masked_select_out_slot), (Key::Autograd, super::indexing_grad::masked_select_out_autograd)],
+    masked_select_out_adaptor,
+);
 static MASKED_SELECT_OUT_INFO: OpInfo = OpInfo {
     name: "masked_select.out",
     owner: "flambeau-core",
@@ -2482,6 +2692,7 @@ static MASKED_SELECT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Match,
     autocast: Autocast::NONE,
     boxed: masked_select_out_boxed,
@@ -2509,7 +2720,11 @@ pub type MaskedFillFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
 /// `masked_fill.Scalar`: The input with a number where the mask is true.
 pub static MASKED_FILL: Op<MaskedFillFn> = Op::new(
     &MASKED_FILL_INFO,
-    &[(Key::Cpu, masked_fill_kernel), (Key::Meta, masked_fill_kernel)],
+    &[
+        (Key::Cpu, masked_fill_kernel),
+        (Key::Meta, masked_fill_kernel),
+        (Key::Autograd, super::indexing_grad::masked_fill_autograd),
+    ],
     masked_fill_adaptor,
 );
 static MASKED_FILL_INFO: OpInfo = OpInfo {
@@ -2527,6 +2742,7 @@ static MASKED_FILL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: masked_fill_boxed,
@@ -2548,7 +2764,11 @@ pub type MaskedFillInplaceFn = fn(&Tensor, &Tensor, Scalar) -> Result<()>;
 /// `masked_fill_.Scalar`: The input with a number where the mask is true.
 pub static MASKED_FILL_: Op<MaskedFillInplaceFn> = Op::new(
     &MASKED_FILL__INFO,
-    &[(Key::Cpu, masked_fill_inplace_kernel), (Key::Meta, masked_fill_inplace_kernel)],
+    &[
+        (Key::Cpu, masked_fill_inplace_kernel),
+        (Key::Meta, masked_fill_inplace_kernel),
+        (Key::Autograd, super::indexing_grad::masked_fill_inplace_autograd),
+    ],
     masked_fill_inplace_adaptor,
 );
 static MASKED_FILL__INFO: OpInfo = OpInfo {
@@ -2566,6 +2786,7 @@ static MASKED_FILL__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: masked_fill_inplace_boxed,
@@ -2591,7 +2812,11 @@ pub type MaskedFillTensorFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
 /// `masked_fill.Tensor`: The input with a zero-dim tensor's value where the mask is true.
 pub static MASKED_FILL_TENSOR: Op<MaskedFillTensorFn> = Op::new(
     &MASKED_FILL_TENSOR_INFO,
-    &[(Key::Cpu, masked_fill_tensor_kernel), (Key::Meta, masked_fill_tensor_kernel)],
+    &[
+        (Key::Cpu, masked_fill_tensor_kernel),
+        (Key::Meta, masked_fill_tensor_kernel),
+        (Key::Autograd, super::indexing_grad::masked_fill_tensor_autograd),
+    ],
     masked_fill_tensor_adaptor,
 );
 static MASKED_FILL_TENSOR_INFO: OpInfo = OpInfo {
@@ -2609,6 +2834,7 @@ static MASKED_FILL_TENSOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: masked_fill_tensor_boxed,
@@ -2630,7 +2856,11 @@ pub type MaskedFillTensorInplaceFn = fn(&Tensor, &Tensor, &Tensor) -> Result<()>
 /// `masked_fill_.Tensor`: The input with a zero-dim tensor's value where the mask is true.
 pub static MASKED_FILL_TENSOR_: Op<MaskedFillTensorInplaceFn> = Op::new(
     &MASKED_FILL_TENSOR__INFO,
-    &[(Key::Cpu, masked_fill_tensor_inplace_kernel), (Key::Meta, masked_fill_tensor_inplace_kernel)],
+    &[
+        (Key::Cpu, masked_fill_tensor_inplace_kernel),
+        (Key::Meta, masked_fill_tensor_inplace_kernel),
+        (Key::Autograd, super::indexing_grad::masked_fill_tensor_inplace_autograd),
+    ],
     masked_fill_tensor_inplace_adaptor,
 );
 static MASKED_FILL_TENSOR__INFO: OpInfo = OpInfo {
@@ -2648,6 +2878,7 @@ static MASKED_FILL_TENSOR__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: masked_fill_tensor_inplace_boxed,
@@ -2682,7 +2913,11 @@ pub type MaskedScatterFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
 /// `masked_scatter`: The input with the elements of `source`, one after the other, where the mask is true.
 pub static MASKED_SCATTER: Op<MaskedScatterFn> = Op::new(
     &MASKED_SCATTER_INFO,
-    &[(Key::Cpu, masked_scatter_slot), (Key::Meta, masked_scatter_slot)],
+    &[
+        (Key::Cpu, masked_scatter_slot),
+        (Key::Meta, masked_scatter_slot),
+        (Key::Autograd, super::indexing_grad::masked_scatter_autograd),
+    ],
     masked_scatter_adaptor,
 );
 static MASKED_SCATTER_INFO: OpInfo = OpInfo {
@@ -2700,6 +2935,7 @@ static MASKED_SCATTER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: masked_scatter_boxed,
@@ -2728,7 +2964,11 @@ pub type MaskedScatterInplaceFn = fn(&Tensor, &Tensor, &Tensor) -> Result<()>;
 /// `masked_scatter_`: The input with the elements of `source`, one after the other, where the mask is true.
 pub static MASKED_SCATTER_: Op<MaskedScatterInplaceFn> = Op::new(
     &MASKED_SCATTER__INFO,
-    &[(Key::Cpu, masked_scatter_inplace_slot), (Key::Meta, masked_scatter_inplace_slot)],
+    &[
+        (Key::Cpu, masked_scatter_inplace_slot),
+        (Key::Meta, masked_scatter_inplace_slot),
+        (Key::Autograd, super::indexing_grad::masked_scatter_inplace_autograd),
+    ],
     masked_scatter_inplace_adaptor,
 );
 static MASKED_SCATTER__INFO: OpInfo = OpInfo {
@@ -2746,6 +2986,7 @@ static MASKED_SCATTER__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: masked_scatter_inplace_boxed,
@@ -2784,6 +3025,7 @@ static NONZERO_INFO: OpInfo = OpInfo {
         habit: Habit::Flag { name: "as_tuple", position: 1, then: "aten::nonzero_numpy" },
     }],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: nonzero_boxed,
@@ -2810,8 +3052,11 @@ fn nonzero_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`NONZERO_OUT`].
 pub type NonzeroOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `nonzero.out`: Coordinates of the elements that are not zero, one row each.
-pub static NONZERO_OUT: Op<NonzeroOutFn> =
-    Op::new(&NONZERO_OUT_INFO, &[(Key::Cpu, nonzero_out_slot)], nonzero_out_adaptor);
+pub static NONZERO_OUT: Op<NonzeroOutFn> = Op::new(
+    &NONZERO_OUT_INFO,
+    &[(Key::Cpu, nonzero_out_slot), (Key::Autograd, super::indexing_grad::nonzero_out_autograd)],
+    nonzero_out_adaptor,
+);
 static NONZERO_OUT_INFO: OpInfo = OpInfo {
     name: "nonzero.out",
     owner: "flambeau-core",
@@ -2823,6 +3068,7 @@ static NONZERO_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: nonzero_out_boxed,
@@ -2853,6 +3099,7 @@ static NONZERO_TUPLE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: nonzero_tuple_boxed,
@@ -2879,6 +3126,7 @@ static WHERE_NONZERO_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: where_nonzero_boxed,
@@ -2930,6 +3178,7 @@ static NONZERO_STATIC_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: nonzero_static_boxed,
@@ -2957,7 +3206,11 @@ pub type NonzeroStaticOutFn = fn(&Tensor, i64, i64, &mut Tensor) -> Result<()>;
 /// `nonzero_static.out`: The first `size` rows of `nonzero`, filled up with `fill_value`.
 pub static NONZERO_STATIC_OUT: Op<NonzeroStaticOutFn> = Op::new(
     &NONZERO_STATIC_OUT_INFO,
-    &[(Key::Cpu, nonzero_static_out_slot), (Key::Meta, nonzero_static_out_slot)],
+    &[
+        (Key::Cpu, nonzero_static_out_slot),
+        (Key::Meta, nonzero_static_out_slot),
+        (Key::Autograd, super::indexing_grad::nonzero_static_out_autograd),
+    ],
     nonzero_static_out_adaptor,
 );
 static NONZERO_STATIC_OUT_INFO: OpInfo = OpInfo {
@@ -2976,6 +3229,7 @@ static NONZERO_STATIC_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: nonzero_static_out_boxed,
@@ -3005,6 +3259,7 @@ static ARGWHERE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: argwhere_boxed,
@@ -3035,8 +3290,11 @@ fn take_slot(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
 /// Type of [`TAKE`].
 pub type TakeFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `take`: Elements of the flattened input at indices.
-pub static TAKE: Op<TakeFn> =
-    Op::new(&TAKE_INFO, &[(Key::Cpu, take_slot), (Key::Meta, take_slot)], take_adaptor);
+pub static TAKE: Op<TakeFn> = Op::new(
+    &TAKE_INFO,
+    &[(Key::Cpu, take_slot), (Key::Meta, take_slot), (Key::Autograd, super::indexing_grad::take_autograd)],
+    take_adaptor,
+);
 static TAKE_INFO: OpInfo = OpInfo {
     name: "take",
     owner: "flambeau-core",
@@ -3048,6 +3306,7 @@ static TAKE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: take_boxed,
@@ -3074,8 +3333,15 @@ fn take_out_slot(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()>
 /// Type of [`TAKE_OUT`].
 pub type TakeOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `take.out`: Elements of the flattened input at indices.
-pub static TAKE_OUT: Op<TakeOutFn> =
-    Op::new(&TAKE_OUT_INFO, &[(Key::Cpu, take_out_slot), (Key::Meta, take_out_slot)], take_out_adaptor);
+pub static TAKE_OUT: Op<TakeOutFn> = Op::new(
+    &TAKE_OUT_INFO,
+    &[
+        (Key::Cpu, take_out_slot),
+        (Key::Meta, take_out_slot),
+        (Key::Autograd, super::indexing_grad::take_out_autograd),
+    ],
+    take_out_adaptor,
+);
 static TAKE_OUT_INFO: OpInfo = OpInfo {
     name: "take.out",
     owner: "flambeau-core",
@@ -3091,6 +3357,7 @@ static TAKE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: take_out_boxed,
@@ -3125,7 +3392,11 @@ fn put_slot(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -
 /// Type of [`PUT`].
 pub type PutFn = fn(&Tensor, &Tensor, &Tensor, bool) -> Result<Tensor>;
 /// `put`: Sets, or adds to, elements of the flattened input at indices.
-pub static PUT: Op<PutFn> = Op::new(&PUT_INFO, &[(Key::Cpu, put_slot), (Key::Meta, put_slot)], put_adaptor);
+pub static PUT: Op<PutFn> = Op::new(
+    &PUT_INFO,
+    &[(Key::Cpu, put_slot), (Key::Meta, put_slot), (Key::Autograd, super::indexing_grad::put_autograd)],
+    put_adaptor,
+);
 static PUT_INFO: OpInfo = OpInfo {
     name: "put",
     owner: "flambeau-core",
@@ -3142,6 +3413,7 @@ static PUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: put_boxed,
@@ -3167,8 +3439,15 @@ fn put_inplace_slot(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate:
 /// Type of [`PUT_`].
 pub type PutInplaceFn = fn(&Tensor, &Tensor, &Tensor, bool) -> Result<()>;
 /// `put_`: Sets, or adds to, elements of the flattened input at indices.
-pub static PUT_: Op<PutInplaceFn> =
-    Op::new(&PUT__INFO, &[(Key::Cpu, put_inplace_slot), (Key::Meta, put_inplace_slot)], put_inplace_adaptor);
+pub static PUT_: Op<PutInplaceFn> = Op::new(
+    &PUT__INFO,
+    &[
+        (Key::Cpu, put_inplace_slot),
+        (Key::Meta, put_inplace_slot),
+        (Key::Autograd, super::indexing_grad::put_inplace_autograd),
+    ],
+    put_inplace_adaptor,
+);
 static PUT__INFO: OpInfo = OpInfo {
     name: "put_",
     owner: "flambeau-core",
@@ -3185,6 +3464,7 @@ static PUT__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: put_inplace_boxed,
@@ -3209,6 +3489,7 @@ pub static SELECT_SCATTER: Op<SelectScatterFn> = Op::new(
         (Key::Cuda, f::select_scatter),
         (Key::Meta, f::select_scatter),
         (Key::Private, f::select_scatter),
+        (Key::Autograd, super::indexing_grad::select_scatter_autograd),
     ],
     select_scatter_adaptor,
 );
@@ -3228,6 +3509,7 @@ static SELECT_SCATTER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: select_scatter_boxed,
@@ -3251,6 +3533,7 @@ pub static SLICE_SCATTER: Op<SliceScatterFn> = Op::new(
         (Key::Cuda, f::slice_scatter),
         (Key::Meta, f::slice_scatter),
         (Key::Private, f::slice_scatter),
+        (Key::Autograd, super::indexing_grad::slice_scatter_autograd),
     ],
     slice_scatter_adaptor,
 );
@@ -3272,6 +3555,7 @@ static SLICE_SCATTER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: slice_scatter_boxed,
@@ -3359,6 +3643,7 @@ pub static SLICE_SCATTER_OUT: Op<SliceScatterOutFn> = Op::new(
         (Key::Cuda, slice_scatter_out_cuda),
         (Key::Meta, slice_scatter_out_meta),
         (Key::Private, slice_scatter_out_private),
+        (Key::Autograd, super::indexing_grad::slice_scatter_out_autograd),
     ],
     slice_scatter_out_adaptor,
 );
@@ -3381,6 +3666,7 @@ static SLICE_SCATTER_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: slice_scatter_out_boxed,
@@ -3424,6 +3710,7 @@ pub static DIAGONAL_SCATTER: Op<DiagonalScatterFn> = Op::new(
         (Key::Cuda, f::diagonal_scatter),
         (Key::Meta, f::diagonal_scatter),
         (Key::Private, f::diagonal_scatter),
+        (Key::Autograd, super::indexing_grad::diagonal_scatter_autograd),
     ],
     diagonal_scatter_adaptor,
 );
@@ -3444,6 +3731,7 @@ static DIAGONAL_SCATTER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: diagonal_scatter_boxed,
@@ -3488,6 +3776,7 @@ static NARROW_COPY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: narrow_copy_boxed,
@@ -3534,6 +3823,7 @@ static NARROW_COPY_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: narrow_copy_out_boxed,
@@ -3578,6 +3868,7 @@ static UNSAFE_MASKED_INDEX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: unsafe_masked_index_boxed,
@@ -3627,6 +3918,7 @@ static UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: unsafe_masked_index_put_accumulate_boxed,
@@ -3661,6 +3953,7 @@ pub static FILL_DIAGONAL_: Op<FillDiagonalInplaceFn> = Op::new(
         (Key::Cuda, f::fill_diagonal_),
         (Key::Meta, f::fill_diagonal_),
         (Key::Private, f::fill_diagonal_),
+        (Key::Autograd, super::indexing_grad::fill_diagonal_inplace_autograd),
     ],
     fill_diagonal_inplace_adaptor,
 );
@@ -3679,6 +3972,7 @@ static FILL_DIAGONAL__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: fill_diagonal_inplace_boxed,
@@ -3703,6 +3997,7 @@ pub static AS_STRIDED_SCATTER: Op<AsStridedScatterFn> = Op::new(
         (Key::Cuda, f::as_strided_scatter),
         (Key::Meta, f::as_strided_scatter),
         (Key::Private, f::as_strided_scatter),
+        (Key::Autograd, super::indexing_grad::as_strided_scatter_autograd),
     ],
     as_strided_scatter_adaptor,
 );
@@ -3723,6 +4018,7 @@ static AS_STRIDED_SCATTER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: as_strided_scatter_boxed,

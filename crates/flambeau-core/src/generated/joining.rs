@@ -24,7 +24,11 @@ fn cat_slot(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 /// Type of [`CAT`].
 pub type CatFn = fn(&[Tensor], i64) -> Result<Tensor>;
 /// `cat`: Joins tensors along a dimension.
-pub static CAT: Op<CatFn> = Op::new(&CAT_INFO, &[(Key::Cpu, cat_slot), (Key::Meta, cat_slot)], cat_adaptor);
+pub static CAT: Op<CatFn> = Op::new(
+    &CAT_INFO,
+    &[(Key::Cpu, cat_slot), (Key::Meta, cat_slot), (Key::Autograd, super::joining_grad::cat_autograd)],
+    cat_adaptor,
+);
 static CAT_INFO: OpInfo = OpInfo {
     name: "cat",
     owner: "flambeau-core",
@@ -36,6 +40,7 @@ static CAT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Join,
     autocast: Autocast {
         cpu: Cast::Promote,
@@ -85,8 +90,15 @@ fn cat_out_slot(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
 /// Type of [`CAT_OUT`].
 pub type CatOutFn = fn(&[Tensor], i64, &mut Tensor) -> Result<()>;
 /// `cat.out`: Joins tensors along a dimension.
-pub static CAT_OUT: Op<CatOutFn> =
-    Op::new(&CAT_OUT_INFO, &[(Key::Cpu, cat_out_slot), (Key::Meta, cat_out_slot)], cat_out_adaptor);
+pub static CAT_OUT: Op<CatOutFn> = Op::new(
+    &CAT_OUT_INFO,
+    &[
+        (Key::Cpu, cat_out_slot),
+        (Key::Meta, cat_out_slot),
+        (Key::Autograd, super::joining_grad::cat_out_autograd),
+    ],
+    cat_out_adaptor,
+);
 static CAT_OUT_INFO: OpInfo = OpInfo {
     name: "cat.out",
     owner: "flambeau-core",
@@ -102,6 +114,7 @@ static CAT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Join,
     autocast: Autocast::NONE,
     boxed: cat_out_boxed,
@@ -137,6 +150,7 @@ static STACK_INFO: OpInfo = OpInfo {
     aten: &["_stack"],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Promote,
@@ -202,6 +216,7 @@ static STACK_OUT_INFO: OpInfo = OpInfo {
     aten: &["_stack"],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: stack_out_boxed,
@@ -231,6 +246,7 @@ static HSTACK_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hstack_boxed,
@@ -276,6 +292,7 @@ static HSTACK_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hstack_out_boxed,
@@ -305,6 +322,7 @@ static VSTACK_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: vstack_boxed,
@@ -350,6 +368,7 @@ static VSTACK_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: vstack_out_boxed,
@@ -379,6 +398,7 @@ static DSTACK_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: dstack_boxed,
@@ -424,6 +444,7 @@ static DSTACK_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: dstack_out_boxed,
@@ -454,6 +475,7 @@ static COLUMN_STACK_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: column_stack_boxed,
@@ -500,6 +522,7 @@ static COLUMN_STACK_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: column_stack_out_boxed,
@@ -529,6 +552,7 @@ static ATLEAST_1D_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::Variadic }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: atleast_1d_boxed,
@@ -555,6 +579,7 @@ static ATLEAST_1D_SEQUENCE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::Variadic }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: atleast_1d_sequence_boxed,
@@ -580,6 +605,7 @@ static ATLEAST_2D_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::Variadic }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: atleast_2d_boxed,
@@ -606,6 +632,7 @@ static ATLEAST_2D_SEQUENCE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::Variadic }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: atleast_2d_sequence_boxed,
@@ -631,6 +658,7 @@ static ATLEAST_3D_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::Variadic }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: atleast_3d_boxed,
@@ -657,6 +685,7 @@ static ATLEAST_3D_SEQUENCE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::Variadic }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: atleast_3d_sequence_boxed,
@@ -688,6 +717,7 @@ static REPEAT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: repeat_boxed,
@@ -716,6 +746,7 @@ static TILE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: tile_boxed,
@@ -746,8 +777,11 @@ fn flip_slot(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 /// Type of [`FLIP`].
 pub type FlipFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `flip`: Reverses dimensions.
-pub static FLIP: Op<FlipFn> =
-    Op::new(&FLIP_INFO, &[(Key::Cpu, flip_slot), (Key::Meta, flip_slot)], flip_adaptor);
+pub static FLIP: Op<FlipFn> = Op::new(
+    &FLIP_INFO,
+    &[(Key::Cpu, flip_slot), (Key::Meta, flip_slot), (Key::Autograd, super::joining_grad::flip_autograd)],
+    flip_adaptor,
+);
 static FLIP_INFO: OpInfo = OpInfo {
     name: "flip",
     owner: "flambeau-core",
@@ -759,6 +793,7 @@ static FLIP_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: flip_boxed,
@@ -784,6 +819,7 @@ static FLIPLR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fliplr_boxed,
@@ -809,6 +845,7 @@ static FLIPUD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: flipud_boxed,
@@ -844,6 +881,7 @@ static ROLL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: roll_boxed,
@@ -879,6 +917,7 @@ static ROT90_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: rot90_boxed,
@@ -911,6 +950,7 @@ static MOVEDIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: movedim_boxed,
@@ -944,6 +984,7 @@ static MOVEDIM_INT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: movedim_int_boxed,
@@ -976,6 +1017,7 @@ static SWAPAXES_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Permute,
     autocast: Autocast::NONE,
     boxed: swapaxes_boxed,
@@ -1008,6 +1050,7 @@ static SWAPDIMS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Permute,
     autocast: Autocast::NONE,
     boxed: swapdims_boxed,
@@ -1040,6 +1083,7 @@ static CHUNK_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: chunk_boxed,
@@ -1073,6 +1117,7 @@ static TENSOR_SPLIT_SECTIONS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: tensor_split_sections_boxed,
@@ -1106,6 +1151,7 @@ static TENSOR_SPLIT_INDICES_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: tensor_split_indices_boxed,
@@ -1139,6 +1185,7 @@ static TENSOR_SPLIT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: tensor_split_boxed,
@@ -1171,6 +1218,7 @@ static HSPLIT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hsplit_boxed,
@@ -1200,6 +1248,7 @@ static HSPLIT_ARRAY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hsplit_array_boxed,
@@ -1228,6 +1277,7 @@ static VSPLIT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: vsplit_boxed,
@@ -1257,6 +1307,7 @@ static VSPLIT_ARRAY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: vsplit_array_boxed,
@@ -1285,6 +1336,7 @@ static DSPLIT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: dsplit_boxed,
@@ -1314,6 +1366,7 @@ static DSPLIT_ARRAY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: dsplit_array_boxed,
@@ -1346,6 +1399,7 @@ static UNFLATTEN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::Instead("unflatten_named") }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: unflatten_boxed,
@@ -1374,6 +1428,7 @@ static EXPAND_AS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: expand_as_boxed,
@@ -1402,6 +1457,7 @@ static VIEW_AS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: view_as_boxed,
@@ -1430,6 +1486,7 @@ static RESHAPE_AS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: reshape_as_boxed,
@@ -1459,6 +1516,7 @@ static BROADCAST_TO_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: broadcast_to_boxed,
@@ -1488,6 +1546,7 @@ static BROADCAST_TENSORS_INFO: OpInfo = OpInfo {
         Convention { path: "torch.broadcast_tensors", habit: Habit::Defined(&[]) },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: broadcast_tensors_boxed,
@@ -1513,6 +1572,7 @@ static RAVEL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: ravel_boxed,
@@ -1538,6 +1598,7 @@ static ADJOINT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Permute,
     autocast: Autocast::NONE,
     boxed: adjoint_boxed,
@@ -1563,6 +1624,7 @@ static MT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Permute,
     autocast: Autocast::NONE,
     boxed: mt_boxed,
@@ -1588,6 +1650,7 @@ static MH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Permute,
     autocast: Autocast::NONE,
     boxed: mh_boxed,
@@ -1613,6 +1676,7 @@ static H_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Permute,
     autocast: Autocast::NONE,
     boxed: h_boxed,
@@ -1638,6 +1702,7 @@ static NUMPY_T_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: numpy_t_boxed,
@@ -1669,6 +1734,7 @@ static MESHGRID_INFO: OpInfo = OpInfo {
         Convention { path: "torch.meshgrid", habit: Habit::Defined(&[]) },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: meshgrid_boxed,
@@ -1698,6 +1764,7 @@ static CARTESIAN_PROD_INFO: OpInfo = OpInfo {
         Convention { path: "torch.cartesian_prod", habit: Habit::Defined(&[]) },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: cartesian_prod_boxed,
@@ -1729,6 +1796,7 @@ static BLOCK_DIAG_INFO: OpInfo = OpInfo {
         Convention { path: "torch.block_diag", habit: Habit::Defined(&[]) },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: block_diag_boxed,
@@ -1759,8 +1827,11 @@ fn tril_slot(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 /// Type of [`TRIL`].
 pub type TrilFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `tril`: Lower triangle of the last two dimensions; zeros elsewhere.
-pub static TRIL: Op<TrilFn> =
-    Op::new(&TRIL_INFO, &[(Key::Cpu, tril_slot), (Key::Meta, tril_slot)], tril_adaptor);
+pub static TRIL: Op<TrilFn> = Op::new(
+    &TRIL_INFO,
+    &[(Key::Cpu, tril_slot), (Key::Meta, tril_slot), (Key::Autograd, super::joining_grad::tril_autograd)],
+    tril_adaptor,
+);
 static TRIL_INFO: OpInfo = OpInfo {
     name: "tril",
     owner: "flambeau-core",
@@ -1772,6 +1843,7 @@ static TRIL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: tril_boxed,
@@ -1799,7 +1871,11 @@ pub type TrilInplaceFn = fn(&Tensor, i64) -> Result<()>;
 /// `tril_`: Lower triangle of the last two dimensions; zeros elsewhere.
 pub static TRIL_: Op<TrilInplaceFn> = Op::new(
     &TRIL__INFO,
-    &[(Key::Cpu, tril_inplace_slot), (Key::Meta, tril_inplace_slot)],
+    &[
+        (Key::Cpu, tril_inplace_slot),
+        (Key::Meta, tril_inplace_slot),
+        (Key::Autograd, super::joining_grad::tril_inplace_autograd),
+    ],
     tril_inplace_adaptor,
 );
 static TRIL__INFO: OpInfo = OpInfo {
@@ -1813,6 +1889,7 @@ static TRIL__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: tril_inplace_boxed,
@@ -1839,8 +1916,15 @@ fn tril_out_slot(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> 
 /// Type of [`TRIL_OUT`].
 pub type TrilOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
 /// `tril.out`: Lower triangle of the last two dimensions; zeros elsewhere.
-pub static TRIL_OUT: Op<TrilOutFn> =
-    Op::new(&TRIL_OUT_INFO, &[(Key::Cpu, tril_out_slot), (Key::Meta, tril_out_slot)], tril_out_adaptor);
+pub static TRIL_OUT: Op<TrilOutFn> = Op::new(
+    &TRIL_OUT_INFO,
+    &[
+        (Key::Cpu, tril_out_slot),
+        (Key::Meta, tril_out_slot),
+        (Key::Autograd, super::joining_grad::tril_out_autograd),
+    ],
+    tril_out_adaptor,
+);
 static TRIL_OUT_INFO: OpInfo = OpInfo {
     name: "tril.out",
     owner: "flambeau-core",
@@ -1856,6 +1940,7 @@ static TRIL_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: tril_out_boxed,
@@ -1890,8 +1975,11 @@ fn triu_slot(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 /// Type of [`TRIU`].
 pub type TriuFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `triu`: Upper triangle of the last two dimensions; zeros elsewhere.
-pub static TRIU: Op<TriuFn> =
-    Op::new(&TRIU_INFO, &[(Key::Cpu, triu_slot), (Key::Meta, triu_slot)], triu_adaptor);
+pub static TRIU: Op<TriuFn> = Op::new(
+    &TRIU_INFO,
+    &[(Key::Cpu, triu_slot), (Key::Meta, triu_slot), (Key::Autograd, super::joining_grad::triu_autograd)],
+    triu_adaptor,
+);
 static TRIU_INFO: OpInfo = OpInfo {
     name: "triu",
     owner: "flambeau-core",
@@ -1903,6 +1991,7 @@ static TRIU_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: triu_boxed,
@@ -1930,7 +2019,11 @@ pub type TriuInplaceFn = fn(&Tensor, i64) -> Result<()>;
 /// `triu_`: Upper triangle of the last two dimensions; zeros elsewhere.
 pub static TRIU_: Op<TriuInplaceFn> = Op::new(
     &TRIU__INFO,
-    &[(Key::Cpu, triu_inplace_slot), (Key::Meta, triu_inplace_slot)],
+    &[
+        (Key::Cpu, triu_inplace_slot),
+        (Key::Meta, triu_inplace_slot),
+        (Key::Autograd, super::joining_grad::triu_inplace_autograd),
+    ],
     triu_inplace_adaptor,
 );
 static TRIU__INFO: OpInfo = OpInfo {
@@ -1944,6 +2037,7 @@ static TRIU__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: triu_inplace_boxed,
@@ -1970,8 +2064,15 @@ fn triu_out_slot(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> 
 /// Type of [`TRIU_OUT`].
 pub type TriuOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
 /// `triu.out`: Upper triangle of the last two dimensions; zeros elsewhere.
-pub static TRIU_OUT: Op<TriuOutFn> =
-    Op::new(&TRIU_OUT_INFO, &[(Key::Cpu, triu_out_slot), (Key::Meta, triu_out_slot)], triu_out_adaptor);
+pub static TRIU_OUT: Op<TriuOutFn> = Op::new(
+    &TRIU_OUT_INFO,
+    &[
+        (Key::Cpu, triu_out_slot),
+        (Key::Meta, triu_out_slot),
+        (Key::Autograd, super::joining_grad::triu_out_autograd),
+    ],
+    triu_out_adaptor,
+);
 static TRIU_OUT_INFO: OpInfo = OpInfo {
     name: "triu.out",
     owner: "flambeau-core",
@@ -1987,6 +2088,7 @@ static TRIU_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: triu_out_boxed,
@@ -2027,6 +2129,7 @@ static DIAG_EMBED_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: diag_embed_boxed,
@@ -2055,6 +2158,7 @@ static DIAG_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: diag_boxed,
@@ -2092,6 +2196,7 @@ static DIAG_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: diag_out_boxed,
@@ -2124,6 +2229,7 @@ static DIAGFLAT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: diagflat_boxed,
@@ -2152,6 +2258,7 @@ static TRACE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -2196,6 +2303,7 @@ static REPEAT_INTERLEAVE_TENSOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: repeat_interleave_tensor_boxed,
@@ -2236,6 +2344,7 @@ static REPEAT_INTERLEAVE_INT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: repeat_interleave_int_boxed,
@@ -2281,6 +2390,7 @@ static REPEAT_INTERLEAVE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: repeat_interleave_boxed,
@@ -2314,6 +2424,7 @@ static COMBINATIONS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: combinations_boxed,
@@ -2346,6 +2457,7 @@ static CHUNK_CAT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: chunk_cat_boxed,
@@ -2393,6 +2505,7 @@ static CHUNK_CAT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: chunk_cat_out_boxed,

@@ -28,7 +28,11 @@ pub type LinalgInvExFn = fn(&Tensor, bool) -> Result<(Tensor, Tensor)>;
 /// `linalg_inv_ex`: Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot.
 pub static LINALG_INV_EX: Op<LinalgInvExFn> = Op::new(
     &LINALG_INV_EX_INFO,
-    &[(Key::Cpu, linalg_inv_ex_slot), (Key::Meta, linalg_inv_ex_slot)],
+    &[
+        (Key::Cpu, linalg_inv_ex_slot),
+        (Key::Meta, linalg_inv_ex_slot),
+        (Key::Autograd, super::linalg_ops_grad::linalg_inv_ex_autograd),
+    ],
     linalg_inv_ex_adaptor,
 );
 static LINALG_INV_EX_INFO: OpInfo = OpInfo {
@@ -42,6 +46,7 @@ static LINALG_INV_EX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -83,7 +88,11 @@ pub type LinalgInvExOutFn = fn(&Tensor, bool, &mut Tensor, &mut Tensor) -> Resul
 /// `linalg_inv_ex.out`: Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot.
 pub static LINALG_INV_EX_OUT: Op<LinalgInvExOutFn> = Op::new(
     &LINALG_INV_EX_OUT_INFO,
-    &[(Key::Cpu, linalg_inv_ex_out_slot), (Key::Meta, linalg_inv_ex_out_slot)],
+    &[
+        (Key::Cpu, linalg_inv_ex_out_slot),
+        (Key::Meta, linalg_inv_ex_out_slot),
+        (Key::Autograd, super::linalg_ops_grad::linalg_inv_ex_out_autograd),
+    ],
     linalg_inv_ex_out_adaptor,
 );
 static LINALG_INV_EX_OUT_INFO: OpInfo = OpInfo {
@@ -102,6 +111,7 @@ static LINALG_INV_EX_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_inv_ex_out_boxed,
@@ -138,6 +148,7 @@ static LINALG_INV_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -179,6 +190,7 @@ static LINALG_INV_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_inv_out_boxed,
@@ -208,6 +220,7 @@ static INVERSE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -249,6 +262,7 @@ static INVERSE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: inverse_out_boxed,
@@ -287,7 +301,11 @@ pub type LinalgSlogdetFn = fn(&Tensor) -> Result<(Tensor, Tensor)>;
 /// `linalg_slogdet`: Sign (of complex matrices, direction) and natural logarithm of the magnitude of determinants.
 pub static LINALG_SLOGDET: Op<LinalgSlogdetFn> = Op::new(
     &LINALG_SLOGDET_INFO,
-    &[(Key::Cpu, linalg_slogdet_slot), (Key::Meta, linalg_slogdet_slot)],
+    &[
+        (Key::Cpu, linalg_slogdet_slot),
+        (Key::Meta, linalg_slogdet_slot),
+        (Key::Autograd, super::linalg_ops_grad::linalg_slogdet_autograd),
+    ],
     linalg_slogdet_adaptor,
 );
 static LINALG_SLOGDET_INFO: OpInfo = OpInfo {
@@ -301,6 +319,7 @@ static LINALG_SLOGDET_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_slogdet_boxed,
@@ -330,7 +349,11 @@ pub type LinalgSlogdetOutFn = fn(&Tensor, &mut Tensor, &mut Tensor) -> Result<()
 /// `linalg_slogdet.out`: Sign (of complex matrices, direction) and natural logarithm of the magnitude of determinants.
 pub static LINALG_SLOGDET_OUT: Op<LinalgSlogdetOutFn> = Op::new(
     &LINALG_SLOGDET_OUT_INFO,
-    &[(Key::Cpu, linalg_slogdet_out_slot), (Key::Meta, linalg_slogdet_out_slot)],
+    &[
+        (Key::Cpu, linalg_slogdet_out_slot),
+        (Key::Meta, linalg_slogdet_out_slot),
+        (Key::Autograd, super::linalg_ops_grad::linalg_slogdet_out_autograd),
+    ],
     linalg_slogdet_out_adaptor,
 );
 static LINALG_SLOGDET_OUT_INFO: OpInfo = OpInfo {
@@ -348,6 +371,7 @@ static LINALG_SLOGDET_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_slogdet_out_boxed,
@@ -382,6 +406,7 @@ static SLOGDET_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: slogdet_boxed,
@@ -421,6 +446,7 @@ static SLOGDET_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: slogdet_out_boxed,
@@ -452,6 +478,7 @@ static LOGDET_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: logdet_boxed,
@@ -486,7 +513,11 @@ pub type LinalgSvdReducedFn = fn(&Tensor) -> Result<(Tensor, Tensor, Tensor)>;
 /// `_linalg_svd_reduced`: `A = U diag(S) Vh` with as many singular values as the smaller side has.
 pub static LINALG_SVD_REDUCED: Op<LinalgSvdReducedFn> = Op::new(
     &LINALG_SVD_REDUCED_INFO,
-    &[(Key::Cpu, linalg_svd_reduced_slot), (Key::Meta, linalg_svd_reduced_slot)],
+    &[
+        (Key::Cpu, linalg_svd_reduced_slot),
+        (Key::Meta, linalg_svd_reduced_slot),
+        (Key::Autograd, super::linalg_ops_grad::linalg_svd_reduced_autograd),
+    ],
     linalg_svd_reduced_adaptor,
 );
 static LINALG_SVD_REDUCED_INFO: OpInfo = OpInfo {
@@ -500,6 +531,7 @@ static LINALG_SVD_REDUCED_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_svd_reduced_boxed,
@@ -529,6 +561,7 @@ static NUCLEAR_NORM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -574,6 +607,7 @@ static NUCLEAR_NORM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: nuclear_norm_out_boxed,
@@ -611,6 +645,7 @@ static NUCLEAR_NORM_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -657,6 +692,7 @@ static NUCLEAR_NORM_DIM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: nuclear_norm_dim_out_boxed,
@@ -687,6 +723,7 @@ static LINALG_MATRIX_EXP_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Whole,
@@ -728,6 +765,7 @@ static LINALG_MATRIX_EXP_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_matrix_exp_out_boxed,
@@ -757,6 +795,7 @@ static MATRIX_EXP_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Whole,

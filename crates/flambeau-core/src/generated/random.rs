@@ -26,7 +26,11 @@ pub type UniformInplaceFn = fn(&Tensor, f64, f64, Option<&Generator>) -> Result<
 /// `uniform_`: Fills with uniform numbers of `[from, to)`.
 pub static UNIFORM_: Op<UniformInplaceFn> = Op::new(
     &UNIFORM__INFO,
-    &[(Key::Cpu, uniform_inplace_slot), (Key::Meta, uniform_inplace_slot)],
+    &[
+        (Key::Cpu, uniform_inplace_slot),
+        (Key::Meta, uniform_inplace_slot),
+        (Key::Autograd, super::random_grad::uniform_inplace_autograd),
+    ],
     uniform_inplace_adaptor,
 );
 static UNIFORM__INFO: OpInfo = OpInfo {
@@ -45,6 +49,7 @@ static UNIFORM__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: uniform_inplace_boxed,
@@ -78,7 +83,11 @@ pub type NormalInplaceFn = fn(&Tensor, f64, f64, Option<&Generator>) -> Result<(
 /// `normal_`: Fills with normally distributed numbers.
 pub static NORMAL_: Op<NormalInplaceFn> = Op::new(
     &NORMAL__INFO,
-    &[(Key::Cpu, normal_inplace_slot), (Key::Meta, normal_inplace_slot)],
+    &[
+        (Key::Cpu, normal_inplace_slot),
+        (Key::Meta, normal_inplace_slot),
+        (Key::Autograd, super::random_grad::normal_inplace_autograd),
+    ],
     normal_inplace_adaptor,
 );
 static NORMAL__INFO: OpInfo = OpInfo {
@@ -97,6 +106,7 @@ static NORMAL__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: normal_inplace_boxed,
@@ -130,7 +140,11 @@ pub type LogNormalInplaceFn = fn(&Tensor, f64, f64, Option<&Generator>) -> Resul
 /// `log_normal_`: Fills with numbers whose logarithm is normally distributed.
 pub static LOG_NORMAL_: Op<LogNormalInplaceFn> = Op::new(
     &LOG_NORMAL__INFO,
-    &[(Key::Cpu, log_normal_inplace_slot), (Key::Meta, log_normal_inplace_slot)],
+    &[
+        (Key::Cpu, log_normal_inplace_slot),
+        (Key::Meta, log_normal_inplace_slot),
+        (Key::Autograd, super::random_grad::log_normal_inplace_autograd),
+    ],
     log_normal_inplace_adaptor,
 );
 static LOG_NORMAL__INFO: OpInfo = OpInfo {
@@ -149,6 +163,7 @@ static LOG_NORMAL__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: log_normal_inplace_boxed,
@@ -187,7 +202,11 @@ pub type ExponentialInplaceFn = fn(&Tensor, f64, Option<&Generator>) -> Result<(
 /// `exponential_`: Fills with exponentially distributed numbers.
 pub static EXPONENTIAL_: Op<ExponentialInplaceFn> = Op::new(
     &EXPONENTIAL__INFO,
-    &[(Key::Cpu, exponential_inplace_slot), (Key::Meta, exponential_inplace_slot)],
+    &[
+        (Key::Cpu, exponential_inplace_slot),
+        (Key::Meta, exponential_inplace_slot),
+        (Key::Autograd, super::random_grad::exponential_inplace_autograd),
+    ],
     exponential_inplace_adaptor,
 );
 static EXPONENTIAL__INFO: OpInfo = OpInfo {
@@ -205,6 +224,7 @@ static EXPONENTIAL__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: exponential_inplace_boxed,
@@ -238,7 +258,11 @@ pub type CauchyInplaceFn = fn(&Tensor, f64, f64, Option<&Generator>) -> Result<(
 /// `cauchy_`: Fills with numbers of the Cauchy distribution.
 pub static CAUCHY_: Op<CauchyInplaceFn> = Op::new(
     &CAUCHY__INFO,
-    &[(Key::Cpu, cauchy_inplace_slot), (Key::Meta, cauchy_inplace_slot)],
+    &[
+        (Key::Cpu, cauchy_inplace_slot),
+        (Key::Meta, cauchy_inplace_slot),
+        (Key::Autograd, super::random_grad::cauchy_inplace_autograd),
+    ],
     cauchy_inplace_adaptor,
 );
 static CAUCHY__INFO: OpInfo = OpInfo {
@@ -257,6 +281,7 @@ static CAUCHY__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: cauchy_inplace_boxed,
@@ -295,7 +320,11 @@ pub type GeometricInplaceFn = fn(&Tensor, f64, Option<&Generator>) -> Result<()>
 /// `geometric_`: Fills with numbers of the geometric distribution.
 pub static GEOMETRIC_: Op<GeometricInplaceFn> = Op::new(
     &GEOMETRIC__INFO,
-    &[(Key::Cpu, geometric_inplace_slot), (Key::Meta, geometric_inplace_slot)],
+    &[
+        (Key::Cpu, geometric_inplace_slot),
+        (Key::Meta, geometric_inplace_slot),
+        (Key::Autograd, super::random_grad::geometric_inplace_autograd),
+    ],
     geometric_inplace_adaptor,
 );
 static GEOMETRIC__INFO: OpInfo = OpInfo {
@@ -313,6 +342,7 @@ static GEOMETRIC__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: geometric_inplace_boxed,
@@ -347,7 +377,11 @@ pub type BernoulliTensorInplaceFn = fn(&Tensor, &Tensor, Option<&Generator>) -> 
 /// `bernoulli_.Tensor`: Fills with ones of the given probabilities.
 pub static BERNOULLI_TENSOR_: Op<BernoulliTensorInplaceFn> = Op::new(
     &BERNOULLI_TENSOR__INFO,
-    &[(Key::Cpu, bernoulli_tensor_inplace_slot), (Key::Meta, bernoulli_tensor_inplace_slot)],
+    &[
+        (Key::Cpu, bernoulli_tensor_inplace_slot),
+        (Key::Meta, bernoulli_tensor_inplace_slot),
+        (Key::Autograd, super::random_grad::bernoulli_tensor_inplace_autograd),
+    ],
     bernoulli_tensor_inplace_adaptor,
 );
 static BERNOULLI_TENSOR__INFO: OpInfo = OpInfo {
@@ -365,6 +399,7 @@ static BERNOULLI_TENSOR__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: bernoulli_tensor_inplace_boxed,
@@ -399,7 +434,11 @@ pub type BernoulliFloatInplaceFn = fn(&Tensor, f64, Option<&Generator>) -> Resul
 /// `bernoulli_.float`: Fills with ones of the given probability, zeros else.
 pub static BERNOULLI_FLOAT_: Op<BernoulliFloatInplaceFn> = Op::new(
     &BERNOULLI_FLOAT__INFO,
-    &[(Key::Cpu, bernoulli_float_inplace_slot), (Key::Meta, bernoulli_float_inplace_slot)],
+    &[
+        (Key::Cpu, bernoulli_float_inplace_slot),
+        (Key::Meta, bernoulli_float_inplace_slot),
+        (Key::Autograd, super::random_grad::bernoulli_float_inplace_autograd),
+    ],
     bernoulli_float_inplace_adaptor,
 );
 static BERNOULLI_FLOAT__INFO: OpInfo = OpInfo {
@@ -417,6 +456,7 @@ static BERNOULLI_FLOAT__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: bernoulli_float_inplace_boxed,
@@ -449,8 +489,15 @@ fn bernoulli_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<Tenso
 /// Type of [`BERNOULLI`].
 pub type BernoulliFn = fn(&Tensor, Option<&Generator>) -> Result<Tensor>;
 /// `bernoulli`: Ones with the probabilities of the input, zeros else.
-pub static BERNOULLI: Op<BernoulliFn> =
-    Op::new(&BERNOULLI_INFO, &[(Key::Cpu, bernoulli_slot), (Key::Meta, bernoulli_slot)], bernoulli_adaptor);
+pub static BERNOULLI: Op<BernoulliFn> = Op::new(
+    &BERNOULLI_INFO,
+    &[
+        (Key::Cpu, bernoulli_slot),
+        (Key::Meta, bernoulli_slot),
+        (Key::Autograd, super::random_grad::bernoulli_autograd),
+    ],
+    bernoulli_adaptor,
+);
 static BERNOULLI_INFO: OpInfo = OpInfo {
     name: "bernoulli",
     owner: "flambeau-core",
@@ -462,6 +509,7 @@ static BERNOULLI_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: bernoulli_boxed,
@@ -489,7 +537,11 @@ pub type BernoulliOutFn = fn(&Tensor, Option<&Generator>, &mut Tensor) -> Result
 /// `bernoulli.out`: Ones with the probabilities of the input, zeros else.
 pub static BERNOULLI_OUT: Op<BernoulliOutFn> = Op::new(
     &BERNOULLI_OUT_INFO,
-    &[(Key::Cpu, bernoulli_out_slot), (Key::Meta, bernoulli_out_slot)],
+    &[
+        (Key::Cpu, bernoulli_out_slot),
+        (Key::Meta, bernoulli_out_slot),
+        (Key::Autograd, super::random_grad::bernoulli_out_autograd),
+    ],
     bernoulli_out_adaptor,
 );
 static BERNOULLI_OUT_INFO: OpInfo = OpInfo {
@@ -507,6 +559,7 @@ static BERNOULLI_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: bernoulli_out_boxed,
@@ -543,7 +596,11 @@ pub type BernoulliPFn = fn(&Tensor, f64, Option<&Generator>) -> Result<Tensor>;
 /// `bernoulli.p`: Ones with probability `p`, zeros else, in the input's shape.
 pub static BERNOULLI_P: Op<BernoulliPFn> = Op::new(
     &BERNOULLI_P_INFO,
-    &[(Key::Cpu, bernoulli_p_slot), (Key::Meta, bernoulli_p_slot)],
+    &[
+        (Key::Cpu, bernoulli_p_slot),
+        (Key::Meta, bernoulli_p_slot),
+        (Key::Autograd, super::random_grad::bernoulli_p_autograd),
+    ],
     bernoulli_p_adaptor,
 );
 static BERNOULLI_P_INFO: OpInfo = OpInfo {
@@ -561,6 +618,7 @@ static BERNOULLI_P_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: bernoulli_p_boxed,
@@ -599,7 +657,11 @@ pub type RandomFromInplaceFn = fn(&Tensor, i64, Option<i64>, Option<&Generator>)
 /// `random_.from`: Fills with integers of `[from, to)`.
 pub static RANDOM_FROM_: Op<RandomFromInplaceFn> = Op::new(
     &RANDOM_FROM__INFO,
-    &[(Key::Cpu, random_from_inplace_slot), (Key::Meta, random_from_inplace_slot)],
+    &[
+        (Key::Cpu, random_from_inplace_slot),
+        (Key::Meta, random_from_inplace_slot),
+        (Key::Autograd, super::random_grad::random_from_inplace_autograd),
+    ],
     random_from_inplace_adaptor,
 );
 static RANDOM_FROM__INFO: OpInfo = OpInfo {
@@ -618,6 +680,7 @@ static RANDOM_FROM__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: random_from_inplace_boxed,
@@ -656,7 +719,11 @@ pub type RandomToInplaceFn = fn(&Tensor, i64, Option<&Generator>) -> Result<()>;
 /// `random_.to`: Fills with integers of `[0, to)`.
 pub static RANDOM_TO_: Op<RandomToInplaceFn> = Op::new(
     &RANDOM_TO__INFO,
-    &[(Key::Cpu, random_to_inplace_slot), (Key::Meta, random_to_inplace_slot)],
+    &[
+        (Key::Cpu, random_to_inplace_slot),
+        (Key::Meta, random_to_inplace_slot),
+        (Key::Autograd, super::random_grad::random_to_inplace_autograd),
+    ],
     random_to_inplace_adaptor,
 );
 static RANDOM_TO__INFO: OpInfo = OpInfo {
@@ -674,6 +741,7 @@ static RANDOM_TO__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: random_to_inplace_boxed,
@@ -707,7 +775,11 @@ pub type RandomInplaceFn = fn(&Tensor, Option<&Generator>) -> Result<()>;
 /// `random_`: Fills with integers of the dtype's whole range.
 pub static RANDOM_: Op<RandomInplaceFn> = Op::new(
     &RANDOM__INFO,
-    &[(Key::Cpu, random_inplace_slot), (Key::Meta, random_inplace_slot)],
+    &[
+        (Key::Cpu, random_inplace_slot),
+        (Key::Meta, random_inplace_slot),
+        (Key::Autograd, super::random_grad::random_inplace_autograd),
+    ],
     random_inplace_adaptor,
 );
 static RANDOM__INFO: OpInfo = OpInfo {
@@ -721,6 +793,7 @@ static RANDOM__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: random_inplace_boxed,
@@ -755,7 +828,11 @@ pub type RandpermFillInplaceFn = fn(&Tensor, Option<&Generator>) -> Result<()>;
 /// `_randperm_`: Fills a vector with a random permutation of its positions.
 pub static RANDPERM_FILL_: Op<RandpermFillInplaceFn> = Op::new(
     &RANDPERM_FILL__INFO,
-    &[(Key::Cpu, randperm_fill_inplace_slot), (Key::Meta, randperm_fill_inplace_slot)],
+    &[
+        (Key::Cpu, randperm_fill_inplace_slot),
+        (Key::Meta, randperm_fill_inplace_slot),
+        (Key::Autograd, super::random_grad::randperm_fill_inplace_autograd),
+    ],
     randperm_fill_inplace_adaptor,
 );
 static RANDPERM_FILL__INFO: OpInfo = OpInfo {
@@ -769,6 +846,7 @@ static RANDPERM_FILL__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: randperm_fill_inplace_boxed,
@@ -816,6 +894,7 @@ static RAND_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Factory,
     autocast: Autocast::NONE,
     boxed: rand_boxed,
@@ -918,6 +997,7 @@ pub static RAND_OUT: Op<RandOutFn> = Op::new(
         (Key::Cuda, rand_out_cuda),
         (Key::Meta, rand_out_meta),
         (Key::Private, rand_out_private),
+        (Key::Autograd, super::random_grad::rand_out_autograd),
     ],
     rand_out_adaptor,
 );
@@ -940,6 +1020,7 @@ static RAND_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Factory,
     autocast: Autocast::NONE,
     boxed: rand_out_boxed,
@@ -1014,6 +1095,7 @@ static RAND_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: rand_like_generator_boxed,
@@ -1085,6 +1167,7 @@ static RAND_LIKE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: rand_like_boxed,
@@ -1139,6 +1222,7 @@ static RANDN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Factory,
     autocast: Autocast::NONE,
     boxed: randn_boxed,
@@ -1241,6 +1325,7 @@ pub static RANDN_OUT: Op<RandnOutFn> = Op::new(
         (Key::Cuda, randn_out_cuda),
         (Key::Meta, randn_out_meta),
         (Key::Private, randn_out_private),
+        (Key::Autograd, super::random_grad::randn_out_autograd),
     ],
     randn_out_adaptor,
 );
@@ -1263,6 +1348,7 @@ static RANDN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Factory,
     autocast: Autocast::NONE,
     boxed: randn_out_boxed,
@@ -1337,6 +1423,7 @@ static RANDN_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: randn_like_generator_boxed,
@@ -1408,6 +1495,7 @@ static RANDN_LIKE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: randn_like_boxed,
@@ -1464,6 +1552,7 @@ static RANDINT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: randint_boxed,
@@ -1573,6 +1662,7 @@ pub static RANDINT_OUT: Op<RandintOutFn> = Op::new(
         (Key::Cuda, randint_out_cuda),
         (Key::Meta, randint_out_meta),
         (Key::Private, randint_out_private),
+        (Key::Autograd, super::random_grad::randint_out_autograd),
     ],
     randint_out_adaptor,
 );
@@ -1596,6 +1686,7 @@ static RANDINT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: randint_out_boxed,
@@ -1676,6 +1767,7 @@ static RANDINT_LOW_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: randint_low_boxed,
@@ -1792,6 +1884,7 @@ pub static RANDINT_LOW_OUT: Op<RandintLowOutFn> = Op::new(
         (Key::Cuda, randint_low_out_cuda),
         (Key::Meta, randint_low_out_meta),
         (Key::Private, randint_low_out_private),
+        (Key::Autograd, super::random_grad::randint_low_out_autograd),
     ],
     randint_low_out_adaptor,
 );
@@ -1816,6 +1909,7 @@ static RANDINT_LOW_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: randint_low_out_boxed,
@@ -1898,6 +1992,7 @@ static RANDINT_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: randint_like_generator_boxed,
@@ -1977,6 +2072,7 @@ static RANDINT_LIKE_LOW_GENERATOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: randint_like_low_generator_boxed,
@@ -2054,6 +2150,7 @@ static RANDINT_LIKE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: randint_like_boxed,
@@ -2126,6 +2223,7 @@ static RANDINT_LIKE_LOW_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: randint_like_low_boxed,
@@ -2199,6 +2297,7 @@ static RANDPERM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: randperm_boxed,
@@ -2301,6 +2400,7 @@ pub static RANDPERM_OUT: Op<RandpermOutFn> = Op::new(
         (Key::Cuda, randperm_out_cuda),
         (Key::Meta, randperm_out_meta),
         (Key::Private, randperm_out_private),
+        (Key::Autograd, super::random_grad::randperm_out_autograd),
     ],
     randperm_out_adaptor,
 );
@@ -2323,6 +2423,7 @@ static RANDPERM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: randperm_out_boxed,
@@ -2399,6 +2500,7 @@ static NORMAL_FLOAT_FLOAT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: normal_float_float_boxed,
@@ -2518,6 +2620,7 @@ pub static NORMAL_FLOAT_FLOAT_OUT: Op<NormalFloatFloatOutFn> = Op::new(
         (Key::Cuda, normal_float_float_out_cuda),
         (Key::Meta, normal_float_float_out_meta),
         (Key::Private, normal_float_float_out_private),
+        (Key::Autograd, super::random_grad::normal_float_float_out_autograd),
     ],
     normal_float_float_out_adaptor,
 );
@@ -2542,6 +2645,7 @@ static NORMAL_FLOAT_FLOAT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: normal_float_float_out_boxed,
@@ -2592,6 +2696,7 @@ pub static NORMAL_TENSOR_TENSOR: Op<NormalTensorTensorFn> = Op::new(
         (Key::Cuda, f::normal_tensor_tensor),
         (Key::Meta, f::normal_tensor_tensor),
         (Key::Private, f::normal_tensor_tensor),
+        (Key::Autograd, super::random_grad::normal_tensor_tensor_autograd),
     ],
     normal_tensor_tensor_adaptor,
 );
@@ -2610,6 +2715,7 @@ static NORMAL_TENSOR_TENSOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: normal_tensor_tensor_boxed,
@@ -2678,6 +2784,7 @@ pub static NORMAL_TENSOR_TENSOR_OUT: Op<NormalTensorTensorOutFn> = Op::new(
         (Key::Cuda, normal_tensor_tensor_out_cuda),
         (Key::Meta, normal_tensor_tensor_out_meta),
         (Key::Private, normal_tensor_tensor_out_private),
+        (Key::Autograd, super::random_grad::normal_tensor_tensor_out_autograd),
     ],
     normal_tensor_tensor_out_adaptor,
 );
@@ -2697,6 +2804,7 @@ static NORMAL_TENSOR_TENSOR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: normal_tensor_tensor_out_boxed,
@@ -2734,6 +2842,7 @@ pub static NORMAL_TENSOR_FLOAT: Op<NormalTensorFloatFn> = Op::new(
         (Key::Cuda, f::normal_tensor_float),
         (Key::Meta, f::normal_tensor_float),
         (Key::Private, f::normal_tensor_float),
+        (Key::Autograd, super::random_grad::normal_tensor_float_autograd),
     ],
     normal_tensor_float_adaptor,
 );
@@ -2752,6 +2861,7 @@ static NORMAL_TENSOR_FLOAT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: normal_tensor_float_boxed,
@@ -2812,6 +2922,7 @@ pub static NORMAL_TENSOR_FLOAT_OUT: Op<NormalTensorFloatOutFn> = Op::new(
         (Key::Cuda, normal_tensor_float_out_cuda),
         (Key::Meta, normal_tensor_float_out_meta),
         (Key::Private, normal_tensor_float_out_private),
+        (Key::Autograd, super::random_grad::normal_tensor_float_out_autograd),
     ],
     normal_tensor_float_out_adaptor,
 );
@@ -2831,6 +2942,7 @@ static NORMAL_TENSOR_FLOAT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: normal_tensor_float_out_boxed,
@@ -2868,6 +2980,7 @@ pub static NORMAL_FLOAT_TENSOR: Op<NormalFloatTensorFn> = Op::new(
         (Key::Cuda, f::normal_float_tensor),
         (Key::Meta, f::normal_float_tensor),
         (Key::Private, f::normal_float_tensor),
+        (Key::Autograd, super::random_grad::normal_float_tensor_autograd),
     ],
     normal_float_tensor_adaptor,
 );
@@ -2886,6 +2999,7 @@ static NORMAL_FLOAT_TENSOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: normal_float_tensor_boxed,
@@ -2946,6 +3060,7 @@ pub static NORMAL_FLOAT_TENSOR_OUT: Op<NormalFloatTensorOutFn> = Op::new(
         (Key::Cuda, normal_float_tensor_out_cuda),
         (Key::Meta, normal_float_tensor_out_meta),
         (Key::Private, normal_float_tensor_out_private),
+        (Key::Autograd, super::random_grad::normal_float_tensor_out_autograd),
     ],
     normal_float_tensor_out_adaptor,
 );
@@ -2965,6 +3080,7 @@ static NORMAL_FLOAT_TENSOR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: normal_float_tensor_out_boxed,
@@ -3036,6 +3152,7 @@ static MULTINOMIAL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: multinomial_boxed,
@@ -3075,7 +3192,11 @@ pub type MultinomialOutFn = fn(&Tensor, i64, bool, Option<&Generator>, &mut Tens
 /// `multinomial.out`: Indices drawn with the weights of each row.
 pub static MULTINOMIAL_OUT: Op<MultinomialOutFn> = Op::new(
     &MULTINOMIAL_OUT_INFO,
-    &[(Key::Cpu, multinomial_out_slot), (Key::Meta, multinomial_out_slot)],
+    &[
+        (Key::Cpu, multinomial_out_slot),
+        (Key::Meta, multinomial_out_slot),
+        (Key::Autograd, super::random_grad::multinomial_out_autograd),
+    ],
     multinomial_out_adaptor,
 );
 static MULTINOMIAL_OUT_INFO: OpInfo = OpInfo {
@@ -3095,6 +3216,7 @@ static MULTINOMIAL_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: multinomial_out_boxed,
@@ -3141,8 +3263,15 @@ fn poisson_slot(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor>
 /// Type of [`POISSON`].
 pub type PoissonFn = fn(&Tensor, Option<&Generator>) -> Result<Tensor>;
 /// `poisson`: Numbers of the Poisson distribution with the given rates.
-pub static POISSON: Op<PoissonFn> =
-    Op::new(&POISSON_INFO, &[(Key::Cpu, poisson_slot), (Key::Meta, poisson_slot)], poisson_adaptor);
+pub static POISSON: Op<PoissonFn> = Op::new(
+    &POISSON_INFO,
+    &[
+        (Key::Cpu, poisson_slot),
+        (Key::Meta, poisson_slot),
+        (Key::Autograd, super::random_grad::poisson_autograd),
+    ],
+    poisson_adaptor,
+);
 static POISSON_INFO: OpInfo = OpInfo {
     name: "poisson",
     owner: "flambeau-core",
@@ -3154,6 +3283,7 @@ static POISSON_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: poisson_boxed,
@@ -3184,8 +3314,15 @@ fn binomial_slot(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -
 /// Type of [`BINOMIAL`].
 pub type BinomialFn = fn(&Tensor, &Tensor, Option<&Generator>) -> Result<Tensor>;
 /// `binomial`: Numbers of the binomial distribution.
-pub static BINOMIAL: Op<BinomialFn> =
-    Op::new(&BINOMIAL_INFO, &[(Key::Cpu, binomial_slot), (Key::Meta, binomial_slot)], binomial_adaptor);
+pub static BINOMIAL: Op<BinomialFn> = Op::new(
+    &BINOMIAL_INFO,
+    &[
+        (Key::Cpu, binomial_slot),
+        (Key::Meta, binomial_slot),
+        (Key::Autograd, super::random_grad::binomial_autograd),
+    ],
+    binomial_adaptor,
+);
 static BINOMIAL_INFO: OpInfo = OpInfo {
     name: "binomial",
     owner: "flambeau-core",
@@ -3201,6 +3338,7 @@ static BINOMIAL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: binomial_boxed,
@@ -3235,7 +3373,11 @@ pub type StandardGammaFn = fn(&Tensor, Option<&Generator>) -> Result<Tensor>;
 /// `_standard_gamma`: Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
 pub static STANDARD_GAMMA: Op<StandardGammaFn> = Op::new(
     &STANDARD_GAMMA_INFO,
-    &[(Key::Cpu, standard_gamma_slot), (Key::Meta, standard_gamma_slot)],
+    &[
+        (Key::Cpu, standard_gamma_slot),
+        (Key::Meta, standard_gamma_slot),
+        (Key::Autograd, super::random_grad::standard_gamma_autograd),
+    ],
     standard_gamma_adaptor,
 );
 static STANDARD_GAMMA_INFO: OpInfo = OpInfo {
@@ -3249,6 +3391,7 @@ static STANDARD_GAMMA_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: standard_gamma_boxed,
@@ -3276,7 +3419,11 @@ pub type StandardGammaOutFn = fn(&Tensor, Option<&Generator>, &mut Tensor) -> Re
 /// `_standard_gamma.out`: Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
 pub static STANDARD_GAMMA_OUT: Op<StandardGammaOutFn> = Op::new(
     &STANDARD_GAMMA_OUT_INFO,
-    &[(Key::Cpu, standard_gamma_out_slot), (Key::Meta, standard_gamma_out_slot)],
+    &[
+        (Key::Cpu, standard_gamma_out_slot),
+        (Key::Meta, standard_gamma_out_slot),
+        (Key::Autograd, super::random_grad::standard_gamma_out_autograd),
+    ],
     standard_gamma_out_adaptor,
 );
 static STANDARD_GAMMA_OUT_INFO: OpInfo = OpInfo {
@@ -3294,6 +3441,7 @@ static STANDARD_GAMMA_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: standard_gamma_out_boxed,
@@ -3329,7 +3477,11 @@ pub type StandardGammaGradFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `_standard_gamma_grad`: The derivative of samples `output` of gamma distributions for their shapes.
 pub static STANDARD_GAMMA_GRAD: Op<StandardGammaGradFn> = Op::new(
     &STANDARD_GAMMA_GRAD_INFO,
-    &[(Key::Cpu, standard_gamma_grad_kernel), (Key::Meta, standard_gamma_grad_kernel)],
+    &[
+        (Key::Cpu, standard_gamma_grad_kernel),
+        (Key::Meta, standard_gamma_grad_kernel),
+        (Key::Autograd, super::random_grad::standard_gamma_grad_autograd),
+    ],
     standard_gamma_grad_adaptor,
 );
 static STANDARD_GAMMA_GRAD_INFO: OpInfo = OpInfo {
@@ -3343,6 +3495,7 @@ static STANDARD_GAMMA_GRAD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: standard_gamma_grad_boxed,
@@ -3365,7 +3518,11 @@ pub type StandardGammaGradOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()
 /// `_standard_gamma_grad.out`: The derivative of samples `output` of gamma distributions for their shapes.
 pub static STANDARD_GAMMA_GRAD_OUT: Op<StandardGammaGradOutFn> = Op::new(
     &STANDARD_GAMMA_GRAD_OUT_INFO,
-    &[(Key::Cpu, standard_gamma_grad_out_kernel), (Key::Meta, standard_gamma_grad_out_kernel)],
+    &[
+        (Key::Cpu, standard_gamma_grad_out_kernel),
+        (Key::Meta, standard_gamma_grad_out_kernel),
+        (Key::Autograd, super::random_grad::standard_gamma_grad_out_autograd),
+    ],
     standard_gamma_grad_out_adaptor,
 );
 static STANDARD_GAMMA_GRAD_OUT_INFO: OpInfo = OpInfo {
@@ -3383,6 +3540,7 @@ static STANDARD_GAMMA_GRAD_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: standard_gamma_grad_out_boxed,
@@ -3420,7 +3578,11 @@ pub type SampleDirichletFn = fn(&Tensor, Option<&Generator>) -> Result<Tensor>;
 /// `_sample_dirichlet`: Samples of Dirichlet distributions whose concentrations stand along the last dimension.
 pub static SAMPLE_DIRICHLET: Op<SampleDirichletFn> = Op::new(
     &SAMPLE_DIRICHLET_INFO,
-    &[(Key::Cpu, sample_dirichlet_slot), (Key::Meta, sample_dirichlet_slot)],
+    &[
+        (Key::Cpu, sample_dirichlet_slot),
+        (Key::Meta, sample_dirichlet_slot),
+        (Key::Autograd, super::random_grad::sample_dirichlet_autograd),
+    ],
     sample_dirichlet_adaptor,
 );
 static SAMPLE_DIRICHLET_INFO: OpInfo = OpInfo {
@@ -3434,6 +3596,7 @@ static SAMPLE_DIRICHLET_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: sample_dirichlet_boxed,
@@ -3461,7 +3624,11 @@ pub type SampleDirichletOutFn = fn(&Tensor, Option<&Generator>, &mut Tensor) -> 
 /// `_sample_dirichlet.out`: Samples of Dirichlet distributions whose concentrations stand along the last dimension.
 pub static SAMPLE_DIRICHLET_OUT: Op<SampleDirichletOutFn> = Op::new(
     &SAMPLE_DIRICHLET_OUT_INFO,
-    &[(Key::Cpu, sample_dirichlet_out_slot), (Key::Meta, sample_dirichlet_out_slot)],
+    &[
+        (Key::Cpu, sample_dirichlet_out_slot),
+        (Key::Meta, sample_dirichlet_out_slot),
+        (Key::Autograd, super::random_grad::sample_dirichlet_out_autograd),
+    ],
     sample_dirichlet_out_adaptor,
 );
 static SAMPLE_DIRICHLET_OUT_INFO: OpInfo = OpInfo {
@@ -3479,6 +3646,7 @@ static SAMPLE_DIRICHLET_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: sample_dirichlet_out_boxed,
@@ -3517,7 +3685,11 @@ pub type DirichletGradFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
 /// `_dirichlet_grad`: The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.
 pub static DIRICHLET_GRAD: Op<DirichletGradFn> = Op::new(
     &DIRICHLET_GRAD_INFO,
-    &[(Key::Cpu, dirichlet_grad_kernel), (Key::Meta, dirichlet_grad_kernel)],
+    &[
+        (Key::Cpu, dirichlet_grad_kernel),
+        (Key::Meta, dirichlet_grad_kernel),
+        (Key::Autograd, super::random_grad::dirichlet_grad_autograd),
+    ],
     dirichlet_grad_adaptor,
 );
 static DIRICHLET_GRAD_INFO: OpInfo = OpInfo {
@@ -3535,6 +3707,7 @@ static DIRICHLET_GRAD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: dirichlet_grad_boxed,
@@ -3556,7 +3729,11 @@ pub type DirichletGradOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Resu
 /// `_dirichlet_grad.out`: The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.
 pub static DIRICHLET_GRAD_OUT: Op<DirichletGradOutFn> = Op::new(
     &DIRICHLET_GRAD_OUT_INFO,
-    &[(Key::Cpu, dirichlet_grad_out_kernel), (Key::Meta, dirichlet_grad_out_kernel)],
+    &[
+        (Key::Cpu, dirichlet_grad_out_kernel),
+        (Key::Meta, dirichlet_grad_out_kernel),
+        (Key::Autograd, super::random_grad::dirichlet_grad_out_autograd),
+    ],
     dirichlet_grad_out_adaptor,
 );
 static DIRICHLET_GRAD_OUT_INFO: OpInfo = OpInfo {
@@ -3575,6 +3752,7 @@ static DIRICHLET_GRAD_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: dirichlet_grad_out_boxed,

@@ -24,7 +24,11 @@ fn sum_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DT
 /// Type of [`SUM`].
 pub type SumFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
 /// `sum.dim_IntList`: Sum of all elements, or over dimensions; integers and bools give int64.
-pub static SUM: Op<SumFn> = Op::new(&SUM_INFO, &[(Key::Cpu, sum_slot), (Key::Meta, sum_slot)], sum_adaptor);
+pub static SUM: Op<SumFn> = Op::new(
+    &SUM_INFO,
+    &[(Key::Cpu, sum_slot), (Key::Meta, sum_slot), (Key::Autograd, super::reduction_grad::sum_autograd)],
+    sum_adaptor,
+);
 static SUM_INFO: OpInfo = OpInfo {
     name: "sum.dim_IntList",
     owner: "flambeau-core",
@@ -41,6 +45,7 @@ static SUM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::Whole { out: false } }],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast {
         cpu: Cast::None,
@@ -80,8 +85,15 @@ fn sum_out_slot(
 /// Type of [`SUM_OUT`].
 pub type SumOutFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, &mut Tensor) -> Result<()>;
 /// `sum.dim_IntList_out`: Sum of all elements, or over dimensions; integers and bools give int64.
-pub static SUM_OUT: Op<SumOutFn> =
-    Op::new(&SUM_OUT_INFO, &[(Key::Cpu, sum_out_slot), (Key::Meta, sum_out_slot)], sum_out_adaptor);
+pub static SUM_OUT: Op<SumOutFn> = Op::new(
+    &SUM_OUT_INFO,
+    &[
+        (Key::Cpu, sum_out_slot),
+        (Key::Meta, sum_out_slot),
+        (Key::Autograd, super::reduction_grad::sum_out_autograd),
+    ],
+    sum_out_adaptor,
+);
 static SUM_OUT_INFO: OpInfo = OpInfo {
     name: "sum.dim_IntList_out",
     owner: "flambeau-core",
@@ -99,6 +111,7 @@ static SUM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: sum_out_boxed,
@@ -145,8 +158,15 @@ fn nansum_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option
 /// Type of [`NANSUM`].
 pub type NansumFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
 /// `nansum`: Sum of all elements but NaN, or over dimensions.
-pub static NANSUM: Op<NansumFn> =
-    Op::new(&NANSUM_INFO, &[(Key::Cpu, nansum_slot), (Key::Meta, nansum_slot)], nansum_adaptor);
+pub static NANSUM: Op<NansumFn> = Op::new(
+    &NANSUM_INFO,
+    &[
+        (Key::Cpu, nansum_slot),
+        (Key::Meta, nansum_slot),
+        (Key::Autograd, super::reduction_grad::nansum_autograd),
+    ],
+    nansum_adaptor,
+);
 static NANSUM_INFO: OpInfo = OpInfo {
     name: "nansum",
     owner: "flambeau-core",
@@ -163,6 +183,7 @@ static NANSUM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: nansum_boxed,
@@ -202,7 +223,11 @@ pub type NansumOutFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, &mut Ten
 /// `nansum.out`: Sum of all elements but NaN, or over dimensions.
 pub static NANSUM_OUT: Op<NansumOutFn> = Op::new(
     &NANSUM_OUT_INFO,
-    &[(Key::Cpu, nansum_out_slot), (Key::Meta, nansum_out_slot)],
+    &[
+        (Key::Cpu, nansum_out_slot),
+        (Key::Meta, nansum_out_slot),
+        (Key::Autograd, super::reduction_grad::nansum_out_autograd),
+    ],
     nansum_out_adaptor,
 );
 static NANSUM_OUT_INFO: OpInfo = OpInfo {
@@ -222,6 +247,7 @@ static NANSUM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: nansum_out_boxed,
@@ -268,8 +294,11 @@ fn prod_slot(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
 /// Type of [`PROD`].
 pub type ProdFn = fn(&Tensor, Option<DType>) -> Result<Tensor>;
 /// `prod`: Product of all elements.
-pub static PROD: Op<ProdFn> =
-    Op::new(&PROD_INFO, &[(Key::Cpu, prod_slot), (Key::Meta, prod_slot)], prod_adaptor);
+pub static PROD: Op<ProdFn> = Op::new(
+    &PROD_INFO,
+    &[(Key::Cpu, prod_slot), (Key::Meta, prod_slot), (Key::Autograd, super::reduction_grad::prod_autograd)],
+    prod_adaptor,
+);
 static PROD_INFO: OpInfo = OpInfo {
     name: "prod",
     owner: "flambeau-core",
@@ -281,6 +310,7 @@ static PROD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -313,8 +343,15 @@ fn prod_out_slot(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Resu
 /// Type of [`PROD_OUT`].
 pub type ProdOutFn = fn(&Tensor, Option<DType>, &mut Tensor) -> Result<()>;
 /// `prod.out`: Product of all elements.
-pub static PROD_OUT: Op<ProdOutFn> =
-    Op::new(&PROD_OUT_INFO, &[(Key::Cpu, prod_out_slot), (Key::Meta, prod_out_slot)], prod_out_adaptor);
+pub static PROD_OUT: Op<ProdOutFn> = Op::new(
+    &PROD_OUT_INFO,
+    &[
+        (Key::Cpu, prod_out_slot),
+        (Key::Meta, prod_out_slot),
+        (Key::Autograd, super::reduction_grad::prod_out_autograd),
+    ],
+    prod_out_adaptor,
+);
 static PROD_OUT_INFO: OpInfo = OpInfo {
     name: "prod.out",
     owner: "flambeau-core",
@@ -330,6 +367,7 @@ static PROD_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: prod_out_boxed,
@@ -364,8 +402,15 @@ fn prod_dim_slot(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) 
 /// Type of [`PROD_DIM`].
 pub type ProdDimFn = fn(&Tensor, i64, bool, Option<DType>) -> Result<Tensor>;
 /// `prod.dim_int`: Product over a dimension.
-pub static PROD_DIM: Op<ProdDimFn> =
-    Op::new(&PROD_DIM_INFO, &[(Key::Cpu, prod_dim_slot), (Key::Meta, prod_dim_slot)], prod_dim_adaptor);
+pub static PROD_DIM: Op<ProdDimFn> = Op::new(
+    &PROD_DIM_INFO,
+    &[
+        (Key::Cpu, prod_dim_slot),
+        (Key::Meta, prod_dim_slot),
+        (Key::Autograd, super::reduction_grad::prod_dim_autograd),
+    ],
+    prod_dim_adaptor,
+);
 static PROD_DIM_INFO: OpInfo = OpInfo {
     name: "prod.dim_int",
     owner: "flambeau-core",
@@ -382,6 +427,7 @@ static PROD_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -422,7 +468,11 @@ pub type ProdDimOutFn = fn(&Tensor, i64, bool, Option<DType>, &mut Tensor) -> Re
 /// `prod.dim_int_out`: Product over a dimension.
 pub static PROD_DIM_OUT: Op<ProdDimOutFn> = Op::new(
     &PROD_DIM_OUT_INFO,
-    &[(Key::Cpu, prod_dim_out_slot), (Key::Meta, prod_dim_out_slot)],
+    &[
+        (Key::Cpu, prod_dim_out_slot),
+        (Key::Meta, prod_dim_out_slot),
+        (Key::Autograd, super::reduction_grad::prod_dim_out_autograd),
+    ],
     prod_dim_out_adaptor,
 );
 static PROD_DIM_OUT_INFO: OpInfo = OpInfo {
@@ -442,6 +492,7 @@ static PROD_DIM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: prod_dim_out_boxed,
@@ -482,8 +533,11 @@ fn mean_slot(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<D
 /// Type of [`MEAN`].
 pub type MeanFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
 /// `mean.dim`: Mean of all elements, or over dimensions.
-pub static MEAN: Op<MeanFn> =
-    Op::new(&MEAN_INFO, &[(Key::Cpu, mean_slot), (Key::Meta, mean_slot)], mean_adaptor);
+pub static MEAN: Op<MeanFn> = Op::new(
+    &MEAN_INFO,
+    &[(Key::Cpu, mean_slot), (Key::Meta, mean_slot), (Key::Autograd, super::reduction_grad::mean_autograd)],
+    mean_adaptor,
+);
 static MEAN_INFO: OpInfo = OpInfo {
     name: "mean.dim",
     owner: "flambeau-core",
@@ -500,6 +554,7 @@ static MEAN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::Whole { out: true } }],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: mean_boxed,
@@ -532,8 +587,15 @@ fn mean_out_slot(
 /// Type of [`MEAN_OUT`].
 pub type MeanOutFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, &mut Tensor) -> Result<()>;
 /// `mean.dim_out`: Mean of all elements, or over dimensions.
-pub static MEAN_OUT: Op<MeanOutFn> =
-    Op::new(&MEAN_OUT_INFO, &[(Key::Cpu, mean_out_slot), (Key::Meta, mean_out_slot)], mean_out_adaptor);
+pub static MEAN_OUT: Op<MeanOutFn> = Op::new(
+    &MEAN_OUT_INFO,
+    &[
+        (Key::Cpu, mean_out_slot),
+        (Key::Meta, mean_out_slot),
+        (Key::Autograd, super::reduction_grad::mean_out_autograd),
+    ],
+    mean_out_adaptor,
+);
 static MEAN_OUT_INFO: OpInfo = OpInfo {
     name: "mean.dim_out",
     owner: "flambeau-core",
@@ -551,6 +613,7 @@ static MEAN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: mean_out_boxed,
@@ -600,6 +663,7 @@ static NANMEAN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: nanmean_boxed,
@@ -652,6 +716,7 @@ static NANMEAN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: nanmean_out_boxed,
@@ -703,7 +768,11 @@ fn var_slot(
 /// Type of [`VAR`].
 pub type VarFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<Tensor>;
 /// `var.correction`: Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
-pub static VAR: Op<VarFn> = Op::new(&VAR_INFO, &[(Key::Cpu, var_slot), (Key::Meta, var_slot)], var_adaptor);
+pub static VAR: Op<VarFn> = Op::new(
+    &VAR_INFO,
+    &[(Key::Cpu, var_slot), (Key::Meta, var_slot), (Key::Autograd, super::reduction_grad::var_autograd)],
+    var_adaptor,
+);
 static VAR_INFO: OpInfo = OpInfo {
     name: "var.correction",
     owner: "flambeau-core",
@@ -720,6 +789,7 @@ static VAR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: var_boxed,
@@ -757,8 +827,15 @@ fn var_out_slot(
 /// Type of [`VAR_OUT`].
 pub type VarOutFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool, &mut Tensor) -> Result<()>;
 /// `var.correction_out`: Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
-pub static VAR_OUT: Op<VarOutFn> =
-    Op::new(&VAR_OUT_INFO, &[(Key::Cpu, var_out_slot), (Key::Meta, var_out_slot)], var_out_adaptor);
+pub static VAR_OUT: Op<VarOutFn> = Op::new(
+    &VAR_OUT_INFO,
+    &[
+        (Key::Cpu, var_out_slot),
+        (Key::Meta, var_out_slot),
+        (Key::Autograd, super::reduction_grad::var_out_autograd),
+    ],
+    var_out_adaptor,
+);
 static VAR_OUT_INFO: OpInfo = OpInfo {
     name: "var.correction_out",
     owner: "flambeau-core",
@@ -776,6 +853,7 @@ static VAR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: var_out_boxed,
@@ -821,6 +899,7 @@ static VAR_UNBIASED_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: var_unbiased_boxed,
@@ -854,6 +933,7 @@ static VAR_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: var_dim_boxed,
@@ -901,6 +981,7 @@ static VAR_DIM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: var_dim_out_boxed,
@@ -958,6 +1039,7 @@ static VAR_MEAN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: var_mean_boxed,
@@ -993,6 +1075,7 @@ static VAR_MEAN_UNBIASED_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: var_mean_unbiased_boxed,
@@ -1027,6 +1110,7 @@ static VAR_MEAN_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: var_mean_dim_boxed,
@@ -1073,7 +1157,11 @@ fn std_slot(
 /// Type of [`STD`].
 pub type StdFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<Tensor>;
 /// `std.correction`: Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
-pub static STD: Op<StdFn> = Op::new(&STD_INFO, &[(Key::Cpu, std_slot), (Key::Meta, std_slot)], std_adaptor);
+pub static STD: Op<StdFn> = Op::new(
+    &STD_INFO,
+    &[(Key::Cpu, std_slot), (Key::Meta, std_slot), (Key::Autograd, super::reduction_grad::std_autograd)],
+    std_adaptor,
+);
 static STD_INFO: OpInfo = OpInfo {
     name: "std.correction",
     owner: "flambeau-core",
@@ -1090,6 +1178,7 @@ static STD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: std_boxed,
@@ -1127,8 +1216,15 @@ fn std_out_slot(
 /// Type of [`STD_OUT`].
 pub type StdOutFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool, &mut Tensor) -> Result<()>;
 /// `std.correction_out`: Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
-pub static STD_OUT: Op<StdOutFn> =
-    Op::new(&STD_OUT_INFO, &[(Key::Cpu, std_out_slot), (Key::Meta, std_out_slot)], std_out_adaptor);
+pub static STD_OUT: Op<StdOutFn> = Op::new(
+    &STD_OUT_INFO,
+    &[
+        (Key::Cpu, std_out_slot),
+        (Key::Meta, std_out_slot),
+        (Key::Autograd, super::reduction_grad::std_out_autograd),
+    ],
+    std_out_adaptor,
+);
 static STD_OUT_INFO: OpInfo = OpInfo {
     name: "std.correction_out",
     owner: "flambeau-core",
@@ -1146,6 +1242,7 @@ static STD_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: std_out_boxed,
@@ -1191,6 +1288,7 @@ static STD_UNBIASED_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: std_unbiased_boxed,
@@ -1224,6 +1322,7 @@ static STD_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: std_dim_boxed,
@@ -1271,6 +1370,7 @@ static STD_DIM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: std_dim_out_boxed,
@@ -1328,6 +1428,7 @@ static STD_MEAN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: std_mean_boxed,
@@ -1363,6 +1464,7 @@ static STD_MEAN_UNBIASED_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: std_mean_unbiased_boxed,
@@ -1397,6 +1499,7 @@ static STD_MEAN_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: std_mean_dim_boxed,
@@ -1438,7 +1541,11 @@ fn max_slot(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`MAX`].
 pub type MaxFn = fn(&Tensor) -> Result<Tensor>;
 /// `max`: Largest element; NaN wins.
-pub static MAX: Op<MaxFn> = Op::new(&MAX_INFO, &[(Key::Cpu, max_slot), (Key::Meta, max_slot)], max_adaptor);
+pub static MAX: Op<MaxFn> = Op::new(
+    &MAX_INFO,
+    &[(Key::Cpu, max_slot), (Key::Meta, max_slot), (Key::Autograd, super::reduction_grad::max_autograd)],
+    max_adaptor,
+);
 static MAX_INFO: OpInfo = OpInfo {
     name: "max",
     owner: "flambeau-core",
@@ -1447,6 +1554,7 @@ static MAX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: max_boxed,
@@ -1472,8 +1580,15 @@ fn max_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`MAX_OUT`].
 pub type MaxOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `max.out`: Largest element; NaN wins.
-pub static MAX_OUT: Op<MaxOutFn> =
-    Op::new(&MAX_OUT_INFO, &[(Key::Cpu, max_out_slot), (Key::Meta, max_out_slot)], max_out_adaptor);
+pub static MAX_OUT: Op<MaxOutFn> = Op::new(
+    &MAX_OUT_INFO,
+    &[
+        (Key::Cpu, max_out_slot),
+        (Key::Meta, max_out_slot),
+        (Key::Autograd, super::reduction_grad::max_out_autograd),
+    ],
+    max_out_adaptor,
+);
 static MAX_OUT_INFO: OpInfo = OpInfo {
     name: "max.out",
     owner: "flambeau-core",
@@ -1485,6 +1600,7 @@ static MAX_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: max_out_boxed,
@@ -1517,6 +1633,7 @@ static MAX_OTHER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: max_other_boxed,
@@ -1555,6 +1672,7 @@ static MAX_OTHER_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: max_other_out_boxed,
@@ -1590,8 +1708,15 @@ fn max_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tens
 /// Type of [`MAX_DIM`].
 pub type MaxDimFn = fn(&Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
 /// `max.dim`: Largest elements over a dimension, and where they are.
-pub static MAX_DIM: Op<MaxDimFn> =
-    Op::new(&MAX_DIM_INFO, &[(Key::Cpu, max_dim_slot), (Key::Meta, max_dim_slot)], max_dim_adaptor);
+pub static MAX_DIM: Op<MaxDimFn> = Op::new(
+    &MAX_DIM_INFO,
+    &[
+        (Key::Cpu, max_dim_slot),
+        (Key::Meta, max_dim_slot),
+        (Key::Autograd, super::reduction_grad::max_dim_autograd),
+    ],
+    max_dim_adaptor,
+);
 static MAX_DIM_INFO: OpInfo = OpInfo {
     name: "max.dim",
     owner: "flambeau-core",
@@ -1607,6 +1732,7 @@ static MAX_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: max_dim_boxed,
@@ -1643,7 +1769,11 @@ pub type MaxDimOutFn = fn(&Tensor, i64, bool, &mut Tensor, &mut Tensor) -> Resul
 /// `max.dim_out`: Largest elements over a dimension, and where they are.
 pub static MAX_DIM_OUT: Op<MaxDimOutFn> = Op::new(
     &MAX_DIM_OUT_INFO,
-    &[(Key::Cpu, max_dim_out_slot), (Key::Meta, max_dim_out_slot)],
+    &[
+        (Key::Cpu, max_dim_out_slot),
+        (Key::Meta, max_dim_out_slot),
+        (Key::Autograd, super::reduction_grad::max_dim_out_autograd),
+    ],
     max_dim_out_adaptor,
 );
 static MAX_DIM_OUT_INFO: OpInfo = OpInfo {
@@ -1663,6 +1793,7 @@ static MAX_DIM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: max_dim_out_boxed,
@@ -1705,8 +1836,11 @@ fn amax_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 /// Type of [`AMAX`].
 pub type AmaxFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
 /// `amax`: Largest elements over dimensions; the gradient is shared among equal ones.
-pub static AMAX: Op<AmaxFn> =
-    Op::new(&AMAX_INFO, &[(Key::Cpu, amax_slot), (Key::Meta, amax_slot)], amax_adaptor);
+pub static AMAX: Op<AmaxFn> = Op::new(
+    &AMAX_INFO,
+    &[(Key::Cpu, amax_slot), (Key::Meta, amax_slot), (Key::Autograd, super::reduction_grad::amax_autograd)],
+    amax_adaptor,
+);
 static AMAX_INFO: OpInfo = OpInfo {
     name: "amax",
     owner: "flambeau-core",
@@ -1722,6 +1856,7 @@ static AMAX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: amax_boxed,
@@ -1747,8 +1882,15 @@ fn amax_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -
 /// Type of [`AMAX_OUT`].
 pub type AmaxOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<()>;
 /// `amax.out`: Largest elements over dimensions; the gradient is shared among equal ones.
-pub static AMAX_OUT: Op<AmaxOutFn> =
-    Op::new(&AMAX_OUT_INFO, &[(Key::Cpu, amax_out_slot), (Key::Meta, amax_out_slot)], amax_out_adaptor);
+pub static AMAX_OUT: Op<AmaxOutFn> = Op::new(
+    &AMAX_OUT_INFO,
+    &[
+        (Key::Cpu, amax_out_slot),
+        (Key::Meta, amax_out_slot),
+        (Key::Autograd, super::reduction_grad::amax_out_autograd),
+    ],
+    amax_out_adaptor,
+);
 static AMAX_OUT_INFO: OpInfo = OpInfo {
     name: "amax.out",
     owner: "flambeau-core",
@@ -1765,6 +1907,7 @@ static AMAX_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: amax_out_boxed,
@@ -1816,6 +1959,7 @@ static ARGMAX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: argmax_boxed,
@@ -1843,7 +1987,11 @@ pub type ArgmaxOutFn = fn(&Tensor, Option<i64>, bool, &mut Tensor) -> Result<()>
 /// `argmax.out`: Index of the largest element, in the flattened input or over a dimension.
 pub static ARGMAX_OUT: Op<ArgmaxOutFn> = Op::new(
     &ARGMAX_OUT_INFO,
-    &[(Key::Cpu, argmax_out_slot), (Key::Meta, argmax_out_slot)],
+    &[
+        (Key::Cpu, argmax_out_slot),
+        (Key::Meta, argmax_out_slot),
+        (Key::Autograd, super::reduction_grad::argmax_out_autograd),
+    ],
     argmax_out_adaptor,
 );
 static ARGMAX_OUT_INFO: OpInfo = OpInfo {
@@ -1862,6 +2010,7 @@ static ARGMAX_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: argmax_out_boxed,
@@ -1896,7 +2045,11 @@ fn min_slot(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`MIN`].
 pub type MinFn = fn(&Tensor) -> Result<Tensor>;
 /// `min`: Smallest element; NaN wins.
-pub static MIN: Op<MinFn> = Op::new(&MIN_INFO, &[(Key::Cpu, min_slot), (Key::Meta, min_slot)], min_adaptor);
+pub static MIN: Op<MinFn> = Op::new(
+    &MIN_INFO,
+    &[(Key::Cpu, min_slot), (Key::Meta, min_slot), (Key::Autograd, super::reduction_grad::min_autograd)],
+    min_adaptor,
+);
 static MIN_INFO: OpInfo = OpInfo {
     name: "min",
     owner: "flambeau-core",
@@ -1905,6 +2058,7 @@ static MIN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: min_boxed,
@@ -1930,8 +2084,15 @@ fn min_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`MIN_OUT`].
 pub type MinOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `min.out`: Smallest element; NaN wins.
-pub static MIN_OUT: Op<MinOutFn> =
-    Op::new(&MIN_OUT_INFO, &[(Key::Cpu, min_out_slot), (Key::Meta, min_out_slot)], min_out_adaptor);
+pub static MIN_OUT: Op<MinOutFn> = Op::new(
+    &MIN_OUT_INFO,
+    &[
+        (Key::Cpu, min_out_slot),
+        (Key::Meta, min_out_slot),
+        (Key::Autograd, super::reduction_grad::min_out_autograd),
+    ],
+    min_out_adaptor,
+);
 static MIN_OUT_INFO: OpInfo = OpInfo {
     name: "min.out",
     owner: "flambeau-core",
@@ -1943,6 +2104,7 @@ static MIN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: min_out_boxed,
@@ -1975,6 +2137,7 @@ static MIN_OTHER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: min_other_boxed,
@@ -2013,6 +2176,7 @@ static MIN_OTHER_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: min_other_out_boxed,
@@ -2048,8 +2212,15 @@ fn min_dim_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tens
 /// Type of [`MIN_DIM`].
 pub type MinDimFn = fn(&Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
 /// `min.dim`: Smallest elements over a dimension, and where they are.
-pub static MIN_DIM: Op<MinDimFn> =
-    Op::new(&MIN_DIM_INFO, &[(Key::Cpu, min_dim_slot), (Key::Meta, min_dim_slot)], min_dim_adaptor);
+pub static MIN_DIM: Op<MinDimFn> = Op::new(
+    &MIN_DIM_INFO,
+    &[
+        (Key::Cpu, min_dim_slot),
+        (Key::Meta, min_dim_slot),
+        (Key::Autograd, super::reduction_grad::min_dim_autograd),
+    ],
+    min_dim_adaptor,
+);
 static MIN_DIM_INFO: OpInfo = OpInfo {
     name: "min.dim",
     owner: "flambeau-core",
@@ -2065,6 +2236,7 @@ static MIN_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: min_dim_boxed,
@@ -2101,7 +2273,11 @@ pub type MinDimOutFn = fn(&Tensor, i64, bool, &mut Tensor, &mut Tensor) -> Resul
 /// `min.dim_out`: Smallest elements over a dimension, and where they are.
 pub static MIN_DIM_OUT: Op<MinDimOutFn> = Op::new(
     &MIN_DIM_OUT_INFO,
-    &[(Key::Cpu, min_dim_out_slot), (Key::Meta, min_dim_out_slot)],
+    &[
+        (Key::Cpu, min_dim_out_slot),
+        (Key::Meta, min_dim_out_slot),
+        (Key::Autograd, super::reduction_grad::min_dim_out_autograd),
+    ],
     min_dim_out_adaptor,
 );
 static MIN_DIM_OUT_INFO: OpInfo = OpInfo {
@@ -2121,6 +2297,7 @@ static MIN_DIM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: min_dim_out_boxed,
@@ -2163,8 +2340,11 @@ fn amin_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 /// Type of [`AMIN`].
 pub type AminFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
 /// `amin`: Smallest elements over dimensions; the gradient is shared among equal ones.
-pub static AMIN: Op<AminFn> =
-    Op::new(&AMIN_INFO, &[(Key::Cpu, amin_slot), (Key::Meta, amin_slot)], amin_adaptor);
+pub static AMIN: Op<AminFn> = Op::new(
+    &AMIN_INFO,
+    &[(Key::Cpu, amin_slot), (Key::Meta, amin_slot), (Key::Autograd, super::reduction_grad::amin_autograd)],
+    amin_adaptor,
+);
 static AMIN_INFO: OpInfo = OpInfo {
     name: "amin",
     owner: "flambeau-core",
@@ -2180,6 +2360,7 @@ static AMIN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: amin_boxed,
@@ -2205,8 +2386,15 @@ fn amin_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -
 /// Type of [`AMIN_OUT`].
 pub type AminOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<()>;
 /// `amin.out`: Smallest elements over dimensions; the gradient is shared among equal ones.
-pub static AMIN_OUT: Op<AminOutFn> =
-    Op::new(&AMIN_OUT_INFO, &[(Key::Cpu, amin_out_slot), (Key::Meta, amin_out_slot)], amin_out_adaptor);
+pub static AMIN_OUT: Op<AminOutFn> = Op::new(
+    &AMIN_OUT_INFO,
+    &[
+        (Key::Cpu, amin_out_slot),
+        (Key::Meta, amin_out_slot),
+        (Key::Autograd, super::reduction_grad::amin_out_autograd),
+    ],
+    amin_out_adaptor,
+);
 static AMIN_OUT_INFO: OpInfo = OpInfo {
     name: "amin.out",
     owner: "flambeau-core",
@@ -2223,6 +2411,7 @@ static AMIN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: amin_out_boxed,
@@ -2274,6 +2463,7 @@ static ARGMIN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: argmin_boxed,
@@ -2301,7 +2491,11 @@ pub type ArgminOutFn = fn(&Tensor, Option<i64>, bool, &mut Tensor) -> Result<()>
 /// `argmin.out`: Index of the smallest element, in the flattened input or over a dimension.
 pub static ARGMIN_OUT: Op<ArgminOutFn> = Op::new(
     &ARGMIN_OUT_INFO,
-    &[(Key::Cpu, argmin_out_slot), (Key::Meta, argmin_out_slot)],
+    &[
+        (Key::Cpu, argmin_out_slot),
+        (Key::Meta, argmin_out_slot),
+        (Key::Autograd, super::reduction_grad::argmin_out_autograd),
+    ],
     argmin_out_adaptor,
 );
 static ARGMIN_OUT_INFO: OpInfo = OpInfo {
@@ -2320,6 +2514,7 @@ static ARGMIN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: argmin_out_boxed,
@@ -2355,8 +2550,15 @@ fn aminmax_slot(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tens
 /// Type of [`AMINMAX`].
 pub type AminmaxFn = fn(&Tensor, Option<i64>, bool) -> Result<(Tensor, Tensor)>;
 /// `aminmax`: Smallest and largest elements.
-pub static AMINMAX: Op<AminmaxFn> =
-    Op::new(&AMINMAX_INFO, &[(Key::Cpu, aminmax_slot), (Key::Meta, aminmax_slot)], aminmax_adaptor);
+pub static AMINMAX: Op<AminmaxFn> = Op::new(
+    &AMINMAX_INFO,
+    &[
+        (Key::Cpu, aminmax_slot),
+        (Key::Meta, aminmax_slot),
+        (Key::Autograd, super::reduction_grad::aminmax_autograd),
+    ],
+    aminmax_adaptor,
+);
 static AMINMAX_INFO: OpInfo = OpInfo {
     name: "aminmax",
     owner: "flambeau-core",
@@ -2372,6 +2574,7 @@ static AMINMAX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: aminmax_boxed,
@@ -2412,7 +2615,11 @@ pub type AminmaxOutFn = fn(&Tensor, Option<i64>, bool, &mut Tensor, &mut Tensor)
 /// `aminmax.out`: Smallest and largest elements.
 pub static AMINMAX_OUT: Op<AminmaxOutFn> = Op::new(
     &AMINMAX_OUT_INFO,
-    &[(Key::Cpu, aminmax_out_slot), (Key::Meta, aminmax_out_slot)],
+    &[
+        (Key::Cpu, aminmax_out_slot),
+        (Key::Meta, aminmax_out_slot),
+        (Key::Autograd, super::reduction_grad::aminmax_out_autograd),
+    ],
     aminmax_out_adaptor,
 );
 static AMINMAX_OUT_INFO: OpInfo = OpInfo {
@@ -2432,6 +2639,7 @@ static AMINMAX_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: aminmax_out_boxed,
@@ -2483,6 +2691,7 @@ static ALL_INFO: OpInfo = OpInfo {
     aten: &["_is_all_true"],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: all_boxed,
@@ -2509,8 +2718,15 @@ fn all_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`ALL_OUT`].
 pub type AllOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `all.out`: Whether all elements are true.
-pub static ALL_OUT: Op<AllOutFn> =
-    Op::new(&ALL_OUT_INFO, &[(Key::Cpu, all_out_slot), (Key::Meta, all_out_slot)], all_out_adaptor);
+pub static ALL_OUT: Op<AllOutFn> = Op::new(
+    &ALL_OUT_INFO,
+    &[
+        (Key::Cpu, all_out_slot),
+        (Key::Meta, all_out_slot),
+        (Key::Autograd, super::reduction_grad::all_out_autograd),
+    ],
+    all_out_adaptor,
+);
 static ALL_OUT_INFO: OpInfo = OpInfo {
     name: "all.out",
     owner: "flambeau-core",
@@ -2522,6 +2738,7 @@ static ALL_OUT_INFO: OpInfo = OpInfo {
     aten: &["_is_all_true"],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: all_out_boxed,
@@ -2573,6 +2790,7 @@ static ALL_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: all_dim_boxed,
@@ -2601,7 +2819,11 @@ pub type AllDimOutFn = fn(&Tensor, i64, bool, &mut Tensor) -> Result<()>;
 /// `all.dim_out`: Whether all elements are true, over a dimension.
 pub static ALL_DIM_OUT: Op<AllDimOutFn> = Op::new(
     &ALL_DIM_OUT_INFO,
-    &[(Key::Cpu, all_dim_out_slot), (Key::Meta, all_dim_out_slot)],
+    &[
+        (Key::Cpu, all_dim_out_slot),
+        (Key::Meta, all_dim_out_slot),
+        (Key::Autograd, super::reduction_grad::all_dim_out_autograd),
+    ],
     all_dim_out_adaptor,
 );
 static ALL_DIM_OUT_INFO: OpInfo = OpInfo {
@@ -2620,6 +2842,7 @@ static ALL_DIM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: all_dim_out_boxed,
@@ -2671,6 +2894,7 @@ static ALL_DIMS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: all_dims_boxed,
@@ -2699,7 +2923,11 @@ pub type AllDimsOutFn = fn(&Tensor, Option<&[i64]>, bool, &mut Tensor) -> Result
 /// `all.dims_out`: Whether all elements are true, over dimensions.
 pub static ALL_DIMS_OUT: Op<AllDimsOutFn> = Op::new(
     &ALL_DIMS_OUT_INFO,
-    &[(Key::Cpu, all_dims_out_slot), (Key::Meta, all_dims_out_slot)],
+    &[
+        (Key::Cpu, all_dims_out_slot),
+        (Key::Meta, all_dims_out_slot),
+        (Key::Autograd, super::reduction_grad::all_dims_out_autograd),
+    ],
     all_dims_out_adaptor,
 );
 static ALL_DIMS_OUT_INFO: OpInfo = OpInfo {
@@ -2718,6 +2946,7 @@ static ALL_DIMS_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: all_dims_out_boxed,
@@ -2761,6 +2990,7 @@ static ANY_INFO: OpInfo = OpInfo {
     aten: &["_is_any_true"],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: any_boxed,
@@ -2787,8 +3017,15 @@ fn any_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`ANY_OUT`].
 pub type AnyOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `any.out`: Whether any elements are true.
-pub static ANY_OUT: Op<AnyOutFn> =
-    Op::new(&ANY_OUT_INFO, &[(Key::Cpu, any_out_slot), (Key::Meta, any_out_slot)], any_out_adaptor);
+pub static ANY_OUT: Op<AnyOutFn> = Op::new(
+    &ANY_OUT_INFO,
+    &[
+        (Key::Cpu, any_out_slot),
+        (Key::Meta, any_out_slot),
+        (Key::Autograd, super::reduction_grad::any_out_autograd),
+    ],
+    any_out_adaptor,
+);
 static ANY_OUT_INFO: OpInfo = OpInfo {
     name: "any.out",
     owner: "flambeau-core",
@@ -2800,6 +3037,7 @@ static ANY_OUT_INFO: OpInfo = OpInfo {
     aten: &["_is_any_true"],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: any_out_boxed,
@@ -2851,6 +3089,7 @@ static ANY_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: any_dim_boxed,
@@ -2879,7 +3118,11 @@ pub type AnyDimOutFn = fn(&Tensor, i64, bool, &mut Tensor) -> Result<()>;
 /// `any.dim_out`: Whether any elements are true, over a dimension.
 pub static ANY_DIM_OUT: Op<AnyDimOutFn> = Op::new(
     &ANY_DIM_OUT_INFO,
-    &[(Key::Cpu, any_dim_out_slot), (Key::Meta, any_dim_out_slot)],
+    &[
+        (Key::Cpu, any_dim_out_slot),
+        (Key::Meta, any_dim_out_slot),
+        (Key::Autograd, super::reduction_grad::any_dim_out_autograd),
+    ],
     any_dim_out_adaptor,
 );
 static ANY_DIM_OUT_INFO: OpInfo = OpInfo {
@@ -2898,6 +3141,7 @@ static ANY_DIM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: any_dim_out_boxed,
@@ -2949,6 +3193,7 @@ static ANY_DIMS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: any_dims_boxed,
@@ -2977,7 +3222,11 @@ pub type AnyDimsOutFn = fn(&Tensor, Option<&[i64]>, bool, &mut Tensor) -> Result
 /// `any.dims_out`: Whether any elements are true, over dimensions.
 pub static ANY_DIMS_OUT: Op<AnyDimsOutFn> = Op::new(
     &ANY_DIMS_OUT_INFO,
-    &[(Key::Cpu, any_dims_out_slot), (Key::Meta, any_dims_out_slot)],
+    &[
+        (Key::Cpu, any_dims_out_slot),
+        (Key::Meta, any_dims_out_slot),
+        (Key::Autograd, super::reduction_grad::any_dims_out_autograd),
+    ],
     any_dims_out_adaptor,
 );
 static ANY_DIMS_OUT_INFO: OpInfo = OpInfo {
@@ -2996,6 +3245,7 @@ static ANY_DIMS_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: any_dims_out_boxed,
@@ -3047,6 +3297,7 @@ static COUNT_NONZERO_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: count_nonzero_boxed,
@@ -3075,6 +3326,7 @@ static MEDIAN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: median_boxed,
@@ -3109,7 +3361,11 @@ pub type MedianDimFn = fn(&Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
 /// `median.dim`: Medians over a dimension (the lower of two), and where they are.
 pub static MEDIAN_DIM: Op<MedianDimFn> = Op::new(
     &MEDIAN_DIM_INFO,
-    &[(Key::Cpu, median_dim_slot), (Key::Meta, median_dim_slot)],
+    &[
+        (Key::Cpu, median_dim_slot),
+        (Key::Meta, median_dim_slot),
+        (Key::Autograd, super::reduction_grad::median_dim_autograd),
+    ],
     median_dim_adaptor,
 );
 static MEDIAN_DIM_INFO: OpInfo = OpInfo {
@@ -3127,6 +3383,7 @@ static MEDIAN_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: median_dim_boxed,
@@ -3162,7 +3419,11 @@ pub type MedianDimOutFn = fn(&Tensor, i64, bool, &mut Tensor, &mut Tensor) -> Re
 /// `median.dim_out`: Medians over a dimension (the lower of two), and where they are.
 pub static MEDIAN_DIM_OUT: Op<MedianDimOutFn> = Op::new(
     &MEDIAN_DIM_OUT_INFO,
-    &[(Key::Cpu, median_dim_out_slot), (Key::Meta, median_dim_out_slot)],
+    &[
+        (Key::Cpu, median_dim_out_slot),
+        (Key::Meta, median_dim_out_slot),
+        (Key::Autograd, super::reduction_grad::median_dim_out_autograd),
+    ],
     median_dim_out_adaptor,
 );
 static MEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
@@ -3182,6 +3443,7 @@ static MEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: median_dim_out_boxed,
@@ -3222,6 +3484,7 @@ static NANMEDIAN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: nanmedian_boxed,
@@ -3256,7 +3519,11 @@ pub type NanmedianDimFn = fn(&Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
 /// `nanmedian.dim`: Medians over a dimension (the lower of two), and where they are.
 pub static NANMEDIAN_DIM: Op<NanmedianDimFn> = Op::new(
     &NANMEDIAN_DIM_INFO,
-    &[(Key::Cpu, nanmedian_dim_slot), (Key::Meta, nanmedian_dim_slot)],
+    &[
+        (Key::Cpu, nanmedian_dim_slot),
+        (Key::Meta, nanmedian_dim_slot),
+        (Key::Autograd, super::reduction_grad::nanmedian_dim_autograd),
+    ],
     nanmedian_dim_adaptor,
 );
 static NANMEDIAN_DIM_INFO: OpInfo = OpInfo {
@@ -3274,6 +3541,7 @@ static NANMEDIAN_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: nanmedian_dim_boxed,
@@ -3309,7 +3577,11 @@ pub type NanmedianDimOutFn = fn(&Tensor, i64, bool, &mut Tensor, &mut Tensor) ->
 /// `nanmedian.dim_out`: Medians over a dimension (the lower of two), and where they are.
 pub static NANMEDIAN_DIM_OUT: Op<NanmedianDimOutFn> = Op::new(
     &NANMEDIAN_DIM_OUT_INFO,
-    &[(Key::Cpu, nanmedian_dim_out_slot), (Key::Meta, nanmedian_dim_out_slot)],
+    &[
+        (Key::Cpu, nanmedian_dim_out_slot),
+        (Key::Meta, nanmedian_dim_out_slot),
+        (Key::Autograd, super::reduction_grad::nanmedian_dim_out_autograd),
+    ],
     nanmedian_dim_out_adaptor,
 );
 static NANMEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
@@ -3329,6 +3601,7 @@ static NANMEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: nanmedian_dim_out_boxed,
@@ -3372,8 +3645,11 @@ fn mode_slot(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)
 /// Type of [`MODE`].
 pub type ModeFn = fn(&Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
 /// `mode`: Most frequent elements over a dimension, and where they are.
-pub static MODE: Op<ModeFn> =
-    Op::new(&MODE_INFO, &[(Key::Cpu, mode_slot), (Key::Meta, mode_slot)], mode_adaptor);
+pub static MODE: Op<ModeFn> = Op::new(
+    &MODE_INFO,
+    &[(Key::Cpu, mode_slot), (Key::Meta, mode_slot), (Key::Autograd, super::reduction_grad::mode_autograd)],
+    mode_adaptor,
+);
 static MODE_INFO: OpInfo = OpInfo {
     name: "mode",
     owner: "flambeau-core",
@@ -3389,6 +3665,7 @@ static MODE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: mode_boxed,
@@ -3431,8 +3708,15 @@ fn mode_out_slot(
 /// Type of [`MODE_OUT`].
 pub type ModeOutFn = fn(&Tensor, i64, bool, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `mode.out`: Most frequent elements over a dimension, and where they are.
-pub static MODE_OUT: Op<ModeOutFn> =
-    Op::new(&MODE_OUT_INFO, &[(Key::Cpu, mode_out_slot), (Key::Meta, mode_out_slot)], mode_out_adaptor);
+pub static MODE_OUT: Op<ModeOutFn> = Op::new(
+    &MODE_OUT_INFO,
+    &[
+        (Key::Cpu, mode_out_slot),
+        (Key::Meta, mode_out_slot),
+        (Key::Autograd, super::reduction_grad::mode_out_autograd),
+    ],
+    mode_out_adaptor,
+);
 static MODE_OUT_INFO: OpInfo = OpInfo {
     name: "mode.out",
     owner: "flambeau-core",
@@ -3450,6 +3734,7 @@ static MODE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: mode_out_boxed,
@@ -3494,8 +3779,15 @@ fn kthvalue_slot(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Ten
 /// Type of [`KTHVALUE`].
 pub type KthvalueFn = fn(&Tensor, i64, i64, bool) -> Result<(Tensor, Tensor)>;
 /// `kthvalue`: k-th smallest elements over a dimension, and where they are.
-pub static KTHVALUE: Op<KthvalueFn> =
-    Op::new(&KTHVALUE_INFO, &[(Key::Cpu, kthvalue_slot), (Key::Meta, kthvalue_slot)], kthvalue_adaptor);
+pub static KTHVALUE: Op<KthvalueFn> = Op::new(
+    &KTHVALUE_INFO,
+    &[
+        (Key::Cpu, kthvalue_slot),
+        (Key::Meta, kthvalue_slot),
+        (Key::Autograd, super::reduction_grad::kthvalue_autograd),
+    ],
+    kthvalue_adaptor,
+);
 static KTHVALUE_INFO: OpInfo = OpInfo {
     name: "kthvalue",
     owner: "flambeau-core",
@@ -3512,6 +3804,7 @@ static KTHVALUE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: kthvalue_boxed,
@@ -3549,7 +3842,11 @@ pub type KthvalueOutFn = fn(&Tensor, i64, i64, bool, &mut Tensor, &mut Tensor) -
 /// `kthvalue.out`: k-th smallest elements over a dimension, and where they are.
 pub static KTHVALUE_OUT: Op<KthvalueOutFn> = Op::new(
     &KTHVALUE_OUT_INFO,
-    &[(Key::Cpu, kthvalue_out_slot), (Key::Meta, kthvalue_out_slot)],
+    &[
+        (Key::Cpu, kthvalue_out_slot),
+        (Key::Meta, kthvalue_out_slot),
+        (Key::Autograd, super::reduction_grad::kthvalue_out_autograd),
+    ],
     kthvalue_out_adaptor,
 );
 static KTHVALUE_OUT_INFO: OpInfo = OpInfo {
@@ -3570,6 +3867,7 @@ static KTHVALUE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: kthvalue_out_boxed,
@@ -3622,7 +3920,11 @@ pub type LinalgVectorNormFn = fn(&Tensor, Scalar, Option<&[i64]>, bool, Option<D
 /// `linalg_vector_norm`: Vector norm of all elements, or over dimensions.
 pub static LINALG_VECTOR_NORM: Op<LinalgVectorNormFn> = Op::new(
     &LINALG_VECTOR_NORM_INFO,
-    &[(Key::Cpu, linalg_vector_norm_slot), (Key::Meta, linalg_vector_norm_slot)],
+    &[
+        (Key::Cpu, linalg_vector_norm_slot),
+        (Key::Meta, linalg_vector_norm_slot),
+        (Key::Autograd, super::reduction_grad::linalg_vector_norm_autograd),
+    ],
     linalg_vector_norm_adaptor,
 );
 static LINALG_VECTOR_NORM_INFO: OpInfo = OpInfo {
@@ -3642,6 +3944,7 @@ static LINALG_VECTOR_NORM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -3697,7 +4000,11 @@ pub type LinalgVectorNormOutFn =
 /// `linalg_vector_norm.out`: Vector norm of all elements, or over dimensions.
 pub static LINALG_VECTOR_NORM_OUT: Op<LinalgVectorNormOutFn> = Op::new(
     &LINALG_VECTOR_NORM_OUT_INFO,
-    &[(Key::Cpu, linalg_vector_norm_out_slot), (Key::Meta, linalg_vector_norm_out_slot)],
+    &[
+        (Key::Cpu, linalg_vector_norm_out_slot),
+        (Key::Meta, linalg_vector_norm_out_slot),
+        (Key::Autograd, super::reduction_grad::linalg_vector_norm_out_autograd),
+    ],
     linalg_vector_norm_out_adaptor,
 );
 static LINALG_VECTOR_NORM_OUT_INFO: OpInfo = OpInfo {
@@ -3718,6 +4025,7 @@ static LINALG_VECTOR_NORM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_vector_norm_out_boxed,
@@ -3771,6 +4079,7 @@ static LINALG_POWSUM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_powsum_boxed,
@@ -3822,6 +4131,7 @@ static NORM_INFO: OpInfo = OpInfo {
         Convention { path: "torch.norm", habit: Habit::Defined(&[("input", "layout")]) },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast {
         cpu: Cast::None,
@@ -3890,6 +4200,7 @@ static NORM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: norm_out_boxed,
@@ -3939,8 +4250,15 @@ fn logsumexp_slot(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> 
 /// Type of [`LOGSUMEXP`].
 pub type LogsumexpFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
 /// `logsumexp`: Logarithm of the sum of exponentials over dimensions, without overflow.
-pub static LOGSUMEXP: Op<LogsumexpFn> =
-    Op::new(&LOGSUMEXP_INFO, &[(Key::Cpu, logsumexp_slot), (Key::Meta, logsumexp_slot)], logsumexp_adaptor);
+pub static LOGSUMEXP: Op<LogsumexpFn> = Op::new(
+    &LOGSUMEXP_INFO,
+    &[
+        (Key::Cpu, logsumexp_slot),
+        (Key::Meta, logsumexp_slot),
+        (Key::Autograd, super::reduction_grad::logsumexp_autograd),
+    ],
+    logsumexp_adaptor,
+);
 static LOGSUMEXP_INFO: OpInfo = OpInfo {
     name: "logsumexp",
     owner: "flambeau-core",
@@ -3956,6 +4274,7 @@ static LOGSUMEXP_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast {
         cpu: Cast::None,
@@ -3990,7 +4309,11 @@ pub type LogsumexpOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<()>;
 /// `logsumexp.out`: Logarithm of the sum of exponentials over dimensions, without overflow.
 pub static LOGSUMEXP_OUT: Op<LogsumexpOutFn> = Op::new(
     &LOGSUMEXP_OUT_INFO,
-    &[(Key::Cpu, logsumexp_out_slot), (Key::Meta, logsumexp_out_slot)],
+    &[
+        (Key::Cpu, logsumexp_out_slot),
+        (Key::Meta, logsumexp_out_slot),
+        (Key::Autograd, super::reduction_grad::logsumexp_out_autograd),
+    ],
     logsumexp_out_adaptor,
 );
 static LOGSUMEXP_OUT_INFO: OpInfo = OpInfo {
@@ -4009,6 +4332,7 @@ static LOGSUMEXP_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: logsumexp_out_boxed,
@@ -4042,6 +4366,7 @@ static SUM_TO_SIZE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: sum_to_size_boxed,
@@ -4076,6 +4401,7 @@ static QUANTILE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -4142,6 +4468,7 @@ static QUANTILE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: quantile_out_boxed,
@@ -4195,6 +4522,7 @@ static QUANTILE_SCALAR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -4261,6 +4589,7 @@ static QUANTILE_SCALAR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: quantile_scalar_out_boxed,
@@ -4314,6 +4643,7 @@ static NANQUANTILE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -4380,6 +4710,7 @@ static NANQUANTILE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: nanquantile_out_boxed,
@@ -4433,6 +4764,7 @@ static NANQUANTILE_SCALAR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -4499,6 +4831,7 @@ static NANQUANTILE_SCALAR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: nanquantile_scalar_out_boxed,
@@ -4551,6 +4884,7 @@ static FROBENIUS_NORM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -4597,6 +4931,7 @@ static FROBENIUS_NORM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: frobenius_norm_out_boxed,
@@ -4630,6 +4965,7 @@ static NORM_EXCEPT_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: norm_except_dim_boxed,
@@ -4663,6 +4999,7 @@ static COV_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: cov_boxed,
@@ -4699,6 +5036,7 @@ static CORRCOEF_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: corrcoef_boxed,
@@ -4735,6 +5073,7 @@ static RENORM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -4781,6 +5120,7 @@ static RENORM__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: renorm_inplace_boxed,
@@ -4821,6 +5161,7 @@ static RENORM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: renorm_out_boxed,
@@ -4872,6 +5213,7 @@ static SEGMENT_REDUCE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: segment_reduce_boxed,
@@ -4943,6 +5285,7 @@ static HASH_TENSOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hash_tensor_boxed,
@@ -4976,7 +5319,11 @@ pub type HashTensorOutFn = fn(&Tensor, &[i64], bool, i64, &mut Tensor) -> Result
 /// `hash_tensor.out`: The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
 pub static HASH_TENSOR_OUT: Op<HashTensorOutFn> = Op::new(
     &HASH_TENSOR_OUT_INFO,
-    &[(Key::Cpu, hash_tensor_out_slot), (Key::Meta, hash_tensor_out_slot)],
+    &[
+        (Key::Cpu, hash_tensor_out_slot),
+        (Key::Meta, hash_tensor_out_slot),
+        (Key::Autograd, super::reduction_grad::hash_tensor_out_autograd),
+    ],
     hash_tensor_out_adaptor,
 );
 static HASH_TENSOR_OUT_INFO: OpInfo = OpInfo {
@@ -4996,6 +5343,7 @@ static HASH_TENSOR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hash_tensor_out_boxed,

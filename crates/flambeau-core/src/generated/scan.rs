@@ -25,8 +25,11 @@ fn cumsum_slot(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor>
 /// Type of [`CUMSUM`].
 pub type CumsumFn = fn(&Tensor, i64, Option<DType>) -> Result<Tensor>;
 /// `cumsum`: Running sums along a dimension.
-pub static CUMSUM: Op<CumsumFn> =
-    Op::new(&CUMSUM_INFO, &[(Key::Cpu, cumsum_slot), (Key::Meta, cumsum_slot)], cumsum_adaptor);
+pub static CUMSUM: Op<CumsumFn> = Op::new(
+    &CUMSUM_INFO,
+    &[(Key::Cpu, cumsum_slot), (Key::Meta, cumsum_slot), (Key::Autograd, super::scan_grad::cumsum_autograd)],
+    cumsum_adaptor,
+);
 static CUMSUM_INFO: OpInfo = OpInfo {
     name: "cumsum",
     owner: "flambeau-core",
@@ -42,6 +45,7 @@ static CUMSUM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -76,7 +80,11 @@ pub type CumsumInplaceFn = fn(&Tensor, i64, Option<DType>) -> Result<()>;
 /// `cumsum_`: Running sums along a dimension.
 pub static CUMSUM_: Op<CumsumInplaceFn> = Op::new(
     &CUMSUM__INFO,
-    &[(Key::Cpu, cumsum_inplace_slot), (Key::Meta, cumsum_inplace_slot)],
+    &[
+        (Key::Cpu, cumsum_inplace_slot),
+        (Key::Meta, cumsum_inplace_slot),
+        (Key::Autograd, super::scan_grad::cumsum_inplace_autograd),
+    ],
     cumsum_inplace_adaptor,
 );
 static CUMSUM__INFO: OpInfo = OpInfo {
@@ -94,6 +102,7 @@ static CUMSUM__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: cumsum_inplace_boxed,
@@ -122,7 +131,11 @@ pub type CumsumOutFn = fn(&Tensor, i64, Option<DType>, &mut Tensor) -> Result<()
 /// `cumsum.out`: Running sums along a dimension.
 pub static CUMSUM_OUT: Op<CumsumOutFn> = Op::new(
     &CUMSUM_OUT_INFO,
-    &[(Key::Cpu, cumsum_out_slot), (Key::Meta, cumsum_out_slot)],
+    &[
+        (Key::Cpu, cumsum_out_slot),
+        (Key::Meta, cumsum_out_slot),
+        (Key::Autograd, super::scan_grad::cumsum_out_autograd),
+    ],
     cumsum_out_adaptor,
 );
 static CUMSUM_OUT_INFO: OpInfo = OpInfo {
@@ -141,6 +154,7 @@ static CUMSUM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: cumsum_out_boxed,
@@ -176,8 +190,15 @@ fn cumprod_slot(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor
 /// Type of [`CUMPROD`].
 pub type CumprodFn = fn(&Tensor, i64, Option<DType>) -> Result<Tensor>;
 /// `cumprod`: Running products along a dimension.
-pub static CUMPROD: Op<CumprodFn> =
-    Op::new(&CUMPROD_INFO, &[(Key::Cpu, cumprod_slot), (Key::Meta, cumprod_slot)], cumprod_adaptor);
+pub static CUMPROD: Op<CumprodFn> = Op::new(
+    &CUMPROD_INFO,
+    &[
+        (Key::Cpu, cumprod_slot),
+        (Key::Meta, cumprod_slot),
+        (Key::Autograd, super::scan_grad::cumprod_autograd),
+    ],
+    cumprod_adaptor,
+);
 static CUMPROD_INFO: OpInfo = OpInfo {
     name: "cumprod",
     owner: "flambeau-core",
@@ -193,6 +214,7 @@ static CUMPROD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -227,7 +249,11 @@ pub type CumprodInplaceFn = fn(&Tensor, i64, Option<DType>) -> Result<()>;
 /// `cumprod_`: Running products along a dimension.
 pub static CUMPROD_: Op<CumprodInplaceFn> = Op::new(
     &CUMPROD__INFO,
-    &[(Key::Cpu, cumprod_inplace_slot), (Key::Meta, cumprod_inplace_slot)],
+    &[
+        (Key::Cpu, cumprod_inplace_slot),
+        (Key::Meta, cumprod_inplace_slot),
+        (Key::Autograd, super::scan_grad::cumprod_inplace_autograd),
+    ],
     cumprod_inplace_adaptor,
 );
 static CUMPROD__INFO: OpInfo = OpInfo {
@@ -245,6 +271,7 @@ static CUMPROD__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: cumprod_inplace_boxed,
@@ -273,7 +300,11 @@ pub type CumprodOutFn = fn(&Tensor, i64, Option<DType>, &mut Tensor) -> Result<(
 /// `cumprod.out`: Running products along a dimension.
 pub static CUMPROD_OUT: Op<CumprodOutFn> = Op::new(
     &CUMPROD_OUT_INFO,
-    &[(Key::Cpu, cumprod_out_slot), (Key::Meta, cumprod_out_slot)],
+    &[
+        (Key::Cpu, cumprod_out_slot),
+        (Key::Meta, cumprod_out_slot),
+        (Key::Autograd, super::scan_grad::cumprod_out_autograd),
+    ],
     cumprod_out_adaptor,
 );
 static CUMPROD_OUT_INFO: OpInfo = OpInfo {
@@ -292,6 +323,7 @@ static CUMPROD_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: cumprod_out_boxed,
@@ -327,8 +359,11 @@ fn cummax_slot(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
 /// Type of [`CUMMAX`].
 pub type CummaxFn = fn(&Tensor, i64) -> Result<(Tensor, Tensor)>;
 /// `cummax`: The largest element so far along a dimension, and where it is.
-pub static CUMMAX: Op<CummaxFn> =
-    Op::new(&CUMMAX_INFO, &[(Key::Cpu, cummax_slot), (Key::Meta, cummax_slot)], cummax_adaptor);
+pub static CUMMAX: Op<CummaxFn> = Op::new(
+    &CUMMAX_INFO,
+    &[(Key::Cpu, cummax_slot), (Key::Meta, cummax_slot), (Key::Autograd, super::scan_grad::cummax_autograd)],
+    cummax_adaptor,
+);
 static CUMMAX_INFO: OpInfo = OpInfo {
     name: "cummax",
     owner: "flambeau-core",
@@ -340,6 +375,7 @@ static CUMMAX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: cummax_boxed,
@@ -369,7 +405,11 @@ pub type CummaxOutFn = fn(&Tensor, i64, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `cummax.out`: The largest element so far along a dimension, and where it is.
 pub static CUMMAX_OUT: Op<CummaxOutFn> = Op::new(
     &CUMMAX_OUT_INFO,
-    &[(Key::Cpu, cummax_out_slot), (Key::Meta, cummax_out_slot)],
+    &[
+        (Key::Cpu, cummax_out_slot),
+        (Key::Meta, cummax_out_slot),
+        (Key::Autograd, super::scan_grad::cummax_out_autograd),
+    ],
     cummax_out_adaptor,
 );
 static CUMMAX_OUT_INFO: OpInfo = OpInfo {
@@ -388,6 +428,7 @@ static CUMMAX_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: cummax_out_boxed,
@@ -425,8 +466,11 @@ fn cummin_slot(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
 /// Type of [`CUMMIN`].
 pub type CumminFn = fn(&Tensor, i64) -> Result<(Tensor, Tensor)>;
 /// `cummin`: The smallest element so far along a dimension, and where it is.
-pub static CUMMIN: Op<CumminFn> =
-    Op::new(&CUMMIN_INFO, &[(Key::Cpu, cummin_slot), (Key::Meta, cummin_slot)], cummin_adaptor);
+pub static CUMMIN: Op<CumminFn> = Op::new(
+    &CUMMIN_INFO,
+    &[(Key::Cpu, cummin_slot), (Key::Meta, cummin_slot), (Key::Autograd, super::scan_grad::cummin_autograd)],
+    cummin_adaptor,
+);
 static CUMMIN_INFO: OpInfo = OpInfo {
     name: "cummin",
     owner: "flambeau-core",
@@ -438,6 +482,7 @@ static CUMMIN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: cummin_boxed,
@@ -467,7 +512,11 @@ pub type CumminOutFn = fn(&Tensor, i64, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `cummin.out`: The smallest element so far along a dimension, and where it is.
 pub static CUMMIN_OUT: Op<CumminOutFn> = Op::new(
     &CUMMIN_OUT_INFO,
-    &[(Key::Cpu, cummin_out_slot), (Key::Meta, cummin_out_slot)],
+    &[
+        (Key::Cpu, cummin_out_slot),
+        (Key::Meta, cummin_out_slot),
+        (Key::Autograd, super::scan_grad::cummin_out_autograd),
+    ],
     cummin_out_adaptor,
 );
 static CUMMIN_OUT_INFO: OpInfo = OpInfo {
@@ -486,6 +535,7 @@ static CUMMIN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: cummin_out_boxed,
@@ -525,7 +575,11 @@ pub type LogcumsumexpFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `logcumsumexp`: Logarithm of running sums of exponentials along a dimension.
 pub static LOGCUMSUMEXP: Op<LogcumsumexpFn> = Op::new(
     &LOGCUMSUMEXP_INFO,
-    &[(Key::Cpu, logcumsumexp_slot), (Key::Meta, logcumsumexp_slot)],
+    &[
+        (Key::Cpu, logcumsumexp_slot),
+        (Key::Meta, logcumsumexp_slot),
+        (Key::Autograd, super::scan_grad::logcumsumexp_autograd),
+    ],
     logcumsumexp_adaptor,
 );
 static LOGCUMSUMEXP_INFO: OpInfo = OpInfo {
@@ -539,6 +593,7 @@ static LOGCUMSUMEXP_INFO: OpInfo = OpInfo {
     aten: &["_logcumsumexp"],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: logcumsumexp_boxed,
@@ -566,7 +621,11 @@ pub type LogcumsumexpOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
 /// `logcumsumexp.out`: Logarithm of running sums of exponentials along a dimension.
 pub static LOGCUMSUMEXP_OUT: Op<LogcumsumexpOutFn> = Op::new(
     &LOGCUMSUMEXP_OUT_INFO,
-    &[(Key::Cpu, logcumsumexp_out_slot), (Key::Meta, logcumsumexp_out_slot)],
+    &[
+        (Key::Cpu, logcumsumexp_out_slot),
+        (Key::Meta, logcumsumexp_out_slot),
+        (Key::Autograd, super::scan_grad::logcumsumexp_out_autograd),
+    ],
     logcumsumexp_out_adaptor,
 );
 static LOGCUMSUMEXP_OUT_INFO: OpInfo = OpInfo {
@@ -584,6 +643,7 @@ static LOGCUMSUMEXP_OUT_INFO: OpInfo = OpInfo {
     aten: &["_logcumsumexp"],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: logcumsumexp_out_boxed,
@@ -621,6 +681,7 @@ static TRAPEZOID_X_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: trapezoid_x_boxed,
@@ -653,6 +714,7 @@ static TRAPEZOID_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: trapezoid_boxed,
@@ -686,6 +748,7 @@ static CUMULATIVE_TRAPEZOID_X_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: cumulative_trapezoid_x_boxed,
@@ -719,6 +782,7 @@ static CUMULATIVE_TRAPEZOID_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: cumulative_trapezoid_boxed,

@@ -27,7 +27,11 @@ pub type SoftmaxDataFn = fn(&Tensor, i64, bool) -> Result<Tensor>;
 /// `_softmax`: softmax over one dimension, in the input's dtype.
 pub static SOFTMAX_DATA: Op<SoftmaxDataFn> = Op::new(
     &SOFTMAX_DATA_INFO,
-    &[(Key::Cpu, softmax_data_slot), (Key::Meta, softmax_data_slot)],
+    &[
+        (Key::Cpu, softmax_data_slot),
+        (Key::Meta, softmax_data_slot),
+        (Key::Autograd, super::softmax_grad::softmax_data_autograd),
+    ],
     softmax_data_adaptor,
 );
 static SOFTMAX_DATA_INFO: OpInfo = OpInfo {
@@ -45,6 +49,7 @@ static SOFTMAX_DATA_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: softmax_data_boxed,
@@ -72,7 +77,11 @@ pub type SoftmaxDataOutFn = fn(&Tensor, i64, bool, &mut Tensor) -> Result<()>;
 /// `_softmax.out`: softmax over one dimension, in the input's dtype.
 pub static SOFTMAX_DATA_OUT: Op<SoftmaxDataOutFn> = Op::new(
     &SOFTMAX_DATA_OUT_INFO,
-    &[(Key::Cpu, softmax_data_out_slot), (Key::Meta, softmax_data_out_slot)],
+    &[
+        (Key::Cpu, softmax_data_out_slot),
+        (Key::Meta, softmax_data_out_slot),
+        (Key::Autograd, super::softmax_grad::softmax_data_out_autograd),
+    ],
     softmax_data_out_adaptor,
 );
 static SOFTMAX_DATA_OUT_INFO: OpInfo = OpInfo {
@@ -91,6 +100,7 @@ static SOFTMAX_DATA_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: softmax_data_out_boxed,
@@ -133,7 +143,11 @@ pub type SoftmaxBackwardDataFn = fn(&Tensor, &Tensor, i64, DType) -> Result<Tens
 /// `_softmax_backward_data`: Gradient of softmax from its output.
 pub static SOFTMAX_BACKWARD_DATA: Op<SoftmaxBackwardDataFn> = Op::new(
     &SOFTMAX_BACKWARD_DATA_INFO,
-    &[(Key::Cpu, softmax_backward_data_slot), (Key::Meta, softmax_backward_data_slot)],
+    &[
+        (Key::Cpu, softmax_backward_data_slot),
+        (Key::Meta, softmax_backward_data_slot),
+        (Key::Autograd, super::softmax_grad::softmax_backward_data_autograd),
+    ],
     softmax_backward_data_adaptor,
 );
 static SOFTMAX_BACKWARD_DATA_INFO: OpInfo = OpInfo {
@@ -152,6 +166,7 @@ static SOFTMAX_BACKWARD_DATA_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: softmax_backward_data_boxed,
@@ -191,7 +206,11 @@ pub type SoftmaxBackwardDataOutFn = fn(&Tensor, &Tensor, i64, DType, &mut Tensor
 /// `_softmax_backward_data.out`: Gradient of softmax from its output.
 pub static SOFTMAX_BACKWARD_DATA_OUT: Op<SoftmaxBackwardDataOutFn> = Op::new(
     &SOFTMAX_BACKWARD_DATA_OUT_INFO,
-    &[(Key::Cpu, softmax_backward_data_out_slot), (Key::Meta, softmax_backward_data_out_slot)],
+    &[
+        (Key::Cpu, softmax_backward_data_out_slot),
+        (Key::Meta, softmax_backward_data_out_slot),
+        (Key::Autograd, super::softmax_grad::softmax_backward_data_out_autograd),
+    ],
     softmax_backward_data_out_adaptor,
 );
 static SOFTMAX_BACKWARD_DATA_OUT_INFO: OpInfo = OpInfo {
@@ -211,6 +230,7 @@ static SOFTMAX_BACKWARD_DATA_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: softmax_backward_data_out_boxed,
@@ -259,6 +279,7 @@ static SOFTMAX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -305,6 +326,7 @@ static SOFTMAX_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: softmax_out_boxed,
@@ -342,7 +364,11 @@ pub type LogSoftmaxDataFn = fn(&Tensor, i64, bool) -> Result<Tensor>;
 /// `_log_softmax`: log_softmax over one dimension, in the input's dtype.
 pub static LOG_SOFTMAX_DATA: Op<LogSoftmaxDataFn> = Op::new(
     &LOG_SOFTMAX_DATA_INFO,
-    &[(Key::Cpu, log_softmax_data_slot), (Key::Meta, log_softmax_data_slot)],
+    &[
+        (Key::Cpu, log_softmax_data_slot),
+        (Key::Meta, log_softmax_data_slot),
+        (Key::Autograd, super::softmax_grad::log_softmax_data_autograd),
+    ],
     log_softmax_data_adaptor,
 );
 static LOG_SOFTMAX_DATA_INFO: OpInfo = OpInfo {
@@ -360,6 +386,7 @@ static LOG_SOFTMAX_DATA_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: log_softmax_data_boxed,
@@ -387,7 +414,11 @@ pub type LogSoftmaxDataOutFn = fn(&Tensor, i64, bool, &mut Tensor) -> Result<()>
 /// `_log_softmax.out`: log_softmax over one dimension, in the input's dtype.
 pub static LOG_SOFTMAX_DATA_OUT: Op<LogSoftmaxDataOutFn> = Op::new(
     &LOG_SOFTMAX_DATA_OUT_INFO,
-    &[(Key::Cpu, log_softmax_data_out_slot), (Key::Meta, log_softmax_data_out_slot)],
+    &[
+        (Key::Cpu, log_softmax_data_out_slot),
+        (Key::Meta, log_softmax_data_out_slot),
+        (Key::Autograd, super::softmax_grad::log_softmax_data_out_autograd),
+    ],
     log_softmax_data_out_adaptor,
 );
 static LOG_SOFTMAX_DATA_OUT_INFO: OpInfo = OpInfo {
@@ -406,6 +437,7 @@ static LOG_SOFTMAX_DATA_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: log_softmax_data_out_boxed,
@@ -455,7 +487,11 @@ pub type LogSoftmaxBackwardDataFn = fn(&Tensor, &Tensor, i64, DType) -> Result<T
 /// `_log_softmax_backward_data`: Gradient of log_softmax from its output.
 pub static LOG_SOFTMAX_BACKWARD_DATA: Op<LogSoftmaxBackwardDataFn> = Op::new(
     &LOG_SOFTMAX_BACKWARD_DATA_INFO,
-    &[(Key::Cpu, log_softmax_backward_data_slot), (Key::Meta, log_softmax_backward_data_slot)],
+    &[
+        (Key::Cpu, log_softmax_backward_data_slot),
+        (Key::Meta, log_softmax_backward_data_slot),
+        (Key::Autograd, super::softmax_grad::log_softmax_backward_data_autograd),
+    ],
     log_softmax_backward_data_adaptor,
 );
 static LOG_SOFTMAX_BACKWARD_DATA_INFO: OpInfo = OpInfo {
@@ -474,6 +510,7 @@ static LOG_SOFTMAX_BACKWARD_DATA_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: log_softmax_backward_data_boxed,
@@ -513,7 +550,11 @@ pub type LogSoftmaxBackwardDataOutFn = fn(&Tensor, &Tensor, i64, DType, &mut Ten
 /// `_log_softmax_backward_data.out`: Gradient of log_softmax from its output.
 pub static LOG_SOFTMAX_BACKWARD_DATA_OUT: Op<LogSoftmaxBackwardDataOutFn> = Op::new(
     &LOG_SOFTMAX_BACKWARD_DATA_OUT_INFO,
-    &[(Key::Cpu, log_softmax_backward_data_out_slot), (Key::Meta, log_softmax_backward_data_out_slot)],
+    &[
+        (Key::Cpu, log_softmax_backward_data_out_slot),
+        (Key::Meta, log_softmax_backward_data_out_slot),
+        (Key::Autograd, super::softmax_grad::log_softmax_backward_data_out_autograd),
+    ],
     log_softmax_backward_data_out_adaptor,
 );
 static LOG_SOFTMAX_BACKWARD_DATA_OUT_INFO: OpInfo = OpInfo {
@@ -533,6 +574,7 @@ static LOG_SOFTMAX_BACKWARD_DATA_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: log_softmax_backward_data_out_boxed,
@@ -590,6 +632,7 @@ static LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -636,6 +679,7 @@ static LOG_SOFTMAX_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: log_softmax_out_boxed,
@@ -663,6 +707,7 @@ pub static SAFE_SOFTMAX: Op<SafeSoftmaxFn> = Op::new(
         (Key::Cuda, f::safe_softmax),
         (Key::Meta, f::safe_softmax),
         (Key::Private, f::safe_softmax),
+        (Key::Autograd, super::softmax_grad::safe_softmax_autograd),
     ],
     safe_softmax_adaptor,
 );
@@ -681,6 +726,7 @@ static SAFE_SOFTMAX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: safe_softmax_boxed,

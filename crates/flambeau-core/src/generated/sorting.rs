@@ -33,7 +33,11 @@ pub type SortStableFn = fn(&Tensor, Option<bool>, i64, bool) -> Result<(Tensor, 
 /// `sort.stable`: Sorted elements along a dimension, and where they come from; equal elements keep their order.
 pub static SORT_STABLE: Op<SortStableFn> = Op::new(
     &SORT_STABLE_INFO,
-    &[(Key::Cpu, sort_stable_slot), (Key::Meta, sort_stable_slot)],
+    &[
+        (Key::Cpu, sort_stable_slot),
+        (Key::Meta, sort_stable_slot),
+        (Key::Autograd, super::sorting_grad::sort_stable_autograd),
+    ],
     sort_stable_adaptor,
 );
 static SORT_STABLE_INFO: OpInfo = OpInfo {
@@ -52,6 +56,7 @@ static SORT_STABLE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sort_stable_boxed,
@@ -93,7 +98,11 @@ pub type SortStableOutFn = fn(&Tensor, Option<bool>, i64, bool, &mut Tensor, &mu
 /// `sort.stable_out`: Sorted elements along a dimension, and where they come from; equal elements keep their order.
 pub static SORT_STABLE_OUT: Op<SortStableOutFn> = Op::new(
     &SORT_STABLE_OUT_INFO,
-    &[(Key::Cpu, sort_stable_out_slot), (Key::Meta, sort_stable_out_slot)],
+    &[
+        (Key::Cpu, sort_stable_out_slot),
+        (Key::Meta, sort_stable_out_slot),
+        (Key::Autograd, super::sorting_grad::sort_stable_out_autograd),
+    ],
     sort_stable_out_adaptor,
 );
 static SORT_STABLE_OUT_INFO: OpInfo = OpInfo {
@@ -114,6 +123,7 @@ static SORT_STABLE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sort_stable_out_boxed,
@@ -162,6 +172,7 @@ static SORT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sort_boxed,
@@ -208,6 +219,7 @@ static SORT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sort_out_boxed,
@@ -254,6 +266,7 @@ static ARGSORT_STABLE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: argsort_stable_boxed,
@@ -300,6 +313,7 @@ static ARGSORT_STABLE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: argsort_stable_out_boxed,
@@ -342,6 +356,7 @@ static ARGSORT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: argsort_boxed,
@@ -367,6 +382,7 @@ static MSORT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: msort_boxed,
@@ -400,6 +416,7 @@ static MSORT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: msort_out_boxed,
@@ -435,8 +452,11 @@ fn topk_slot(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> R
 /// Type of [`TOPK`].
 pub type TopkFn = fn(&Tensor, i64, i64, bool, bool) -> Result<(Tensor, Tensor)>;
 /// `topk`: The k largest (or smallest) elements along a dimension, and where they are.
-pub static TOPK: Op<TopkFn> =
-    Op::new(&TOPK_INFO, &[(Key::Cpu, topk_slot), (Key::Meta, topk_slot)], topk_adaptor);
+pub static TOPK: Op<TopkFn> = Op::new(
+    &TOPK_INFO,
+    &[(Key::Cpu, topk_slot), (Key::Meta, topk_slot), (Key::Autograd, super::sorting_grad::topk_autograd)],
+    topk_adaptor,
+);
 static TOPK_INFO: OpInfo = OpInfo {
     name: "topk",
     owner: "flambeau-core",
@@ -454,6 +474,7 @@ static TOPK_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: topk_boxed,
@@ -489,8 +510,15 @@ fn topk_out_slot(
 /// Type of [`TOPK_OUT`].
 pub type TopkOutFn = fn(&Tensor, i64, i64, bool, bool, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `topk.out`: The k largest (or smallest) elements along a dimension, and where they are.
-pub static TOPK_OUT: Op<TopkOutFn> =
-    Op::new(&TOPK_OUT_INFO, &[(Key::Cpu, topk_out_slot), (Key::Meta, topk_out_slot)], topk_out_adaptor);
+pub static TOPK_OUT: Op<TopkOutFn> = Op::new(
+    &TOPK_OUT_INFO,
+    &[
+        (Key::Cpu, topk_out_slot),
+        (Key::Meta, topk_out_slot),
+        (Key::Autograd, super::sorting_grad::topk_out_autograd),
+    ],
+    topk_out_adaptor,
+);
 static TOPK_OUT_INFO: OpInfo = OpInfo {
     name: "topk.out",
     owner: "flambeau-core",
@@ -510,6 +538,7 @@ static TOPK_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: topk_out_boxed,
@@ -585,6 +614,7 @@ static SEARCHSORTED_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: searchsorted_boxed,
@@ -636,7 +666,11 @@ pub type SearchsortedOutFn =
 /// `searchsorted.out`: Where values would be inserted into sorted rows.
 pub static SEARCHSORTED_OUT: Op<SearchsortedOutFn> = Op::new(
     &SEARCHSORTED_OUT_INFO,
-    &[(Key::Cpu, searchsorted_out_slot), (Key::Meta, searchsorted_out_slot)],
+    &[
+        (Key::Cpu, searchsorted_out_slot),
+        (Key::Meta, searchsorted_out_slot),
+        (Key::Autograd, super::sorting_grad::searchsorted_out_autograd),
+    ],
     searchsorted_out_adaptor,
 );
 static SEARCHSORTED_OUT_INFO: OpInfo = OpInfo {
@@ -658,6 +692,7 @@ static SEARCHSORTED_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: searchsorted_out_boxed,
@@ -743,6 +778,7 @@ static SEARCHSORTED_SCALAR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: searchsorted_scalar_boxed,
@@ -794,7 +830,11 @@ pub type SearchsortedScalarOutFn =
 /// `searchsorted.Scalar_out`: Where a value would be inserted into sorted rows.
 pub static SEARCHSORTED_SCALAR_OUT: Op<SearchsortedScalarOutFn> = Op::new(
     &SEARCHSORTED_SCALAR_OUT_INFO,
-    &[(Key::Cpu, searchsorted_scalar_out_slot), (Key::Meta, searchsorted_scalar_out_slot)],
+    &[
+        (Key::Cpu, searchsorted_scalar_out_slot),
+        (Key::Meta, searchsorted_scalar_out_slot),
+        (Key::Autograd, super::sorting_grad::searchsorted_scalar_out_autograd),
+    ],
     searchsorted_scalar_out_adaptor,
 );
 static SEARCHSORTED_SCALAR_OUT_INFO: OpInfo = OpInfo {
@@ -816,6 +856,7 @@ static SEARCHSORTED_SCALAR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: searchsorted_scalar_out_boxed,
@@ -888,6 +929,7 @@ static BUCKETIZE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: bucketize_boxed,
@@ -921,7 +963,11 @@ pub type BucketizeOutFn = fn(&Tensor, &Tensor, bool, bool, &mut Tensor) -> Resul
 /// `bucketize.out`: Index of the bucket that each value falls into.
 pub static BUCKETIZE_OUT: Op<BucketizeOutFn> = Op::new(
     &BUCKETIZE_OUT_INFO,
-    &[(Key::Cpu, bucketize_out_slot), (Key::Meta, bucketize_out_slot)],
+    &[
+        (Key::Cpu, bucketize_out_slot),
+        (Key::Meta, bucketize_out_slot),
+        (Key::Autograd, super::sorting_grad::bucketize_out_autograd),
+    ],
     bucketize_out_adaptor,
 );
 static BUCKETIZE_OUT_INFO: OpInfo = OpInfo {
@@ -941,6 +987,7 @@ static BUCKETIZE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: bucketize_out_boxed,
@@ -1003,6 +1050,7 @@ static BUCKETIZE_SCALAR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: bucketize_scalar_boxed,
@@ -1041,7 +1089,11 @@ pub type BucketizeScalarOutFn = fn(Scalar, &Tensor, bool, bool, &mut Tensor) -> 
 /// `bucketize.Scalar_out`: Index of the bucket that a value falls into.
 pub static BUCKETIZE_SCALAR_OUT: Op<BucketizeScalarOutFn> = Op::new(
     &BUCKETIZE_SCALAR_OUT_INFO,
-    &[(Key::Cpu, bucketize_scalar_out_slot), (Key::Meta, bucketize_scalar_out_slot)],
+    &[
+        (Key::Cpu, bucketize_scalar_out_slot),
+        (Key::Meta, bucketize_scalar_out_slot),
+        (Key::Autograd, super::sorting_grad::bucketize_scalar_out_autograd),
+    ],
     bucketize_scalar_out_adaptor,
 );
 static BUCKETIZE_SCALAR_OUT_INFO: OpInfo = OpInfo {
@@ -1061,6 +1113,7 @@ static BUCKETIZE_SCALAR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: bucketize_scalar_out_boxed,
@@ -1119,6 +1172,7 @@ static HISTC_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: histc_boxed,
@@ -1144,8 +1198,15 @@ fn histc_out_slot(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut
 /// Type of [`HISTC_OUT`].
 pub type HistcOutFn = fn(&Tensor, i64, Scalar, Scalar, &mut Tensor) -> Result<()>;
 /// `histc.out`: Counts of values in equal bins.
-pub static HISTC_OUT: Op<HistcOutFn> =
-    Op::new(&HISTC_OUT_INFO, &[(Key::Cpu, histc_out_slot), (Key::Meta, histc_out_slot)], histc_out_adaptor);
+pub static HISTC_OUT: Op<HistcOutFn> = Op::new(
+    &HISTC_OUT_INFO,
+    &[
+        (Key::Cpu, histc_out_slot),
+        (Key::Meta, histc_out_slot),
+        (Key::Autograd, super::sorting_grad::histc_out_autograd),
+    ],
+    histc_out_adaptor,
+);
 static HISTC_OUT_INFO: OpInfo = OpInfo {
     name: "histc.out",
     owner: "flambeau-core",
@@ -1163,6 +1224,7 @@ static HISTC_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: histc_out_boxed,
@@ -1193,7 +1255,11 @@ fn bincount_slot(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Re
 /// Type of [`BINCOUNT`].
 pub type BincountFn = fn(&Tensor, Option<&Tensor>, i64) -> Result<Tensor>;
 /// `bincount`: Counts (or sums of weights) of each non-negative integer.
-pub static BINCOUNT: Op<BincountFn> = Op::new(&BINCOUNT_INFO, &[(Key::Cpu, bincount_slot)], bincount_adaptor);
+pub static BINCOUNT: Op<BincountFn> = Op::new(
+    &BINCOUNT_INFO,
+    &[(Key::Cpu, bincount_slot), (Key::Autograd, super::sorting_grad::bincount_autograd)],
+    bincount_adaptor,
+);
 static BINCOUNT_INFO: OpInfo = OpInfo {
     name: "bincount",
     owner: "flambeau-core",
@@ -1209,6 +1275,7 @@ static BINCOUNT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: bincount_boxed,
@@ -1239,7 +1306,11 @@ fn unique_slot(
 /// Type of [`UNIQUE`].
 pub type UniqueFn = fn(&Tensor, bool, bool, bool) -> Result<(Tensor, Tensor, Tensor)>;
 /// `_unique2`: The different values in ascending order, for each element the position of its value, and how often each occurs.
-pub static UNIQUE: Op<UniqueFn> = Op::new(&UNIQUE_INFO, &[(Key::Cpu, unique_slot)], unique_adaptor);
+pub static UNIQUE: Op<UniqueFn> = Op::new(
+    &UNIQUE_INFO,
+    &[(Key::Cpu, unique_slot), (Key::Autograd, super::sorting_grad::unique_autograd)],
+    unique_adaptor,
+);
 static UNIQUE_INFO: OpInfo = OpInfo {
     name: "_unique2",
     owner: "flambeau-core",
@@ -1256,6 +1327,7 @@ static UNIQUE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.unique", habit: Habit::Defined(&[]) }],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: unique_boxed,
@@ -1292,8 +1364,11 @@ fn unique_dim_slot(
 /// Type of [`UNIQUE_DIM`].
 pub type UniqueDimFn = fn(&Tensor, i64, bool, bool, bool) -> Result<(Tensor, Tensor, Tensor)>;
 /// `unique_dim`: As `unique` for the slices along a dimension, in lexicographic order.
-pub static UNIQUE_DIM: Op<UniqueDimFn> =
-    Op::new(&UNIQUE_DIM_INFO, &[(Key::Cpu, unique_dim_slot)], unique_dim_adaptor);
+pub static UNIQUE_DIM: Op<UniqueDimFn> = Op::new(
+    &UNIQUE_DIM_INFO,
+    &[(Key::Cpu, unique_dim_slot), (Key::Autograd, super::sorting_grad::unique_dim_autograd)],
+    unique_dim_adaptor,
+);
 static UNIQUE_DIM_INFO: OpInfo = OpInfo {
     name: "unique_dim",
     owner: "flambeau-core",
@@ -1311,6 +1386,7 @@ static UNIQUE_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: unique_dim_boxed,
@@ -1348,8 +1424,11 @@ fn unique_consecutive_slot(
 /// Type of [`UNIQUE_CONSECUTIVE`].
 pub type UniqueConsecutiveFn = fn(&Tensor, bool, bool, Option<i64>) -> Result<(Tensor, Tensor, Tensor)>;
 /// `unique_consecutive`: Values, or slices along a dimension, without consecutive repetitions.
-pub static UNIQUE_CONSECUTIVE: Op<UniqueConsecutiveFn> =
-    Op::new(&UNIQUE_CONSECUTIVE_INFO, &[(Key::Cpu, unique_consecutive_slot)], unique_consecutive_adaptor);
+pub static UNIQUE_CONSECUTIVE: Op<UniqueConsecutiveFn> = Op::new(
+    &UNIQUE_CONSECUTIVE_INFO,
+    &[(Key::Cpu, unique_consecutive_slot), (Key::Autograd, super::sorting_grad::unique_consecutive_autograd)],
+    unique_consecutive_adaptor,
+);
 static UNIQUE_CONSECUTIVE_INFO: OpInfo = OpInfo {
     name: "unique_consecutive",
     owner: "flambeau-core",
@@ -1366,6 +1445,7 @@ static UNIQUE_CONSECUTIVE_INFO: OpInfo = OpInfo {
     aten: &["unique_dim_consecutive"],
     conventions: &[Convention { path: "torch.unique_consecutive", habit: Habit::Defined(&[]) }],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: unique_consecutive_boxed,

@@ -22,8 +22,15 @@ fn erf_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`ERF`].
 pub type ErfFn = fn(&Tensor) -> Result<Tensor>;
 /// `erf`: Error function.
-pub static ERF: Op<ErfFn> =
-    Op::new(&ERF_INFO, &[(Key::Cpu, erf_kernel), (Key::Meta, erf_kernel)], erf_adaptor);
+pub static ERF: Op<ErfFn> = Op::new(
+    &ERF_INFO,
+    &[
+        (Key::Cpu, erf_kernel),
+        (Key::Meta, erf_kernel),
+        (Key::Autograd, super::special_ops_grad::erf_autograd),
+    ],
+    erf_adaptor,
+);
 static ERF_INFO: OpInfo = OpInfo {
     name: "erf",
     owner: "flambeau-core",
@@ -32,6 +39,7 @@ static ERF_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: erf_boxed,
@@ -53,7 +61,11 @@ pub type ErfInplaceFn = fn(&Tensor) -> Result<()>;
 /// `erf_`: Error function.
 pub static ERF_: Op<ErfInplaceFn> = Op::new(
     &ERF__INFO,
-    &[(Key::Cpu, erf_inplace_kernel), (Key::Meta, erf_inplace_kernel)],
+    &[
+        (Key::Cpu, erf_inplace_kernel),
+        (Key::Meta, erf_inplace_kernel),
+        (Key::Autograd, super::special_ops_grad::erf_inplace_autograd),
+    ],
     erf_inplace_adaptor,
 );
 static ERF__INFO: OpInfo = OpInfo {
@@ -64,6 +76,7 @@ static ERF__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: erf_inplace_boxed,
@@ -84,8 +97,15 @@ fn erf_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`ERF_OUT`].
 pub type ErfOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `erf.out`: Error function.
-pub static ERF_OUT: Op<ErfOutFn> =
-    Op::new(&ERF_OUT_INFO, &[(Key::Cpu, erf_out_kernel), (Key::Meta, erf_out_kernel)], erf_out_adaptor);
+pub static ERF_OUT: Op<ErfOutFn> = Op::new(
+    &ERF_OUT_INFO,
+    &[
+        (Key::Cpu, erf_out_kernel),
+        (Key::Meta, erf_out_kernel),
+        (Key::Autograd, super::special_ops_grad::erf_out_autograd),
+    ],
+    erf_out_adaptor,
+);
 static ERF_OUT_INFO: OpInfo = OpInfo {
     name: "erf.out",
     owner: "flambeau-core",
@@ -97,6 +117,7 @@ static ERF_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: erf_out_boxed,
@@ -129,8 +150,15 @@ fn erfc_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`ERFC`].
 pub type ErfcFn = fn(&Tensor) -> Result<Tensor>;
 /// `erfc`: Complementary error function, `1 - erf(x)`.
-pub static ERFC: Op<ErfcFn> =
-    Op::new(&ERFC_INFO, &[(Key::Cpu, erfc_kernel), (Key::Meta, erfc_kernel)], erfc_adaptor);
+pub static ERFC: Op<ErfcFn> = Op::new(
+    &ERFC_INFO,
+    &[
+        (Key::Cpu, erfc_kernel),
+        (Key::Meta, erfc_kernel),
+        (Key::Autograd, super::special_ops_grad::erfc_autograd),
+    ],
+    erfc_adaptor,
+);
 static ERFC_INFO: OpInfo = OpInfo {
     name: "erfc",
     owner: "flambeau-core",
@@ -139,6 +167,7 @@ static ERFC_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: erfc_boxed,
@@ -160,7 +189,11 @@ pub type ErfcInplaceFn = fn(&Tensor) -> Result<()>;
 /// `erfc_`: Complementary error function, `1 - erf(x)`.
 pub static ERFC_: Op<ErfcInplaceFn> = Op::new(
     &ERFC__INFO,
-    &[(Key::Cpu, erfc_inplace_kernel), (Key::Meta, erfc_inplace_kernel)],
+    &[
+        (Key::Cpu, erfc_inplace_kernel),
+        (Key::Meta, erfc_inplace_kernel),
+        (Key::Autograd, super::special_ops_grad::erfc_inplace_autograd),
+    ],
     erfc_inplace_adaptor,
 );
 static ERFC__INFO: OpInfo = OpInfo {
@@ -171,6 +204,7 @@ static ERFC__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: erfc_inplace_boxed,
@@ -191,8 +225,15 @@ fn erfc_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`ERFC_OUT`].
 pub type ErfcOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `erfc.out`: Complementary error function, `1 - erf(x)`.
-pub static ERFC_OUT: Op<ErfcOutFn> =
-    Op::new(&ERFC_OUT_INFO, &[(Key::Cpu, erfc_out_kernel), (Key::Meta, erfc_out_kernel)], erfc_out_adaptor);
+pub static ERFC_OUT: Op<ErfcOutFn> = Op::new(
+    &ERFC_OUT_INFO,
+    &[
+        (Key::Cpu, erfc_out_kernel),
+        (Key::Meta, erfc_out_kernel),
+        (Key::Autograd, super::special_ops_grad::erfc_out_autograd),
+    ],
+    erfc_out_adaptor,
+);
 static ERFC_OUT_INFO: OpInfo = OpInfo {
     name: "erfc.out",
     owner: "flambeau-core",
@@ -204,6 +245,7 @@ static ERFC_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: erfc_out_boxed,
@@ -236,8 +278,15 @@ fn erfinv_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`ERFINV`].
 pub type ErfinvFn = fn(&Tensor) -> Result<Tensor>;
 /// `erfinv`: Inverse of the error function.
-pub static ERFINV: Op<ErfinvFn> =
-    Op::new(&ERFINV_INFO, &[(Key::Cpu, erfinv_kernel), (Key::Meta, erfinv_kernel)], erfinv_adaptor);
+pub static ERFINV: Op<ErfinvFn> = Op::new(
+    &ERFINV_INFO,
+    &[
+        (Key::Cpu, erfinv_kernel),
+        (Key::Meta, erfinv_kernel),
+        (Key::Autograd, super::special_ops_grad::erfinv_autograd),
+    ],
+    erfinv_adaptor,
+);
 static ERFINV_INFO: OpInfo = OpInfo {
     name: "erfinv",
     owner: "flambeau-core",
@@ -246,6 +295,7 @@ static ERFINV_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -274,7 +324,11 @@ pub type ErfinvInplaceFn = fn(&Tensor) -> Result<()>;
 /// `erfinv_`: Inverse of the error function.
 pub static ERFINV_: Op<ErfinvInplaceFn> = Op::new(
     &ERFINV__INFO,
-    &[(Key::Cpu, erfinv_inplace_kernel), (Key::Meta, erfinv_inplace_kernel)],
+    &[
+        (Key::Cpu, erfinv_inplace_kernel),
+        (Key::Meta, erfinv_inplace_kernel),
+        (Key::Autograd, super::special_ops_grad::erfinv_inplace_autograd),
+    ],
     erfinv_inplace_adaptor,
 );
 static ERFINV__INFO: OpInfo = OpInfo {
@@ -285,6 +339,7 @@ static ERFINV__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: erfinv_inplace_boxed,
@@ -307,7 +362,11 @@ pub type ErfinvOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `erfinv.out`: Inverse of the error function.
 pub static ERFINV_OUT: Op<ErfinvOutFn> = Op::new(
     &ERFINV_OUT_INFO,
-    &[(Key::Cpu, erfinv_out_kernel), (Key::Meta, erfinv_out_kernel)],
+    &[
+        (Key::Cpu, erfinv_out_kernel),
+        (Key::Meta, erfinv_out_kernel),
+        (Key::Autograd, super::special_ops_grad::erfinv_out_autograd),
+    ],
     erfinv_out_adaptor,
 );
 static ERFINV_OUT_INFO: OpInfo = OpInfo {
@@ -321,6 +380,7 @@ static ERFINV_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: erfinv_out_boxed,
@@ -353,8 +413,15 @@ fn lgamma_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`LGAMMA`].
 pub type LgammaFn = fn(&Tensor) -> Result<Tensor>;
 /// `lgamma`: Logarithm of the absolute value of the gamma function.
-pub static LGAMMA: Op<LgammaFn> =
-    Op::new(&LGAMMA_INFO, &[(Key::Cpu, lgamma_kernel), (Key::Meta, lgamma_kernel)], lgamma_adaptor);
+pub static LGAMMA: Op<LgammaFn> = Op::new(
+    &LGAMMA_INFO,
+    &[
+        (Key::Cpu, lgamma_kernel),
+        (Key::Meta, lgamma_kernel),
+        (Key::Autograd, super::special_ops_grad::lgamma_autograd),
+    ],
+    lgamma_adaptor,
+);
 static LGAMMA_INFO: OpInfo = OpInfo {
     name: "lgamma",
     owner: "flambeau-core",
@@ -363,6 +430,7 @@ static LGAMMA_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: lgamma_boxed,
@@ -384,7 +452,11 @@ pub type LgammaInplaceFn = fn(&Tensor) -> Result<()>;
 /// `lgamma_`: Logarithm of the absolute value of the gamma function.
 pub static LGAMMA_: Op<LgammaInplaceFn> = Op::new(
     &LGAMMA__INFO,
-    &[(Key::Cpu, lgamma_inplace_kernel), (Key::Meta, lgamma_inplace_kernel)],
+    &[
+        (Key::Cpu, lgamma_inplace_kernel),
+        (Key::Meta, lgamma_inplace_kernel),
+        (Key::Autograd, super::special_ops_grad::lgamma_inplace_autograd),
+    ],
     lgamma_inplace_adaptor,
 );
 static LGAMMA__INFO: OpInfo = OpInfo {
@@ -395,6 +467,7 @@ static LGAMMA__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: lgamma_inplace_boxed,
@@ -417,7 +490,11 @@ pub type LgammaOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `lgamma.out`: Logarithm of the absolute value of the gamma function.
 pub static LGAMMA_OUT: Op<LgammaOutFn> = Op::new(
     &LGAMMA_OUT_INFO,
-    &[(Key::Cpu, lgamma_out_kernel), (Key::Meta, lgamma_out_kernel)],
+    &[
+        (Key::Cpu, lgamma_out_kernel),
+        (Key::Meta, lgamma_out_kernel),
+        (Key::Autograd, super::special_ops_grad::lgamma_out_autograd),
+    ],
     lgamma_out_adaptor,
 );
 static LGAMMA_OUT_INFO: OpInfo = OpInfo {
@@ -431,6 +508,7 @@ static LGAMMA_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: lgamma_out_boxed,
@@ -463,8 +541,15 @@ fn digamma_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`DIGAMMA`].
 pub type DigammaFn = fn(&Tensor) -> Result<Tensor>;
 /// `digamma`: Derivative of `lgamma`.
-pub static DIGAMMA: Op<DigammaFn> =
-    Op::new(&DIGAMMA_INFO, &[(Key::Cpu, digamma_kernel), (Key::Meta, digamma_kernel)], digamma_adaptor);
+pub static DIGAMMA: Op<DigammaFn> = Op::new(
+    &DIGAMMA_INFO,
+    &[
+        (Key::Cpu, digamma_kernel),
+        (Key::Meta, digamma_kernel),
+        (Key::Autograd, super::special_ops_grad::digamma_autograd),
+    ],
+    digamma_adaptor,
+);
 static DIGAMMA_INFO: OpInfo = OpInfo {
     name: "digamma",
     owner: "flambeau-core",
@@ -473,6 +558,7 @@ static DIGAMMA_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: digamma_boxed,
@@ -494,7 +580,11 @@ pub type DigammaInplaceFn = fn(&Tensor) -> Result<()>;
 /// `digamma_`: Derivative of `lgamma`.
 pub static DIGAMMA_: Op<DigammaInplaceFn> = Op::new(
     &DIGAMMA__INFO,
-    &[(Key::Cpu, digamma_inplace_kernel), (Key::Meta, digamma_inplace_kernel)],
+    &[
+        (Key::Cpu, digamma_inplace_kernel),
+        (Key::Meta, digamma_inplace_kernel),
+        (Key::Autograd, super::special_ops_grad::digamma_inplace_autograd),
+    ],
     digamma_inplace_adaptor,
 );
 static DIGAMMA__INFO: OpInfo = OpInfo {
@@ -505,6 +595,7 @@ static DIGAMMA__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: digamma_inplace_boxed,
@@ -527,7 +618,11 @@ pub type DigammaOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `digamma.out`: Derivative of `lgamma`.
 pub static DIGAMMA_OUT: Op<DigammaOutFn> = Op::new(
     &DIGAMMA_OUT_INFO,
-    &[(Key::Cpu, digamma_out_kernel), (Key::Meta, digamma_out_kernel)],
+    &[
+        (Key::Cpu, digamma_out_kernel),
+        (Key::Meta, digamma_out_kernel),
+        (Key::Autograd, super::special_ops_grad::digamma_out_autograd),
+    ],
     digamma_out_adaptor,
 );
 static DIGAMMA_OUT_INFO: OpInfo = OpInfo {
@@ -541,6 +636,7 @@ static DIGAMMA_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: digamma_out_boxed,
@@ -568,7 +664,11 @@ pub type PolygammaFn = fn(i64, &Tensor) -> Result<Tensor>;
 /// `polygamma`: The `n`th derivative of `digamma`.
 pub static POLYGAMMA: Op<PolygammaFn> = Op::new(
     &POLYGAMMA_INFO,
-    &[(Key::Cpu, polygamma_kernel), (Key::Meta, polygamma_kernel)],
+    &[
+        (Key::Cpu, polygamma_kernel),
+        (Key::Meta, polygamma_kernel),
+        (Key::Autograd, super::special_ops_grad::polygamma_autograd),
+    ],
     polygamma_adaptor,
 );
 static POLYGAMMA_INFO: OpInfo = OpInfo {
@@ -582,6 +682,7 @@ static POLYGAMMA_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: polygamma_boxed,
@@ -603,7 +704,11 @@ pub type PolygammaOutFn = fn(i64, &Tensor, &mut Tensor) -> Result<()>;
 /// `polygamma.out`: The `n`th derivative of `digamma`.
 pub static POLYGAMMA_OUT: Op<PolygammaOutFn> = Op::new(
     &POLYGAMMA_OUT_INFO,
-    &[(Key::Cpu, polygamma_out_kernel), (Key::Meta, polygamma_out_kernel)],
+    &[
+        (Key::Cpu, polygamma_out_kernel),
+        (Key::Meta, polygamma_out_kernel),
+        (Key::Autograd, super::special_ops_grad::polygamma_out_autograd),
+    ],
     polygamma_out_adaptor,
 );
 static POLYGAMMA_OUT_INFO: OpInfo = OpInfo {
@@ -621,6 +726,7 @@ static POLYGAMMA_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: polygamma_out_boxed,
@@ -656,6 +762,7 @@ static MVLGAMMA_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: mvlgamma_boxed,
@@ -690,6 +797,7 @@ static MVLGAMMA__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: mvlgamma_inplace_boxed,
@@ -729,6 +837,7 @@ static MVLGAMMA_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: mvlgamma_out_boxed,
@@ -761,7 +870,11 @@ fn i0_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`I0`].
 pub type I0Fn = fn(&Tensor) -> Result<Tensor>;
 /// `i0`: Modified Bessel function of the first kind, order 0.
-pub static I0: Op<I0Fn> = Op::new(&I0_INFO, &[(Key::Cpu, i0_kernel), (Key::Meta, i0_kernel)], i0_adaptor);
+pub static I0: Op<I0Fn> = Op::new(
+    &I0_INFO,
+    &[(Key::Cpu, i0_kernel), (Key::Meta, i0_kernel), (Key::Autograd, super::special_ops_grad::i0_autograd)],
+    i0_adaptor,
+);
 static I0_INFO: OpInfo = OpInfo {
     name: "i0",
     owner: "flambeau-core",
@@ -770,6 +883,7 @@ static I0_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: i0_boxed,
@@ -789,8 +903,15 @@ fn i0_inplace_kernel(self_: &Tensor) -> Result<()> {
 /// Type of [`I0_`].
 pub type I0InplaceFn = fn(&Tensor) -> Result<()>;
 /// `i0_`: Modified Bessel function of the first kind, order 0.
-pub static I0_: Op<I0InplaceFn> =
-    Op::new(&I0__INFO, &[(Key::Cpu, i0_inplace_kernel), (Key::Meta, i0_inplace_kernel)], i0_inplace_adaptor);
+pub static I0_: Op<I0InplaceFn> = Op::new(
+    &I0__INFO,
+    &[
+        (Key::Cpu, i0_inplace_kernel),
+        (Key::Meta, i0_inplace_kernel),
+        (Key::Autograd, super::special_ops_grad::i0_inplace_autograd),
+    ],
+    i0_inplace_adaptor,
+);
 static I0__INFO: OpInfo = OpInfo {
     name: "i0_",
     owner: "flambeau-core",
@@ -799,6 +920,7 @@ static I0__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: i0_inplace_boxed,
@@ -819,8 +941,15 @@ fn i0_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`I0_OUT`].
 pub type I0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `i0.out`: Modified Bessel function of the first kind, order 0.
-pub static I0_OUT: Op<I0OutFn> =
-    Op::new(&I0_OUT_INFO, &[(Key::Cpu, i0_out_kernel), (Key::Meta, i0_out_kernel)], i0_out_adaptor);
+pub static I0_OUT: Op<I0OutFn> = Op::new(
+    &I0_OUT_INFO,
+    &[
+        (Key::Cpu, i0_out_kernel),
+        (Key::Meta, i0_out_kernel),
+        (Key::Autograd, super::special_ops_grad::i0_out_autograd),
+    ],
+    i0_out_adaptor,
+);
 static I0_OUT_INFO: OpInfo = OpInfo {
     name: "i0.out",
     owner: "flambeau-core",
@@ -832,6 +961,7 @@ static I0_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: i0_out_boxed,
@@ -866,7 +996,11 @@ pub type SpecialI0eFn = fn(&Tensor) -> Result<Tensor>;
 /// `special_i0e`: Exponentially scaled modified Bessel function of the first kind, order 0.
 pub static SPECIAL_I0E: Op<SpecialI0eFn> = Op::new(
     &SPECIAL_I0E_INFO,
-    &[(Key::Cpu, special_i0e_kernel), (Key::Meta, special_i0e_kernel)],
+    &[
+        (Key::Cpu, special_i0e_kernel),
+        (Key::Meta, special_i0e_kernel),
+        (Key::Autograd, super::special_ops_grad::special_i0e_autograd),
+    ],
     special_i0e_adaptor,
 );
 static SPECIAL_I0E_INFO: OpInfo = OpInfo {
@@ -877,6 +1011,7 @@ static SPECIAL_I0E_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_i0e_boxed,
@@ -898,7 +1033,11 @@ pub type SpecialI0eOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `special_i0e.out`: Exponentially scaled modified Bessel function of the first kind, order 0.
 pub static SPECIAL_I0E_OUT: Op<SpecialI0eOutFn> = Op::new(
     &SPECIAL_I0E_OUT_INFO,
-    &[(Key::Cpu, special_i0e_out_kernel), (Key::Meta, special_i0e_out_kernel)],
+    &[
+        (Key::Cpu, special_i0e_out_kernel),
+        (Key::Meta, special_i0e_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_i0e_out_autograd),
+    ],
     special_i0e_out_adaptor,
 );
 static SPECIAL_I0E_OUT_INFO: OpInfo = OpInfo {
@@ -912,6 +1051,7 @@ static SPECIAL_I0E_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_i0e_out_boxed,
@@ -946,7 +1086,11 @@ pub type SpecialI1Fn = fn(&Tensor) -> Result<Tensor>;
 /// `special_i1`: Modified Bessel function of the first kind, order 1.
 pub static SPECIAL_I1: Op<SpecialI1Fn> = Op::new(
     &SPECIAL_I1_INFO,
-    &[(Key::Cpu, special_i1_kernel), (Key::Meta, special_i1_kernel)],
+    &[
+        (Key::Cpu, special_i1_kernel),
+        (Key::Meta, special_i1_kernel),
+        (Key::Autograd, super::special_ops_grad::special_i1_autograd),
+    ],
     special_i1_adaptor,
 );
 static SPECIAL_I1_INFO: OpInfo = OpInfo {
@@ -957,6 +1101,7 @@ static SPECIAL_I1_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_i1_boxed,
@@ -978,7 +1123,11 @@ pub type SpecialI1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `special_i1.out`: Modified Bessel function of the first kind, order 1.
 pub static SPECIAL_I1_OUT: Op<SpecialI1OutFn> = Op::new(
     &SPECIAL_I1_OUT_INFO,
-    &[(Key::Cpu, special_i1_out_kernel), (Key::Meta, special_i1_out_kernel)],
+    &[
+        (Key::Cpu, special_i1_out_kernel),
+        (Key::Meta, special_i1_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_i1_out_autograd),
+    ],
     special_i1_out_adaptor,
 );
 static SPECIAL_I1_OUT_INFO: OpInfo = OpInfo {
@@ -992,6 +1141,7 @@ static SPECIAL_I1_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_i1_out_boxed,
@@ -1026,7 +1176,11 @@ pub type SpecialI1eFn = fn(&Tensor) -> Result<Tensor>;
 /// `special_i1e`: Exponentially scaled modified Bessel function of the first kind, order 1.
 pub static SPECIAL_I1E: Op<SpecialI1eFn> = Op::new(
     &SPECIAL_I1E_INFO,
-    &[(Key::Cpu, special_i1e_kernel), (Key::Meta, special_i1e_kernel)],
+    &[
+        (Key::Cpu, special_i1e_kernel),
+        (Key::Meta, special_i1e_kernel),
+        (Key::Autograd, super::special_ops_grad::special_i1e_autograd),
+    ],
     special_i1e_adaptor,
 );
 static SPECIAL_I1E_INFO: OpInfo = OpInfo {
@@ -1037,6 +1191,7 @@ static SPECIAL_I1E_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_i1e_boxed,
@@ -1058,7 +1213,11 @@ pub type SpecialI1eOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `special_i1e.out`: Exponentially scaled modified Bessel function of the first kind, order 1.
 pub static SPECIAL_I1E_OUT: Op<SpecialI1eOutFn> = Op::new(
     &SPECIAL_I1E_OUT_INFO,
-    &[(Key::Cpu, special_i1e_out_kernel), (Key::Meta, special_i1e_out_kernel)],
+    &[
+        (Key::Cpu, special_i1e_out_kernel),
+        (Key::Meta, special_i1e_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_i1e_out_autograd),
+    ],
     special_i1e_out_adaptor,
 );
 static SPECIAL_I1E_OUT_INFO: OpInfo = OpInfo {
@@ -1072,6 +1231,7 @@ static SPECIAL_I1E_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_i1e_out_boxed,
@@ -1097,8 +1257,15 @@ fn logit_kernel(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
 /// Type of [`LOGIT`].
 pub type LogitFn = fn(&Tensor, Option<f64>) -> Result<Tensor>;
 /// `logit`: `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
-pub static LOGIT: Op<LogitFn> =
-    Op::new(&LOGIT_INFO, &[(Key::Cpu, logit_kernel), (Key::Meta, logit_kernel)], logit_adaptor);
+pub static LOGIT: Op<LogitFn> = Op::new(
+    &LOGIT_INFO,
+    &[
+        (Key::Cpu, logit_kernel),
+        (Key::Meta, logit_kernel),
+        (Key::Autograd, super::special_ops_grad::logit_autograd),
+    ],
+    logit_adaptor,
+);
 static LOGIT_INFO: OpInfo = OpInfo {
     name: "logit",
     owner: "flambeau-core",
@@ -1110,6 +1277,7 @@ static LOGIT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: logit_boxed,
@@ -1131,7 +1299,11 @@ pub type LogitInplaceFn = fn(&Tensor, Option<f64>) -> Result<()>;
 /// `logit_`: `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
 pub static LOGIT_: Op<LogitInplaceFn> = Op::new(
     &LOGIT__INFO,
-    &[(Key::Cpu, logit_inplace_kernel), (Key::Meta, logit_inplace_kernel)],
+    &[
+        (Key::Cpu, logit_inplace_kernel),
+        (Key::Meta, logit_inplace_kernel),
+        (Key::Autograd, super::special_ops_grad::logit_inplace_autograd),
+    ],
     logit_inplace_adaptor,
 );
 static LOGIT__INFO: OpInfo = OpInfo {
@@ -1145,6 +1317,7 @@ static LOGIT__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: logit_inplace_boxed,
@@ -1167,7 +1340,11 @@ pub type LogitOutFn = fn(&Tensor, Option<f64>, &mut Tensor) -> Result<()>;
 /// `logit.out`: `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
 pub static LOGIT_OUT: Op<LogitOutFn> = Op::new(
     &LOGIT_OUT_INFO,
-    &[(Key::Cpu, logit_out_kernel), (Key::Meta, logit_out_kernel)],
+    &[
+        (Key::Cpu, logit_out_kernel),
+        (Key::Meta, logit_out_kernel),
+        (Key::Autograd, super::special_ops_grad::logit_out_autograd),
+    ],
     logit_out_adaptor,
 );
 static LOGIT_OUT_INFO: OpInfo = OpInfo {
@@ -1185,6 +1362,7 @@ static LOGIT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: logit_out_boxed,
@@ -1219,7 +1397,11 @@ pub type SpecialEntrFn = fn(&Tensor) -> Result<Tensor>;
 /// `special_entr`: `-x log(x)`, 0 at 0 and minus infinity below.
 pub static SPECIAL_ENTR: Op<SpecialEntrFn> = Op::new(
     &SPECIAL_ENTR_INFO,
-    &[(Key::Cpu, special_entr_kernel), (Key::Meta, special_entr_kernel)],
+    &[
+        (Key::Cpu, special_entr_kernel),
+        (Key::Meta, special_entr_kernel),
+        (Key::Autograd, super::special_ops_grad::special_entr_autograd),
+    ],
     special_entr_adaptor,
 );
 static SPECIAL_ENTR_INFO: OpInfo = OpInfo {
@@ -1230,6 +1412,7 @@ static SPECIAL_ENTR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_entr_boxed,
@@ -1251,7 +1434,11 @@ pub type SpecialEntrOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `special_entr.out`: `-x log(x)`, 0 at 0 and minus infinity below.
 pub static SPECIAL_ENTR_OUT: Op<SpecialEntrOutFn> = Op::new(
     &SPECIAL_ENTR_OUT_INFO,
-    &[(Key::Cpu, special_entr_out_kernel), (Key::Meta, special_entr_out_kernel)],
+    &[
+        (Key::Cpu, special_entr_out_kernel),
+        (Key::Meta, special_entr_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_entr_out_autograd),
+    ],
     special_entr_out_adaptor,
 );
 static SPECIAL_ENTR_OUT_INFO: OpInfo = OpInfo {
@@ -1265,6 +1452,7 @@ static SPECIAL_ENTR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_entr_out_boxed,
@@ -1299,7 +1487,11 @@ pub type SpecialErfcxFn = fn(&Tensor) -> Result<Tensor>;
 /// `special_erfcx`: Scaled complementary error function, `exp(x^2) erfc(x)`.
 pub static SPECIAL_ERFCX: Op<SpecialErfcxFn> = Op::new(
     &SPECIAL_ERFCX_INFO,
-    &[(Key::Cpu, special_erfcx_kernel), (Key::Meta, special_erfcx_kernel)],
+    &[
+        (Key::Cpu, special_erfcx_kernel),
+        (Key::Meta, special_erfcx_kernel),
+        (Key::Autograd, super::special_ops_grad::special_erfcx_autograd),
+    ],
     special_erfcx_adaptor,
 );
 static SPECIAL_ERFCX_INFO: OpInfo = OpInfo {
@@ -1310,6 +1502,7 @@ static SPECIAL_ERFCX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_erfcx_boxed,
@@ -1331,7 +1524,11 @@ pub type SpecialErfcxOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `special_erfcx.out`: Scaled complementary error function, `exp(x^2) erfc(x)`.
 pub static SPECIAL_ERFCX_OUT: Op<SpecialErfcxOutFn> = Op::new(
     &SPECIAL_ERFCX_OUT_INFO,
-    &[(Key::Cpu, special_erfcx_out_kernel), (Key::Meta, special_erfcx_out_kernel)],
+    &[
+        (Key::Cpu, special_erfcx_out_kernel),
+        (Key::Meta, special_erfcx_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_erfcx_out_autograd),
+    ],
     special_erfcx_out_adaptor,
 );
 static SPECIAL_ERFCX_OUT_INFO: OpInfo = OpInfo {
@@ -1345,6 +1542,7 @@ static SPECIAL_ERFCX_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_erfcx_out_boxed,
@@ -1379,7 +1577,11 @@ pub type SpecialNdtrFn = fn(&Tensor) -> Result<Tensor>;
 /// `special_ndtr`: Distribution function of the normal distribution.
 pub static SPECIAL_NDTR: Op<SpecialNdtrFn> = Op::new(
     &SPECIAL_NDTR_INFO,
-    &[(Key::Cpu, special_ndtr_kernel), (Key::Meta, special_ndtr_kernel)],
+    &[
+        (Key::Cpu, special_ndtr_kernel),
+        (Key::Meta, special_ndtr_kernel),
+        (Key::Autograd, super::special_ops_grad::special_ndtr_autograd),
+    ],
     special_ndtr_adaptor,
 );
 static SPECIAL_NDTR_INFO: OpInfo = OpInfo {
@@ -1390,6 +1592,7 @@ static SPECIAL_NDTR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_ndtr_boxed,
@@ -1411,7 +1614,11 @@ pub type SpecialNdtrOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `special_ndtr.out`: Distribution function of the normal distribution.
 pub static SPECIAL_NDTR_OUT: Op<SpecialNdtrOutFn> = Op::new(
     &SPECIAL_NDTR_OUT_INFO,
-    &[(Key::Cpu, special_ndtr_out_kernel), (Key::Meta, special_ndtr_out_kernel)],
+    &[
+        (Key::Cpu, special_ndtr_out_kernel),
+        (Key::Meta, special_ndtr_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_ndtr_out_autograd),
+    ],
     special_ndtr_out_adaptor,
 );
 static SPECIAL_NDTR_OUT_INFO: OpInfo = OpInfo {
@@ -1425,6 +1632,7 @@ static SPECIAL_NDTR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_ndtr_out_boxed,
@@ -1459,7 +1667,11 @@ pub type SpecialNdtriFn = fn(&Tensor) -> Result<Tensor>;
 /// `special_ndtri`: Inverse of the distribution function of the normal distribution.
 pub static SPECIAL_NDTRI: Op<SpecialNdtriFn> = Op::new(
     &SPECIAL_NDTRI_INFO,
-    &[(Key::Cpu, special_ndtri_kernel), (Key::Meta, special_ndtri_kernel)],
+    &[
+        (Key::Cpu, special_ndtri_kernel),
+        (Key::Meta, special_ndtri_kernel),
+        (Key::Autograd, super::special_ops_grad::special_ndtri_autograd),
+    ],
     special_ndtri_adaptor,
 );
 static SPECIAL_NDTRI_INFO: OpInfo = OpInfo {
@@ -1470,6 +1682,7 @@ static SPECIAL_NDTRI_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_ndtri_boxed,
@@ -1491,7 +1704,11 @@ pub type SpecialNdtriOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `special_ndtri.out`: Inverse of the distribution function of the normal distribution.
 pub static SPECIAL_NDTRI_OUT: Op<SpecialNdtriOutFn> = Op::new(
     &SPECIAL_NDTRI_OUT_INFO,
-    &[(Key::Cpu, special_ndtri_out_kernel), (Key::Meta, special_ndtri_out_kernel)],
+    &[
+        (Key::Cpu, special_ndtri_out_kernel),
+        (Key::Meta, special_ndtri_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_ndtri_out_autograd),
+    ],
     special_ndtri_out_adaptor,
 );
 static SPECIAL_NDTRI_OUT_INFO: OpInfo = OpInfo {
@@ -1505,6 +1722,7 @@ static SPECIAL_NDTRI_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_ndtri_out_boxed,
@@ -1539,7 +1757,11 @@ pub type SpecialLogNdtrFn = fn(&Tensor) -> Result<Tensor>;
 /// `special_log_ndtr`: Logarithm of the distribution function of the normal distribution.
 pub static SPECIAL_LOG_NDTR: Op<SpecialLogNdtrFn> = Op::new(
     &SPECIAL_LOG_NDTR_INFO,
-    &[(Key::Cpu, special_log_ndtr_kernel), (Key::Meta, special_log_ndtr_kernel)],
+    &[
+        (Key::Cpu, special_log_ndtr_kernel),
+        (Key::Meta, special_log_ndtr_kernel),
+        (Key::Autograd, super::special_ops_grad::special_log_ndtr_autograd),
+    ],
     special_log_ndtr_adaptor,
 );
 static SPECIAL_LOG_NDTR_INFO: OpInfo = OpInfo {
@@ -1550,6 +1772,7 @@ static SPECIAL_LOG_NDTR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_log_ndtr_boxed,
@@ -1571,7 +1794,11 @@ pub type SpecialLogNdtrOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `special_log_ndtr.out`: Logarithm of the distribution function of the normal distribution.
 pub static SPECIAL_LOG_NDTR_OUT: Op<SpecialLogNdtrOutFn> = Op::new(
     &SPECIAL_LOG_NDTR_OUT_INFO,
-    &[(Key::Cpu, special_log_ndtr_out_kernel), (Key::Meta, special_log_ndtr_out_kernel)],
+    &[
+        (Key::Cpu, special_log_ndtr_out_kernel),
+        (Key::Meta, special_log_ndtr_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_log_ndtr_out_autograd),
+    ],
     special_log_ndtr_out_adaptor,
 );
 static SPECIAL_LOG_NDTR_OUT_INFO: OpInfo = OpInfo {
@@ -1585,6 +1812,7 @@ static SPECIAL_LOG_NDTR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_log_ndtr_out_boxed,
@@ -1619,7 +1847,11 @@ pub type SpecialXlog1pyFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `special_xlog1py`: `x log1p(y)`, 0 where x is 0 unless y is NaN.
 pub static SPECIAL_XLOG1PY: Op<SpecialXlog1pyFn> = Op::new(
     &SPECIAL_XLOG1PY_INFO,
-    &[(Key::Cpu, special_xlog1py_kernel), (Key::Meta, special_xlog1py_kernel)],
+    &[
+        (Key::Cpu, special_xlog1py_kernel),
+        (Key::Meta, special_xlog1py_kernel),
+        (Key::Autograd, super::special_ops_grad::special_xlog1py_autograd),
+    ],
     special_xlog1py_adaptor,
 );
 static SPECIAL_XLOG1PY_INFO: OpInfo = OpInfo {
@@ -1633,6 +1865,7 @@ static SPECIAL_XLOG1PY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_xlog1py_boxed,
@@ -1654,7 +1887,11 @@ pub type SpecialXlog1pyOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `special_xlog1py.out`: `x log1p(y)`, 0 where x is 0 unless y is NaN.
 pub static SPECIAL_XLOG1PY_OUT: Op<SpecialXlog1pyOutFn> = Op::new(
     &SPECIAL_XLOG1PY_OUT_INFO,
-    &[(Key::Cpu, special_xlog1py_out_kernel), (Key::Meta, special_xlog1py_out_kernel)],
+    &[
+        (Key::Cpu, special_xlog1py_out_kernel),
+        (Key::Meta, special_xlog1py_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_xlog1py_out_autograd),
+    ],
     special_xlog1py_out_adaptor,
 );
 static SPECIAL_XLOG1PY_OUT_INFO: OpInfo = OpInfo {
@@ -1672,6 +1909,7 @@ static SPECIAL_XLOG1PY_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_xlog1py_out_boxed,
@@ -1706,7 +1944,11 @@ pub type SpecialZetaFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `special_zeta`: Hurwitz zeta function.
 pub static SPECIAL_ZETA: Op<SpecialZetaFn> = Op::new(
     &SPECIAL_ZETA_INFO,
-    &[(Key::Cpu, special_zeta_kernel), (Key::Meta, special_zeta_kernel)],
+    &[
+        (Key::Cpu, special_zeta_kernel),
+        (Key::Meta, special_zeta_kernel),
+        (Key::Autograd, super::special_ops_grad::special_zeta_autograd),
+    ],
     special_zeta_adaptor,
 );
 static SPECIAL_ZETA_INFO: OpInfo = OpInfo {
@@ -1720,6 +1962,7 @@ static SPECIAL_ZETA_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_zeta_boxed,
@@ -1741,7 +1984,11 @@ pub type SpecialZetaOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `special_zeta.out`: Hurwitz zeta function.
 pub static SPECIAL_ZETA_OUT: Op<SpecialZetaOutFn> = Op::new(
     &SPECIAL_ZETA_OUT_INFO,
-    &[(Key::Cpu, special_zeta_out_kernel), (Key::Meta, special_zeta_out_kernel)],
+    &[
+        (Key::Cpu, special_zeta_out_kernel),
+        (Key::Meta, special_zeta_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_zeta_out_autograd),
+    ],
     special_zeta_out_adaptor,
 );
 static SPECIAL_ZETA_OUT_INFO: OpInfo = OpInfo {
@@ -1759,6 +2006,7 @@ static SPECIAL_ZETA_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_zeta_out_boxed,
@@ -1791,8 +2039,15 @@ fn igamma_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Type of [`IGAMMA`].
 pub type IgammaFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `igamma`: Regularised lower incomplete gamma function of shape `self`.
-pub static IGAMMA: Op<IgammaFn> =
-    Op::new(&IGAMMA_INFO, &[(Key::Cpu, igamma_kernel), (Key::Meta, igamma_kernel)], igamma_adaptor);
+pub static IGAMMA: Op<IgammaFn> = Op::new(
+    &IGAMMA_INFO,
+    &[
+        (Key::Cpu, igamma_kernel),
+        (Key::Meta, igamma_kernel),
+        (Key::Autograd, super::special_ops_grad::igamma_autograd),
+    ],
+    igamma_adaptor,
+);
 static IGAMMA_INFO: OpInfo = OpInfo {
     name: "igamma",
     owner: "flambeau-core",
@@ -1804,6 +2059,7 @@ static IGAMMA_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: igamma_boxed,
@@ -1825,7 +2081,11 @@ pub type IgammaInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `igamma_`: Regularised lower incomplete gamma function of shape `self`.
 pub static IGAMMA_: Op<IgammaInplaceFn> = Op::new(
     &IGAMMA__INFO,
-    &[(Key::Cpu, igamma_inplace_kernel), (Key::Meta, igamma_inplace_kernel)],
+    &[
+        (Key::Cpu, igamma_inplace_kernel),
+        (Key::Meta, igamma_inplace_kernel),
+        (Key::Autograd, super::special_ops_grad::igamma_inplace_autograd),
+    ],
     igamma_inplace_adaptor,
 );
 static IGAMMA__INFO: OpInfo = OpInfo {
@@ -1839,6 +2099,7 @@ static IGAMMA__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: igamma_inplace_boxed,
@@ -1861,7 +2122,11 @@ pub type IgammaOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `igamma.out`: Regularised lower incomplete gamma function of shape `self`.
 pub static IGAMMA_OUT: Op<IgammaOutFn> = Op::new(
     &IGAMMA_OUT_INFO,
-    &[(Key::Cpu, igamma_out_kernel), (Key::Meta, igamma_out_kernel)],
+    &[
+        (Key::Cpu, igamma_out_kernel),
+        (Key::Meta, igamma_out_kernel),
+        (Key::Autograd, super::special_ops_grad::igamma_out_autograd),
+    ],
     igamma_out_adaptor,
 );
 static IGAMMA_OUT_INFO: OpInfo = OpInfo {
@@ -1879,6 +2144,7 @@ static IGAMMA_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: igamma_out_boxed,
@@ -1911,8 +2177,15 @@ fn igammac_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Type of [`IGAMMAC`].
 pub type IgammacFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `igammac`: Regularised upper incomplete gamma function of shape `self`.
-pub static IGAMMAC: Op<IgammacFn> =
-    Op::new(&IGAMMAC_INFO, &[(Key::Cpu, igammac_kernel), (Key::Meta, igammac_kernel)], igammac_adaptor);
+pub static IGAMMAC: Op<IgammacFn> = Op::new(
+    &IGAMMAC_INFO,
+    &[
+        (Key::Cpu, igammac_kernel),
+        (Key::Meta, igammac_kernel),
+        (Key::Autograd, super::special_ops_grad::igammac_autograd),
+    ],
+    igammac_adaptor,
+);
 static IGAMMAC_INFO: OpInfo = OpInfo {
     name: "igammac",
     owner: "flambeau-core",
@@ -1924,6 +2197,7 @@ static IGAMMAC_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: igammac_boxed,
@@ -1945,7 +2219,11 @@ pub type IgammacInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `igammac_`: Regularised upper incomplete gamma function of shape `self`.
 pub static IGAMMAC_: Op<IgammacInplaceFn> = Op::new(
     &IGAMMAC__INFO,
-    &[(Key::Cpu, igammac_inplace_kernel), (Key::Meta, igammac_inplace_kernel)],
+    &[
+        (Key::Cpu, igammac_inplace_kernel),
+        (Key::Meta, igammac_inplace_kernel),
+        (Key::Autograd, super::special_ops_grad::igammac_inplace_autograd),
+    ],
     igammac_inplace_adaptor,
 );
 static IGAMMAC__INFO: OpInfo = OpInfo {
@@ -1959,6 +2237,7 @@ static IGAMMAC__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: igammac_inplace_boxed,
@@ -1981,7 +2260,11 @@ pub type IgammacOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `igammac.out`: Regularised upper incomplete gamma function of shape `self`.
 pub static IGAMMAC_OUT: Op<IgammacOutFn> = Op::new(
     &IGAMMAC_OUT_INFO,
-    &[(Key::Cpu, igammac_out_kernel), (Key::Meta, igammac_out_kernel)],
+    &[
+        (Key::Cpu, igammac_out_kernel),
+        (Key::Meta, igammac_out_kernel),
+        (Key::Autograd, super::special_ops_grad::igammac_out_autograd),
+    ],
     igammac_out_adaptor,
 );
 static IGAMMAC_OUT_INFO: OpInfo = OpInfo {
@@ -1999,6 +2282,7 @@ static IGAMMAC_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: igammac_out_boxed,
@@ -2033,7 +2317,11 @@ pub type SpecialBesselJ0Fn = fn(&Tensor) -> Result<Tensor>;
 /// `special_bessel_j0`: Bessel function of the first kind, order 0.
 pub static SPECIAL_BESSEL_J0: Op<SpecialBesselJ0Fn> = Op::new(
     &SPECIAL_BESSEL_J0_INFO,
-    &[(Key::Cpu, special_bessel_j0_kernel), (Key::Meta, special_bessel_j0_kernel)],
+    &[
+        (Key::Cpu, special_bessel_j0_kernel),
+        (Key::Meta, special_bessel_j0_kernel),
+        (Key::Autograd, super::special_ops_grad::special_bessel_j0_autograd),
+    ],
     special_bessel_j0_adaptor,
 );
 static SPECIAL_BESSEL_J0_INFO: OpInfo = OpInfo {
@@ -2044,6 +2332,7 @@ static SPECIAL_BESSEL_J0_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_bessel_j0_boxed,
@@ -2065,7 +2354,11 @@ pub type SpecialBesselJ0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `special_bessel_j0.out`: Bessel function of the first kind, order 0.
 pub static SPECIAL_BESSEL_J0_OUT: Op<SpecialBesselJ0OutFn> = Op::new(
     &SPECIAL_BESSEL_J0_OUT_INFO,
-    &[(Key::Cpu, special_bessel_j0_out_kernel), (Key::Meta, special_bessel_j0_out_kernel)],
+    &[
+        (Key::Cpu, special_bessel_j0_out_kernel),
+        (Key::Meta, special_bessel_j0_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_bessel_j0_out_autograd),
+    ],
     special_bessel_j0_out_adaptor,
 );
 static SPECIAL_BESSEL_J0_OUT_INFO: OpInfo = OpInfo {
@@ -2079,6 +2372,7 @@ static SPECIAL_BESSEL_J0_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_bessel_j0_out_boxed,
@@ -2113,7 +2407,11 @@ pub type SpecialBesselJ1Fn = fn(&Tensor) -> Result<Tensor>;
 /// `special_bessel_j1`: Bessel function of the first kind, order 1.
 pub static SPECIAL_BESSEL_J1: Op<SpecialBesselJ1Fn> = Op::new(
     &SPECIAL_BESSEL_J1_INFO,
-    &[(Key::Cpu, special_bessel_j1_kernel), (Key::Meta, special_bessel_j1_kernel)],
+    &[
+        (Key::Cpu, special_bessel_j1_kernel),
+        (Key::Meta, special_bessel_j1_kernel),
+        (Key::Autograd, super::special_ops_grad::special_bessel_j1_autograd),
+    ],
     special_bessel_j1_adaptor,
 );
 static SPECIAL_BESSEL_J1_INFO: OpInfo = OpInfo {
@@ -2124,6 +2422,7 @@ static SPECIAL_BESSEL_J1_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_bessel_j1_boxed,
@@ -2145,7 +2444,11 @@ pub type SpecialBesselJ1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `special_bessel_j1.out`: Bessel function of the first kind, order 1.
 pub static SPECIAL_BESSEL_J1_OUT: Op<SpecialBesselJ1OutFn> = Op::new(
     &SPECIAL_BESSEL_J1_OUT_INFO,
-    &[(Key::Cpu, special_bessel_j1_out_kernel), (Key::Meta, special_bessel_j1_out_kernel)],
+    &[
+        (Key::Cpu, special_bessel_j1_out_kernel),
+        (Key::Meta, special_bessel_j1_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_bessel_j1_out_autograd),
+    ],
     special_bessel_j1_out_adaptor,
 );
 static SPECIAL_BESSEL_J1_OUT_INFO: OpInfo = OpInfo {
@@ -2159,6 +2462,7 @@ static SPECIAL_BESSEL_J1_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_bessel_j1_out_boxed,
@@ -2193,7 +2497,11 @@ pub type SpecialBesselY0Fn = fn(&Tensor) -> Result<Tensor>;
 /// `special_bessel_y0`: Bessel function of the second kind, order 0.
 pub static SPECIAL_BESSEL_Y0: Op<SpecialBesselY0Fn> = Op::new(
     &SPECIAL_BESSEL_Y0_INFO,
-    &[(Key::Cpu, special_bessel_y0_kernel), (Key::Meta, special_bessel_y0_kernel)],
+    &[
+        (Key::Cpu, special_bessel_y0_kernel),
+        (Key::Meta, special_bessel_y0_kernel),
+        (Key::Autograd, super::special_ops_grad::special_bessel_y0_autograd),
+    ],
     special_bessel_y0_adaptor,
 );
 static SPECIAL_BESSEL_Y0_INFO: OpInfo = OpInfo {
@@ -2204,6 +2512,7 @@ static SPECIAL_BESSEL_Y0_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_bessel_y0_boxed,
@@ -2225,7 +2534,11 @@ pub type SpecialBesselY0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `special_bessel_y0.out`: Bessel function of the second kind, order 0.
 pub static SPECIAL_BESSEL_Y0_OUT: Op<SpecialBesselY0OutFn> = Op::new(
     &SPECIAL_BESSEL_Y0_OUT_INFO,
-    &[(Key::Cpu, special_bessel_y0_out_kernel), (Key::Meta, special_bessel_y0_out_kernel)],
+    &[
+        (Key::Cpu, special_bessel_y0_out_kernel),
+        (Key::Meta, special_bessel_y0_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_bessel_y0_out_autograd),
+    ],
     special_bessel_y0_out_adaptor,
 );
 static SPECIAL_BESSEL_Y0_OUT_INFO: OpInfo = OpInfo {
@@ -2239,6 +2552,7 @@ static SPECIAL_BESSEL_Y0_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_bessel_y0_out_boxed,
@@ -2273,7 +2587,11 @@ pub type SpecialBesselY1Fn = fn(&Tensor) -> Result<Tensor>;
 /// `special_bessel_y1`: Bessel function of the second kind, order 1.
 pub static SPECIAL_BESSEL_Y1: Op<SpecialBesselY1Fn> = Op::new(
     &SPECIAL_BESSEL_Y1_INFO,
-    &[(Key::Cpu, special_bessel_y1_kernel), (Key::Meta, special_bessel_y1_kernel)],
+    &[
+        (Key::Cpu, special_bessel_y1_kernel),
+        (Key::Meta, special_bessel_y1_kernel),
+        (Key::Autograd, super::special_ops_grad::special_bessel_y1_autograd),
+    ],
     special_bessel_y1_adaptor,
 );
 static SPECIAL_BESSEL_Y1_INFO: OpInfo = OpInfo {
@@ -2284,6 +2602,7 @@ static SPECIAL_BESSEL_Y1_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_bessel_y1_boxed,
@@ -2305,7 +2624,11 @@ pub type SpecialBesselY1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `special_bessel_y1.out`: Bessel function of the second kind, order 1.
 pub static SPECIAL_BESSEL_Y1_OUT: Op<SpecialBesselY1OutFn> = Op::new(
     &SPECIAL_BESSEL_Y1_OUT_INFO,
-    &[(Key::Cpu, special_bessel_y1_out_kernel), (Key::Meta, special_bessel_y1_out_kernel)],
+    &[
+        (Key::Cpu, special_bessel_y1_out_kernel),
+        (Key::Meta, special_bessel_y1_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_bessel_y1_out_autograd),
+    ],
     special_bessel_y1_out_adaptor,
 );
 static SPECIAL_BESSEL_Y1_OUT_INFO: OpInfo = OpInfo {
@@ -2319,6 +2642,7 @@ static SPECIAL_BESSEL_Y1_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_bessel_y1_out_boxed,
@@ -2353,7 +2677,11 @@ pub type SpecialModifiedBesselI0Fn = fn(&Tensor) -> Result<Tensor>;
 /// `special_modified_bessel_i0`: Modified Bessel function of the first kind, order 0.
 pub static SPECIAL_MODIFIED_BESSEL_I0: Op<SpecialModifiedBesselI0Fn> = Op::new(
     &SPECIAL_MODIFIED_BESSEL_I0_INFO,
-    &[(Key::Cpu, special_modified_bessel_i0_kernel), (Key::Meta, special_modified_bessel_i0_kernel)],
+    &[
+        (Key::Cpu, special_modified_bessel_i0_kernel),
+        (Key::Meta, special_modified_bessel_i0_kernel),
+        (Key::Autograd, super::special_ops_grad::special_modified_bessel_i0_autograd),
+    ],
     special_modified_bessel_i0_adaptor,
 );
 static SPECIAL_MODIFIED_BESSEL_I0_INFO: OpInfo = OpInfo {
@@ -2364,6 +2692,7 @@ static SPECIAL_MODIFIED_BESSEL_I0_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_modified_bessel_i0_boxed,
@@ -2385,7 +2714,11 @@ pub type SpecialModifiedBesselI0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `special_modified_bessel_i0.out`: Modified Bessel function of the first kind, order 0.
 pub static SPECIAL_MODIFIED_BESSEL_I0_OUT: Op<SpecialModifiedBesselI0OutFn> = Op::new(
     &SPECIAL_MODIFIED_BESSEL_I0_OUT_INFO,
-    &[(Key::Cpu, special_modified_bessel_i0_out_kernel), (Key::Meta, special_modified_bessel_i0_out_kernel)],
+    &[
+        (Key::Cpu, special_modified_bessel_i0_out_kernel),
+        (Key::Meta, special_modified_bessel_i0_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_modified_bessel_i0_out_autograd),
+    ],
     special_modified_bessel_i0_out_adaptor,
 );
 static SPECIAL_MODIFIED_BESSEL_I0_OUT_INFO: OpInfo = OpInfo {
@@ -2399,6 +2732,7 @@ static SPECIAL_MODIFIED_BESSEL_I0_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_modified_bessel_i0_out_boxed,
@@ -2433,7 +2767,11 @@ pub type SpecialModifiedBesselI1Fn = fn(&Tensor) -> Result<Tensor>;
 /// `special_modified_bessel_i1`: Modified Bessel function of the first kind, order 1.
 pub static SPECIAL_MODIFIED_BESSEL_I1: Op<SpecialModifiedBesselI1Fn> = Op::new(
     &SPECIAL_MODIFIED_BESSEL_I1_INFO,
-    &[(Key::Cpu, special_modified_bessel_i1_kernel), (Key::Meta, special_modified_bessel_i1_kernel)],
+    &[
+        (Key::Cpu, special_modified_bessel_i1_kernel),
+        (Key::Meta, special_modified_bessel_i1_kernel),
+        (Key::Autograd, super::special_ops_grad::special_modified_bessel_i1_autograd),
+    ],
     special_modified_bessel_i1_adaptor,
 );
 static SPECIAL_MODIFIED_BESSEL_I1_INFO: OpInfo = OpInfo {
@@ -2444,6 +2782,7 @@ static SPECIAL_MODIFIED_BESSEL_I1_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_modified_bessel_i1_boxed,
@@ -2465,7 +2804,11 @@ pub type SpecialModifiedBesselI1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `special_modified_bessel_i1.out`: Modified Bessel function of the first kind, order 1.
 pub static SPECIAL_MODIFIED_BESSEL_I1_OUT: Op<SpecialModifiedBesselI1OutFn> = Op::new(
     &SPECIAL_MODIFIED_BESSEL_I1_OUT_INFO,
-    &[(Key::Cpu, special_modified_bessel_i1_out_kernel), (Key::Meta, special_modified_bessel_i1_out_kernel)],
+    &[
+        (Key::Cpu, special_modified_bessel_i1_out_kernel),
+        (Key::Meta, special_modified_bessel_i1_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_modified_bessel_i1_out_autograd),
+    ],
     special_modified_bessel_i1_out_adaptor,
 );
 static SPECIAL_MODIFIED_BESSEL_I1_OUT_INFO: OpInfo = OpInfo {
@@ -2479,6 +2822,7 @@ static SPECIAL_MODIFIED_BESSEL_I1_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_modified_bessel_i1_out_boxed,
@@ -2513,7 +2857,11 @@ pub type SpecialModifiedBesselK0Fn = fn(&Tensor) -> Result<Tensor>;
 /// `special_modified_bessel_k0`: Modified Bessel function of the second kind, order 0.
 pub static SPECIAL_MODIFIED_BESSEL_K0: Op<SpecialModifiedBesselK0Fn> = Op::new(
     &SPECIAL_MODIFIED_BESSEL_K0_INFO,
-    &[(Key::Cpu, special_modified_bessel_k0_kernel), (Key::Meta, special_modified_bessel_k0_kernel)],
+    &[
+        (Key::Cpu, special_modified_bessel_k0_kernel),
+        (Key::Meta, special_modified_bessel_k0_kernel),
+        (Key::Autograd, super::special_ops_grad::special_modified_bessel_k0_autograd),
+    ],
     special_modified_bessel_k0_adaptor,
 );
 static SPECIAL_MODIFIED_BESSEL_K0_INFO: OpInfo = OpInfo {
@@ -2524,6 +2872,7 @@ static SPECIAL_MODIFIED_BESSEL_K0_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_modified_bessel_k0_boxed,
@@ -2545,7 +2894,11 @@ pub type SpecialModifiedBesselK0OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `special_modified_bessel_k0.out`: Modified Bessel function of the second kind, order 0.
 pub static SPECIAL_MODIFIED_BESSEL_K0_OUT: Op<SpecialModifiedBesselK0OutFn> = Op::new(
     &SPECIAL_MODIFIED_BESSEL_K0_OUT_INFO,
-    &[(Key::Cpu, special_modified_bessel_k0_out_kernel), (Key::Meta, special_modified_bessel_k0_out_kernel)],
+    &[
+        (Key::Cpu, special_modified_bessel_k0_out_kernel),
+        (Key::Meta, special_modified_bessel_k0_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_modified_bessel_k0_out_autograd),
+    ],
     special_modified_bessel_k0_out_adaptor,
 );
 static SPECIAL_MODIFIED_BESSEL_K0_OUT_INFO: OpInfo = OpInfo {
@@ -2559,6 +2912,7 @@ static SPECIAL_MODIFIED_BESSEL_K0_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_modified_bessel_k0_out_boxed,
@@ -2593,7 +2947,11 @@ pub type SpecialModifiedBesselK1Fn = fn(&Tensor) -> Result<Tensor>;
 /// `special_modified_bessel_k1`: Modified Bessel function of the second kind, order 1.
 pub static SPECIAL_MODIFIED_BESSEL_K1: Op<SpecialModifiedBesselK1Fn> = Op::new(
     &SPECIAL_MODIFIED_BESSEL_K1_INFO,
-    &[(Key::Cpu, special_modified_bessel_k1_kernel), (Key::Meta, special_modified_bessel_k1_kernel)],
+    &[
+        (Key::Cpu, special_modified_bessel_k1_kernel),
+        (Key::Meta, special_modified_bessel_k1_kernel),
+        (Key::Autograd, super::special_ops_grad::special_modified_bessel_k1_autograd),
+    ],
     special_modified_bessel_k1_adaptor,
 );
 static SPECIAL_MODIFIED_BESSEL_K1_INFO: OpInfo = OpInfo {
@@ -2604,6 +2962,7 @@ static SPECIAL_MODIFIED_BESSEL_K1_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_modified_bessel_k1_boxed,
@@ -2625,7 +2984,11 @@ pub type SpecialModifiedBesselK1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `special_modified_bessel_k1.out`: Modified Bessel function of the second kind, order 1.
 pub static SPECIAL_MODIFIED_BESSEL_K1_OUT: Op<SpecialModifiedBesselK1OutFn> = Op::new(
     &SPECIAL_MODIFIED_BESSEL_K1_OUT_INFO,
-    &[(Key::Cpu, special_modified_bessel_k1_out_kernel), (Key::Meta, special_modified_bessel_k1_out_kernel)],
+    &[
+        (Key::Cpu, special_modified_bessel_k1_out_kernel),
+        (Key::Meta, special_modified_bessel_k1_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_modified_bessel_k1_out_autograd),
+    ],
     special_modified_bessel_k1_out_adaptor,
 );
 static SPECIAL_MODIFIED_BESSEL_K1_OUT_INFO: OpInfo = OpInfo {
@@ -2639,6 +3002,7 @@ static SPECIAL_MODIFIED_BESSEL_K1_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_modified_bessel_k1_out_boxed,
@@ -2687,6 +3051,7 @@ static SPECIAL_SCALED_MODIFIED_BESSEL_K0_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_scaled_modified_bessel_k0_boxed,
@@ -2711,6 +3076,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT: Op<SpecialScaledModifiedBessel
     &[
         (Key::Cpu, special_scaled_modified_bessel_k0_out_kernel),
         (Key::Meta, special_scaled_modified_bessel_k0_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_scaled_modified_bessel_k0_out_autograd),
     ],
     special_scaled_modified_bessel_k0_out_adaptor,
 );
@@ -2725,6 +3091,7 @@ static SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_scaled_modified_bessel_k0_out_boxed,
@@ -2773,6 +3140,7 @@ static SPECIAL_SCALED_MODIFIED_BESSEL_K1_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_scaled_modified_bessel_k1_boxed,
@@ -2797,6 +3165,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT: Op<SpecialScaledModifiedBessel
     &[
         (Key::Cpu, special_scaled_modified_bessel_k1_out_kernel),
         (Key::Meta, special_scaled_modified_bessel_k1_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_scaled_modified_bessel_k1_out_autograd),
     ],
     special_scaled_modified_bessel_k1_out_adaptor,
 );
@@ -2811,6 +3180,7 @@ static SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_scaled_modified_bessel_k1_out_boxed,
@@ -2856,6 +3226,7 @@ static SPECIAL_SPHERICAL_BESSEL_J0_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_spherical_bessel_j0_boxed,
@@ -2880,6 +3251,7 @@ pub static SPECIAL_SPHERICAL_BESSEL_J0_OUT: Op<SpecialSphericalBesselJ0OutFn> = 
     &[
         (Key::Cpu, special_spherical_bessel_j0_out_kernel),
         (Key::Meta, special_spherical_bessel_j0_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_spherical_bessel_j0_out_autograd),
     ],
     special_spherical_bessel_j0_out_adaptor,
 );
@@ -2894,6 +3266,7 @@ static SPECIAL_SPHERICAL_BESSEL_J0_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_spherical_bessel_j0_out_boxed,
@@ -2939,6 +3312,7 @@ static SPECIAL_AIRY_AI_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_airy_ai_boxed,
@@ -2960,7 +3334,11 @@ pub type SpecialAiryAiOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `special_airy_ai.out`: Airy function Ai.
 pub static SPECIAL_AIRY_AI_OUT: Op<SpecialAiryAiOutFn> = Op::new(
     &SPECIAL_AIRY_AI_OUT_INFO,
-    &[(Key::Cpu, special_airy_ai_out_kernel), (Key::Meta, special_airy_ai_out_kernel)],
+    &[
+        (Key::Cpu, special_airy_ai_out_kernel),
+        (Key::Meta, special_airy_ai_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_airy_ai_out_autograd),
+    ],
     special_airy_ai_out_adaptor,
 );
 static SPECIAL_AIRY_AI_OUT_INFO: OpInfo = OpInfo {
@@ -2974,6 +3352,7 @@ static SPECIAL_AIRY_AI_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: special_airy_ai_out_boxed,
@@ -3022,6 +3401,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_chebyshev_polynomial_t_boxed,
@@ -3046,6 +3426,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT: Op<SpecialChebyshevPolynomialTOut
     &[
         (Key::Cpu, special_chebyshev_polynomial_t_out_kernel),
         (Key::Meta, special_chebyshev_polynomial_t_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_chebyshev_polynomial_t_out_autograd),
     ],
     special_chebyshev_polynomial_t_out_adaptor,
 );
@@ -3064,6 +3445,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_chebyshev_polynomial_t_out_boxed,
@@ -3112,6 +3494,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_chebyshev_polynomial_u_boxed,
@@ -3136,6 +3519,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT: Op<SpecialChebyshevPolynomialUOut
     &[
         (Key::Cpu, special_chebyshev_polynomial_u_out_kernel),
         (Key::Meta, special_chebyshev_polynomial_u_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_chebyshev_polynomial_u_out_autograd),
     ],
     special_chebyshev_polynomial_u_out_adaptor,
 );
@@ -3154,6 +3538,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_chebyshev_polynomial_u_out_boxed,
@@ -3202,6 +3587,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_chebyshev_polynomial_v_boxed,
@@ -3226,6 +3612,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT: Op<SpecialChebyshevPolynomialVOut
     &[
         (Key::Cpu, special_chebyshev_polynomial_v_out_kernel),
         (Key::Meta, special_chebyshev_polynomial_v_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_chebyshev_polynomial_v_out_autograd),
     ],
     special_chebyshev_polynomial_v_out_adaptor,
 );
@@ -3244,6 +3631,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_chebyshev_polynomial_v_out_boxed,
@@ -3292,6 +3680,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_chebyshev_polynomial_w_boxed,
@@ -3316,6 +3705,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT: Op<SpecialChebyshevPolynomialWOut
     &[
         (Key::Cpu, special_chebyshev_polynomial_w_out_kernel),
         (Key::Meta, special_chebyshev_polynomial_w_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_chebyshev_polynomial_w_out_autograd),
     ],
     special_chebyshev_polynomial_w_out_adaptor,
 );
@@ -3334,6 +3724,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_chebyshev_polynomial_w_out_boxed,
@@ -3388,6 +3779,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_shifted_chebyshev_polynomial_t_boxed,
@@ -3412,6 +3804,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT: Op<SpecialShiftedChebyshe
     &[
         (Key::Cpu, special_shifted_chebyshev_polynomial_t_out_kernel),
         (Key::Meta, special_shifted_chebyshev_polynomial_t_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_shifted_chebyshev_polynomial_t_out_autograd),
     ],
     special_shifted_chebyshev_polynomial_t_out_adaptor,
 );
@@ -3430,6 +3823,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_shifted_chebyshev_polynomial_t_out_boxed,
@@ -3488,6 +3882,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_shifted_chebyshev_polynomial_u_boxed,
@@ -3512,6 +3907,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT: Op<SpecialShiftedChebyshe
     &[
         (Key::Cpu, special_shifted_chebyshev_polynomial_u_out_kernel),
         (Key::Meta, special_shifted_chebyshev_polynomial_u_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_shifted_chebyshev_polynomial_u_out_autograd),
     ],
     special_shifted_chebyshev_polynomial_u_out_adaptor,
 );
@@ -3530,6 +3926,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_shifted_chebyshev_polynomial_u_out_boxed,
@@ -3588,6 +3985,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_shifted_chebyshev_polynomial_v_boxed,
@@ -3612,6 +4010,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT: Op<SpecialShiftedChebyshe
     &[
         (Key::Cpu, special_shifted_chebyshev_polynomial_v_out_kernel),
         (Key::Meta, special_shifted_chebyshev_polynomial_v_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_shifted_chebyshev_polynomial_v_out_autograd),
     ],
     special_shifted_chebyshev_polynomial_v_out_adaptor,
 );
@@ -3630,6 +4029,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_shifted_chebyshev_polynomial_v_out_boxed,
@@ -3688,6 +4088,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_shifted_chebyshev_polynomial_w_boxed,
@@ -3712,6 +4113,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT: Op<SpecialShiftedChebyshe
     &[
         (Key::Cpu, special_shifted_chebyshev_polynomial_w_out_kernel),
         (Key::Meta, special_shifted_chebyshev_polynomial_w_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_shifted_chebyshev_polynomial_w_out_autograd),
     ],
     special_shifted_chebyshev_polynomial_w_out_adaptor,
 );
@@ -3730,6 +4132,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_shifted_chebyshev_polynomial_w_out_boxed,
@@ -3782,6 +4185,7 @@ static SPECIAL_HERMITE_POLYNOMIAL_H_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_hermite_polynomial_h_boxed,
@@ -3806,6 +4210,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_OUT: Op<SpecialHermitePolynomialHOutFn> 
     &[
         (Key::Cpu, special_hermite_polynomial_h_out_kernel),
         (Key::Meta, special_hermite_polynomial_h_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_hermite_polynomial_h_out_autograd),
     ],
     special_hermite_polynomial_h_out_adaptor,
 );
@@ -3824,6 +4229,7 @@ static SPECIAL_HERMITE_POLYNOMIAL_H_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_hermite_polynomial_h_out_boxed,
@@ -3872,6 +4278,7 @@ static SPECIAL_HERMITE_POLYNOMIAL_HE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_hermite_polynomial_he_boxed,
@@ -3896,6 +4303,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_OUT: Op<SpecialHermitePolynomialHeOutFn
     &[
         (Key::Cpu, special_hermite_polynomial_he_out_kernel),
         (Key::Meta, special_hermite_polynomial_he_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_hermite_polynomial_he_out_autograd),
     ],
     special_hermite_polynomial_he_out_adaptor,
 );
@@ -3914,6 +4322,7 @@ static SPECIAL_HERMITE_POLYNOMIAL_HE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_hermite_polynomial_he_out_boxed,
@@ -3963,6 +4372,7 @@ static SPECIAL_LAGUERRE_POLYNOMIAL_L_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_laguerre_polynomial_l_boxed,
@@ -3988,6 +4398,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT: Op<SpecialLaguerrePolynomialLOutFn
     &[
         (Key::Cpu, special_laguerre_polynomial_l_out_kernel),
         (Key::Meta, special_laguerre_polynomial_l_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_laguerre_polynomial_l_out_autograd),
     ],
     special_laguerre_polynomial_l_out_adaptor,
 );
@@ -4006,6 +4417,7 @@ static SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_laguerre_polynomial_l_out_boxed,
@@ -4055,6 +4467,7 @@ static SPECIAL_LEGENDRE_POLYNOMIAL_P_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_legendre_polynomial_p_boxed,
@@ -4080,6 +4493,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT: Op<SpecialLegendrePolynomialPOutFn
     &[
         (Key::Cpu, special_legendre_polynomial_p_out_kernel),
         (Key::Meta, special_legendre_polynomial_p_out_kernel),
+        (Key::Autograd, super::special_ops_grad::special_legendre_polynomial_p_out_autograd),
     ],
     special_legendre_polynomial_p_out_adaptor,
 );
@@ -4098,6 +4512,7 @@ static SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: special_legendre_polynomial_p_out_boxed,

@@ -23,8 +23,11 @@ fn abs_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`ABS`].
 pub type AbsFn = fn(&Tensor) -> Result<Tensor>;
 /// `abs`: Absolute value; of a complex number its magnitude, real.
-pub static ABS: Op<AbsFn> =
-    Op::new(&ABS_INFO, &[(Key::Cpu, abs_kernel), (Key::Meta, abs_kernel)], abs_adaptor);
+pub static ABS: Op<AbsFn> = Op::new(
+    &ABS_INFO,
+    &[(Key::Cpu, abs_kernel), (Key::Meta, abs_kernel), (Key::Autograd, super::unary_grad::abs_autograd)],
+    abs_adaptor,
+);
 static ABS_INFO: OpInfo = OpInfo {
     name: "abs",
     owner: "flambeau-core",
@@ -36,6 +39,7 @@ static ABS_INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "abs", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: abs_boxed,
@@ -59,7 +63,11 @@ pub type AbsInplaceFn = fn(&Tensor) -> Result<()>;
 /// `abs_`: Absolute value; of a complex number its magnitude, real.
 pub static ABS_: Op<AbsInplaceFn> = Op::new(
     &ABS__INFO,
-    &[(Key::Cpu, abs_inplace_kernel), (Key::Meta, abs_inplace_kernel)],
+    &[
+        (Key::Cpu, abs_inplace_kernel),
+        (Key::Meta, abs_inplace_kernel),
+        (Key::Autograd, super::unary_grad::abs_inplace_autograd),
+    ],
     abs_inplace_adaptor,
 );
 static ABS__INFO: OpInfo = OpInfo {
@@ -73,6 +81,7 @@ static ABS__INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "abs", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: abs_inplace_boxed,
@@ -100,8 +109,15 @@ fn abs_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`ABS_OUT`].
 pub type AbsOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `abs.out`: Absolute value; of a complex number its magnitude, real.
-pub static ABS_OUT: Op<AbsOutFn> =
-    Op::new(&ABS_OUT_INFO, &[(Key::Cpu, abs_out_kernel), (Key::Meta, abs_out_kernel)], abs_out_adaptor);
+pub static ABS_OUT: Op<AbsOutFn> = Op::new(
+    &ABS_OUT_INFO,
+    &[
+        (Key::Cpu, abs_out_kernel),
+        (Key::Meta, abs_out_kernel),
+        (Key::Autograd, super::unary_grad::abs_out_autograd),
+    ],
+    abs_out_adaptor,
+);
 static ABS_OUT_INFO: OpInfo = OpInfo {
     name: "abs.out",
     owner: "flambeau-core",
@@ -113,6 +129,7 @@ static ABS_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: abs_out_boxed,
@@ -145,8 +162,11 @@ fn sgn_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`SGN`].
 pub type SgnFn = fn(&Tensor) -> Result<Tensor>;
 /// `sgn`: Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.
-pub static SGN: Op<SgnFn> =
-    Op::new(&SGN_INFO, &[(Key::Cpu, sgn_kernel), (Key::Meta, sgn_kernel)], sgn_adaptor);
+pub static SGN: Op<SgnFn> = Op::new(
+    &SGN_INFO,
+    &[(Key::Cpu, sgn_kernel), (Key::Meta, sgn_kernel), (Key::Autograd, super::unary_grad::sgn_autograd)],
+    sgn_adaptor,
+);
 static SGN_INFO: OpInfo = OpInfo {
     name: "sgn",
     owner: "flambeau-core",
@@ -155,6 +175,7 @@ static SGN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sgn_boxed,
@@ -176,7 +197,11 @@ pub type SgnInplaceFn = fn(&Tensor) -> Result<()>;
 /// `sgn_`: Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.
 pub static SGN_: Op<SgnInplaceFn> = Op::new(
     &SGN__INFO,
-    &[(Key::Cpu, sgn_inplace_kernel), (Key::Meta, sgn_inplace_kernel)],
+    &[
+        (Key::Cpu, sgn_inplace_kernel),
+        (Key::Meta, sgn_inplace_kernel),
+        (Key::Autograd, super::unary_grad::sgn_inplace_autograd),
+    ],
     sgn_inplace_adaptor,
 );
 static SGN__INFO: OpInfo = OpInfo {
@@ -187,6 +212,7 @@ static SGN__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sgn_inplace_boxed,
@@ -213,8 +239,15 @@ fn sgn_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`SGN_OUT`].
 pub type SgnOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `sgn.out`: Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.
-pub static SGN_OUT: Op<SgnOutFn> =
-    Op::new(&SGN_OUT_INFO, &[(Key::Cpu, sgn_out_kernel), (Key::Meta, sgn_out_kernel)], sgn_out_adaptor);
+pub static SGN_OUT: Op<SgnOutFn> = Op::new(
+    &SGN_OUT_INFO,
+    &[
+        (Key::Cpu, sgn_out_kernel),
+        (Key::Meta, sgn_out_kernel),
+        (Key::Autograd, super::unary_grad::sgn_out_autograd),
+    ],
+    sgn_out_adaptor,
+);
 static SGN_OUT_INFO: OpInfo = OpInfo {
     name: "sgn.out",
     owner: "flambeau-core",
@@ -226,6 +259,7 @@ static SGN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sgn_out_boxed,
@@ -259,8 +293,11 @@ fn sign_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`SIGN`].
 pub type SignFn = fn(&Tensor) -> Result<Tensor>;
 /// `sign`: Sign: -1, 0 or 1; 0 for NaN.
-pub static SIGN: Op<SignFn> =
-    Op::new(&SIGN_INFO, &[(Key::Cpu, sign_kernel), (Key::Meta, sign_kernel)], sign_adaptor);
+pub static SIGN: Op<SignFn> = Op::new(
+    &SIGN_INFO,
+    &[(Key::Cpu, sign_kernel), (Key::Meta, sign_kernel), (Key::Autograd, super::unary_grad::sign_autograd)],
+    sign_adaptor,
+);
 static SIGN_INFO: OpInfo = OpInfo {
     name: "sign",
     owner: "flambeau-core",
@@ -269,6 +306,7 @@ static SIGN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sign_boxed,
@@ -291,7 +329,11 @@ pub type SignInplaceFn = fn(&Tensor) -> Result<()>;
 /// `sign_`: Sign: -1, 0 or 1; 0 for NaN.
 pub static SIGN_: Op<SignInplaceFn> = Op::new(
     &SIGN__INFO,
-    &[(Key::Cpu, sign_inplace_kernel), (Key::Meta, sign_inplace_kernel)],
+    &[
+        (Key::Cpu, sign_inplace_kernel),
+        (Key::Meta, sign_inplace_kernel),
+        (Key::Autograd, super::unary_grad::sign_inplace_autograd),
+    ],
     sign_inplace_adaptor,
 );
 static SIGN__INFO: OpInfo = OpInfo {
@@ -302,6 +344,7 @@ static SIGN__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sign_inplace_boxed,
@@ -329,8 +372,15 @@ fn sign_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`SIGN_OUT`].
 pub type SignOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `sign.out`: Sign: -1, 0 or 1; 0 for NaN.
-pub static SIGN_OUT: Op<SignOutFn> =
-    Op::new(&SIGN_OUT_INFO, &[(Key::Cpu, sign_out_kernel), (Key::Meta, sign_out_kernel)], sign_out_adaptor);
+pub static SIGN_OUT: Op<SignOutFn> = Op::new(
+    &SIGN_OUT_INFO,
+    &[
+        (Key::Cpu, sign_out_kernel),
+        (Key::Meta, sign_out_kernel),
+        (Key::Autograd, super::unary_grad::sign_out_autograd),
+    ],
+    sign_out_adaptor,
+);
 static SIGN_OUT_INFO: OpInfo = OpInfo {
     name: "sign.out",
     owner: "flambeau-core",
@@ -342,6 +392,7 @@ static SIGN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sign_out_boxed,
@@ -385,6 +436,7 @@ static SIGNBIT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: signbit_boxed,
@@ -413,7 +465,11 @@ pub type SignbitOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `signbit.out`: Whether the sign bit is set; so for -0.0.
 pub static SIGNBIT_OUT: Op<SignbitOutFn> = Op::new(
     &SIGNBIT_OUT_INFO,
-    &[(Key::Cpu, signbit_out_kernel), (Key::Meta, signbit_out_kernel)],
+    &[
+        (Key::Cpu, signbit_out_kernel),
+        (Key::Meta, signbit_out_kernel),
+        (Key::Autograd, super::unary_grad::signbit_out_autograd),
+    ],
     signbit_out_adaptor,
 );
 static SIGNBIT_OUT_INFO: OpInfo = OpInfo {
@@ -427,6 +483,7 @@ static SIGNBIT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: signbit_out_boxed,
@@ -460,8 +517,11 @@ fn neg_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`NEG`].
 pub type NegFn = fn(&Tensor) -> Result<Tensor>;
 /// `neg`: Negates every element.
-pub static NEG: Op<NegFn> =
-    Op::new(&NEG_INFO, &[(Key::Cpu, neg_kernel), (Key::Meta, neg_kernel)], neg_adaptor);
+pub static NEG: Op<NegFn> = Op::new(
+    &NEG_INFO,
+    &[(Key::Cpu, neg_kernel), (Key::Meta, neg_kernel), (Key::Autograd, super::unary_grad::neg_autograd)],
+    neg_adaptor,
+);
 static NEG_INFO: OpInfo = OpInfo {
     name: "neg",
     owner: "flambeau-core",
@@ -473,6 +533,7 @@ static NEG_INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "neg", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: neg_boxed,
@@ -495,7 +556,11 @@ pub type NegInplaceFn = fn(&Tensor) -> Result<()>;
 /// `neg_`: Negates every element.
 pub static NEG_: Op<NegInplaceFn> = Op::new(
     &NEG__INFO,
-    &[(Key::Cpu, neg_inplace_kernel), (Key::Meta, neg_inplace_kernel)],
+    &[
+        (Key::Cpu, neg_inplace_kernel),
+        (Key::Meta, neg_inplace_kernel),
+        (Key::Autograd, super::unary_grad::neg_inplace_autograd),
+    ],
     neg_inplace_adaptor,
 );
 static NEG__INFO: OpInfo = OpInfo {
@@ -509,6 +574,7 @@ static NEG__INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "neg", right: Right::None },
     }],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: neg_inplace_boxed,
@@ -536,8 +602,15 @@ fn neg_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`NEG_OUT`].
 pub type NegOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `neg.out`: Negates every element.
-pub static NEG_OUT: Op<NegOutFn> =
-    Op::new(&NEG_OUT_INFO, &[(Key::Cpu, neg_out_kernel), (Key::Meta, neg_out_kernel)], neg_out_adaptor);
+pub static NEG_OUT: Op<NegOutFn> = Op::new(
+    &NEG_OUT_INFO,
+    &[
+        (Key::Cpu, neg_out_kernel),
+        (Key::Meta, neg_out_kernel),
+        (Key::Autograd, super::unary_grad::neg_out_autograd),
+    ],
+    neg_out_adaptor,
+);
 static NEG_OUT_INFO: OpInfo = OpInfo {
     name: "neg.out",
     owner: "flambeau-core",
@@ -549,6 +622,7 @@ static NEG_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: neg_out_boxed,
@@ -583,7 +657,11 @@ pub type ReciprocalFn = fn(&Tensor) -> Result<Tensor>;
 /// `reciprocal`: `1 / x`.
 pub static RECIPROCAL: Op<ReciprocalFn> = Op::new(
     &RECIPROCAL_INFO,
-    &[(Key::Cpu, reciprocal_kernel), (Key::Meta, reciprocal_kernel)],
+    &[
+        (Key::Cpu, reciprocal_kernel),
+        (Key::Meta, reciprocal_kernel),
+        (Key::Autograd, super::unary_grad::reciprocal_autograd),
+    ],
     reciprocal_adaptor,
 );
 static RECIPROCAL_INFO: OpInfo = OpInfo {
@@ -594,6 +672,7 @@ static RECIPROCAL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -622,7 +701,11 @@ pub type ReciprocalInplaceFn = fn(&Tensor) -> Result<()>;
 /// `reciprocal_`: `1 / x`.
 pub static RECIPROCAL_: Op<ReciprocalInplaceFn> = Op::new(
     &RECIPROCAL__INFO,
-    &[(Key::Cpu, reciprocal_inplace_kernel), (Key::Meta, reciprocal_inplace_kernel)],
+    &[
+        (Key::Cpu, reciprocal_inplace_kernel),
+        (Key::Meta, reciprocal_inplace_kernel),
+        (Key::Autograd, super::unary_grad::reciprocal_inplace_autograd),
+    ],
     reciprocal_inplace_adaptor,
 );
 static RECIPROCAL__INFO: OpInfo = OpInfo {
@@ -633,6 +716,7 @@ static RECIPROCAL__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: reciprocal_inplace_boxed,
@@ -655,7 +739,11 @@ pub type ReciprocalOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `reciprocal.out`: `1 / x`.
 pub static RECIPROCAL_OUT: Op<ReciprocalOutFn> = Op::new(
     &RECIPROCAL_OUT_INFO,
-    &[(Key::Cpu, reciprocal_out_kernel), (Key::Meta, reciprocal_out_kernel)],
+    &[
+        (Key::Cpu, reciprocal_out_kernel),
+        (Key::Meta, reciprocal_out_kernel),
+        (Key::Autograd, super::unary_grad::reciprocal_out_autograd),
+    ],
     reciprocal_out_adaptor,
 );
 static RECIPROCAL_OUT_INFO: OpInfo = OpInfo {
@@ -669,6 +757,7 @@ static RECIPROCAL_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: reciprocal_out_boxed,
@@ -701,8 +790,11 @@ fn sqrt_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`SQRT`].
 pub type SqrtFn = fn(&Tensor) -> Result<Tensor>;
 /// `sqrt`: Square root.
-pub static SQRT: Op<SqrtFn> =
-    Op::new(&SQRT_INFO, &[(Key::Cpu, sqrt_kernel), (Key::Meta, sqrt_kernel)], sqrt_adaptor);
+pub static SQRT: Op<SqrtFn> = Op::new(
+    &SQRT_INFO,
+    &[(Key::Cpu, sqrt_kernel), (Key::Meta, sqrt_kernel), (Key::Autograd, super::unary_grad::sqrt_autograd)],
+    sqrt_adaptor,
+);
 static SQRT_INFO: OpInfo = OpInfo {
     name: "sqrt",
     owner: "flambeau-core",
@@ -711,6 +803,7 @@ static SQRT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sqrt_boxed,
@@ -732,7 +825,11 @@ pub type SqrtInplaceFn = fn(&Tensor) -> Result<()>;
 /// `sqrt_`: Square root.
 pub static SQRT_: Op<SqrtInplaceFn> = Op::new(
     &SQRT__INFO,
-    &[(Key::Cpu, sqrt_inplace_kernel), (Key::Meta, sqrt_inplace_kernel)],
+    &[
+        (Key::Cpu, sqrt_inplace_kernel),
+        (Key::Meta, sqrt_inplace_kernel),
+        (Key::Autograd, super::unary_grad::sqrt_inplace_autograd),
+    ],
     sqrt_inplace_adaptor,
 );
 static SQRT__INFO: OpInfo = OpInfo {
@@ -743,6 +840,7 @@ static SQRT__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sqrt_inplace_boxed,
@@ -763,8 +861,15 @@ fn sqrt_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`SQRT_OUT`].
 pub type SqrtOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `sqrt.out`: Square root.
-pub static SQRT_OUT: Op<SqrtOutFn> =
-    Op::new(&SQRT_OUT_INFO, &[(Key::Cpu, sqrt_out_kernel), (Key::Meta, sqrt_out_kernel)], sqrt_out_adaptor);
+pub static SQRT_OUT: Op<SqrtOutFn> = Op::new(
+    &SQRT_OUT_INFO,
+    &[
+        (Key::Cpu, sqrt_out_kernel),
+        (Key::Meta, sqrt_out_kernel),
+        (Key::Autograd, super::unary_grad::sqrt_out_autograd),
+    ],
+    sqrt_out_adaptor,
+);
 static SQRT_OUT_INFO: OpInfo = OpInfo {
     name: "sqrt.out",
     owner: "flambeau-core",
@@ -776,6 +881,7 @@ static SQRT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sqrt_out_boxed,
@@ -808,8 +914,15 @@ fn rsqrt_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`RSQRT`].
 pub type RsqrtFn = fn(&Tensor) -> Result<Tensor>;
 /// `rsqrt`: `1 / sqrt(x)`.
-pub static RSQRT: Op<RsqrtFn> =
-    Op::new(&RSQRT_INFO, &[(Key::Cpu, rsqrt_kernel), (Key::Meta, rsqrt_kernel)], rsqrt_adaptor);
+pub static RSQRT: Op<RsqrtFn> = Op::new(
+    &RSQRT_INFO,
+    &[
+        (Key::Cpu, rsqrt_kernel),
+        (Key::Meta, rsqrt_kernel),
+        (Key::Autograd, super::unary_grad::rsqrt_autograd),
+    ],
+    rsqrt_adaptor,
+);
 static RSQRT_INFO: OpInfo = OpInfo {
     name: "rsqrt",
     owner: "flambeau-core",
@@ -818,6 +931,7 @@ static RSQRT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -846,7 +960,11 @@ pub type RsqrtInplaceFn = fn(&Tensor) -> Result<()>;
 /// `rsqrt_`: `1 / sqrt(x)`.
 pub static RSQRT_: Op<RsqrtInplaceFn> = Op::new(
     &RSQRT__INFO,
-    &[(Key::Cpu, rsqrt_inplace_kernel), (Key::Meta, rsqrt_inplace_kernel)],
+    &[
+        (Key::Cpu, rsqrt_inplace_kernel),
+        (Key::Meta, rsqrt_inplace_kernel),
+        (Key::Autograd, super::unary_grad::rsqrt_inplace_autograd),
+    ],
     rsqrt_inplace_adaptor,
 );
 static RSQRT__INFO: OpInfo = OpInfo {
@@ -857,6 +975,7 @@ static RSQRT__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: rsqrt_inplace_boxed,
@@ -879,7 +998,11 @@ pub type RsqrtOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `rsqrt.out`: `1 / sqrt(x)`.
 pub static RSQRT_OUT: Op<RsqrtOutFn> = Op::new(
     &RSQRT_OUT_INFO,
-    &[(Key::Cpu, rsqrt_out_kernel), (Key::Meta, rsqrt_out_kernel)],
+    &[
+        (Key::Cpu, rsqrt_out_kernel),
+        (Key::Meta, rsqrt_out_kernel),
+        (Key::Autograd, super::unary_grad::rsqrt_out_autograd),
+    ],
     rsqrt_out_adaptor,
 );
 static RSQRT_OUT_INFO: OpInfo = OpInfo {
@@ -893,6 +1016,7 @@ static RSQRT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: rsqrt_out_boxed,
@@ -918,8 +1042,15 @@ fn square_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`SQUARE`].
 pub type SquareFn = fn(&Tensor) -> Result<Tensor>;
 /// `square`: `x * x`.
-pub static SQUARE: Op<SquareFn> =
-    Op::new(&SQUARE_INFO, &[(Key::Cpu, square_kernel), (Key::Meta, square_kernel)], square_adaptor);
+pub static SQUARE: Op<SquareFn> = Op::new(
+    &SQUARE_INFO,
+    &[
+        (Key::Cpu, square_kernel),
+        (Key::Meta, square_kernel),
+        (Key::Autograd, super::unary_grad::square_autograd),
+    ],
+    square_adaptor,
+);
 static SQUARE_INFO: OpInfo = OpInfo {
     name: "square",
     owner: "flambeau-core",
@@ -928,6 +1059,7 @@ static SQUARE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: square_boxed,
@@ -949,7 +1081,11 @@ pub type SquareInplaceFn = fn(&Tensor) -> Result<()>;
 /// `square_`: `x * x`.
 pub static SQUARE_: Op<SquareInplaceFn> = Op::new(
     &SQUARE__INFO,
-    &[(Key::Cpu, square_inplace_kernel), (Key::Meta, square_inplace_kernel)],
+    &[
+        (Key::Cpu, square_inplace_kernel),
+        (Key::Meta, square_inplace_kernel),
+        (Key::Autograd, super::unary_grad::square_inplace_autograd),
+    ],
     square_inplace_adaptor,
 );
 static SQUARE__INFO: OpInfo = OpInfo {
@@ -960,6 +1096,7 @@ static SQUARE__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: square_inplace_boxed,
@@ -982,7 +1119,11 @@ pub type SquareOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `square.out`: `x * x`.
 pub static SQUARE_OUT: Op<SquareOutFn> = Op::new(
     &SQUARE_OUT_INFO,
-    &[(Key::Cpu, square_out_kernel), (Key::Meta, square_out_kernel)],
+    &[
+        (Key::Cpu, square_out_kernel),
+        (Key::Meta, square_out_kernel),
+        (Key::Autograd, super::unary_grad::square_out_autograd),
+    ],
     square_out_adaptor,
 );
 static SQUARE_OUT_INFO: OpInfo = OpInfo {
@@ -996,6 +1137,7 @@ static SQUARE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: square_out_boxed,
@@ -1028,8 +1170,11 @@ fn exp_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`EXP`].
 pub type ExpFn = fn(&Tensor) -> Result<Tensor>;
 /// `exp`: Exponential.
-pub static EXP: Op<ExpFn> =
-    Op::new(&EXP_INFO, &[(Key::Cpu, exp_kernel), (Key::Meta, exp_kernel)], exp_adaptor);
+pub static EXP: Op<ExpFn> = Op::new(
+    &EXP_INFO,
+    &[(Key::Cpu, exp_kernel), (Key::Meta, exp_kernel), (Key::Autograd, super::unary_grad::exp_autograd)],
+    exp_adaptor,
+);
 static EXP_INFO: OpInfo = OpInfo {
     name: "exp",
     owner: "flambeau-core",
@@ -1038,6 +1183,7 @@ static EXP_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -1066,7 +1212,11 @@ pub type ExpInplaceFn = fn(&Tensor) -> Result<()>;
 /// `exp_`: Exponential.
 pub static EXP_: Op<ExpInplaceFn> = Op::new(
     &EXP__INFO,
-    &[(Key::Cpu, exp_inplace_kernel), (Key::Meta, exp_inplace_kernel)],
+    &[
+        (Key::Cpu, exp_inplace_kernel),
+        (Key::Meta, exp_inplace_kernel),
+        (Key::Autograd, super::unary_grad::exp_inplace_autograd),
+    ],
     exp_inplace_adaptor,
 );
 static EXP__INFO: OpInfo = OpInfo {
@@ -1077,6 +1227,7 @@ static EXP__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: exp_inplace_boxed,
@@ -1097,8 +1248,15 @@ fn exp_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`EXP_OUT`].
 pub type ExpOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `exp.out`: Exponential.
-pub static EXP_OUT: Op<ExpOutFn> =
-    Op::new(&EXP_OUT_INFO, &[(Key::Cpu, exp_out_kernel), (Key::Meta, exp_out_kernel)], exp_out_adaptor);
+pub static EXP_OUT: Op<ExpOutFn> = Op::new(
+    &EXP_OUT_INFO,
+    &[
+        (Key::Cpu, exp_out_kernel),
+        (Key::Meta, exp_out_kernel),
+        (Key::Autograd, super::unary_grad::exp_out_autograd),
+    ],
+    exp_out_adaptor,
+);
 static EXP_OUT_INFO: OpInfo = OpInfo {
     name: "exp.out",
     owner: "flambeau-core",
@@ -1110,6 +1268,7 @@ static EXP_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: exp_out_boxed,
@@ -1142,8 +1301,11 @@ fn exp2_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`EXP2`].
 pub type Exp2Fn = fn(&Tensor) -> Result<Tensor>;
 /// `exp2`: 2 to the power of every element.
-pub static EXP2: Op<Exp2Fn> =
-    Op::new(&EXP2_INFO, &[(Key::Cpu, exp2_kernel), (Key::Meta, exp2_kernel)], exp2_adaptor);
+pub static EXP2: Op<Exp2Fn> = Op::new(
+    &EXP2_INFO,
+    &[(Key::Cpu, exp2_kernel), (Key::Meta, exp2_kernel), (Key::Autograd, super::unary_grad::exp2_autograd)],
+    exp2_adaptor,
+);
 static EXP2_INFO: OpInfo = OpInfo {
     name: "exp2",
     owner: "flambeau-core",
@@ -1152,6 +1314,7 @@ static EXP2_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: exp2_boxed,
@@ -1173,7 +1336,11 @@ pub type Exp2InplaceFn = fn(&Tensor) -> Result<()>;
 /// `exp2_`: 2 to the power of every element.
 pub static EXP2_: Op<Exp2InplaceFn> = Op::new(
     &EXP2__INFO,
-    &[(Key::Cpu, exp2_inplace_kernel), (Key::Meta, exp2_inplace_kernel)],
+    &[
+        (Key::Cpu, exp2_inplace_kernel),
+        (Key::Meta, exp2_inplace_kernel),
+        (Key::Autograd, super::unary_grad::exp2_inplace_autograd),
+    ],
     exp2_inplace_adaptor,
 );
 static EXP2__INFO: OpInfo = OpInfo {
@@ -1184,6 +1351,7 @@ static EXP2__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: exp2_inplace_boxed,
@@ -1204,8 +1372,15 @@ fn exp2_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`EXP2_OUT`].
 pub type Exp2OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `exp2.out`: 2 to the power of every element.
-pub static EXP2_OUT: Op<Exp2OutFn> =
-    Op::new(&EXP2_OUT_INFO, &[(Key::Cpu, exp2_out_kernel), (Key::Meta, exp2_out_kernel)], exp2_out_adaptor);
+pub static EXP2_OUT: Op<Exp2OutFn> = Op::new(
+    &EXP2_OUT_INFO,
+    &[
+        (Key::Cpu, exp2_out_kernel),
+        (Key::Meta, exp2_out_kernel),
+        (Key::Autograd, super::unary_grad::exp2_out_autograd),
+    ],
+    exp2_out_adaptor,
+);
 static EXP2_OUT_INFO: OpInfo = OpInfo {
     name: "exp2.out",
     owner: "flambeau-core",
@@ -1217,6 +1392,7 @@ static EXP2_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: exp2_out_boxed,
@@ -1249,8 +1425,15 @@ fn expm1_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`EXPM1`].
 pub type Expm1Fn = fn(&Tensor) -> Result<Tensor>;
 /// `expm1`: `exp(x) - 1`, accurate near 0.
-pub static EXPM1: Op<Expm1Fn> =
-    Op::new(&EXPM1_INFO, &[(Key::Cpu, expm1_kernel), (Key::Meta, expm1_kernel)], expm1_adaptor);
+pub static EXPM1: Op<Expm1Fn> = Op::new(
+    &EXPM1_INFO,
+    &[
+        (Key::Cpu, expm1_kernel),
+        (Key::Meta, expm1_kernel),
+        (Key::Autograd, super::unary_grad::expm1_autograd),
+    ],
+    expm1_adaptor,
+);
 static EXPM1_INFO: OpInfo = OpInfo {
     name: "expm1",
     owner: "flambeau-core",
@@ -1259,6 +1442,7 @@ static EXPM1_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -1287,7 +1471,11 @@ pub type Expm1InplaceFn = fn(&Tensor) -> Result<()>;
 /// `expm1_`: `exp(x) - 1`, accurate near 0.
 pub static EXPM1_: Op<Expm1InplaceFn> = Op::new(
     &EXPM1__INFO,
-    &[(Key::Cpu, expm1_inplace_kernel), (Key::Meta, expm1_inplace_kernel)],
+    &[
+        (Key::Cpu, expm1_inplace_kernel),
+        (Key::Meta, expm1_inplace_kernel),
+        (Key::Autograd, super::unary_grad::expm1_inplace_autograd),
+    ],
     expm1_inplace_adaptor,
 );
 static EXPM1__INFO: OpInfo = OpInfo {
@@ -1298,6 +1486,7 @@ static EXPM1__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: expm1_inplace_boxed,
@@ -1320,7 +1509,11 @@ pub type Expm1OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `expm1.out`: `exp(x) - 1`, accurate near 0.
 pub static EXPM1_OUT: Op<Expm1OutFn> = Op::new(
     &EXPM1_OUT_INFO,
-    &[(Key::Cpu, expm1_out_kernel), (Key::Meta, expm1_out_kernel)],
+    &[
+        (Key::Cpu, expm1_out_kernel),
+        (Key::Meta, expm1_out_kernel),
+        (Key::Autograd, super::unary_grad::expm1_out_autograd),
+    ],
     expm1_out_adaptor,
 );
 static EXPM1_OUT_INFO: OpInfo = OpInfo {
@@ -1334,6 +1527,7 @@ static EXPM1_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: expm1_out_boxed,
@@ -1366,8 +1560,11 @@ fn log_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`LOG`].
 pub type LogFn = fn(&Tensor) -> Result<Tensor>;
 /// `log`: Natural logarithm.
-pub static LOG: Op<LogFn> =
-    Op::new(&LOG_INFO, &[(Key::Cpu, log_kernel), (Key::Meta, log_kernel)], log_adaptor);
+pub static LOG: Op<LogFn> = Op::new(
+    &LOG_INFO,
+    &[(Key::Cpu, log_kernel), (Key::Meta, log_kernel), (Key::Autograd, super::unary_grad::log_autograd)],
+    log_adaptor,
+);
 static LOG_INFO: OpInfo = OpInfo {
     name: "log",
     owner: "flambeau-core",
@@ -1376,6 +1573,7 @@ static LOG_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -1404,7 +1602,11 @@ pub type LogInplaceFn = fn(&Tensor) -> Result<()>;
 /// `log_`: Natural logarithm.
 pub static LOG_: Op<LogInplaceFn> = Op::new(
     &LOG__INFO,
-    &[(Key::Cpu, log_inplace_kernel), (Key::Meta, log_inplace_kernel)],
+    &[
+        (Key::Cpu, log_inplace_kernel),
+        (Key::Meta, log_inplace_kernel),
+        (Key::Autograd, super::unary_grad::log_inplace_autograd),
+    ],
     log_inplace_adaptor,
 );
 static LOG__INFO: OpInfo = OpInfo {
@@ -1415,6 +1617,7 @@ static LOG__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: log_inplace_boxed,
@@ -1435,8 +1638,15 @@ fn log_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`LOG_OUT`].
 pub type LogOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `log.out`: Natural logarithm.
-pub static LOG_OUT: Op<LogOutFn> =
-    Op::new(&LOG_OUT_INFO, &[(Key::Cpu, log_out_kernel), (Key::Meta, log_out_kernel)], log_out_adaptor);
+pub static LOG_OUT: Op<LogOutFn> = Op::new(
+    &LOG_OUT_INFO,
+    &[
+        (Key::Cpu, log_out_kernel),
+        (Key::Meta, log_out_kernel),
+        (Key::Autograd, super::unary_grad::log_out_autograd),
+    ],
+    log_out_adaptor,
+);
 static LOG_OUT_INFO: OpInfo = OpInfo {
     name: "log.out",
     owner: "flambeau-core",
@@ -1448,6 +1658,7 @@ static LOG_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: log_out_boxed,
@@ -1480,8 +1691,11 @@ fn log2_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`LOG2`].
 pub type Log2Fn = fn(&Tensor) -> Result<Tensor>;
 /// `log2`: Logarithm to base 2.
-pub static LOG2: Op<Log2Fn> =
-    Op::new(&LOG2_INFO, &[(Key::Cpu, log2_kernel), (Key::Meta, log2_kernel)], log2_adaptor);
+pub static LOG2: Op<Log2Fn> = Op::new(
+    &LOG2_INFO,
+    &[(Key::Cpu, log2_kernel), (Key::Meta, log2_kernel), (Key::Autograd, super::unary_grad::log2_autograd)],
+    log2_adaptor,
+);
 static LOG2_INFO: OpInfo = OpInfo {
     name: "log2",
     owner: "flambeau-core",
@@ -1490,6 +1704,7 @@ static LOG2_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -1518,7 +1733,11 @@ pub type Log2InplaceFn = fn(&Tensor) -> Result<()>;
 /// `log2_`: Logarithm to base 2.
 pub static LOG2_: Op<Log2InplaceFn> = Op::new(
     &LOG2__INFO,
-    &[(Key::Cpu, log2_inplace_kernel), (Key::Meta, log2_inplace_kernel)],
+    &[
+        (Key::Cpu, log2_inplace_kernel),
+        (Key::Meta, log2_inplace_kernel),
+        (Key::Autograd, super::unary_grad::log2_inplace_autograd),
+    ],
     log2_inplace_adaptor,
 );
 static LOG2__INFO: OpInfo = OpInfo {
@@ -1529,6 +1748,7 @@ static LOG2__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: log2_inplace_boxed,
@@ -1549,8 +1769,15 @@ fn log2_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`LOG2_OUT`].
 pub type Log2OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `log2.out`: Logarithm to base 2.
-pub static LOG2_OUT: Op<Log2OutFn> =
-    Op::new(&LOG2_OUT_INFO, &[(Key::Cpu, log2_out_kernel), (Key::Meta, log2_out_kernel)], log2_out_adaptor);
+pub static LOG2_OUT: Op<Log2OutFn> = Op::new(
+    &LOG2_OUT_INFO,
+    &[
+        (Key::Cpu, log2_out_kernel),
+        (Key::Meta, log2_out_kernel),
+        (Key::Autograd, super::unary_grad::log2_out_autograd),
+    ],
+    log2_out_adaptor,
+);
 static LOG2_OUT_INFO: OpInfo = OpInfo {
     name: "log2.out",
     owner: "flambeau-core",
@@ -1562,6 +1789,7 @@ static LOG2_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: log2_out_boxed,
@@ -1594,8 +1822,15 @@ fn log10_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`LOG10`].
 pub type Log10Fn = fn(&Tensor) -> Result<Tensor>;
 /// `log10`: Logarithm to base 10.
-pub static LOG10: Op<Log10Fn> =
-    Op::new(&LOG10_INFO, &[(Key::Cpu, log10_kernel), (Key::Meta, log10_kernel)], log10_adaptor);
+pub static LOG10: Op<Log10Fn> = Op::new(
+    &LOG10_INFO,
+    &[
+        (Key::Cpu, log10_kernel),
+        (Key::Meta, log10_kernel),
+        (Key::Autograd, super::unary_grad::log10_autograd),
+    ],
+    log10_adaptor,
+);
 static LOG10_INFO: OpInfo = OpInfo {
     name: "log10",
     owner: "flambeau-core",
@@ -1604,6 +1839,7 @@ static LOG10_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -1632,7 +1868,11 @@ pub type Log10InplaceFn = fn(&Tensor) -> Result<()>;
 /// `log10_`: Logarithm to base 10.
 pub static LOG10_: Op<Log10InplaceFn> = Op::new(
     &LOG10__INFO,
-    &[(Key::Cpu, log10_inplace_kernel), (Key::Meta, log10_inplace_kernel)],
+    &[
+        (Key::Cpu, log10_inplace_kernel),
+        (Key::Meta, log10_inplace_kernel),
+        (Key::Autograd, super::unary_grad::log10_inplace_autograd),
+    ],
     log10_inplace_adaptor,
 );
 static LOG10__INFO: OpInfo = OpInfo {
@@ -1643,6 +1883,7 @@ static LOG10__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: log10_inplace_boxed,
@@ -1665,7 +1906,11 @@ pub type Log10OutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `log10.out`: Logarithm to base 10.
 pub static LOG10_OUT: Op<Log10OutFn> = Op::new(
     &LOG10_OUT_INFO,
-    &[(Key::Cpu, log10_out_kernel), (Key::Meta, log10_out_kernel)],
+    &[
+        (Key::Cpu, log10_out_kernel),
+        (Key::Meta, log10_out_kernel),
+        (Key::Autograd, super::unary_grad::log10_out_autograd),
+    ],
     log10_out_adaptor,
 );
 static LOG10_OUT_INFO: OpInfo = OpInfo {
@@ -1679,6 +1924,7 @@ static LOG10_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: log10_out_boxed,
@@ -1711,8 +1957,15 @@ fn log1p_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`LOG1P`].
 pub type Log1pFn = fn(&Tensor) -> Result<Tensor>;
 /// `log1p`: `log(1 + x)`, accurate near 0.
-pub static LOG1P: Op<Log1pFn> =
-    Op::new(&LOG1P_INFO, &[(Key::Cpu, log1p_kernel), (Key::Meta, log1p_kernel)], log1p_adaptor);
+pub static LOG1P: Op<Log1pFn> = Op::new(
+    &LOG1P_INFO,
+    &[
+        (Key::Cpu, log1p_kernel),
+        (Key::Meta, log1p_kernel),
+        (Key::Autograd, super::unary_grad::log1p_autograd),
+    ],
+    log1p_adaptor,
+);
 static LOG1P_INFO: OpInfo = OpInfo {
     name: "log1p",
     owner: "flambeau-core",
@@ -1721,6 +1974,7 @@ static LOG1P_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -1749,7 +2003,11 @@ pub type Log1pInplaceFn = fn(&Tensor) -> Result<()>;
 /// `log1p_`: `log(1 + x)`, accurate near 0.
 pub static LOG1P_: Op<Log1pInplaceFn> = Op::new(
     &LOG1P__INFO,
-    &[(Key::Cpu, log1p_inplace_kernel), (Key::Meta, log1p_inplace_kernel)],
+    &[
+        (Key::Cpu, log1p_inplace_kernel),
+        (Key::Meta, log1p_inplace_kernel),
+        (Key::Autograd, super::unary_grad::log1p_inplace_autograd),
+    ],
     log1p_inplace_adaptor,
 );
 static LOG1P__INFO: OpInfo = OpInfo {
@@ -1760,6 +2018,7 @@ static LOG1P__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: log1p_inplace_boxed,
@@ -1782,7 +2041,11 @@ pub type Log1pOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `log1p.out`: `log(1 + x)`, accurate near 0.
 pub static LOG1P_OUT: Op<Log1pOutFn> = Op::new(
     &LOG1P_OUT_INFO,
-    &[(Key::Cpu, log1p_out_kernel), (Key::Meta, log1p_out_kernel)],
+    &[
+        (Key::Cpu, log1p_out_kernel),
+        (Key::Meta, log1p_out_kernel),
+        (Key::Autograd, super::unary_grad::log1p_out_autograd),
+    ],
     log1p_out_adaptor,
 );
 static LOG1P_OUT_INFO: OpInfo = OpInfo {
@@ -1796,6 +2059,7 @@ static LOG1P_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: log1p_out_boxed,
@@ -1828,8 +2092,11 @@ fn sin_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`SIN`].
 pub type SinFn = fn(&Tensor) -> Result<Tensor>;
 /// `sin`: Sine.
-pub static SIN: Op<SinFn> =
-    Op::new(&SIN_INFO, &[(Key::Cpu, sin_kernel), (Key::Meta, sin_kernel)], sin_adaptor);
+pub static SIN: Op<SinFn> = Op::new(
+    &SIN_INFO,
+    &[(Key::Cpu, sin_kernel), (Key::Meta, sin_kernel), (Key::Autograd, super::unary_grad::sin_autograd)],
+    sin_adaptor,
+);
 static SIN_INFO: OpInfo = OpInfo {
     name: "sin",
     owner: "flambeau-core",
@@ -1838,6 +2105,7 @@ static SIN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sin_boxed,
@@ -1859,7 +2127,11 @@ pub type SinInplaceFn = fn(&Tensor) -> Result<()>;
 /// `sin_`: Sine.
 pub static SIN_: Op<SinInplaceFn> = Op::new(
     &SIN__INFO,
-    &[(Key::Cpu, sin_inplace_kernel), (Key::Meta, sin_inplace_kernel)],
+    &[
+        (Key::Cpu, sin_inplace_kernel),
+        (Key::Meta, sin_inplace_kernel),
+        (Key::Autograd, super::unary_grad::sin_inplace_autograd),
+    ],
     sin_inplace_adaptor,
 );
 static SIN__INFO: OpInfo = OpInfo {
@@ -1870,6 +2142,7 @@ static SIN__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sin_inplace_boxed,
@@ -1890,8 +2163,15 @@ fn sin_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`SIN_OUT`].
 pub type SinOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `sin.out`: Sine.
-pub static SIN_OUT: Op<SinOutFn> =
-    Op::new(&SIN_OUT_INFO, &[(Key::Cpu, sin_out_kernel), (Key::Meta, sin_out_kernel)], sin_out_adaptor);
+pub static SIN_OUT: Op<SinOutFn> = Op::new(
+    &SIN_OUT_INFO,
+    &[
+        (Key::Cpu, sin_out_kernel),
+        (Key::Meta, sin_out_kernel),
+        (Key::Autograd, super::unary_grad::sin_out_autograd),
+    ],
+    sin_out_adaptor,
+);
 static SIN_OUT_INFO: OpInfo = OpInfo {
     name: "sin.out",
     owner: "flambeau-core",
@@ -1903,6 +2183,7 @@ static SIN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sin_out_boxed,
@@ -1935,8 +2216,11 @@ fn cos_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`COS`].
 pub type CosFn = fn(&Tensor) -> Result<Tensor>;
 /// `cos`: Cosine.
-pub static COS: Op<CosFn> =
-    Op::new(&COS_INFO, &[(Key::Cpu, cos_kernel), (Key::Meta, cos_kernel)], cos_adaptor);
+pub static COS: Op<CosFn> = Op::new(
+    &COS_INFO,
+    &[(Key::Cpu, cos_kernel), (Key::Meta, cos_kernel), (Key::Autograd, super::unary_grad::cos_autograd)],
+    cos_adaptor,
+);
 static COS_INFO: OpInfo = OpInfo {
     name: "cos",
     owner: "flambeau-core",
@@ -1945,6 +2229,7 @@ static COS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: cos_boxed,
@@ -1966,7 +2251,11 @@ pub type CosInplaceFn = fn(&Tensor) -> Result<()>;
 /// `cos_`: Cosine.
 pub static COS_: Op<CosInplaceFn> = Op::new(
     &COS__INFO,
-    &[(Key::Cpu, cos_inplace_kernel), (Key::Meta, cos_inplace_kernel)],
+    &[
+        (Key::Cpu, cos_inplace_kernel),
+        (Key::Meta, cos_inplace_kernel),
+        (Key::Autograd, super::unary_grad::cos_inplace_autograd),
+    ],
     cos_inplace_adaptor,
 );
 static COS__INFO: OpInfo = OpInfo {
@@ -1977,6 +2266,7 @@ static COS__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: cos_inplace_boxed,
@@ -1997,8 +2287,15 @@ fn cos_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`COS_OUT`].
 pub type CosOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `cos.out`: Cosine.
-pub static COS_OUT: Op<CosOutFn> =
-    Op::new(&COS_OUT_INFO, &[(Key::Cpu, cos_out_kernel), (Key::Meta, cos_out_kernel)], cos_out_adaptor);
+pub static COS_OUT: Op<CosOutFn> = Op::new(
+    &COS_OUT_INFO,
+    &[
+        (Key::Cpu, cos_out_kernel),
+        (Key::Meta, cos_out_kernel),
+        (Key::Autograd, super::unary_grad::cos_out_autograd),
+    ],
+    cos_out_adaptor,
+);
 static COS_OUT_INFO: OpInfo = OpInfo {
     name: "cos.out",
     owner: "flambeau-core",
@@ -2010,6 +2307,7 @@ static COS_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: cos_out_boxed,
@@ -2042,8 +2340,11 @@ fn tan_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`TAN`].
 pub type TanFn = fn(&Tensor) -> Result<Tensor>;
 /// `tan`: Tangent.
-pub static TAN: Op<TanFn> =
-    Op::new(&TAN_INFO, &[(Key::Cpu, tan_kernel), (Key::Meta, tan_kernel)], tan_adaptor);
+pub static TAN: Op<TanFn> = Op::new(
+    &TAN_INFO,
+    &[(Key::Cpu, tan_kernel), (Key::Meta, tan_kernel), (Key::Autograd, super::unary_grad::tan_autograd)],
+    tan_adaptor,
+);
 static TAN_INFO: OpInfo = OpInfo {
     name: "tan",
     owner: "flambeau-core",
@@ -2052,6 +2353,7 @@ static TAN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -2080,7 +2382,11 @@ pub type TanInplaceFn = fn(&Tensor) -> Result<()>;
 /// `tan_`: Tangent.
 pub static TAN_: Op<TanInplaceFn> = Op::new(
     &TAN__INFO,
-    &[(Key::Cpu, tan_inplace_kernel), (Key::Meta, tan_inplace_kernel)],
+    &[
+        (Key::Cpu, tan_inplace_kernel),
+        (Key::Meta, tan_inplace_kernel),
+        (Key::Autograd, super::unary_grad::tan_inplace_autograd),
+    ],
     tan_inplace_adaptor,
 );
 static TAN__INFO: OpInfo = OpInfo {
@@ -2091,6 +2397,7 @@ static TAN__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: tan_inplace_boxed,
@@ -2111,8 +2418,15 @@ fn tan_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`TAN_OUT`].
 pub type TanOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `tan.out`: Tangent.
-pub static TAN_OUT: Op<TanOutFn> =
-    Op::new(&TAN_OUT_INFO, &[(Key::Cpu, tan_out_kernel), (Key::Meta, tan_out_kernel)], tan_out_adaptor);
+pub static TAN_OUT: Op<TanOutFn> = Op::new(
+    &TAN_OUT_INFO,
+    &[
+        (Key::Cpu, tan_out_kernel),
+        (Key::Meta, tan_out_kernel),
+        (Key::Autograd, super::unary_grad::tan_out_autograd),
+    ],
+    tan_out_adaptor,
+);
 static TAN_OUT_INFO: OpInfo = OpInfo {
     name: "tan.out",
     owner: "flambeau-core",
@@ -2124,6 +2438,7 @@ static TAN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: tan_out_boxed,
@@ -2156,8 +2471,11 @@ fn asin_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`ASIN`].
 pub type AsinFn = fn(&Tensor) -> Result<Tensor>;
 /// `asin`: Arc sine.
-pub static ASIN: Op<AsinFn> =
-    Op::new(&ASIN_INFO, &[(Key::Cpu, asin_kernel), (Key::Meta, asin_kernel)], asin_adaptor);
+pub static ASIN: Op<AsinFn> = Op::new(
+    &ASIN_INFO,
+    &[(Key::Cpu, asin_kernel), (Key::Meta, asin_kernel), (Key::Autograd, super::unary_grad::asin_autograd)],
+    asin_adaptor,
+);
 static ASIN_INFO: OpInfo = OpInfo {
     name: "asin",
     owner: "flambeau-core",
@@ -2166,6 +2484,7 @@ static ASIN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -2194,7 +2513,11 @@ pub type AsinInplaceFn = fn(&Tensor) -> Result<()>;
 /// `asin_`: Arc sine.
 pub static ASIN_: Op<AsinInplaceFn> = Op::new(
     &ASIN__INFO,
-    &[(Key::Cpu, asin_inplace_kernel), (Key::Meta, asin_inplace_kernel)],
+    &[
+        (Key::Cpu, asin_inplace_kernel),
+        (Key::Meta, asin_inplace_kernel),
+        (Key::Autograd, super::unary_grad::asin_inplace_autograd),
+    ],
     asin_inplace_adaptor,
 );
 static ASIN__INFO: OpInfo = OpInfo {
@@ -2205,6 +2528,7 @@ static ASIN__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: asin_inplace_boxed,
@@ -2225,8 +2549,15 @@ fn asin_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`ASIN_OUT`].
 pub type AsinOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `asin.out`: Arc sine.
-pub static ASIN_OUT: Op<AsinOutFn> =
-    Op::new(&ASIN_OUT_INFO, &[(Key::Cpu, asin_out_kernel), (Key::Meta, asin_out_kernel)], asin_out_adaptor);
+pub static ASIN_OUT: Op<AsinOutFn> = Op::new(
+    &ASIN_OUT_INFO,
+    &[
+        (Key::Cpu, asin_out_kernel),
+        (Key::Meta, asin_out_kernel),
+        (Key::Autograd, super::unary_grad::asin_out_autograd),
+    ],
+    asin_out_adaptor,
+);
 static ASIN_OUT_INFO: OpInfo = OpInfo {
     name: "asin.out",
     owner: "flambeau-core",
@@ -2238,6 +2569,7 @@ static ASIN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: asin_out_boxed,
@@ -2270,8 +2602,11 @@ fn acos_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`ACOS`].
 pub type AcosFn = fn(&Tensor) -> Result<Tensor>;
 /// `acos`: Arc cosine.
-pub static ACOS: Op<AcosFn> =
-    Op::new(&ACOS_INFO, &[(Key::Cpu, acos_kernel), (Key::Meta, acos_kernel)], acos_adaptor);
+pub static ACOS: Op<AcosFn> = Op::new(
+    &ACOS_INFO,
+    &[(Key::Cpu, acos_kernel), (Key::Meta, acos_kernel), (Key::Autograd, super::unary_grad::acos_autograd)],
+    acos_adaptor,
+);
 static ACOS_INFO: OpInfo = OpInfo {
     name: "acos",
     owner: "flambeau-core",
@@ -2280,6 +2615,7 @@ static ACOS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -2308,7 +2644,11 @@ pub type AcosInplaceFn = fn(&Tensor) -> Result<()>;
 /// `acos_`: Arc cosine.
 pub static ACOS_: Op<AcosInplaceFn> = Op::new(
     &ACOS__INFO,
-    &[(Key::Cpu, acos_inplace_kernel), (Key::Meta, acos_inplace_kernel)],
+    &[
+        (Key::Cpu, acos_inplace_kernel),
+        (Key::Meta, acos_inplace_kernel),
+        (Key::Autograd, super::unary_grad::acos_inplace_autograd),
+    ],
     acos_inplace_adaptor,
 );
 static ACOS__INFO: OpInfo = OpInfo {
@@ -2319,6 +2659,7 @@ static ACOS__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: acos_inplace_boxed,
@@ -2339,8 +2680,15 @@ fn acos_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`ACOS_OUT`].
 pub type AcosOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `acos.out`: Arc cosine.
-pub static ACOS_OUT: Op<AcosOutFn> =
-    Op::new(&ACOS_OUT_INFO, &[(Key::Cpu, acos_out_kernel), (Key::Meta, acos_out_kernel)], acos_out_adaptor);
+pub static ACOS_OUT: Op<AcosOutFn> = Op::new(
+    &ACOS_OUT_INFO,
+    &[
+        (Key::Cpu, acos_out_kernel),
+        (Key::Meta, acos_out_kernel),
+        (Key::Autograd, super::unary_grad::acos_out_autograd),
+    ],
+    acos_out_adaptor,
+);
 static ACOS_OUT_INFO: OpInfo = OpInfo {
     name: "acos.out",
     owner: "flambeau-core",
@@ -2352,6 +2700,7 @@ static ACOS_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: acos_out_boxed,
@@ -2384,8 +2733,11 @@ fn atan_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`ATAN`].
 pub type AtanFn = fn(&Tensor) -> Result<Tensor>;
 /// `atan`: Arc tangent.
-pub static ATAN: Op<AtanFn> =
-    Op::new(&ATAN_INFO, &[(Key::Cpu, atan_kernel), (Key::Meta, atan_kernel)], atan_adaptor);
+pub static ATAN: Op<AtanFn> = Op::new(
+    &ATAN_INFO,
+    &[(Key::Cpu, atan_kernel), (Key::Meta, atan_kernel), (Key::Autograd, super::unary_grad::atan_autograd)],
+    atan_adaptor,
+);
 static ATAN_INFO: OpInfo = OpInfo {
     name: "atan",
     owner: "flambeau-core",
@@ -2394,6 +2746,7 @@ static ATAN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: atan_boxed,
@@ -2415,7 +2768,11 @@ pub type AtanInplaceFn = fn(&Tensor) -> Result<()>;
 /// `atan_`: Arc tangent.
 pub static ATAN_: Op<AtanInplaceFn> = Op::new(
     &ATAN__INFO,
-    &[(Key::Cpu, atan_inplace_kernel), (Key::Meta, atan_inplace_kernel)],
+    &[
+        (Key::Cpu, atan_inplace_kernel),
+        (Key::Meta, atan_inplace_kernel),
+        (Key::Autograd, super::unary_grad::atan_inplace_autograd),
+    ],
     atan_inplace_adaptor,
 );
 static ATAN__INFO: OpInfo = OpInfo {
@@ -2426,6 +2783,7 @@ static ATAN__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: atan_inplace_boxed,
@@ -2446,8 +2804,15 @@ fn atan_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`ATAN_OUT`].
 pub type AtanOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `atan.out`: Arc tangent.
-pub static ATAN_OUT: Op<AtanOutFn> =
-    Op::new(&ATAN_OUT_INFO, &[(Key::Cpu, atan_out_kernel), (Key::Meta, atan_out_kernel)], atan_out_adaptor);
+pub static ATAN_OUT: Op<AtanOutFn> = Op::new(
+    &ATAN_OUT_INFO,
+    &[
+        (Key::Cpu, atan_out_kernel),
+        (Key::Meta, atan_out_kernel),
+        (Key::Autograd, super::unary_grad::atan_out_autograd),
+    ],
+    atan_out_adaptor,
+);
 static ATAN_OUT_INFO: OpInfo = OpInfo {
     name: "atan.out",
     owner: "flambeau-core",
@@ -2459,6 +2824,7 @@ static ATAN_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: atan_out_boxed,
@@ -2491,8 +2857,11 @@ fn sinh_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`SINH`].
 pub type SinhFn = fn(&Tensor) -> Result<Tensor>;
 /// `sinh`: Hyperbolic sine.
-pub static SINH: Op<SinhFn> =
-    Op::new(&SINH_INFO, &[(Key::Cpu, sinh_kernel), (Key::Meta, sinh_kernel)], sinh_adaptor);
+pub static SINH: Op<SinhFn> = Op::new(
+    &SINH_INFO,
+    &[(Key::Cpu, sinh_kernel), (Key::Meta, sinh_kernel), (Key::Autograd, super::unary_grad::sinh_autograd)],
+    sinh_adaptor,
+);
 static SINH_INFO: OpInfo = OpInfo {
     name: "sinh",
     owner: "flambeau-core",
@@ -2501,6 +2870,7 @@ static SINH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -2529,7 +2899,11 @@ pub type SinhInplaceFn = fn(&Tensor) -> Result<()>;
 /// `sinh_`: Hyperbolic sine.
 pub static SINH_: Op<SinhInplaceFn> = Op::new(
     &SINH__INFO,
-    &[(Key::Cpu, sinh_inplace_kernel), (Key::Meta, sinh_inplace_kernel)],
+    &[
+        (Key::Cpu, sinh_inplace_kernel),
+        (Key::Meta, sinh_inplace_kernel),
+        (Key::Autograd, super::unary_grad::sinh_inplace_autograd),
+    ],
     sinh_inplace_adaptor,
 );
 static SINH__INFO: OpInfo = OpInfo {
@@ -2540,6 +2914,7 @@ static SINH__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sinh_inplace_boxed,
@@ -2560,8 +2935,15 @@ fn sinh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`SINH_OUT`].
 pub type SinhOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `sinh.out`: Hyperbolic sine.
-pub static SINH_OUT: Op<SinhOutFn> =
-    Op::new(&SINH_OUT_INFO, &[(Key::Cpu, sinh_out_kernel), (Key::Meta, sinh_out_kernel)], sinh_out_adaptor);
+pub static SINH_OUT: Op<SinhOutFn> = Op::new(
+    &SINH_OUT_INFO,
+    &[
+        (Key::Cpu, sinh_out_kernel),
+        (Key::Meta, sinh_out_kernel),
+        (Key::Autograd, super::unary_grad::sinh_out_autograd),
+    ],
+    sinh_out_adaptor,
+);
 static SINH_OUT_INFO: OpInfo = OpInfo {
     name: "sinh.out",
     owner: "flambeau-core",
@@ -2573,6 +2955,7 @@ static SINH_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sinh_out_boxed,
@@ -2605,8 +2988,11 @@ fn cosh_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`COSH`].
 pub type CoshFn = fn(&Tensor) -> Result<Tensor>;
 /// `cosh`: Hyperbolic cosine.
-pub static COSH: Op<CoshFn> =
-    Op::new(&COSH_INFO, &[(Key::Cpu, cosh_kernel), (Key::Meta, cosh_kernel)], cosh_adaptor);
+pub static COSH: Op<CoshFn> = Op::new(
+    &COSH_INFO,
+    &[(Key::Cpu, cosh_kernel), (Key::Meta, cosh_kernel), (Key::Autograd, super::unary_grad::cosh_autograd)],
+    cosh_adaptor,
+);
 static COSH_INFO: OpInfo = OpInfo {
     name: "cosh",
     owner: "flambeau-core",
@@ -2615,6 +3001,7 @@ static COSH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast {
         cpu: Cast::None,
@@ -2643,7 +3030,11 @@ pub type CoshInplaceFn = fn(&Tensor) -> Result<()>;
 /// `cosh_`: Hyperbolic cosine.
 pub static COSH_: Op<CoshInplaceFn> = Op::new(
     &COSH__INFO,
-    &[(Key::Cpu, cosh_inplace_kernel), (Key::Meta, cosh_inplace_kernel)],
+    &[
+        (Key::Cpu, cosh_inplace_kernel),
+        (Key::Meta, cosh_inplace_kernel),
+        (Key::Autograd, super::unary_grad::cosh_inplace_autograd),
+    ],
     cosh_inplace_adaptor,
 );
 static COSH__INFO: OpInfo = OpInfo {
@@ -2654,6 +3045,7 @@ static COSH__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: cosh_inplace_boxed,
@@ -2674,8 +3066,15 @@ fn cosh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`COSH_OUT`].
 pub type CoshOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `cosh.out`: Hyperbolic cosine.
-pub static COSH_OUT: Op<CoshOutFn> =
-    Op::new(&COSH_OUT_INFO, &[(Key::Cpu, cosh_out_kernel), (Key::Meta, cosh_out_kernel)], cosh_out_adaptor);
+pub static COSH_OUT: Op<CoshOutFn> = Op::new(
+    &COSH_OUT_INFO,
+    &[
+        (Key::Cpu, cosh_out_kernel),
+        (Key::Meta, cosh_out_kernel),
+        (Key::Autograd, super::unary_grad::cosh_out_autograd),
+    ],
+    cosh_out_adaptor,
+);
 static COSH_OUT_INFO: OpInfo = OpInfo {
     name: "cosh.out",
     owner: "flambeau-core",
@@ -2687,6 +3086,7 @@ static COSH_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: cosh_out_boxed,
@@ -2719,8 +3119,11 @@ fn tanh_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`TANH`].
 pub type TanhFn = fn(&Tensor) -> Result<Tensor>;
 /// `tanh`: Hyperbolic tangent.
-pub static TANH: Op<TanhFn> =
-    Op::new(&TANH_INFO, &[(Key::Cpu, tanh_kernel), (Key::Meta, tanh_kernel)], tanh_adaptor);
+pub static TANH: Op<TanhFn> = Op::new(
+    &TANH_INFO,
+    &[(Key::Cpu, tanh_kernel), (Key::Meta, tanh_kernel), (Key::Autograd, super::unary_grad::tanh_autograd)],
+    tanh_adaptor,
+);
 static TANH_INFO: OpInfo = OpInfo {
     name: "tanh",
     owner: "flambeau-core",
@@ -2729,6 +3132,7 @@ static TANH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: tanh_boxed,
@@ -2750,7 +3154,11 @@ pub type TanhInplaceFn = fn(&Tensor) -> Result<()>;
 /// `tanh_`: Hyperbolic tangent.
 pub static TANH_: Op<TanhInplaceFn> = Op::new(
     &TANH__INFO,
-    &[(Key::Cpu, tanh_inplace_kernel), (Key::Meta, tanh_inplace_kernel)],
+    &[
+        (Key::Cpu, tanh_inplace_kernel),
+        (Key::Meta, tanh_inplace_kernel),
+        (Key::Autograd, super::unary_grad::tanh_inplace_autograd),
+    ],
     tanh_inplace_adaptor,
 );
 static TANH__INFO: OpInfo = OpInfo {
@@ -2761,6 +3169,7 @@ static TANH__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: tanh_inplace_boxed,
@@ -2781,8 +3190,15 @@ fn tanh_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`TANH_OUT`].
 pub type TanhOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `tanh.out`: Hyperbolic tangent.
-pub static TANH_OUT: Op<TanhOutFn> =
-    Op::new(&TANH_OUT_INFO, &[(Key::Cpu, tanh_out_kernel), (Key::Meta, tanh_out_kernel)], tanh_out_adaptor);
+pub static TANH_OUT: Op<TanhOutFn> = Op::new(
+    &TANH_OUT_INFO,
+    &[
+        (Key::Cpu, tanh_out_kernel),
+        (Key::Meta, tanh_out_kernel),
+        (Key::Autograd, super::unary_grad::tanh_out_autograd),
+    ],
+    tanh_out_adaptor,
+);
 static TANH_OUT_INFO: OpInfo = OpInfo {
     name: "tanh.out",
     owner: "flambeau-core",
@@ -2794,6 +3210,7 @@ static TANH_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: tanh_out_boxed,
@@ -2826,8 +3243,15 @@ fn asinh_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`ASINH`].
 pub type AsinhFn = fn(&Tensor) -> Result<Tensor>;
 /// `asinh`: Inverse hyperbolic sine.
-pub static ASINH: Op<AsinhFn> =
-    Op::new(&ASINH_INFO, &[(Key::Cpu, asinh_kernel), (Key::Meta, asinh_kernel)], asinh_adaptor);
+pub static ASINH: Op<AsinhFn> = Op::new(
+    &ASINH_INFO,
+    &[
+        (Key::Cpu, asinh_kernel),
+        (Key::Meta, asinh_kernel),
+        (Key::Autograd, super::unary_grad::asinh_autograd),
+    ],
+    asinh_adaptor,
+);
 static ASINH_INFO: OpInfo = OpInfo {
     name: "asinh",
     owner: "flambeau-core",
@@ -2836,6 +3260,7 @@ static ASINH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: asinh_boxed,
@@ -2857,7 +3282,11 @@ pub type AsinhInplaceFn = fn(&Tensor) -> Result<()>;
 /// `asinh_`: Inverse hyperbolic sine.
 pub static ASINH_: Op<AsinhInplaceFn> = Op::new(
     &ASINH__INFO,
-    &[(Key::Cpu, asinh_inplace_kernel), (Key::Meta, asinh_inplace_kernel)],
+    &[
+        (Key::Cpu, asinh_inplace_kernel),
+        (Key::Meta, asinh_inplace_kernel),
+        (Key::Autograd, super::unary_grad::asinh_inplace_autograd),
+    ],
     asinh_inplace_adaptor,
 );
 static ASINH__INFO: OpInfo = OpInfo {
@@ -2868,6 +3297,7 @@ static ASINH__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: asinh_inplace_boxed,
@@ -2890,7 +3320,11 @@ pub type AsinhOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `asinh.out`: Inverse hyperbolic sine.
 pub static ASINH_OUT: Op<AsinhOutFn> = Op::new(
     &ASINH_OUT_INFO,
-    &[(Key::Cpu, asinh_out_kernel), (Key::Meta, asinh_out_kernel)],
+    &[
+        (Key::Cpu, asinh_out_kernel),
+        (Key::Meta, asinh_out_kernel),
+        (Key::Autograd, super::unary_grad::asinh_out_autograd),
+    ],
     asinh_out_adaptor,
 );
 static ASINH_OUT_INFO: OpInfo = OpInfo {
@@ -2904,6 +3338,7 @@ static ASINH_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: asinh_out_boxed,
@@ -2936,8 +3371,15 @@ fn acosh_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`ACOSH`].
 pub type AcoshFn = fn(&Tensor) -> Result<Tensor>;
 /// `acosh`: Inverse hyperbolic cosine.
-pub static ACOSH: Op<AcoshFn> =
-    Op::new(&ACOSH_INFO, &[(Key::Cpu, acosh_kernel), (Key::Meta, acosh_kernel)], acosh_adaptor);
+pub static ACOSH: Op<AcoshFn> = Op::new(
+    &ACOSH_INFO,
+    &[
+        (Key::Cpu, acosh_kernel),
+        (Key::Meta, acosh_kernel),
+        (Key::Autograd, super::unary_grad::acosh_autograd),
+    ],
+    acosh_adaptor,
+);
 static ACOSH_INFO: OpInfo = OpInfo {
     name: "acosh",
     owner: "flambeau-core",
@@ -2946,6 +3388,7 @@ static ACOSH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: acosh_boxed,
@@ -2967,7 +3410,11 @@ pub type AcoshInplaceFn = fn(&Tensor) -> Result<()>;
 /// `acosh_`: Inverse hyperbolic cosine.
 pub static ACOSH_: Op<AcoshInplaceFn> = Op::new(
     &ACOSH__INFO,
-    &[(Key::Cpu, acosh_inplace_kernel), (Key::Meta, acosh_inplace_kernel)],
+    &[
+        (Key::Cpu, acosh_inplace_kernel),
+        (Key::Meta, acosh_inplace_kernel),
+        (Key::Autograd, super::unary_grad::acosh_inplace_autograd),
+    ],
     acosh_inplace_adaptor,
 );
 static ACOSH__INFO: OpInfo = OpInfo {
@@ -2978,6 +3425,7 @@ static ACOSH__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: acosh_inplace_boxed,
@@ -3000,7 +3448,11 @@ pub type AcoshOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `acosh.out`: Inverse hyperbolic cosine.
 pub static ACOSH_OUT: Op<AcoshOutFn> = Op::new(
     &ACOSH_OUT_INFO,
-    &[(Key::Cpu, acosh_out_kernel), (Key::Meta, acosh_out_kernel)],
+    &[
+        (Key::Cpu, acosh_out_kernel),
+        (Key::Meta, acosh_out_kernel),
+        (Key::Autograd, super::unary_grad::acosh_out_autograd),
+    ],
     acosh_out_adaptor,
 );
 static ACOSH_OUT_INFO: OpInfo = OpInfo {
@@ -3014,6 +3466,7 @@ static ACOSH_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: acosh_out_boxed,
@@ -3046,8 +3499,15 @@ fn atanh_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`ATANH`].
 pub type AtanhFn = fn(&Tensor) -> Result<Tensor>;
 /// `atanh`: Inverse hyperbolic tangent.
-pub static ATANH: Op<AtanhFn> =
-    Op::new(&ATANH_INFO, &[(Key::Cpu, atanh_kernel), (Key::Meta, atanh_kernel)], atanh_adaptor);
+pub static ATANH: Op<AtanhFn> = Op::new(
+    &ATANH_INFO,
+    &[
+        (Key::Cpu, atanh_kernel),
+        (Key::Meta, atanh_kernel),
+        (Key::Autograd, super::unary_grad::atanh_autograd),
+    ],
+    atanh_adaptor,
+);
 static ATANH_INFO: OpInfo = OpInfo {
     name: "atanh",
     owner: "flambeau-core",
@@ -3056,6 +3516,7 @@ static ATANH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: atanh_boxed,
@@ -3077,7 +3538,11 @@ pub type AtanhInplaceFn = fn(&Tensor) -> Result<()>;
 /// `atanh_`: Inverse hyperbolic tangent.
 pub static ATANH_: Op<AtanhInplaceFn> = Op::new(
     &ATANH__INFO,
-    &[(Key::Cpu, atanh_inplace_kernel), (Key::Meta, atanh_inplace_kernel)],
+    &[
+        (Key::Cpu, atanh_inplace_kernel),
+        (Key::Meta, atanh_inplace_kernel),
+        (Key::Autograd, super::unary_grad::atanh_inplace_autograd),
+    ],
     atanh_inplace_adaptor,
 );
 static ATANH__INFO: OpInfo = OpInfo {
@@ -3088,6 +3553,7 @@ static ATANH__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: atanh_inplace_boxed,
@@ -3110,7 +3576,11 @@ pub type AtanhOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `atanh.out`: Inverse hyperbolic tangent.
 pub static ATANH_OUT: Op<AtanhOutFn> = Op::new(
     &ATANH_OUT_INFO,
-    &[(Key::Cpu, atanh_out_kernel), (Key::Meta, atanh_out_kernel)],
+    &[
+        (Key::Cpu, atanh_out_kernel),
+        (Key::Meta, atanh_out_kernel),
+        (Key::Autograd, super::unary_grad::atanh_out_autograd),
+    ],
     atanh_out_adaptor,
 );
 static ATANH_OUT_INFO: OpInfo = OpInfo {
@@ -3124,6 +3594,7 @@ static ATANH_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: atanh_out_boxed,
@@ -3157,8 +3628,15 @@ fn floor_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`FLOOR`].
 pub type FloorFn = fn(&Tensor) -> Result<Tensor>;
 /// `floor`: Rounds down.
-pub static FLOOR: Op<FloorFn> =
-    Op::new(&FLOOR_INFO, &[(Key::Cpu, floor_kernel), (Key::Meta, floor_kernel)], floor_adaptor);
+pub static FLOOR: Op<FloorFn> = Op::new(
+    &FLOOR_INFO,
+    &[
+        (Key::Cpu, floor_kernel),
+        (Key::Meta, floor_kernel),
+        (Key::Autograd, super::unary_grad::floor_autograd),
+    ],
+    floor_adaptor,
+);
 static FLOOR_INFO: OpInfo = OpInfo {
     name: "floor",
     owner: "flambeau-core",
@@ -3167,6 +3645,7 @@ static FLOOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: floor_boxed,
@@ -3189,7 +3668,11 @@ pub type FloorInplaceFn = fn(&Tensor) -> Result<()>;
 /// `floor_`: Rounds down.
 pub static FLOOR_: Op<FloorInplaceFn> = Op::new(
     &FLOOR__INFO,
-    &[(Key::Cpu, floor_inplace_kernel), (Key::Meta, floor_inplace_kernel)],
+    &[
+        (Key::Cpu, floor_inplace_kernel),
+        (Key::Meta, floor_inplace_kernel),
+        (Key::Autograd, super::unary_grad::floor_inplace_autograd),
+    ],
     floor_inplace_adaptor,
 );
 static FLOOR__INFO: OpInfo = OpInfo {
@@ -3200,6 +3683,7 @@ static FLOOR__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: floor_inplace_boxed,
@@ -3229,7 +3713,11 @@ pub type FloorOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `floor.out`: Rounds down.
 pub static FLOOR_OUT: Op<FloorOutFn> = Op::new(
     &FLOOR_OUT_INFO,
-    &[(Key::Cpu, floor_out_kernel), (Key::Meta, floor_out_kernel)],
+    &[
+        (Key::Cpu, floor_out_kernel),
+        (Key::Meta, floor_out_kernel),
+        (Key::Autograd, super::unary_grad::floor_out_autograd),
+    ],
     floor_out_adaptor,
 );
 static FLOOR_OUT_INFO: OpInfo = OpInfo {
@@ -3243,6 +3731,7 @@ static FLOOR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: floor_out_boxed,
@@ -3276,8 +3765,11 @@ fn ceil_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`CEIL`].
 pub type CeilFn = fn(&Tensor) -> Result<Tensor>;
 /// `ceil`: Rounds up.
-pub static CEIL: Op<CeilFn> =
-    Op::new(&CEIL_INFO, &[(Key::Cpu, ceil_kernel), (Key::Meta, ceil_kernel)], ceil_adaptor);
+pub static CEIL: Op<CeilFn> = Op::new(
+    &CEIL_INFO,
+    &[(Key::Cpu, ceil_kernel), (Key::Meta, ceil_kernel), (Key::Autograd, super::unary_grad::ceil_autograd)],
+    ceil_adaptor,
+);
 static CEIL_INFO: OpInfo = OpInfo {
     name: "ceil",
     owner: "flambeau-core",
@@ -3286,6 +3778,7 @@ static CEIL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: ceil_boxed,
@@ -3308,7 +3801,11 @@ pub type CeilInplaceFn = fn(&Tensor) -> Result<()>;
 /// `ceil_`: Rounds up.
 pub static CEIL_: Op<CeilInplaceFn> = Op::new(
     &CEIL__INFO,
-    &[(Key::Cpu, ceil_inplace_kernel), (Key::Meta, ceil_inplace_kernel)],
+    &[
+        (Key::Cpu, ceil_inplace_kernel),
+        (Key::Meta, ceil_inplace_kernel),
+        (Key::Autograd, super::unary_grad::ceil_inplace_autograd),
+    ],
     ceil_inplace_adaptor,
 );
 static CEIL__INFO: OpInfo = OpInfo {
@@ -3319,6 +3816,7 @@ static CEIL__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: ceil_inplace_boxed,
@@ -3346,8 +3844,15 @@ fn ceil_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`CEIL_OUT`].
 pub type CeilOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `ceil.out`: Rounds up.
-pub static CEIL_OUT: Op<CeilOutFn> =
-    Op::new(&CEIL_OUT_INFO, &[(Key::Cpu, ceil_out_kernel), (Key::Meta, ceil_out_kernel)], ceil_out_adaptor);
+pub static CEIL_OUT: Op<CeilOutFn> = Op::new(
+    &CEIL_OUT_INFO,
+    &[
+        (Key::Cpu, ceil_out_kernel),
+        (Key::Meta, ceil_out_kernel),
+        (Key::Autograd, super::unary_grad::ceil_out_autograd),
+    ],
+    ceil_out_adaptor,
+);
 static CEIL_OUT_INFO: OpInfo = OpInfo {
     name: "ceil.out",
     owner: "flambeau-core",
@@ -3359,6 +3864,7 @@ static CEIL_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: ceil_out_boxed,
@@ -3392,8 +3898,15 @@ fn trunc_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`TRUNC`].
 pub type TruncFn = fn(&Tensor) -> Result<Tensor>;
 /// `trunc`: Rounds towards zero.
-pub static TRUNC: Op<TruncFn> =
-    Op::new(&TRUNC_INFO, &[(Key::Cpu, trunc_kernel), (Key::Meta, trunc_kernel)], trunc_adaptor);
+pub static TRUNC: Op<TruncFn> = Op::new(
+    &TRUNC_INFO,
+    &[
+        (Key::Cpu, trunc_kernel),
+        (Key::Meta, trunc_kernel),
+        (Key::Autograd, super::unary_grad::trunc_autograd),
+    ],
+    trunc_adaptor,
+);
 static TRUNC_INFO: OpInfo = OpInfo {
     name: "trunc",
     owner: "flambeau-core",
@@ -3402,6 +3915,7 @@ static TRUNC_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: trunc_boxed,
@@ -3424,7 +3938,11 @@ pub type TruncInplaceFn = fn(&Tensor) -> Result<()>;
 /// `trunc_`: Rounds towards zero.
 pub static TRUNC_: Op<TruncInplaceFn> = Op::new(
     &TRUNC__INFO,
-    &[(Key::Cpu, trunc_inplace_kernel), (Key::Meta, trunc_inplace_kernel)],
+    &[
+        (Key::Cpu, trunc_inplace_kernel),
+        (Key::Meta, trunc_inplace_kernel),
+        (Key::Autograd, super::unary_grad::trunc_inplace_autograd),
+    ],
     trunc_inplace_adaptor,
 );
 static TRUNC__INFO: OpInfo = OpInfo {
@@ -3435,6 +3953,7 @@ static TRUNC__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: trunc_inplace_boxed,
@@ -3464,7 +3983,11 @@ pub type TruncOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `trunc.out`: Rounds towards zero.
 pub static TRUNC_OUT: Op<TruncOutFn> = Op::new(
     &TRUNC_OUT_INFO,
-    &[(Key::Cpu, trunc_out_kernel), (Key::Meta, trunc_out_kernel)],
+    &[
+        (Key::Cpu, trunc_out_kernel),
+        (Key::Meta, trunc_out_kernel),
+        (Key::Autograd, super::unary_grad::trunc_out_autograd),
+    ],
     trunc_out_adaptor,
 );
 static TRUNC_OUT_INFO: OpInfo = OpInfo {
@@ -3478,6 +4001,7 @@ static TRUNC_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: trunc_out_boxed,
@@ -3510,8 +4034,15 @@ fn round_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`ROUND`].
 pub type RoundFn = fn(&Tensor) -> Result<Tensor>;
 /// `round`: Rounds to the nearest integer, halves to even.
-pub static ROUND: Op<RoundFn> =
-    Op::new(&ROUND_INFO, &[(Key::Cpu, round_kernel), (Key::Meta, round_kernel)], round_adaptor);
+pub static ROUND: Op<RoundFn> = Op::new(
+    &ROUND_INFO,
+    &[
+        (Key::Cpu, round_kernel),
+        (Key::Meta, round_kernel),
+        (Key::Autograd, super::unary_grad::round_autograd),
+    ],
+    round_adaptor,
+);
 static ROUND_INFO: OpInfo = OpInfo {
     name: "round",
     owner: "flambeau-core",
@@ -3520,6 +4051,7 @@ static ROUND_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: round_boxed,
@@ -3541,7 +4073,11 @@ pub type RoundInplaceFn = fn(&Tensor) -> Result<()>;
 /// `round_`: Rounds to the nearest integer, halves to even.
 pub static ROUND_: Op<RoundInplaceFn> = Op::new(
     &ROUND__INFO,
-    &[(Key::Cpu, round_inplace_kernel), (Key::Meta, round_inplace_kernel)],
+    &[
+        (Key::Cpu, round_inplace_kernel),
+        (Key::Meta, round_inplace_kernel),
+        (Key::Autograd, super::unary_grad::round_inplace_autograd),
+    ],
     round_inplace_adaptor,
 );
 static ROUND__INFO: OpInfo = OpInfo {
@@ -3552,6 +4088,7 @@ static ROUND__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: round_inplace_boxed,
@@ -3580,7 +4117,11 @@ pub type RoundOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `round.out`: Rounds to the nearest integer, halves to even.
 pub static ROUND_OUT: Op<RoundOutFn> = Op::new(
     &ROUND_OUT_INFO,
-    &[(Key::Cpu, round_out_kernel), (Key::Meta, round_out_kernel)],
+    &[
+        (Key::Cpu, round_out_kernel),
+        (Key::Meta, round_out_kernel),
+        (Key::Autograd, super::unary_grad::round_out_autograd),
+    ],
     round_out_adaptor,
 );
 static ROUND_OUT_INFO: OpInfo = OpInfo {
@@ -3594,6 +4135,7 @@ static ROUND_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: round_out_boxed,
@@ -3622,7 +4164,11 @@ pub type RoundDecimalsFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `round.decimals`: Rounds to `decimals` places behind the point, before it where negative, halves to even.
 pub static ROUND_DECIMALS: Op<RoundDecimalsFn> = Op::new(
     &ROUND_DECIMALS_INFO,
-    &[(Key::Cpu, round_decimals_kernel), (Key::Meta, round_decimals_kernel)],
+    &[
+        (Key::Cpu, round_decimals_kernel),
+        (Key::Meta, round_decimals_kernel),
+        (Key::Autograd, super::unary_grad::round_decimals_autograd),
+    ],
     round_decimals_adaptor,
 );
 static ROUND_DECIMALS_INFO: OpInfo = OpInfo {
@@ -3636,6 +4182,7 @@ static ROUND_DECIMALS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: round_decimals_boxed,
@@ -3657,7 +4204,11 @@ pub type RoundDecimalsInplaceFn = fn(&Tensor, i64) -> Result<()>;
 /// `round_.decimals`: Rounds to `decimals` places behind the point, before it where negative, halves to even.
 pub static ROUND_DECIMALS_: Op<RoundDecimalsInplaceFn> = Op::new(
     &ROUND_DECIMALS__INFO,
-    &[(Key::Cpu, round_decimals_inplace_kernel), (Key::Meta, round_decimals_inplace_kernel)],
+    &[
+        (Key::Cpu, round_decimals_inplace_kernel),
+        (Key::Meta, round_decimals_inplace_kernel),
+        (Key::Autograd, super::unary_grad::round_decimals_inplace_autograd),
+    ],
     round_decimals_inplace_adaptor,
 );
 static ROUND_DECIMALS__INFO: OpInfo = OpInfo {
@@ -3671,6 +4222,7 @@ static ROUND_DECIMALS__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: round_decimals_inplace_boxed,
@@ -3695,7 +4247,11 @@ pub type RoundDecimalsOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
 /// `round.decimals_out`: Rounds to `decimals` places behind the point, before it where negative, halves to even.
 pub static ROUND_DECIMALS_OUT: Op<RoundDecimalsOutFn> = Op::new(
     &ROUND_DECIMALS_OUT_INFO,
-    &[(Key::Cpu, round_decimals_out_kernel), (Key::Meta, round_decimals_out_kernel)],
+    &[
+        (Key::Cpu, round_decimals_out_kernel),
+        (Key::Meta, round_decimals_out_kernel),
+        (Key::Autograd, super::unary_grad::round_decimals_out_autograd),
+    ],
     round_decimals_out_adaptor,
 );
 static ROUND_DECIMALS_OUT_INFO: OpInfo = OpInfo {
@@ -3713,6 +4269,7 @@ static ROUND_DECIMALS_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: round_decimals_out_boxed,
@@ -3745,8 +4302,11 @@ fn frac_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`FRAC`].
 pub type FracFn = fn(&Tensor) -> Result<Tensor>;
 /// `frac`: The part behind the point: `x - trunc(x)`.
-pub static FRAC: Op<FracFn> =
-    Op::new(&FRAC_INFO, &[(Key::Cpu, frac_kernel), (Key::Meta, frac_kernel)], frac_adaptor);
+pub static FRAC: Op<FracFn> = Op::new(
+    &FRAC_INFO,
+    &[(Key::Cpu, frac_kernel), (Key::Meta, frac_kernel), (Key::Autograd, super::unary_grad::frac_autograd)],
+    frac_adaptor,
+);
 static FRAC_INFO: OpInfo = OpInfo {
     name: "frac",
     owner: "flambeau-core",
@@ -3755,6 +4315,7 @@ static FRAC_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: frac_boxed,
@@ -3776,7 +4337,11 @@ pub type FracInplaceFn = fn(&Tensor) -> Result<()>;
 /// `frac_`: The part behind the point: `x - trunc(x)`.
 pub static FRAC_: Op<FracInplaceFn> = Op::new(
     &FRAC__INFO,
-    &[(Key::Cpu, frac_inplace_kernel), (Key::Meta, frac_inplace_kernel)],
+    &[
+        (Key::Cpu, frac_inplace_kernel),
+        (Key::Meta, frac_inplace_kernel),
+        (Key::Autograd, super::unary_grad::frac_inplace_autograd),
+    ],
     frac_inplace_adaptor,
 );
 static FRAC__INFO: OpInfo = OpInfo {
@@ -3787,6 +4352,7 @@ static FRAC__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: frac_inplace_boxed,
@@ -3813,8 +4379,15 @@ fn frac_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`FRAC_OUT`].
 pub type FracOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `frac.out`: The part behind the point: `x - trunc(x)`.
-pub static FRAC_OUT: Op<FracOutFn> =
-    Op::new(&FRAC_OUT_INFO, &[(Key::Cpu, frac_out_kernel), (Key::Meta, frac_out_kernel)], frac_out_adaptor);
+pub static FRAC_OUT: Op<FracOutFn> = Op::new(
+    &FRAC_OUT_INFO,
+    &[
+        (Key::Cpu, frac_out_kernel),
+        (Key::Meta, frac_out_kernel),
+        (Key::Autograd, super::unary_grad::frac_out_autograd),
+    ],
+    frac_out_adaptor,
+);
 static FRAC_OUT_INFO: OpInfo = OpInfo {
     name: "frac.out",
     owner: "flambeau-core",
@@ -3826,6 +4399,7 @@ static FRAC_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: frac_out_boxed,
@@ -3859,8 +4433,15 @@ fn deg2rad_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`DEG2RAD`].
 pub type Deg2radFn = fn(&Tensor) -> Result<Tensor>;
 /// `deg2rad`: Degrees to radians.
-pub static DEG2RAD: Op<Deg2radFn> =
-    Op::new(&DEG2RAD_INFO, &[(Key::Cpu, deg2rad_kernel), (Key::Meta, deg2rad_kernel)], deg2rad_adaptor);
+pub static DEG2RAD: Op<Deg2radFn> = Op::new(
+    &DEG2RAD_INFO,
+    &[
+        (Key::Cpu, deg2rad_kernel),
+        (Key::Meta, deg2rad_kernel),
+        (Key::Autograd, super::unary_grad::deg2rad_autograd),
+    ],
+    deg2rad_adaptor,
+);
 static DEG2RAD_INFO: OpInfo = OpInfo {
     name: "deg2rad",
     owner: "flambeau-core",
@@ -3869,6 +4450,7 @@ static DEG2RAD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: deg2rad_boxed,
@@ -3891,7 +4473,11 @@ pub type Deg2radInplaceFn = fn(&Tensor) -> Result<()>;
 /// `deg2rad_`: Degrees to radians.
 pub static DEG2RAD_: Op<Deg2radInplaceFn> = Op::new(
     &DEG2RAD__INFO,
-    &[(Key::Cpu, deg2rad_inplace_kernel), (Key::Meta, deg2rad_inplace_kernel)],
+    &[
+        (Key::Cpu, deg2rad_inplace_kernel),
+        (Key::Meta, deg2rad_inplace_kernel),
+        (Key::Autograd, super::unary_grad::deg2rad_inplace_autograd),
+    ],
     deg2rad_inplace_adaptor,
 );
 static DEG2RAD__INFO: OpInfo = OpInfo {
@@ -3902,6 +4488,7 @@ static DEG2RAD__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: deg2rad_inplace_boxed,
@@ -3925,7 +4512,11 @@ pub type Deg2radOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `deg2rad.out`: Degrees to radians.
 pub static DEG2RAD_OUT: Op<Deg2radOutFn> = Op::new(
     &DEG2RAD_OUT_INFO,
-    &[(Key::Cpu, deg2rad_out_kernel), (Key::Meta, deg2rad_out_kernel)],
+    &[
+        (Key::Cpu, deg2rad_out_kernel),
+        (Key::Meta, deg2rad_out_kernel),
+        (Key::Autograd, super::unary_grad::deg2rad_out_autograd),
+    ],
     deg2rad_out_adaptor,
 );
 static DEG2RAD_OUT_INFO: OpInfo = OpInfo {
@@ -3939,6 +4530,7 @@ static DEG2RAD_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: deg2rad_out_boxed,
@@ -3972,8 +4564,15 @@ fn rad2deg_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`RAD2DEG`].
 pub type Rad2degFn = fn(&Tensor) -> Result<Tensor>;
 /// `rad2deg`: Radians to degrees.
-pub static RAD2DEG: Op<Rad2degFn> =
-    Op::new(&RAD2DEG_INFO, &[(Key::Cpu, rad2deg_kernel), (Key::Meta, rad2deg_kernel)], rad2deg_adaptor);
+pub static RAD2DEG: Op<Rad2degFn> = Op::new(
+    &RAD2DEG_INFO,
+    &[
+        (Key::Cpu, rad2deg_kernel),
+        (Key::Meta, rad2deg_kernel),
+        (Key::Autograd, super::unary_grad::rad2deg_autograd),
+    ],
+    rad2deg_adaptor,
+);
 static RAD2DEG_INFO: OpInfo = OpInfo {
     name: "rad2deg",
     owner: "flambeau-core",
@@ -3982,6 +4581,7 @@ static RAD2DEG_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: rad2deg_boxed,
@@ -4004,7 +4604,11 @@ pub type Rad2degInplaceFn = fn(&Tensor) -> Result<()>;
 /// `rad2deg_`: Radians to degrees.
 pub static RAD2DEG_: Op<Rad2degInplaceFn> = Op::new(
     &RAD2DEG__INFO,
-    &[(Key::Cpu, rad2deg_inplace_kernel), (Key::Meta, rad2deg_inplace_kernel)],
+    &[
+        (Key::Cpu, rad2deg_inplace_kernel),
+        (Key::Meta, rad2deg_inplace_kernel),
+        (Key::Autograd, super::unary_grad::rad2deg_inplace_autograd),
+    ],
     rad2deg_inplace_adaptor,
 );
 static RAD2DEG__INFO: OpInfo = OpInfo {
@@ -4015,6 +4619,7 @@ static RAD2DEG__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: rad2deg_inplace_boxed,
@@ -4038,7 +4643,11 @@ pub type Rad2degOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `rad2deg.out`: Radians to degrees.
 pub static RAD2DEG_OUT: Op<Rad2degOutFn> = Op::new(
     &RAD2DEG_OUT_INFO,
-    &[(Key::Cpu, rad2deg_out_kernel), (Key::Meta, rad2deg_out_kernel)],
+    &[
+        (Key::Cpu, rad2deg_out_kernel),
+        (Key::Meta, rad2deg_out_kernel),
+        (Key::Autograd, super::unary_grad::rad2deg_out_autograd),
+    ],
     rad2deg_out_adaptor,
 );
 static RAD2DEG_OUT_INFO: OpInfo = OpInfo {
@@ -4052,6 +4661,7 @@ static RAD2DEG_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: rad2deg_out_boxed,
@@ -4084,8 +4694,15 @@ fn sigmoid_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`SIGMOID`].
 pub type SigmoidFn = fn(&Tensor) -> Result<Tensor>;
 /// `sigmoid`: `1 / (1 + exp(-x))`.
-pub static SIGMOID: Op<SigmoidFn> =
-    Op::new(&SIGMOID_INFO, &[(Key::Cpu, sigmoid_kernel), (Key::Meta, sigmoid_kernel)], sigmoid_adaptor);
+pub static SIGMOID: Op<SigmoidFn> = Op::new(
+    &SIGMOID_INFO,
+    &[
+        (Key::Cpu, sigmoid_kernel),
+        (Key::Meta, sigmoid_kernel),
+        (Key::Autograd, super::unary_grad::sigmoid_autograd),
+    ],
+    sigmoid_adaptor,
+);
 static SIGMOID_INFO: OpInfo = OpInfo {
     name: "sigmoid",
     owner: "flambeau-core",
@@ -4094,6 +4711,7 @@ static SIGMOID_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sigmoid_boxed,
@@ -4115,7 +4733,11 @@ pub type SigmoidInplaceFn = fn(&Tensor) -> Result<()>;
 /// `sigmoid_`: `1 / (1 + exp(-x))`.
 pub static SIGMOID_: Op<SigmoidInplaceFn> = Op::new(
     &SIGMOID__INFO,
-    &[(Key::Cpu, sigmoid_inplace_kernel), (Key::Meta, sigmoid_inplace_kernel)],
+    &[
+        (Key::Cpu, sigmoid_inplace_kernel),
+        (Key::Meta, sigmoid_inplace_kernel),
+        (Key::Autograd, super::unary_grad::sigmoid_inplace_autograd),
+    ],
     sigmoid_inplace_adaptor,
 );
 static SIGMOID__INFO: OpInfo = OpInfo {
@@ -4126,6 +4748,7 @@ static SIGMOID__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sigmoid_inplace_boxed,
@@ -4148,7 +4771,11 @@ pub type SigmoidOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `sigmoid.out`: `1 / (1 + exp(-x))`.
 pub static SIGMOID_OUT: Op<SigmoidOutFn> = Op::new(
     &SIGMOID_OUT_INFO,
-    &[(Key::Cpu, sigmoid_out_kernel), (Key::Meta, sigmoid_out_kernel)],
+    &[
+        (Key::Cpu, sigmoid_out_kernel),
+        (Key::Meta, sigmoid_out_kernel),
+        (Key::Autograd, super::unary_grad::sigmoid_out_autograd),
+    ],
     sigmoid_out_adaptor,
 );
 static SIGMOID_OUT_INFO: OpInfo = OpInfo {
@@ -4162,6 +4789,7 @@ static SIGMOID_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sigmoid_out_boxed,
@@ -4195,8 +4823,11 @@ fn relu_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`RELU`].
 pub type ReluFn = fn(&Tensor) -> Result<Tensor>;
 /// `relu`: `max(x, 0)`.
-pub static RELU: Op<ReluFn> =
-    Op::new(&RELU_INFO, &[(Key::Cpu, relu_kernel), (Key::Meta, relu_kernel)], relu_adaptor);
+pub static RELU: Op<ReluFn> = Op::new(
+    &RELU_INFO,
+    &[(Key::Cpu, relu_kernel), (Key::Meta, relu_kernel), (Key::Autograd, super::unary_grad::relu_autograd)],
+    relu_adaptor,
+);
 static RELU_INFO: OpInfo = OpInfo {
     name: "relu",
     owner: "flambeau-core",
@@ -4205,6 +4836,7 @@ static RELU_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: relu_boxed,
@@ -4227,7 +4859,11 @@ pub type ReluInplaceFn = fn(&Tensor) -> Result<()>;
 /// `relu_`: `max(x, 0)`.
 pub static RELU_: Op<ReluInplaceFn> = Op::new(
     &RELU__INFO,
-    &[(Key::Cpu, relu_inplace_kernel), (Key::Meta, relu_inplace_kernel)],
+    &[
+        (Key::Cpu, relu_inplace_kernel),
+        (Key::Meta, relu_inplace_kernel),
+        (Key::Autograd, super::unary_grad::relu_inplace_autograd),
+    ],
     relu_inplace_adaptor,
 );
 static RELU__INFO: OpInfo = OpInfo {
@@ -4238,6 +4874,7 @@ static RELU__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: relu_inplace_boxed,
@@ -4268,7 +4905,11 @@ pub type NanToNumFn = fn(&Tensor, Option<f64>, Option<f64>, Option<f64>) -> Resu
 /// `nan_to_num`: Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
 pub static NAN_TO_NUM: Op<NanToNumFn> = Op::new(
     &NAN_TO_NUM_INFO,
-    &[(Key::Cpu, nan_to_num_kernel), (Key::Meta, nan_to_num_kernel)],
+    &[
+        (Key::Cpu, nan_to_num_kernel),
+        (Key::Meta, nan_to_num_kernel),
+        (Key::Autograd, super::unary_grad::nan_to_num_autograd),
+    ],
     nan_to_num_adaptor,
 );
 static NAN_TO_NUM_INFO: OpInfo = OpInfo {
@@ -4287,6 +4928,7 @@ static NAN_TO_NUM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: nan_to_num_boxed,
@@ -4318,7 +4960,11 @@ pub type NanToNumInplaceFn = fn(&Tensor, Option<f64>, Option<f64>, Option<f64>) 
 /// `nan_to_num_`: Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
 pub static NAN_TO_NUM_: Op<NanToNumInplaceFn> = Op::new(
     &NAN_TO_NUM__INFO,
-    &[(Key::Cpu, nan_to_num_inplace_kernel), (Key::Meta, nan_to_num_inplace_kernel)],
+    &[
+        (Key::Cpu, nan_to_num_inplace_kernel),
+        (Key::Meta, nan_to_num_inplace_kernel),
+        (Key::Autograd, super::unary_grad::nan_to_num_inplace_autograd),
+    ],
     nan_to_num_inplace_adaptor,
 );
 static NAN_TO_NUM__INFO: OpInfo = OpInfo {
@@ -4337,6 +4983,7 @@ static NAN_TO_NUM__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: nan_to_num_inplace_boxed,
@@ -4372,7 +5019,11 @@ pub type NanToNumOutFn = fn(&Tensor, Option<f64>, Option<f64>, Option<f64>, &mut
 /// `nan_to_num.out`: Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
 pub static NAN_TO_NUM_OUT: Op<NanToNumOutFn> = Op::new(
     &NAN_TO_NUM_OUT_INFO,
-    &[(Key::Cpu, nan_to_num_out_kernel), (Key::Meta, nan_to_num_out_kernel)],
+    &[
+        (Key::Cpu, nan_to_num_out_kernel),
+        (Key::Meta, nan_to_num_out_kernel),
+        (Key::Autograd, super::unary_grad::nan_to_num_out_autograd),
+    ],
     nan_to_num_out_adaptor,
 );
 static NAN_TO_NUM_OUT_INFO: OpInfo = OpInfo {
@@ -4392,6 +5043,7 @@ static NAN_TO_NUM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: nan_to_num_out_boxed,
@@ -4430,8 +5082,15 @@ fn angle_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`ANGLE`].
 pub type AngleFn = fn(&Tensor) -> Result<Tensor>;
 /// `angle`: Angle of a complex number; for real ones pi where negative, else 0.
-pub static ANGLE: Op<AngleFn> =
-    Op::new(&ANGLE_INFO, &[(Key::Cpu, angle_kernel), (Key::Meta, angle_kernel)], angle_adaptor);
+pub static ANGLE: Op<AngleFn> = Op::new(
+    &ANGLE_INFO,
+    &[
+        (Key::Cpu, angle_kernel),
+        (Key::Meta, angle_kernel),
+        (Key::Autograd, super::unary_grad::angle_autograd),
+    ],
+    angle_adaptor,
+);
 static ANGLE_INFO: OpInfo = OpInfo {
     name: "angle",
     owner: "flambeau-core",
@@ -4440,6 +5099,7 @@ static ANGLE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: angle_boxed,
@@ -4461,7 +5121,11 @@ pub type AngleOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `angle.out`: Angle of a complex number; for real ones pi where negative, else 0.
 pub static ANGLE_OUT: Op<AngleOutFn> = Op::new(
     &ANGLE_OUT_INFO,
-    &[(Key::Cpu, angle_out_kernel), (Key::Meta, angle_out_kernel)],
+    &[
+        (Key::Cpu, angle_out_kernel),
+        (Key::Meta, angle_out_kernel),
+        (Key::Autograd, super::unary_grad::angle_out_autograd),
+    ],
     angle_out_adaptor,
 );
 static ANGLE_OUT_INFO: OpInfo = OpInfo {
@@ -4475,6 +5139,7 @@ static ANGLE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: angle_out_boxed,
@@ -4503,7 +5168,11 @@ pub type ConjPhysicalFn = fn(&Tensor) -> Result<Tensor>;
 /// `conj_physical`: Complex conjugate, computed at once; real tensors give copies.
 pub static CONJ_PHYSICAL: Op<ConjPhysicalFn> = Op::new(
     &CONJ_PHYSICAL_INFO,
-    &[(Key::Cpu, conj_physical_kernel), (Key::Meta, conj_physical_kernel)],
+    &[
+        (Key::Cpu, conj_physical_kernel),
+        (Key::Meta, conj_physical_kernel),
+        (Key::Autograd, super::unary_grad::conj_physical_autograd),
+    ],
     conj_physical_adaptor,
 );
 static CONJ_PHYSICAL_INFO: OpInfo = OpInfo {
@@ -4514,6 +5183,7 @@ static CONJ_PHYSICAL_INFO: OpInfo = OpInfo {
     aten: &["_conj_physical", "_conj_copy"],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: conj_physical_boxed,
@@ -4535,7 +5205,11 @@ pub type ConjPhysicalInplaceFn = fn(&Tensor) -> Result<()>;
 /// `conj_physical_`: Complex conjugate, computed at once; real tensors give copies.
 pub static CONJ_PHYSICAL_: Op<ConjPhysicalInplaceFn> = Op::new(
     &CONJ_PHYSICAL__INFO,
-    &[(Key::Cpu, conj_physical_inplace_kernel), (Key::Meta, conj_physical_inplace_kernel)],
+    &[
+        (Key::Cpu, conj_physical_inplace_kernel),
+        (Key::Meta, conj_physical_inplace_kernel),
+        (Key::Autograd, super::unary_grad::conj_physical_inplace_autograd),
+    ],
     conj_physical_inplace_adaptor,
 );
 static CONJ_PHYSICAL__INFO: OpInfo = OpInfo {
@@ -4546,6 +5220,7 @@ static CONJ_PHYSICAL__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: conj_physical_inplace_boxed,
@@ -4570,7 +5245,11 @@ pub type ConjPhysicalOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `conj_physical.out`: Complex conjugate, computed at once; real tensors give copies.
 pub static CONJ_PHYSICAL_OUT: Op<ConjPhysicalOutFn> = Op::new(
     &CONJ_PHYSICAL_OUT_INFO,
-    &[(Key::Cpu, conj_physical_out_kernel), (Key::Meta, conj_physical_out_kernel)],
+    &[
+        (Key::Cpu, conj_physical_out_kernel),
+        (Key::Meta, conj_physical_out_kernel),
+        (Key::Autograd, super::unary_grad::conj_physical_out_autograd),
+    ],
     conj_physical_out_adaptor,
 );
 static CONJ_PHYSICAL_OUT_INFO: OpInfo = OpInfo {
@@ -4584,6 +5263,7 @@ static CONJ_PHYSICAL_OUT_INFO: OpInfo = OpInfo {
     aten: &["_conj_physical", "_conj_copy"],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: conj_physical_out_boxed,
@@ -4617,8 +5297,15 @@ fn complex_kernel(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
 /// Type of [`COMPLEX`].
 pub type ComplexFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `complex`: A complex tensor of its real and imaginary parts.
-pub static COMPLEX: Op<ComplexFn> =
-    Op::new(&COMPLEX_INFO, &[(Key::Cpu, complex_kernel), (Key::Meta, complex_kernel)], complex_adaptor);
+pub static COMPLEX: Op<ComplexFn> = Op::new(
+    &COMPLEX_INFO,
+    &[
+        (Key::Cpu, complex_kernel),
+        (Key::Meta, complex_kernel),
+        (Key::Autograd, super::unary_grad::complex_autograd),
+    ],
+    complex_adaptor,
+);
 static COMPLEX_INFO: OpInfo = OpInfo {
     name: "complex",
     owner: "flambeau-core",
@@ -4630,6 +5317,7 @@ static COMPLEX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: complex_boxed,
@@ -4660,7 +5348,11 @@ pub type ComplexOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `complex.out`: A complex tensor of its real and imaginary parts.
 pub static COMPLEX_OUT: Op<ComplexOutFn> = Op::new(
     &COMPLEX_OUT_INFO,
-    &[(Key::Cpu, complex_out_kernel), (Key::Meta, complex_out_kernel)],
+    &[
+        (Key::Cpu, complex_out_kernel),
+        (Key::Meta, complex_out_kernel),
+        (Key::Autograd, super::unary_grad::complex_out_autograd),
+    ],
     complex_out_adaptor,
 );
 static COMPLEX_OUT_INFO: OpInfo = OpInfo {
@@ -4678,6 +5370,7 @@ static COMPLEX_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: complex_out_boxed,
@@ -4711,8 +5404,15 @@ fn polar_kernel(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
 /// Type of [`POLAR`].
 pub type PolarFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `polar`: A complex tensor of its magnitude `abs` and its angle.
-pub static POLAR: Op<PolarFn> =
-    Op::new(&POLAR_INFO, &[(Key::Cpu, polar_kernel), (Key::Meta, polar_kernel)], polar_adaptor);
+pub static POLAR: Op<PolarFn> = Op::new(
+    &POLAR_INFO,
+    &[
+        (Key::Cpu, polar_kernel),
+        (Key::Meta, polar_kernel),
+        (Key::Autograd, super::unary_grad::polar_autograd),
+    ],
+    polar_adaptor,
+);
 static POLAR_INFO: OpInfo = OpInfo {
     name: "polar",
     owner: "flambeau-core",
@@ -4724,6 +5424,7 @@ static POLAR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -4761,7 +5462,11 @@ pub type PolarOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `polar.out`: A complex tensor of its magnitude `abs` and its angle.
 pub static POLAR_OUT: Op<PolarOutFn> = Op::new(
     &POLAR_OUT_INFO,
-    &[(Key::Cpu, polar_out_kernel), (Key::Meta, polar_out_kernel)],
+    &[
+        (Key::Cpu, polar_out_kernel),
+        (Key::Meta, polar_out_kernel),
+        (Key::Autograd, super::unary_grad::polar_out_autograd),
+    ],
     polar_out_adaptor,
 );
 static POLAR_OUT_INFO: OpInfo = OpInfo {
@@ -4779,6 +5484,7 @@ static POLAR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unify,
     autocast: Autocast::NONE,
     boxed: polar_out_boxed,
@@ -4811,6 +5517,7 @@ static POSITIVE_INFO: OpInfo = OpInfo {
         habit: Habit::Operator { name: "pos", right: Right::None },
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: positive_boxed,
@@ -4836,6 +5543,7 @@ static REAL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: real_boxed,
@@ -4861,6 +5569,7 @@ static IMAG_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: imag_boxed,
@@ -4889,8 +5598,11 @@ fn sinc_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`SINC`].
 pub type SincFn = fn(&Tensor) -> Result<Tensor>;
 /// `sinc`: `sin(pi x) / (pi x)`, 1 at 0.
-pub static SINC: Op<SincFn> =
-    Op::new(&SINC_INFO, &[(Key::Cpu, sinc_kernel), (Key::Meta, sinc_kernel)], sinc_adaptor);
+pub static SINC: Op<SincFn> = Op::new(
+    &SINC_INFO,
+    &[(Key::Cpu, sinc_kernel), (Key::Meta, sinc_kernel), (Key::Autograd, super::unary_grad::sinc_autograd)],
+    sinc_adaptor,
+);
 static SINC_INFO: OpInfo = OpInfo {
     name: "sinc",
     owner: "flambeau-core",
@@ -4899,6 +5611,7 @@ static SINC_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sinc_boxed,
@@ -4920,7 +5633,11 @@ pub type SincInplaceFn = fn(&Tensor) -> Result<()>;
 /// `sinc_`: `sin(pi x) / (pi x)`, 1 at 0.
 pub static SINC_: Op<SincInplaceFn> = Op::new(
     &SINC__INFO,
-    &[(Key::Cpu, sinc_inplace_kernel), (Key::Meta, sinc_inplace_kernel)],
+    &[
+        (Key::Cpu, sinc_inplace_kernel),
+        (Key::Meta, sinc_inplace_kernel),
+        (Key::Autograd, super::unary_grad::sinc_inplace_autograd),
+    ],
     sinc_inplace_adaptor,
 );
 static SINC__INFO: OpInfo = OpInfo {
@@ -4931,6 +5648,7 @@ static SINC__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sinc_inplace_boxed,
@@ -4951,8 +5669,15 @@ fn sinc_out_kernel(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Type of [`SINC_OUT`].
 pub type SincOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `sinc.out`: `sin(pi x) / (pi x)`, 1 at 0.
-pub static SINC_OUT: Op<SincOutFn> =
-    Op::new(&SINC_OUT_INFO, &[(Key::Cpu, sinc_out_kernel), (Key::Meta, sinc_out_kernel)], sinc_out_adaptor);
+pub static SINC_OUT: Op<SincOutFn> = Op::new(
+    &SINC_OUT_INFO,
+    &[
+        (Key::Cpu, sinc_out_kernel),
+        (Key::Meta, sinc_out_kernel),
+        (Key::Autograd, super::unary_grad::sinc_out_autograd),
+    ],
+    sinc_out_adaptor,
+);
 static SINC_OUT_INFO: OpInfo = OpInfo {
     name: "sinc.out",
     owner: "flambeau-core",
@@ -4964,6 +5689,7 @@ static SINC_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sinc_out_boxed,
@@ -4999,8 +5725,11 @@ fn frexp_slot(self_: &Tensor) -> Result<(Tensor, Tensor)> {
 /// Type of [`FREXP`].
 pub type FrexpFn = fn(&Tensor) -> Result<(Tensor, Tensor)>;
 /// `frexp.Tensor`: Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
-pub static FREXP: Op<FrexpFn> =
-    Op::new(&FREXP_INFO, &[(Key::Cpu, frexp_slot), (Key::Meta, frexp_slot)], frexp_adaptor);
+pub static FREXP: Op<FrexpFn> = Op::new(
+    &FREXP_INFO,
+    &[(Key::Cpu, frexp_slot), (Key::Meta, frexp_slot), (Key::Autograd, super::unary_grad::frexp_autograd)],
+    frexp_adaptor,
+);
 static FREXP_INFO: OpInfo = OpInfo {
     name: "frexp.Tensor",
     owner: "flambeau-core",
@@ -5012,6 +5741,7 @@ static FREXP_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: frexp_boxed,
@@ -5047,8 +5777,15 @@ fn frexp_out_slot(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Resul
 /// Type of [`FREXP_OUT`].
 pub type FrexpOutFn = fn(&Tensor, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `frexp.out`: Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
-pub static FREXP_OUT: Op<FrexpOutFn> =
-    Op::new(&FREXP_OUT_INFO, &[(Key::Cpu, frexp_out_slot), (Key::Meta, frexp_out_slot)], frexp_out_adaptor);
+pub static FREXP_OUT: Op<FrexpOutFn> = Op::new(
+    &FREXP_OUT_INFO,
+    &[
+        (Key::Cpu, frexp_out_slot),
+        (Key::Meta, frexp_out_slot),
+        (Key::Autograd, super::unary_grad::frexp_out_autograd),
+    ],
+    frexp_out_adaptor,
+);
 static FREXP_OUT_INFO: OpInfo = OpInfo {
     name: "frexp.out",
     owner: "flambeau-core",
@@ -5064,6 +5801,7 @@ static FREXP_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: frexp_out_boxed,

@@ -12,7 +12,13 @@ pub type ViewFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `view`: The same elements in another shape, without a copy.
 pub static VIEW: Op<ViewFn> = Op::new(
     &VIEW_INFO,
-    &[(Key::Cpu, f::view), (Key::Cuda, f::view), (Key::Meta, f::view), (Key::Private, f::view)],
+    &[
+        (Key::Cpu, f::view),
+        (Key::Cuda, f::view),
+        (Key::Meta, f::view),
+        (Key::Private, f::view),
+        (Key::Autograd, super::views_grad::view_autograd),
+    ],
     view_adaptor,
 );
 static VIEW_INFO: OpInfo = OpInfo {
@@ -26,6 +32,7 @@ static VIEW_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: view_boxed,
@@ -63,6 +70,7 @@ static VIEW_DTYPE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: view_dtype_boxed,
@@ -86,6 +94,7 @@ pub static AS_STRIDED: Op<AsStridedFn> = Op::new(
         (Key::Cuda, f::as_strided),
         (Key::Meta, f::as_strided),
         (Key::Private, f::as_strided),
+        (Key::Autograd, super::views_grad::as_strided_autograd),
     ],
     as_strided_adaptor,
 );
@@ -105,6 +114,7 @@ static AS_STRIDED_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: as_strided_boxed,
@@ -134,6 +144,7 @@ pub static TRANSPOSE: Op<TransposeFn> = Op::new(
         (Key::Cuda, f::transpose),
         (Key::Meta, f::transpose),
         (Key::Private, f::transpose),
+        (Key::Autograd, super::views_grad::transpose_autograd),
     ],
     transpose_adaptor,
 );
@@ -152,6 +163,7 @@ static TRANSPOSE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Permute,
     autocast: Autocast::NONE,
     boxed: transpose_boxed,
@@ -170,7 +182,13 @@ pub type PermuteFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `permute`: Reorders the dimensions.
 pub static PERMUTE: Op<PermuteFn> = Op::new(
     &PERMUTE_INFO,
-    &[(Key::Cpu, f::permute), (Key::Cuda, f::permute), (Key::Meta, f::permute), (Key::Private, f::permute)],
+    &[
+        (Key::Cpu, f::permute),
+        (Key::Cuda, f::permute),
+        (Key::Meta, f::permute),
+        (Key::Private, f::permute),
+        (Key::Autograd, super::views_grad::permute_autograd),
+    ],
     permute_adaptor,
 );
 static PERMUTE_INFO: OpInfo = OpInfo {
@@ -184,6 +202,7 @@ static PERMUTE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: permute_boxed,
@@ -202,7 +221,13 @@ pub type ExpandFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
 /// `expand`: Repeats dimensions of size 1 without a copy.
 pub static EXPAND: Op<ExpandFn> = Op::new(
     &EXPAND_INFO,
-    &[(Key::Cpu, f::expand), (Key::Cuda, f::expand), (Key::Meta, f::expand), (Key::Private, f::expand)],
+    &[
+        (Key::Cpu, f::expand),
+        (Key::Cuda, f::expand),
+        (Key::Meta, f::expand),
+        (Key::Private, f::expand),
+        (Key::Autograd, super::views_grad::expand_autograd),
+    ],
     expand_adaptor,
 );
 static EXPAND_INFO: OpInfo = OpInfo {
@@ -220,6 +245,7 @@ static EXPAND_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Expand,
     autocast: Autocast::NONE,
     boxed: expand_boxed,
@@ -243,6 +269,7 @@ pub static UNSQUEEZE: Op<UnsqueezeFn> = Op::new(
         (Key::Cuda, f::unsqueeze),
         (Key::Meta, f::unsqueeze),
         (Key::Private, f::unsqueeze),
+        (Key::Autograd, super::views_grad::unsqueeze_autograd),
     ],
     unsqueeze_adaptor,
 );
@@ -257,6 +284,7 @@ static UNSQUEEZE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: unsqueeze_boxed,
@@ -275,7 +303,13 @@ pub type SqueezeFn = fn(&Tensor) -> Result<Tensor>;
 /// `squeeze`: Removes all dimensions of size 1.
 pub static SQUEEZE: Op<SqueezeFn> = Op::new(
     &SQUEEZE_INFO,
-    &[(Key::Cpu, f::squeeze), (Key::Cuda, f::squeeze), (Key::Meta, f::squeeze), (Key::Private, f::squeeze)],
+    &[
+        (Key::Cpu, f::squeeze),
+        (Key::Cuda, f::squeeze),
+        (Key::Meta, f::squeeze),
+        (Key::Private, f::squeeze),
+        (Key::Autograd, super::views_grad::squeeze_autograd),
+    ],
     squeeze_adaptor,
 );
 static SQUEEZE_INFO: OpInfo = OpInfo {
@@ -286,6 +320,7 @@ static SQUEEZE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Squeeze,
     autocast: Autocast::NONE,
     boxed: squeeze_boxed,
@@ -309,6 +344,7 @@ pub static SQUEEZE_DIM: Op<SqueezeDimFn> = Op::new(
         (Key::Cuda, f::squeeze_dim),
         (Key::Meta, f::squeeze_dim),
         (Key::Private, f::squeeze_dim),
+        (Key::Autograd, super::views_grad::squeeze_dim_autograd),
     ],
     squeeze_dim_adaptor,
 );
@@ -323,6 +359,7 @@ static SQUEEZE_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Squeeze,
     autocast: Autocast::NONE,
     boxed: squeeze_dim_boxed,
@@ -346,6 +383,7 @@ pub static SQUEEZE_DIMS: Op<SqueezeDimsFn> = Op::new(
         (Key::Cuda, f::squeeze_dims),
         (Key::Meta, f::squeeze_dims),
         (Key::Private, f::squeeze_dims),
+        (Key::Autograd, super::views_grad::squeeze_dims_autograd),
     ],
     squeeze_dims_adaptor,
 );
@@ -360,6 +398,7 @@ static SQUEEZE_DIMS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Squeeze,
     autocast: Autocast::NONE,
     boxed: squeeze_dims_boxed,
@@ -378,7 +417,13 @@ pub type SelectFn = fn(&Tensor, i64, i64) -> Result<Tensor>;
 /// `select.int`: One slice along a dimension, which is removed.
 pub static SELECT: Op<SelectFn> = Op::new(
     &SELECT_INFO,
-    &[(Key::Cpu, f::select), (Key::Cuda, f::select), (Key::Meta, f::select), (Key::Private, f::select)],
+    &[
+        (Key::Cpu, f::select),
+        (Key::Cuda, f::select),
+        (Key::Meta, f::select),
+        (Key::Private, f::select),
+        (Key::Autograd, super::views_grad::select_autograd),
+    ],
     select_adaptor,
 );
 static SELECT_INFO: OpInfo = OpInfo {
@@ -396,6 +441,7 @@ static SELECT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: select_boxed,
@@ -414,7 +460,13 @@ pub type SliceFn = fn(&Tensor, i64, Option<i64>, Option<i64>, i64) -> Result<Ten
 /// `slice.Tensor`: A range of a dimension, with a step.
 pub static SLICE: Op<SliceFn> = Op::new(
     &SLICE_INFO,
-    &[(Key::Cpu, f::slice), (Key::Cuda, f::slice), (Key::Meta, f::slice), (Key::Private, f::slice)],
+    &[
+        (Key::Cpu, f::slice),
+        (Key::Cuda, f::slice),
+        (Key::Meta, f::slice),
+        (Key::Private, f::slice),
+        (Key::Autograd, super::views_grad::slice_autograd),
+    ],
     slice_adaptor,
 );
 static SLICE_INFO: OpInfo = OpInfo {
@@ -434,6 +486,7 @@ static SLICE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: slice_boxed,
@@ -463,6 +516,7 @@ pub static DIAGONAL: Op<DiagonalFn> = Op::new(
         (Key::Cuda, f::diagonal),
         (Key::Meta, f::diagonal),
         (Key::Private, f::diagonal),
+        (Key::Autograd, super::views_grad::diagonal_autograd),
     ],
     diagonal_adaptor,
 );
@@ -482,6 +536,7 @@ static DIAGONAL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Diagonal,
     autocast: Autocast::NONE,
     boxed: diagonal_boxed,
@@ -500,7 +555,13 @@ pub type UnfoldFn = fn(&Tensor, i64, i64, i64) -> Result<Tensor>;
 /// `unfold`: All slices of `size` along a dimension, as a new last dimension.
 pub static UNFOLD: Op<UnfoldFn> = Op::new(
     &UNFOLD_INFO,
-    &[(Key::Cpu, f::unfold), (Key::Cuda, f::unfold), (Key::Meta, f::unfold), (Key::Private, f::unfold)],
+    &[
+        (Key::Cpu, f::unfold),
+        (Key::Cuda, f::unfold),
+        (Key::Meta, f::unfold),
+        (Key::Private, f::unfold),
+        (Key::Autograd, super::views_grad::unfold_autograd),
+    ],
     unfold_adaptor,
 );
 static UNFOLD_INFO: OpInfo = OpInfo {
@@ -519,6 +580,7 @@ static UNFOLD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: unfold_boxed,
@@ -537,7 +599,13 @@ pub type UnbindFn = fn(&Tensor, i64) -> Result<Vec<Tensor>>;
 /// `unbind.int`: All slices along a dimension, which is removed.
 pub static UNBIND: Op<UnbindFn> = Op::new(
     &UNBIND_INFO,
-    &[(Key::Cpu, f::unbind), (Key::Cuda, f::unbind), (Key::Meta, f::unbind), (Key::Private, f::unbind)],
+    &[
+        (Key::Cpu, f::unbind),
+        (Key::Cuda, f::unbind),
+        (Key::Meta, f::unbind),
+        (Key::Private, f::unbind),
+        (Key::Autograd, super::views_grad::unbind_autograd),
+    ],
     unbind_adaptor,
 );
 static UNBIND_INFO: OpInfo = OpInfo {
@@ -551,6 +619,7 @@ static UNBIND_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Remove,
     autocast: Autocast::NONE,
     boxed: unbind_boxed,
@@ -569,7 +638,13 @@ pub type SplitFn = fn(&Tensor, i64, i64) -> Result<Vec<Tensor>>;
 /// `split.Tensor`: Chunks of `split_size` along a dimension.
 pub static SPLIT: Op<SplitFn> = Op::new(
     &SPLIT_INFO,
-    &[(Key::Cpu, f::split), (Key::Cuda, f::split), (Key::Meta, f::split), (Key::Private, f::split)],
+    &[
+        (Key::Cpu, f::split),
+        (Key::Cuda, f::split),
+        (Key::Meta, f::split),
+        (Key::Private, f::split),
+        (Key::Autograd, super::views_grad::split_autograd),
+    ],
     split_adaptor,
 );
 static SPLIT_INFO: OpInfo = OpInfo {
@@ -587,6 +662,7 @@ static SPLIT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.split", habit: Habit::Arguments("split_by_name") }],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: split_boxed,
@@ -610,6 +686,7 @@ pub static SPLIT_WITH_SIZES: Op<SplitWithSizesFn> = Op::new(
         (Key::Cuda, f::split_with_sizes),
         (Key::Meta, f::split_with_sizes),
         (Key::Private, f::split_with_sizes),
+        (Key::Autograd, super::views_grad::split_with_sizes_autograd),
     ],
     split_with_sizes_adaptor,
 );
@@ -628,6 +705,7 @@ static SPLIT_WITH_SIZES_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: split_with_sizes_boxed,
@@ -646,7 +724,13 @@ pub type AliasFn = fn(&Tensor) -> Result<Tensor>;
 /// `alias`: A view of the whole tensor.
 pub static ALIAS: Op<AliasFn> = Op::new(
     &ALIAS_INFO,
-    &[(Key::Cpu, f::alias), (Key::Cuda, f::alias), (Key::Meta, f::alias), (Key::Private, f::alias)],
+    &[
+        (Key::Cpu, f::alias),
+        (Key::Cuda, f::alias),
+        (Key::Meta, f::alias),
+        (Key::Private, f::alias),
+        (Key::Autograd, super::views_grad::alias_autograd),
+    ],
     alias_adaptor,
 );
 static ALIAS_INFO: OpInfo = OpInfo {
@@ -657,6 +741,7 @@ static ALIAS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: alias_boxed,
@@ -686,6 +771,7 @@ static DETACH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: detach_boxed,
@@ -709,6 +795,7 @@ pub static VIEW_AS_REAL: Op<ViewAsRealFn> = Op::new(
         (Key::Cuda, f::view_as_real),
         (Key::Meta, f::view_as_real),
         (Key::Private, f::view_as_real),
+        (Key::Autograd, super::views_grad::view_as_real_autograd),
     ],
     view_as_real_adaptor,
 );
@@ -720,6 +807,7 @@ static VIEW_AS_REAL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: view_as_real_boxed,
@@ -743,6 +831,7 @@ pub static VIEW_AS_COMPLEX: Op<ViewAsComplexFn> = Op::new(
         (Key::Cuda, f::view_as_complex),
         (Key::Meta, f::view_as_complex),
         (Key::Private, f::view_as_complex),
+        (Key::Autograd, super::views_grad::view_as_complex_autograd),
     ],
     view_as_complex_adaptor,
 );
@@ -754,6 +843,7 @@ static VIEW_AS_COMPLEX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -784,6 +874,7 @@ pub static CONJ_VIEW: Op<ConjViewFn> = Op::new(
         (Key::Cuda, f::conj_view),
         (Key::Meta, f::conj_view),
         (Key::Private, f::conj_view),
+        (Key::Autograd, super::views_grad::conj_view_autograd),
     ],
     conj_view_adaptor,
 );
@@ -795,6 +886,7 @@ static CONJ_VIEW_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: conj_view_boxed,
@@ -818,6 +910,7 @@ pub static NEG_VIEW: Op<NegViewFn> = Op::new(
         (Key::Cuda, f::neg_view),
         (Key::Meta, f::neg_view),
         (Key::Private, f::neg_view),
+        (Key::Autograd, super::views_grad::neg_view_autograd),
     ],
     neg_view_adaptor,
 );
@@ -829,6 +922,7 @@ static NEG_VIEW_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: neg_view_boxed,
@@ -854,6 +948,7 @@ static CONJ_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: conj_boxed,
@@ -882,6 +977,7 @@ static T_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Permute,
     autocast: Autocast::NONE,
     boxed: t_boxed,
@@ -915,6 +1011,7 @@ static NARROW_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::Arguments("start_of_tensor") }],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: narrow_boxed,
@@ -943,6 +1040,7 @@ static RESHAPE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: reshape_boxed,
@@ -975,6 +1073,7 @@ static FLATTEN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::Instead("flatten_named") }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: flatten_boxed,
@@ -1008,6 +1107,7 @@ static SPLIT_SIZES_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: split_sizes_boxed,
@@ -1042,6 +1142,7 @@ static LINALG_DIAGONAL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_diagonal_boxed,

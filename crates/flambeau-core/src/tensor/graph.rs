@@ -279,15 +279,17 @@ pub fn set_engine(e: &'static Engine) -> bool {
 /// What the first question for the engine starts: the registry of crates, which stands above this room, adds its walk.
 #[linkme::distributed_slice]
 pub static START: [fn()];
-/// The engine, if a program links one.
+/// The engine.
+///
+/// # Errors
+/// Link-time lists are not there on this platform, and nobody registered core by hand.
 pub fn engine() -> Result<&'static Engine> {
     if ENGINE.get().is_none() {
         START.iter().for_each(|f| f());
     }
     ENGINE.get().copied().ok_or_else(|| {
         Error::autograd(
-            "gradients need the autograd engine, which is not linked into this program: add \
-             `use flambeau_autograd as _;` (the `torch` facade does it for you)",
+            "the gradient engine is not registered: call `flambeau_core::dispatch::registry::init()`",
         )
     })
 }

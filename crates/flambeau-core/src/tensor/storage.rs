@@ -39,6 +39,10 @@ pub unsafe trait HostMemory: Send + Sync + 'static {
     fn as_ptr(&self) -> *mut u8;
     /// Number of bytes.
     fn nbytes(&self) -> usize;
+    /// What its owner knows it by; memory with a mark cannot be resized.
+    fn mark(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        None
+    }
 }
 
 pub(crate) struct StorageImpl {
@@ -92,6 +96,46 @@ impl Storage {
     pub fn of_host_memory(memory: Box<dyn HostMemory>) -> Storage {
         let (ptr, nbytes) = (memory.as_ptr(), memory.nbytes());
         Self::new(ptr, Owner::Foreign(Box::new(memory)), nbytes, Device::Cpu)
+    }
+    /// Moves the content into memory of the host that somebody brings, for all tensors of this storage.
+    ///
+    /// # Errors
+    /// Memory of another device, or too little of it; borrowed by a user's guard.
+    pub fn move_into(&self, memory: Box<dyn HostMemory>) -> Result<()> {
+        if self.0.device != Device::Cpu {
+            return Err(Error::device(format!(
+                "the memory is on {}: copy it to the CPU first",
+                self.0.device
+            )));
+        }
+        let (ptr, room) = (memory.as_ptr(), memory.nbytes());
+        let hold = flambeau_memory::Holds::one(&self.0.lock, true).map_err(busy)?;
+        let n = self.nbytes();
+        if room < n {
+            return Err(Error::storage(format!("{n} bytes do not fit into {room}")));
+        }
+        // SAFETY: exclusive hold; the new memory has room for `n` bytes and nobody else reads or writes it (`HostMemory`).
+        let before = unsafe {
+            std::ptr::copy_nonoverlapping(self.ptr(), ptr, n);
+            *self.0.ptr.get() = ptr;
+            std::mem::replace(&mut *self.0.owner.get(), Owner::Foreign(Box::new(memory)))
+        };
+        // somebody else's memory may run their code when it goes, which no hold may see
+        drop(hold);
+        drop(before);
+        Ok(())
+    }
+    /// The mark of the memory that somebody brought ([`HostMemory::mark`]).
+    ///
+    /// # Errors
+    /// The storage is borrowed for writing.
+    pub fn mark(&self) -> Result<Option<Arc<dyn Any + Send + Sync>>> {
+        let _hold = flambeau_memory::Holds::one(&self.0.lock, false).map_err(busy)?;
+        // SAFETY: `owner` changes only under an exclusive hold, and a shared one is held.
+        match unsafe { &*self.0.owner.get() } {
+            Owner::Foreign(memory) => Ok(memory.downcast_ref::<Box<dyn HostMemory>>().and_then(|m| m.mark())),
+            _ => Ok(None),
+        }
     }
     /// The back end's handle on the memory; none on the CPU and the meta device.
     ///
@@ -235,6 +279,9 @@ impl Storage {
         }
         if let Some(memory) = self.handle()? {
             return self.grow_elsewhere(memory, nbytes);
+        }
+        if self.mark()?.is_some() {
+            return Err(Error::runtime("Trying to resize storage that is not resizable"));
         }
         let new = pool::alloc(nbytes).ok_or_else(|| geometry::too_large(nbytes))?;
         let hold = flambeau_memory::Holds::one(&self.0.lock, true).map_err(busy)?;

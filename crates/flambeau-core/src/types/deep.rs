@@ -1,7 +1,7 @@
 //! Values that stand in each other, as lists stand in lists. What Rust derives for them recurses, and a million levels would
 //! exhaust the stack, which ends the process: here is what does the same in a loop.
 
-use crate::types::error::Result;
+use crate::types::error::{Error, Result};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -39,6 +39,56 @@ fn unnest<T: Nest>(v: &mut T) {
     while let Some(mut next) = all.pop() {
         open(&mut next, &mut all);
     }
+}
+
+/// Levels of what a call takes or gives. What walks values within calls recurses; this many fit a thread's stack in every build.
+pub const LEVELS: usize = 100;
+/// Refuses values of more than [`LEVELS`] levels. It stands where values enter: calls by name, methods of objects, operators
+/// defined at run time, and what a program's kernels, modes and functions give.
+///
+/// # Errors
+/// Deeper values.
+#[inline]
+pub fn check<'a, T: Nest + 'a>(values: impl IntoIterator<Item = &'a T>) -> Result<()> {
+    values.into_iter().try_for_each(|v| if v.nests() { check_one(v) } else { Ok(()) })
+}
+fn check_one<T: Nest>(v: &T) -> Result<()> {
+    let mut open = vec![(v, 1)];
+    while let Some((v, level)) = open.pop() {
+        if level > LEVELS {
+            return Err(Error::runtime(format!(
+                "maximum recursion depth exceeded: a value is nested more than {LEVELS} levels deep"
+            )));
+        }
+        v.parts(&mut |p| {
+            if p.nests() {
+                open.push((p, level + 1));
+            }
+        });
+    }
+    Ok(())
+}
+
+thread_local! {
+    static CALLS: Cell<usize> = const { Cell::new(0) };
+}
+/// Calls what a program may have nested without end: functions of functions, schedules of schedules, wrappers of modules.
+///
+/// # Errors
+/// Those of the call; more than [`LEVELS`] calls within each other.
+pub fn call<R>(f: impl FnOnce() -> Result<R>) -> Result<R> {
+    struct Less;
+    impl Drop for Less {
+        fn drop(&mut self) {
+            CALLS.set(CALLS.get() - 1);
+        }
+    }
+    if CALLS.get() >= LEVELS {
+        return Err(Error::runtime("maximum recursion depth exceeded"));
+    }
+    CALLS.set(CALLS.get() + 1);
+    let _less = Less;
+    f()
 }
 
 /// A copy. `shell` copies a value with [`Nest::hollow`] in the place of each of its parts.

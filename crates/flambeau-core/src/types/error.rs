@@ -37,6 +37,7 @@ pub enum ErrorKind {
     /// No memory.
     OutOfMemory,
     /// A decomposition failed (`torch.linalg.LinAlgError`).
+    #[doc(alias = "torch.linalg.LinAlgError")]
     Linalg,
     /// PyTorch itself refuses this (`NotImplementedError`, most "not implemented for 'Half'").
     Unsupported,
@@ -46,6 +47,21 @@ pub enum ErrorKind {
     Attribute,
     /// A check inside the library (Python's `AssertionError`).
     Assertion,
+    /// Processes that work together: what the four kinds below do not name (`torch.distributed.DistError`).
+    #[doc(alias = "torch.distributed.DistError")]
+    Dist,
+    /// A back end of such processes failed (`torch.distributed.DistBackendError`).
+    #[doc(alias = "torch.distributed.DistBackendError")]
+    DistBackend,
+    /// The network between them failed (`torch.distributed.DistNetworkError`).
+    #[doc(alias = "torch.distributed.DistNetworkError")]
+    DistNetwork,
+    /// Their store failed, or did not answer in time (`torch.distributed.DistStoreError`).
+    #[doc(alias = "torch.distributed.DistStoreError")]
+    DistStore,
+    /// A queue of their store is empty (`torch.distributed.QueueEmptyError`).
+    #[doc(alias = "torch.distributed.QueueEmptyError")]
+    QueueEmpty,
     /// Any other `RuntimeError`: mostly arguments that do not go together.
     Runtime,
     /// An error of the program's own, by [`Error::other`].
@@ -67,6 +83,11 @@ impl ErrorKind {
             ErrorKind::Unsupported | ErrorKind::Missing => "NotImplementedError",
             ErrorKind::Attribute => "AttributeError",
             ErrorKind::Assertion => "AssertionError",
+            ErrorKind::Dist => "DistError",
+            ErrorKind::DistBackend => "DistBackendError",
+            ErrorKind::DistNetwork => "DistNetworkError",
+            ErrorKind::DistStore => "DistStoreError",
+            ErrorKind::QueueEmpty => "QueueEmptyError",
             _ => "RuntimeError",
         }
     }

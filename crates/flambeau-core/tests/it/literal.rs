@@ -39,7 +39,7 @@ fn back_to_rust() {
     assert_eq!(x.to_vec2::<f32>(), [[1., 2., 3.], [4., 5., 6.]]);
     assert_eq!(x.unsqueeze(0).to_vec3::<i64>(), [[[1, 2, 3], [4, 5, 6]]]);
     assert!(x.try_to_nested::<Vec<i64>>().is_err());
-    let Value::List(rows) = x.tolist().unwrap() else { panic!("no list") };
+    let rows = x.tolist().unwrap().into_items().expect("a list");
     assert!(matches!(&rows[1], Value::List(r) if matches!(r[2], Value::Int(6))));
     assert!(matches!(tensor(true).tolist().unwrap(), Value::Bool(true)));
     let z = Tensor::from_vec(Vec::<f32>::new(), [2, 0]);

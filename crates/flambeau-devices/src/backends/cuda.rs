@@ -3,10 +3,25 @@
 
 use crate::table::answers;
 use flambeau_core::types::order::Mutex;
-use flambeau_core::{Error, Result, Tensor};
+use flambeau_core::{Error, Result, Tensor, ensure};
 use std::sync::PoisonError;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 pub use flambeau_nn::attention::switches::*;
+
+/// Bytes that were chosen for the working memory of cuBLAS; below 0: none were, and the device says.
+static WORKSPACE: AtomicI64 = AtomicI64::new(-1);
+static WORKSPACE_LT: AtomicI64 = AtomicI64::new(1 << 20);
+fn workspace(of: &AtomicI64, label: &str, size: Option<i64>) -> Result<i64> {
+    if let Some(n) = size {
+        ensure!(n >= 0, Runtime, "{label} workspace size must be non-negative, got {n}");
+        of.store(n, Relaxed);
+    }
+    match of.load(Relaxed) {
+        n if n < 0 => crate::cuda::absent(),
+        n => Ok(n),
+    }
+}
 
 static REDUCTION: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
@@ -21,6 +36,27 @@ answers! { "torch.backends.cuda", NAMES {
     fn allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> () { REDUCTION.store(enabled, std::sync::atomic::Ordering::Relaxed); }
     /// See [`allow_fp16_bf16_reduction_math_sdp`].
     fn fp16_bf16_reduction_math_sdp_allowed() -> bool { REDUCTION.load(std::sync::atomic::Ordering::Relaxed) }
+    /// Bytes of working memory of cuBLAS; with a number, sets them. The device says how many it wants where none were set.
+    try try_cublas_workspace_size(size: Option<i64> = None) -> i64 { workspace(&WORKSPACE, "cublas", size) }
+    /// Bytes of working memory of cuBLASLt; with a number, sets them.
+    try try_cublaslt_workspace_size(size: Option<i64> = None) -> i64 { workspace(&WORKSPACE_LT, "cublaslt", size) }
+    /// Bytes of working memory of the library that multiplies matrices, the chosen one or the one of this name; with a number, sets them.
+    try try_blas_workspace_size(size: Option<i64> = None, backend: Option<String> = None) -> i64 {
+        let library = match backend.as_deref() {
+            None => BLAS.ask(None)?,
+            Some(n) => {
+                let i = BLAS.names.iter().position(|x| *x == n).ok_or_else(|| {
+                    Error::runtime(format!("Unknown backend string. Choose from: {}.", BLAS.names.join(", ")))
+                })?;
+                BLAS.shown[i]
+            }
+        };
+        match library {
+            "Ck" => Err(Error::runtime("CK backend does not use a workspace.")),
+            "Cublaslt" => try_cublaslt_workspace_size(size),
+            _ => try_cublas_workspace_size(size),
+        }
+    }
 } }
 
 /// Arguments of attention, for the question which kernel can take them.
@@ -130,6 +166,7 @@ pub fn preferred_rocm_fa_library(backend: Option<&str>) -> Result<&'static str> 
 }
 
 /// Products of matrices (`torch.backends.cuda.matmul`).
+#[doc(alias = "torch.backends.cuda.cuBLASModule")]
 pub mod matmul {
     use crate::switches::switches;
     use flambeau_core::settings::{
@@ -162,6 +199,7 @@ pub mod matmul {
     )];
 }
 /// Plans of Fourier transforms that are kept (`torch.backends.cuda.cufft_plan_cache`): none without a device.
+#[doc(alias = "torch.backends.cuda.cuFFTPlanCacheManager")]
 pub mod cufft_plan_cache {
     use crate::cuda::absent;
     use crate::table::answers;
@@ -175,6 +213,39 @@ pub mod cufft_plan_cache {
         /// Forgets them.
         try try_clear() -> () { absent() }
     } }
+    /// The plans that are kept for one device.
+    #[doc(alias = "torch.backends.cuda.cuFFTPlanCache")]
+    #[derive(Debug)]
+    pub struct PlanCache(crate::table::Never);
+    impl PlanCache {
+        /// How many are kept.
+        #[doc(alias = "torch.backends.cuda.cuFFTPlanCacheAttrContextProp")]
+        pub fn size(&self) -> i64 {
+            match self.0 {}
+        }
+        /// How many are kept at most.
+        pub fn max_size(&self) -> i64 {
+            match self.0 {}
+        }
+        /// Changes how many are kept at most.
+        pub fn set_max_size(&self, _n: i64) {
+            match self.0 {}
+        }
+        /// Forgets them.
+        pub fn clear(&self) {
+            match self.0 {}
+        }
+    }
+    /// The plans of a device.
+    ///
+    /// # Errors
+    /// There is no such device.
+    #[flambeau_macros::short]
+    pub fn try_of_device(index: i64) -> flambeau_core::Result<PlanCache> {
+        Err(flambeau_core::Error::runtime(format!(
+            "cufft_plan_cache: expected 0 <= device index < 0, but got device with index {index}"
+        )))
+    }
     #[cfg(feature = "by-name")]
     struct Cache;
     #[cfg(feature = "by-name")]

@@ -75,6 +75,16 @@ answers! { "torch.cuda", NAMES {
     try try_use_mem_pool(pool: crate::Anything; device: Ordinal) -> () { absent() }
 } }
 
+/// Runs a closure without the allocator's cache, once there is a device.
+pub fn caching_allocator_disabled<R>(f: impl FnOnce() -> R) -> R {
+    f()
+}
+#[cfg(feature = "by-name")]
+pub(crate) const BY_HAND: &[crate::by_name::Row] = &[("torch.cuda", "caching_allocator_disabled", |a, k| {
+    crate::by_name::Bound::new("caching_allocator_disabled", &[], a, k)?.end();
+    Ok(vec![crate::stream::context("caching_allocator_disabled", || Ok(()))])
+})];
+
 absent_class! { "torch.cuda", POOL {
     /// A pool of memory of its own.
     MemPool = flambeau_core::Error::assertion("Torch not compiled with CUDA enabled");

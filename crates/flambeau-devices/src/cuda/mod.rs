@@ -238,9 +238,20 @@ pub mod sanitizer {
     }
 }
 
+/// A function for the end of a recording that writes the graph as a picture in Graphviz' language: none is ever recorded here.
+#[doc(alias = "torch.cuda.export_dot")]
+pub fn export_dot(_path: &str, _verbose: bool) -> impl Fn(&CUDAGraph) + Clone + 'static {
+    |graph| match graph.0 {}
+}
+/// A function for the end of a recording that writes the graph as data: none is ever recorded here.
+#[doc(alias = "torch.cuda.export_graph_data")]
+pub fn export_graph_data(_path: &str) -> impl Fn(&CUDAGraph) + Clone + 'static {
+    |graph| match graph.0 {}
+}
+
 /// Recorded work (`torch.cuda.graphs`).
 pub mod graphs {
-    pub use super::{CUDAGraph, is_current_stream_capturing};
+    pub use super::{CUDAGraph, export_dot, export_graph_data, is_current_stream_capturing};
 }
 
 #[cfg(feature = "by-name")]

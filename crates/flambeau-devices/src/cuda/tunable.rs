@@ -3,6 +3,7 @@
 
 use super::absent;
 use crate::table::answers;
+use flambeau_core::Error;
 use flambeau_core::types::order::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
@@ -13,6 +14,9 @@ static RECORD: AtomicBool = AtomicBool::new(false);
 static DURATION: AtomicI64 = AtomicI64::new(30);
 static ITERATIONS: AtomicI64 = AtomicI64::new(100);
 static BUFFER: AtomicI64 = AtomicI64::new(-1);
+static ALGORITHMS: AtomicI64 = AtomicI64::new(8);
+static FALLBACK: AtomicBool = AtomicBool::new(false);
+static CHECK: Mutex<Option<(f64, f64)>> = Mutex::new(None);
 static FILE: Mutex<Option<String>> = Mutex::new(None);
 
 fn file() -> flambeau_core::types::order::MutexGuard<'static, Option<String>> {
@@ -48,6 +52,23 @@ answers! { "torch.cuda.tunable", NAMES {
     fn set_filename(filename: String; insert_device_ordinal: bool) -> () { *file() = Some(filename); }
     /// See [`set_filename`].
     fn get_filename() -> String { file().clone().unwrap_or_default() }
+    /// How many kernels of cuBLASLt are asked for.
+    fn set_cublaslt_requested_algo_count(count: i64) -> () { ALGORITHMS.store(if count > 0 { count } else { 8 }, Relaxed); }
+    /// See [`set_cublaslt_requested_algo_count`].
+    fn get_cublaslt_requested_algo_count() -> i64 { ALGORITHMS.load(Relaxed) }
+    /// Lets results of other sizes stand in for sizes that were not tried.
+    fn wildcard_fallback_enable(val: bool = true) -> () { FALLBACK.store(val, Relaxed); }
+    /// See [`wildcard_fallback_enable`].
+    fn wildcard_fallback_is_enabled() -> bool { FALLBACK.load(Relaxed) }
+    /// Compares results of the kernels that are tried, within these tolerances.
+    fn set_numerical_check_tolerances(enable: bool, atol: f64 = 1e-5, rtol: f64 = 1e-5) -> () {
+        *CHECK.lock().unwrap_or_else(PoisonError::into_inner) = enable.then_some((atol, rtol));
+    }
+    /// Searches for the products that files list, on several devices.
+    try try_mgpu_tune_gemm_in_file(filename_pattern: String, num_gpus: i64) -> () {
+        let _ = filename_pattern;
+        Err(Error::assertion(format!("num_gpus must be between 1 and 0, got {num_gpus}")))
+    }
     /// What was found: nothing.
     fn get_results() -> Vec<String> { Vec::new() }
     /// What a file must say to be believed.
@@ -57,3 +78,49 @@ answers! { "torch.cuda.tunable", NAMES {
     /// Searches for the products that a file lists.
     try try_tune_gemm_in_file(filename: String) -> () { absent() }
 } }
+
+/// Which sizes of products stand for any while `dynamic_dims_mask` runs: M, N, K and the batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DynamicDims {
+    /// Rows of the result.
+    pub m: bool,
+    /// Columns of the result.
+    pub n: bool,
+    /// The length of the sums.
+    pub k: bool,
+    /// The number of products.
+    pub batch: bool,
+}
+static DYNAMIC: Mutex<DynamicDims> = Mutex::new(DynamicDims { m: false, n: false, k: false, batch: false });
+fn set_dynamic(d: DynamicDims) -> DynamicDims {
+    std::mem::replace(&mut *DYNAMIC.lock().unwrap_or_else(PoisonError::into_inner), d)
+}
+/// Runs a closure in which results are noted for any of these sizes.
+pub fn dynamic_dims_mask<R>(dims: DynamicDims, f: impl FnOnce() -> R) -> R {
+    struct Back(DynamicDims);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            set_dynamic(self.0);
+        }
+    }
+    let _back = Back(set_dynamic(dims));
+    f()
+}
+
+#[cfg(feature = "by-name")]
+pub(crate) const BY_HAND: &[crate::by_name::Row] = &[("torch.cuda.tunable", "dynamic_dims_mask", |a, k| {
+    use std::sync::Arc;
+    let mut b = crate::by_name::Bound::new("dynamic_dims_mask", &["M", "N", "K", "BATCH"], a, k)?;
+    let mut flag = || b.argument(Some(false));
+    let to = DynamicDims { m: flag()?, n: flag()?, k: flag()?, batch: flag()? };
+    let before = Arc::new(Mutex::new(DynamicDims::default()));
+    let kept = before.clone();
+    let enter = move || {
+        *kept.lock().unwrap_or_else(PoisonError::into_inner) = set_dynamic(to);
+        Ok(())
+    };
+    let exit = move || {
+        set_dynamic(*before.lock().unwrap_or_else(PoisonError::into_inner));
+    };
+    Ok(vec![crate::stream::scope("dynamic_dims_mask", enter, exit)])
+})];

@@ -70,6 +70,44 @@ absent_class! { "torch.mps", STREAM {
     /// Waits until all work is done.
     synchronize() -> ();
 } }
+/// Makes a stream the current one; without a stream nothing changes.
+pub fn set_stream(stream: Option<&Stream>) {
+    if let Some(s) = stream {
+        match s.0 {}
+    }
+}
+/// Runs a closure with a stream as the current one.
+///
+/// # Errors
+/// Always: the current stream cannot be asked for.
+pub fn try_stream<R>(stream: Option<&Stream>, f: impl FnOnce() -> R) -> Result<R> {
+    set_stream(stream);
+    absent::<()>("getCurrentStream")?;
+    Ok(f())
+}
+/// As [`try_stream`]; panics with the text of its error.
+#[track_caller]
+pub fn stream<R>(stream: Option<&Stream>, f: impl FnOnce() -> R) -> R {
+    flambeau_core::api::ergonomic::expect(try_stream(stream, f))
+}
+#[cfg(feature = "by-name")]
+pub(crate) const BY_HAND: &[crate::by_name::Row] = {
+    use crate::by_name::{Answer as _, Bound};
+    use flambeau_core::Value;
+    &[
+        ("torch.mps", "Event", |_, _| Event::try_new().map(|_| vec![])),
+        ("torch.mps", "set_stream", |a, k| {
+            match Bound::new("set_stream", &["stream"], a, k)?.required::<crate::Anything>()?.0 {
+                Value::None => ().answer(),
+                v => Err(Error::type_(format!("set_stream(): expected a Stream, not {}", v.type_name()))),
+            }
+        }),
+        ("torch.mps", "stream", |a, k| {
+            Bound::new("stream", &["stream"], a, k)?.required::<crate::Anything>()?;
+            Ok(vec![crate::stream::context("stream", || absent("getCurrentStream"))])
+        }),
+    ]
+};
 /// Events (`torch.mps.event`).
 pub mod event {
     pub use super::Event;

@@ -20,8 +20,8 @@ fn what_is_not_there_says_so() {
         assert!(matches!(plain(&format!("torch.{device}.device_count")), Value::Int(0)), "{device}");
     }
     assert!(matches!(plain("torch.cpu.is_available"), Value::Bool(true)));
-    assert!(matches!(plain("torch.cuda.memory_stats"), Value::Dict(d) if d.is_empty()));
-    assert!(matches!(plain("torch.cuda.get_rng_state_all"), Value::List(l) if l.is_empty()));
+    assert!(matches!(&plain("torch.cuda.memory_stats"), Value::Dict(d) if d.is_empty()));
+    assert!(matches!(&plain("torch.cuda.get_rng_state_all"), Value::List(l) if l.is_empty()));
     assert!(!cuda::is_available() && !xpu::is_initialized() && cpu::device_count() == 1);
     assert_eq!(cuda::memory_allocated() + xpu::memory_reserved() + mtia::memory_allocated(), 0);
     assert!(accelerator::current_accelerator().is_none());
@@ -73,13 +73,11 @@ fn arguments_are_checked_by_name() {
 
 #[test]
 fn contexts_of_no_device_change_nothing() {
-    let Value::Object(o) = call("torch.cuda.device", &[Value::Int(0)], &[]).unwrap().remove(0) else {
-        panic!()
-    };
+    let o = call("torch.cuda.device", &[Value::Int(0)], &[]).unwrap().remove(0).into_object().unwrap();
     let e = o.method("__enter__", &[], &[]).unwrap_err();
     assert_eq!(e.message(), "PyTorch was compiled without CUDA support");
     let t = Value::Tensor(Tensor::from_slice(&[1f32], 1));
-    let Value::Object(o) = call("torch.cuda.device_of", &[t], &[]).unwrap().remove(0) else { panic!() };
+    let o = call("torch.cuda.device_of", &[t], &[]).unwrap().remove(0).into_object().unwrap();
     o.method("__enter__", &[], &[]).unwrap();
     assert_eq!(cuda::device(-1i64, || 3), 3);
     assert_eq!(cuda::stream(None, || 4), 4);

@@ -111,8 +111,8 @@ macro_rules! constants {
             |args, kwargs| {
                 let c = ConstraintObject::plain(constraints::$name());
                 if matches!(c.constraint, Constraint::Dependent { .. }) && !(args.is_empty() && kwargs.is_empty()) {
-                    return match c.call(args, kwargs)?.into_iter().next() {
-                        Some(Value::Object(o)) => Ok(o),
+                    return match c.call(args, kwargs)?.first() {
+                        Some(Value::Object(o)) => Ok(o.clone()),
                         _ => Ok(object(c.constraint)),
                     };
                 }

@@ -99,6 +99,7 @@ case! {
     /// The half-normal distribution: of the absolute value of a normal variable with mean 0.
     "torch.distributions.HalfNormal" HalfNormal HalfNormalOptions {
         /// Standard deviation of the normal variable.
+        #[doc(alias = "torch.distributions.HalfNormal.scale")]
         scale: positive(),
     } derived
 }
@@ -155,6 +156,7 @@ case! {
     /// The half-Cauchy distribution: of the absolute value of a Cauchy variable with mode 0.
     "torch.distributions.HalfCauchy" HalfCauchy HalfCauchyOptions {
         /// Scale of the Cauchy variable.
+        #[doc(alias = "torch.distributions.HalfCauchy.scale")]
         scale: positive(),
     } derived
 }
@@ -209,8 +211,10 @@ case! {
     /// The log-normal distribution: of the exponential of a normal variable.
     "torch.distributions.LogNormal" LogNormal LogNormalOptions {
         /// Mean of the logarithm.
+        #[doc(alias = "torch.distributions.LogNormal.loc")]
         loc: real(),
         /// Standard deviation of the logarithm.
+        #[doc(alias = "torch.distributions.LogNormal.scale")]
         scale: positive(),
     } derived
 }

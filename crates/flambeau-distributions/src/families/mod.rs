@@ -12,6 +12,7 @@ mod given;
 mod location;
 mod matrices;
 mod positive;
+mod properties;
 mod relaxed;
 mod simplex;
 

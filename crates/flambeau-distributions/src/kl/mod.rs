@@ -67,6 +67,7 @@ static RULES: LazyLock<RwLock<Rules>> = LazyLock::new(|| {
 /// assert_eq!(k.item::<f64>(), 0.5);
 /// ```
 #[doc(alias = "torch.distributions.kl.register_kl")]
+#[doc(alias = "torch.distributions.register_kl")]
 pub fn register_kl<P: Distribution, Q: Distribution>(
     rule: impl Fn(&P, &Q) -> Result<Tensor> + Send + Sync + 'static,
 ) {

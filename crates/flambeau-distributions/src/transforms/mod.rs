@@ -44,6 +44,7 @@ fn refused<T>() -> Result<T> {
 
 /// A map `y = f(x)` with an inverse (at least a right inverse) and, where it is bijective, the log determinant of its
 /// Jacobian (`torch.distributions.transforms.Transform`).
+#[doc(alias = "torch.distributions.Transform")]
 #[doc(alias = "torch.distributions.transforms.Transform")]
 pub trait Transform: Any + Send + Sync {
     /// The class's name.
@@ -76,6 +77,7 @@ pub trait Transform: Any + Send + Sync {
     ///
     /// # Errors
     /// Where it is not known.
+    #[doc(alias = "torch.distributions.transforms.Transform.sign")]
     fn try_sign(&self) -> Result<Param> {
         refused()
     }
@@ -83,6 +85,7 @@ pub trait Transform: Any + Send + Sync {
     ///
     /// # Errors
     /// Where it is not known.
+    #[doc(alias = "torch.distributions.transforms.Transform.log_abs_det_jacobian")]
     fn try_log_abs_det_jacobian(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
         let _ = (x, y);
         refused()

@@ -4,23 +4,16 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::helper as o;
 use super::ok;
 use super::ops;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::FFT_FFTFREQ_OUT.register(Key::Autograd, fft_fftfreq_out_autograd);
-    o::FFT_RFFTFREQ_OUT.register(Key::Autograd, fft_rfftfreq_out_autograd);
-}
-
-fn fft_fftfreq_out_autograd(
+pub(super) fn fft_fftfreq_out_autograd(
     n: i64,
     d: f64,
     dtype: Option<DType>,
@@ -32,7 +25,7 @@ fn fft_fftfreq_out_autograd(
     rt::check_out("aten::fft_fftfreq", &[], &[&*out])?;
     rt::below(|| ops::fft_fftfreq_out(n, d, dtype, layout, device, pin_memory, out))
 }
-fn fft_rfftfreq_out_autograd(
+pub(super) fn fft_rfftfreq_out_autograd(
     n: i64,
     d: f64,
     dtype: Option<DType>,

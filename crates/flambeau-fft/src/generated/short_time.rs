@@ -46,6 +46,7 @@ static STFT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.stft", habit: Habit::Defined(&[("input", "dim")]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -143,6 +144,7 @@ static ISTFT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: istft_boxed,
@@ -212,7 +214,11 @@ pub type OverlapAddFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `_overlap_add`: Frames `[*, frames, size]` added up at places `step` apart: `[*, size + step (frames - 1)]`.
 pub static OVERLAP_ADD: Op<OverlapAddFn> = Op::new(
     &OVERLAP_ADD_INFO,
-    &[(Key::Cpu, overlap_add_slot), (Key::Meta, overlap_add_slot)],
+    &[
+        (Key::Cpu, overlap_add_slot),
+        (Key::Meta, overlap_add_slot),
+        (Key::Autograd, super::short_time_grad::overlap_add_autograd),
+    ],
     overlap_add_adaptor,
 );
 static OVERLAP_ADD_INFO: OpInfo = OpInfo {
@@ -226,6 +232,7 @@ static OVERLAP_ADD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: overlap_add_boxed,

@@ -6,19 +6,13 @@
 
 use super::ok;
 use super::ops;
-use super::short_time as o;
 use crate::derivatives::short_time::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::OVERLAP_ADD.register(Key::Autograd, overlap_add_autograd);
-}
 
 /// Node of `_overlap_add`.
 pub struct OverlapAddBackward {
@@ -44,7 +38,7 @@ fn overlap_add_tangent(self_: &Tensor, step: i64) -> Result<Option<Tensor>> {
     })
 }
 
-fn overlap_add_autograd(self_: &Tensor, step: i64) -> Result<Tensor> {
+pub(super) fn overlap_add_autograd(self_: &Tensor, step: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::overlap_add(self_, step))?;
     if rec {

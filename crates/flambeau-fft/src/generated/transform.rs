@@ -24,8 +24,15 @@ fn fft_c2c_slot(self_: &Tensor, dim: &[i64], normalization: i64, forward: bool) 
 /// Type of [`FFT_C2C`].
 pub type FftC2cFn = fn(&Tensor, &[i64], i64, bool) -> Result<Tensor>;
 /// `_fft_c2c`: Fourier transform of complex input in given dimensions, or its inverse.
-pub static FFT_C2C: Op<FftC2cFn> =
-    Op::new(&FFT_C2C_INFO, &[(Key::Cpu, fft_c2c_slot), (Key::Meta, fft_c2c_slot)], fft_c2c_adaptor);
+pub static FFT_C2C: Op<FftC2cFn> = Op::new(
+    &FFT_C2C_INFO,
+    &[
+        (Key::Cpu, fft_c2c_slot),
+        (Key::Meta, fft_c2c_slot),
+        (Key::Autograd, super::transform_grad::fft_c2c_autograd),
+    ],
+    fft_c2c_adaptor,
+);
 static FFT_C2C_INFO: OpInfo = OpInfo {
     name: "_fft_c2c",
     owner: "flambeau-fft",
@@ -42,6 +49,7 @@ static FFT_C2C_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fft_c2c_boxed,
@@ -75,7 +83,11 @@ pub type FftC2cOutFn = fn(&Tensor, &[i64], i64, bool, &mut Tensor) -> Result<()>
 /// `_fft_c2c.out`: Fourier transform of complex input in given dimensions, or its inverse.
 pub static FFT_C2C_OUT: Op<FftC2cOutFn> = Op::new(
     &FFT_C2C_OUT_INFO,
-    &[(Key::Cpu, fft_c2c_out_slot), (Key::Meta, fft_c2c_out_slot)],
+    &[
+        (Key::Cpu, fft_c2c_out_slot),
+        (Key::Meta, fft_c2c_out_slot),
+        (Key::Autograd, super::transform_grad::fft_c2c_out_autograd),
+    ],
     fft_c2c_out_adaptor,
 );
 static FFT_C2C_OUT_INFO: OpInfo = OpInfo {
@@ -95,6 +107,7 @@ static FFT_C2C_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fft_c2c_out_boxed,
@@ -135,8 +148,15 @@ fn fft_r2c_slot(self_: &Tensor, dim: &[i64], normalization: i64, onesided: bool)
 /// Type of [`FFT_R2C`].
 pub type FftR2cFn = fn(&Tensor, &[i64], i64, bool) -> Result<Tensor>;
 /// `_fft_r2c`: Fourier transform of real input in given dimensions; `onesided` keeps the first half of the last one.
-pub static FFT_R2C: Op<FftR2cFn> =
-    Op::new(&FFT_R2C_INFO, &[(Key::Cpu, fft_r2c_slot), (Key::Meta, fft_r2c_slot)], fft_r2c_adaptor);
+pub static FFT_R2C: Op<FftR2cFn> = Op::new(
+    &FFT_R2C_INFO,
+    &[
+        (Key::Cpu, fft_r2c_slot),
+        (Key::Meta, fft_r2c_slot),
+        (Key::Autograd, super::transform_grad::fft_r2c_autograd),
+    ],
+    fft_r2c_adaptor,
+);
 static FFT_R2C_INFO: OpInfo = OpInfo {
     name: "_fft_r2c",
     owner: "flambeau-fft",
@@ -153,6 +173,7 @@ static FFT_R2C_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fft_r2c_boxed,
@@ -186,7 +207,11 @@ pub type FftR2cOutFn = fn(&Tensor, &[i64], i64, bool, &mut Tensor) -> Result<()>
 /// `_fft_r2c.out`: Fourier transform of real input in given dimensions; `onesided` keeps the first half of the last one.
 pub static FFT_R2C_OUT: Op<FftR2cOutFn> = Op::new(
     &FFT_R2C_OUT_INFO,
-    &[(Key::Cpu, fft_r2c_out_slot), (Key::Meta, fft_r2c_out_slot)],
+    &[
+        (Key::Cpu, fft_r2c_out_slot),
+        (Key::Meta, fft_r2c_out_slot),
+        (Key::Autograd, super::transform_grad::fft_r2c_out_autograd),
+    ],
     fft_r2c_out_adaptor,
 );
 static FFT_R2C_OUT_INFO: OpInfo = OpInfo {
@@ -206,6 +231,7 @@ static FFT_R2C_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fft_r2c_out_boxed,
@@ -246,8 +272,15 @@ fn fft_c2r_slot(self_: &Tensor, dim: &[i64], normalization: i64, last_dim_size: 
 /// Type of [`FFT_C2R`].
 pub type FftC2rFn = fn(&Tensor, &[i64], i64, i64) -> Result<Tensor>;
 /// `_fft_c2r`: Inverse Fourier transform to `last_dim_size` real points, from the first half of a spectrum.
-pub static FFT_C2R: Op<FftC2rFn> =
-    Op::new(&FFT_C2R_INFO, &[(Key::Cpu, fft_c2r_slot), (Key::Meta, fft_c2r_slot)], fft_c2r_adaptor);
+pub static FFT_C2R: Op<FftC2rFn> = Op::new(
+    &FFT_C2R_INFO,
+    &[
+        (Key::Cpu, fft_c2r_slot),
+        (Key::Meta, fft_c2r_slot),
+        (Key::Autograd, super::transform_grad::fft_c2r_autograd),
+    ],
+    fft_c2r_adaptor,
+);
 static FFT_C2R_INFO: OpInfo = OpInfo {
     name: "_fft_c2r",
     owner: "flambeau-fft",
@@ -264,6 +297,7 @@ static FFT_C2R_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fft_c2r_boxed,
@@ -297,7 +331,11 @@ pub type FftC2rOutFn = fn(&Tensor, &[i64], i64, i64, &mut Tensor) -> Result<()>;
 /// `_fft_c2r.out`: Inverse Fourier transform to `last_dim_size` real points, from the first half of a spectrum.
 pub static FFT_C2R_OUT: Op<FftC2rOutFn> = Op::new(
     &FFT_C2R_OUT_INFO,
-    &[(Key::Cpu, fft_c2r_out_slot), (Key::Meta, fft_c2r_out_slot)],
+    &[
+        (Key::Cpu, fft_c2r_out_slot),
+        (Key::Meta, fft_c2r_out_slot),
+        (Key::Autograd, super::transform_grad::fft_c2r_out_autograd),
+    ],
     fft_c2r_out_adaptor,
 );
 static FFT_C2R_OUT_INFO: OpInfo = OpInfo {
@@ -317,6 +355,7 @@ static FFT_C2R_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fft_c2r_out_boxed,

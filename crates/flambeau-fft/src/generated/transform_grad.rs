@@ -6,24 +6,13 @@
 
 use super::ok;
 use super::ops;
-use super::transform as o;
 use crate::derivatives::transform::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::FFT_C2C.register(Key::Autograd, fft_c2c_autograd);
-    o::FFT_C2C_OUT.register(Key::Autograd, fft_c2c_out_autograd);
-    o::FFT_R2C.register(Key::Autograd, fft_r2c_autograd);
-    o::FFT_R2C_OUT.register(Key::Autograd, fft_r2c_out_autograd);
-    o::FFT_C2R.register(Key::Autograd, fft_c2r_autograd);
-    o::FFT_C2R_OUT.register(Key::Autograd, fft_c2r_out_autograd);
-}
 
 /// Node of `_fft_c2c`.
 pub struct FftC2cBackward {
@@ -51,7 +40,12 @@ fn fft_c2c_tangent(self_: &Tensor, dim: &[i64], normalization: i64, forward: boo
     })
 }
 
-fn fft_c2c_autograd(self_: &Tensor, dim: &[i64], normalization: i64, forward: bool) -> Result<Tensor> {
+pub(super) fn fft_c2c_autograd(
+    self_: &Tensor,
+    dim: &[i64],
+    normalization: i64,
+    forward: bool,
+) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::fft_c2c(self_, dim, normalization, forward))?;
     if rec {
@@ -66,7 +60,7 @@ fn fft_c2c_autograd(self_: &Tensor, dim: &[i64], normalization: i64, forward: bo
     Ok(out)
 }
 
-fn fft_c2c_out_autograd(
+pub(super) fn fft_c2c_out_autograd(
     self_: &Tensor,
     dim: &[i64],
     normalization: i64,
@@ -109,7 +103,12 @@ fn fft_r2c_tangent(
     })
 }
 
-fn fft_r2c_autograd(self_: &Tensor, dim: &[i64], normalization: i64, onesided: bool) -> Result<Tensor> {
+pub(super) fn fft_r2c_autograd(
+    self_: &Tensor,
+    dim: &[i64],
+    normalization: i64,
+    onesided: bool,
+) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::fft_r2c(self_, dim, normalization, onesided))?;
     if rec {
@@ -129,7 +128,7 @@ fn fft_r2c_autograd(self_: &Tensor, dim: &[i64], normalization: i64, onesided: b
     Ok(out)
 }
 
-fn fft_r2c_out_autograd(
+pub(super) fn fft_r2c_out_autograd(
     self_: &Tensor,
     dim: &[i64],
     normalization: i64,
@@ -168,7 +167,12 @@ fn fft_c2r_tangent(
     })
 }
 
-fn fft_c2r_autograd(self_: &Tensor, dim: &[i64], normalization: i64, last_dim_size: i64) -> Result<Tensor> {
+pub(super) fn fft_c2r_autograd(
+    self_: &Tensor,
+    dim: &[i64],
+    normalization: i64,
+    last_dim_size: i64,
+) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::fft_c2r(self_, dim, normalization, last_dim_size))?;
     if rec {
@@ -183,7 +187,7 @@ fn fft_c2r_autograd(self_: &Tensor, dim: &[i64], normalization: i64, last_dim_si
     Ok(out)
 }
 
-fn fft_c2r_out_autograd(
+pub(super) fn fft_c2r_out_autograd(
     self_: &Tensor,
     dim: &[i64],
     normalization: i64,

@@ -1,6 +1,6 @@
 //! Derivatives: `torch.func.grad` and its like.
 
-use super::{Given, class, flag, made, value};
+use super::{Given, arguments, class, flag, made, value};
 use crate::gradients::{Inputs, Linear, jacobian_by_columns, jacobian_by_rows, push};
 use crate::levels::Randomness;
 use crate::spec::{Spec, flatten, no_tensor, python, tensors};
@@ -92,13 +92,13 @@ impl<'a> Chosen<'a> {
     fn with(&self, xs: &[Tensor], argnums: &Argnums) -> Vec<Value> {
         let tree = self.tree(xs);
         let mut args = self.args.to_vec();
-        match (argnums, tree) {
+        match (argnums, &tree) {
             (Argnums::Many(_), Value::Tuple(l)) => {
                 for (i, v) in self.at.iter().zip(l) {
-                    args[*i] = v;
+                    args[*i] = v.clone();
                 }
             }
-            (_, v) => args[self.at[0]] = v,
+            _ => args[self.at[0]] = tree,
         }
         args
     }
@@ -112,11 +112,8 @@ fn apart(v: Value, has_aux: bool, of: &str) -> Result<(Value, Option<Value>)> {
     if !has_aux {
         return Ok((v, None));
     }
-    match v {
-        Value::Tuple(l) if l.len() == 2 => {
-            let mut l = l.into_iter();
-            Ok((l.next().unwrap_or(Value::None), l.next()))
-        }
+    match &v {
+        Value::Tuple(l) if l.len() == 2 => Ok((l[0].clone(), Some(l[1].clone()))),
         _ => Err(Error::runtime(format!(
             "{of}: output of function f should be a tuple: (output, aux) if has_aux is True"
         ))),
@@ -138,12 +135,9 @@ fn gradient(name: &'static str, args: &[Value], kwargs: &Kwargs, both: bool) -> 
         let inputs = Inputs::new(&chosen.tensors)?;
         let (out, aux) =
             apart(inputs.call(|| f.call(&chosen.with(&inputs.args, &nums), kwargs))?, has_aux, OF)?;
-        let Value::Tensor(out) = out else {
-            return Err(Error::runtime(format!(
-                "{OF}: Expected f(*args) to return a Tensor, got {}",
-                class(&out)
-            )));
-        };
+        let out = out.into_tensor().map_err(|out| {
+            Error::runtime(format!("{OF}: Expected f(*args) to return a Tensor, got {}", class(&out)))
+        })?;
         ensure!(
             out.dim() == 0,
             Runtime,
@@ -270,10 +264,7 @@ fn jvp(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let (xs, ts) = (only(&leaves)?, only(&pushed)?);
     let _ = given;
     let (values, pushed, (spec, aux)) = push(&xs, &ts, |duals| {
-        let args = match spec.build(&mut duals.into_iter().map(Value::Tensor)) {
-            Value::Tuple(l) => l,
-            v => vec![v],
-        };
+        let args = arguments(spec.build(&mut duals.into_iter().map(Value::Tensor)));
         let (out, aux) = apart(f.call(&args, &[])?, has_aux, OF)?;
         let (spec, outs) = results(&out, OF)?;
         Ok((outs, (spec, aux)))

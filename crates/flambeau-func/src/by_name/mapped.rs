@@ -1,6 +1,6 @@
 //! `torch.func.vmap`.
 
-use super::{Given, class, made, value};
+use super::{Given, arguments, class, made, value};
 use crate::levels::Randomness;
 use crate::mapping::{Place, Results, map_chunks};
 use crate::spec::{broadcast, flatten, python};
@@ -109,10 +109,7 @@ impl Mapped {
                     Value::Tensor(t) => Value::Tensor(slices.next().unwrap_or_else(|| t.clone())),
                     v => v.clone(),
                 });
-                let args = match spec.build(&mut leaves.collect::<Vec<_>>().into_iter()) {
-                    Value::Tuple(l) => l,
-                    v => vec![v],
-                };
+                let args = arguments(spec.build(&mut leaves.collect::<Vec<_>>().into_iter()));
                 let result = f.call(&args, kwargs)?;
                 let (spec, leaves) = flatten(&result);
                 let places = self.places(name, &spec)?;
@@ -140,9 +137,9 @@ impl Mapped {
         let mut out = out.into_iter();
         let leaves: Vec<Value> = leaves
             .into_iter()
-            .map(|v| match v {
-                Value::Tensor(t) => Value::Tensor(out.next().unwrap_or(t)),
-                v => v,
+            .map(|v| match v.into_tensor() {
+                Ok(t) => Value::Tensor(out.next().unwrap_or(t)),
+                Err(v) => v,
             })
             .collect();
         Ok(spec.build(&mut leaves.into_iter()))

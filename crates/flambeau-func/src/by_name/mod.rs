@@ -75,11 +75,15 @@ impl Given {
         if let Some(path) = self.0.documented_name() {
             return path.rsplit('.').next().unwrap_or(path).to_string();
         }
-        match self.0.attribute("__name__") {
-            Ok(Value::Str(s)) => s,
+        match self.0.attribute("__name__").map(Value::into_string) {
+            Ok(Ok(s)) => s,
             _ => self.0.repr(),
         }
     }
+}
+/// The arguments that a tuple stands for.
+fn arguments(v: Value) -> Vec<Value> {
+    if let Value::Tuple(_) = v { v.into_items().unwrap_or_else(|v| vec![v]) } else { vec![v] }
 }
 /// Python's name of a value's class.
 fn class(v: &Value) -> String {

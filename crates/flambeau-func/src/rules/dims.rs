@@ -59,11 +59,9 @@ fn prepared(c: &Call<'_>) -> Result<(Vec<Value>, bool)> {
 }
 /// Slices without dimensions got one, which goes again.
 fn unflat(v: Value, flat: bool) -> Result<Value> {
-    Ok(match v {
-        Value::Tensor(t) if flat && t.dim() == 2 && t.sizes()[1] == 1 => {
-            Value::Tensor(ops::select(&t, 1, 0)?)
-        }
-        v => v,
+    Ok(match &v {
+        Value::Tensor(t) if flat && t.dim() == 2 && t.sizes()[1] == 1 => Value::Tensor(ops::select(t, 1, 0)?),
+        _ => v,
     })
 }
 /// Along dimensions: reductions, scans, sorts, softmax.
@@ -92,13 +90,13 @@ pub(crate) fn dim_or_all(c: &Call<'_>) -> Result<Vec<Value>> {
         args[i] = Value::Bool(false);
     }
     let results = c.info.call(&args)?;
-    let shaped = |v: Value| match v {
+    let shaped = |v: Value| match &v {
         Value::Tensor(t) if kept => {
             let mut sizes = vec![c.batch()];
             sizes.extend(std::iter::repeat_n(1, rank));
-            ops::view(&t, &sizes).map(Value::Tensor)
+            ops::view(t, &sizes).map(Value::Tensor)
         }
-        v => Ok(v),
+        _ => Ok(v),
     };
     results.into_iter().map(|v| c.hide(shaped(v)?)).collect()
 }

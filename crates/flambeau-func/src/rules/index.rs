@@ -219,8 +219,8 @@ pub(crate) fn index_rows(c: &Call<'_>) -> Result<Vec<Value>> {
         args[i] = Value::Tensor(rows(&v, dim.min(v.dim() as usize - 1))?);
     }
     let mut results = c.info.call(&args)?;
-    let out = match (c.written(), results.pop()) {
-        (None, Some(Value::Tensor(out))) => out,
+    let out = match (c.written(), results.pop().map(Value::into_tensor)) {
+        (None, Some(Ok(out))) => out,
         _ => flat,
     };
     let mut sizes = out.sizes().to_vec();

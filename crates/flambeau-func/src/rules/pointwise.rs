@@ -80,9 +80,9 @@ pub(crate) fn unary(c: &Call<'_>) -> Result<Vec<Value>> {
     }
     results
         .into_iter()
-        .map(|v| match v {
-            Value::Tensor(t) => c.hidden(&t, d),
-            v => Ok(v),
+        .map(|v| match &v {
+            Value::Tensor(t) => c.hidden(t, d),
+            _ => Ok(v),
         })
         .collect()
 }
@@ -99,9 +99,9 @@ pub(crate) fn unary_at(c: &Call<'_>, i: usize) -> Result<Vec<Value>> {
     let results = c.info.call(&args)?;
     results
         .into_iter()
-        .map(|v| match v {
-            Value::Tensor(t) => c.hidden(&t, at.unwrap_or(0)),
-            v => Ok(v),
+        .map(|v| match &v {
+            Value::Tensor(t) => c.hidden(t, at.unwrap_or(0)),
+            _ => Ok(v),
         })
         .collect()
 }

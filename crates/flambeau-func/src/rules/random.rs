@@ -48,8 +48,8 @@ pub(crate) fn unbatched(c: &Call<'_>) -> Result<Vec<Value>> {
     c.one(&if c.batch() == 0 { ops::slice(&t, 0, Some(0), Some(0), 1)? } else { t })
 }
 fn tensor(mut v: Vec<Value>) -> Result<Tensor> {
-    match v.pop() {
-        Some(Value::Tensor(t)) => Ok(t),
+    match v.pop().map(Value::into_tensor) {
+        Some(Ok(t)) => Ok(t),
         _ => Err(Error::runtime("a random operator without a tensor")),
     }
 }

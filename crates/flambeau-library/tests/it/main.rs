@@ -8,3 +8,4 @@ mod python_values;
 mod quasirandom;
 mod settings;
 mod storages;
+mod tags;

@@ -9,5 +9,5 @@ fn by_name() {
     let e = call_value("torch.quasirandom.SobolEngine", &args, &[]).unwrap();
     assert_eq!(repr(&e).unwrap(), "SobolEngine(dimension=2, scramble=True, seed=3)");
     let x = method(&e, "draw", &[Value::Int(4)], &[]).unwrap();
-    assert!(matches!(x, Value::Tensor(t) if t.sizes() == [4, 2]));
+    assert!(matches!(&x, Value::Tensor(t) if t.sizes() == [4, 2]));
 }

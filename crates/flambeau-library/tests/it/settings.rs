@@ -228,6 +228,7 @@ fn what_a_tensor_knows_of_itself() {
     assert!(
         method(&meta, "cpu", &[], &[]).unwrap_err().to_string().starts_with("Cannot copy out of meta tensor")
     );
-    let (Value::Tensor(a), Value::Tensor(b)) = (&x, method(&x, "data", &[], &[]).unwrap()) else { panic!() };
+    let data = method(&x, "data", &[], &[]).unwrap();
+    let (Value::Tensor(a), Value::Tensor(b)) = (&x, &data) else { panic!() };
     assert!(a.storage().same(b.storage()) && !b.requires_grad());
 }

@@ -28,7 +28,11 @@ pub type LinalgCholeskyExFn = fn(&Tensor, bool, bool) -> Result<(Tensor, Tensor)
 /// `linalg_cholesky_ex`: Cholesky decompositions of Hermitian positive-definite matrices, and where each failed: 0, or the order of the leading minor that is not positive-definite.
 pub static LINALG_CHOLESKY_EX: Op<LinalgCholeskyExFn> = Op::new(
     &LINALG_CHOLESKY_EX_INFO,
-    &[(Key::Cpu, linalg_cholesky_ex_slot), (Key::Meta, linalg_cholesky_ex_slot)],
+    &[
+        (Key::Cpu, linalg_cholesky_ex_slot),
+        (Key::Meta, linalg_cholesky_ex_slot),
+        (Key::Autograd, super::cholesky_grad::linalg_cholesky_ex_autograd),
+    ],
     linalg_cholesky_ex_adaptor,
 );
 static LINALG_CHOLESKY_EX_INFO: OpInfo = OpInfo {
@@ -46,6 +50,7 @@ static LINALG_CHOLESKY_EX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -88,7 +93,11 @@ pub type LinalgCholeskyExOutFn = fn(&Tensor, bool, bool, &mut Tensor, &mut Tenso
 /// `linalg_cholesky_ex.out`: Cholesky decompositions of Hermitian positive-definite matrices, and where each failed: 0, or the order of the leading minor that is not positive-definite.
 pub static LINALG_CHOLESKY_EX_OUT: Op<LinalgCholeskyExOutFn> = Op::new(
     &LINALG_CHOLESKY_EX_OUT_INFO,
-    &[(Key::Cpu, linalg_cholesky_ex_out_slot), (Key::Meta, linalg_cholesky_ex_out_slot)],
+    &[
+        (Key::Cpu, linalg_cholesky_ex_out_slot),
+        (Key::Meta, linalg_cholesky_ex_out_slot),
+        (Key::Autograd, super::cholesky_grad::linalg_cholesky_ex_out_autograd),
+    ],
     linalg_cholesky_ex_out_adaptor,
 );
 static LINALG_CHOLESKY_EX_OUT_INFO: OpInfo = OpInfo {
@@ -108,6 +117,7 @@ static LINALG_CHOLESKY_EX_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_cholesky_ex_out_boxed,
@@ -149,6 +159,7 @@ static LINALG_CHOLESKY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -194,6 +205,7 @@ static LINALG_CHOLESKY_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_cholesky_out_boxed,
@@ -226,6 +238,7 @@ static CHOLESKY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.cholesky", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: cholesky_boxed,
@@ -264,6 +277,7 @@ static CHOLESKY_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: cholesky_out_boxed,
@@ -301,7 +315,11 @@ pub type CholeskyInverseFn = fn(&Tensor, bool) -> Result<Tensor>;
 /// `cholesky_inverse`: Inverses of matrices by their Cholesky factors.
 pub static CHOLESKY_INVERSE: Op<CholeskyInverseFn> = Op::new(
     &CHOLESKY_INVERSE_INFO,
-    &[(Key::Cpu, cholesky_inverse_slot), (Key::Meta, cholesky_inverse_slot)],
+    &[
+        (Key::Cpu, cholesky_inverse_slot),
+        (Key::Meta, cholesky_inverse_slot),
+        (Key::Autograd, super::cholesky_grad::cholesky_inverse_autograd),
+    ],
     cholesky_inverse_adaptor,
 );
 static CHOLESKY_INVERSE_INFO: OpInfo = OpInfo {
@@ -315,6 +333,7 @@ static CHOLESKY_INVERSE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -349,7 +368,11 @@ pub type CholeskyInverseOutFn = fn(&Tensor, bool, &mut Tensor) -> Result<()>;
 /// `cholesky_inverse.out`: Inverses of matrices by their Cholesky factors.
 pub static CHOLESKY_INVERSE_OUT: Op<CholeskyInverseOutFn> = Op::new(
     &CHOLESKY_INVERSE_OUT_INFO,
-    &[(Key::Cpu, cholesky_inverse_out_slot), (Key::Meta, cholesky_inverse_out_slot)],
+    &[
+        (Key::Cpu, cholesky_inverse_out_slot),
+        (Key::Meta, cholesky_inverse_out_slot),
+        (Key::Autograd, super::cholesky_grad::cholesky_inverse_out_autograd),
+    ],
     cholesky_inverse_out_adaptor,
 );
 static CHOLESKY_INVERSE_OUT_INFO: OpInfo = OpInfo {
@@ -367,6 +390,7 @@ static CHOLESKY_INVERSE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: cholesky_inverse_out_boxed,
@@ -404,7 +428,11 @@ pub type CholeskySolveFn = fn(&Tensor, &Tensor, bool) -> Result<Tensor>;
 /// `cholesky_solve`: Solves `A X = B` by the Cholesky factors of A: `self` is B, `input2` the factors.
 pub static CHOLESKY_SOLVE: Op<CholeskySolveFn> = Op::new(
     &CHOLESKY_SOLVE_INFO,
-    &[(Key::Cpu, cholesky_solve_slot), (Key::Meta, cholesky_solve_slot)],
+    &[
+        (Key::Cpu, cholesky_solve_slot),
+        (Key::Meta, cholesky_solve_slot),
+        (Key::Autograd, super::cholesky_grad::cholesky_solve_autograd),
+    ],
     cholesky_solve_adaptor,
 );
 static CHOLESKY_SOLVE_INFO: OpInfo = OpInfo {
@@ -422,6 +450,7 @@ static CHOLESKY_SOLVE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -456,7 +485,11 @@ pub type CholeskySolveOutFn = fn(&Tensor, &Tensor, bool, &mut Tensor) -> Result<
 /// `cholesky_solve.out`: Solves `A X = B` by the Cholesky factors of A: `self` is B, `input2` the factors.
 pub static CHOLESKY_SOLVE_OUT: Op<CholeskySolveOutFn> = Op::new(
     &CHOLESKY_SOLVE_OUT_INFO,
-    &[(Key::Cpu, cholesky_solve_out_slot), (Key::Meta, cholesky_solve_out_slot)],
+    &[
+        (Key::Cpu, cholesky_solve_out_slot),
+        (Key::Meta, cholesky_solve_out_slot),
+        (Key::Autograd, super::cholesky_grad::cholesky_solve_out_autograd),
+    ],
     cholesky_solve_out_adaptor,
 );
 static CHOLESKY_SOLVE_OUT_INFO: OpInfo = OpInfo {
@@ -475,6 +508,7 @@ static CHOLESKY_SOLVE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: cholesky_solve_out_boxed,

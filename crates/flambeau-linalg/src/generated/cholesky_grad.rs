@@ -4,26 +4,15 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::cholesky as o;
 use super::ok;
 use super::ops;
 use crate::derivatives::cholesky::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::LINALG_CHOLESKY_EX.register(Key::Autograd, linalg_cholesky_ex_autograd);
-    o::LINALG_CHOLESKY_EX_OUT.register(Key::Autograd, linalg_cholesky_ex_out_autograd);
-    o::CHOLESKY_INVERSE.register(Key::Autograd, cholesky_inverse_autograd);
-    o::CHOLESKY_INVERSE_OUT.register(Key::Autograd, cholesky_inverse_out_autograd);
-    o::CHOLESKY_SOLVE.register(Key::Autograd, cholesky_solve_autograd);
-    o::CHOLESKY_SOLVE_OUT.register(Key::Autograd, cholesky_solve_out_autograd);
-}
 
 /// Node of `linalg_cholesky_ex`.
 pub struct LinalgCholeskyExBackward {
@@ -43,7 +32,11 @@ impl Backward for LinalgCholeskyExBackward {
         self.result0.release();
     }
 }
-fn linalg_cholesky_ex_autograd(self_: &Tensor, upper: bool, check_errors: bool) -> Result<(Tensor, Tensor)> {
+pub(super) fn linalg_cholesky_ex_autograd(
+    self_: &Tensor,
+    upper: bool,
+    check_errors: bool,
+) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
     let (mut out0, out1) = rt::below(|| ops::linalg_cholesky_ex(self_, upper, check_errors))?;
     if rec {
@@ -67,7 +60,7 @@ fn linalg_cholesky_ex_autograd(self_: &Tensor, upper: bool, check_errors: bool) 
     Ok((out0, out1))
 }
 
-fn linalg_cholesky_ex_out_autograd(
+pub(super) fn linalg_cholesky_ex_out_autograd(
     self_: &Tensor,
     upper: bool,
     check_errors: bool,
@@ -112,7 +105,7 @@ fn cholesky_inverse_tangent(self_: &Tensor, upper: bool) -> Result<Option<Tensor
     })
 }
 
-fn cholesky_inverse_autograd(self_: &Tensor, upper: bool) -> Result<Tensor> {
+pub(super) fn cholesky_inverse_autograd(self_: &Tensor, upper: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::cholesky_inverse(self_, upper))?;
     if rec {
@@ -129,7 +122,7 @@ fn cholesky_inverse_autograd(self_: &Tensor, upper: bool) -> Result<Tensor> {
     Ok(out)
 }
 
-fn cholesky_inverse_out_autograd(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
+pub(super) fn cholesky_inverse_out_autograd(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
     rt::check_out("cholesky_inverse", &[self_], &[&*out])?;
     rt::below(|| ops::cholesky_inverse_out(self_, upper, out))
 }
@@ -177,7 +170,7 @@ fn cholesky_solve_tangent(self_: &Tensor, input2: &Tensor, upper: bool) -> Resul
     })
 }
 
-fn cholesky_solve_autograd(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Tensor> {
+pub(super) fn cholesky_solve_autograd(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Tensor> {
     let rec = rt::recording(&[self_, input2]);
     let mut out = rt::below(|| ops::cholesky_solve(self_, input2, upper))?;
     if rec {
@@ -198,7 +191,12 @@ fn cholesky_solve_autograd(self_: &Tensor, input2: &Tensor, upper: bool) -> Resu
     Ok(out)
 }
 
-fn cholesky_solve_out_autograd(self_: &Tensor, input2: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
+pub(super) fn cholesky_solve_out_autograd(
+    self_: &Tensor,
+    input2: &Tensor,
+    upper: bool,
+    out: &mut Tensor,
+) -> Result<()> {
     rt::check_out("cholesky_solve", &[self_, input2], &[&*out])?;
     rt::below(|| ops::cholesky_solve_out(self_, input2, upper, out))
 }

@@ -28,7 +28,11 @@ pub type LinalgEighFn = fn(&Tensor, &str) -> Result<(Tensor, Tensor)>;
 /// `linalg_eigh`: Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices.
 pub static LINALG_EIGH: Op<LinalgEighFn> = Op::new(
     &LINALG_EIGH_INFO,
-    &[(Key::Cpu, linalg_eigh_slot), (Key::Meta, linalg_eigh_slot)],
+    &[
+        (Key::Cpu, linalg_eigh_slot),
+        (Key::Meta, linalg_eigh_slot),
+        (Key::Autograd, super::eigen_grad::linalg_eigh_autograd),
+    ],
     linalg_eigh_adaptor,
 );
 static LINALG_EIGH_INFO: OpInfo = OpInfo {
@@ -42,6 +46,7 @@ static LINALG_EIGH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -78,7 +83,11 @@ pub type LinalgEighOutFn = fn(&Tensor, &str, &mut Tensor, &mut Tensor) -> Result
 /// `linalg_eigh.out`: Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices.
 pub static LINALG_EIGH_OUT: Op<LinalgEighOutFn> = Op::new(
     &LINALG_EIGH_OUT_INFO,
-    &[(Key::Cpu, linalg_eigh_out_slot), (Key::Meta, linalg_eigh_out_slot)],
+    &[
+        (Key::Cpu, linalg_eigh_out_slot),
+        (Key::Meta, linalg_eigh_out_slot),
+        (Key::Autograd, super::eigen_grad::linalg_eigh_out_autograd),
+    ],
     linalg_eigh_out_adaptor,
 );
 static LINALG_EIGH_OUT_INFO: OpInfo = OpInfo {
@@ -97,6 +106,7 @@ static LINALG_EIGH_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_eigh_out_boxed,
@@ -136,7 +146,11 @@ pub type LinalgEigvalshFn = fn(&Tensor, &str) -> Result<Tensor>;
 /// `linalg_eigvalsh`: Eigenvalues, ascending, of Hermitian matrices, of which the half that `UPLO` names is read.
 pub static LINALG_EIGVALSH: Op<LinalgEigvalshFn> = Op::new(
     &LINALG_EIGVALSH_INFO,
-    &[(Key::Cpu, linalg_eigvalsh_slot), (Key::Meta, linalg_eigvalsh_slot)],
+    &[
+        (Key::Cpu, linalg_eigvalsh_slot),
+        (Key::Meta, linalg_eigvalsh_slot),
+        (Key::Autograd, super::eigen_grad::linalg_eigvalsh_autograd),
+    ],
     linalg_eigvalsh_adaptor,
 );
 static LINALG_EIGVALSH_INFO: OpInfo = OpInfo {
@@ -150,6 +164,7 @@ static LINALG_EIGVALSH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -184,7 +199,11 @@ pub type LinalgEigvalshOutFn = fn(&Tensor, &str, &mut Tensor) -> Result<()>;
 /// `linalg_eigvalsh.out`: Eigenvalues, ascending, of Hermitian matrices, of which the half that `UPLO` names is read.
 pub static LINALG_EIGVALSH_OUT: Op<LinalgEigvalshOutFn> = Op::new(
     &LINALG_EIGVALSH_OUT_INFO,
-    &[(Key::Cpu, linalg_eigvalsh_out_slot), (Key::Meta, linalg_eigvalsh_out_slot)],
+    &[
+        (Key::Cpu, linalg_eigvalsh_out_slot),
+        (Key::Meta, linalg_eigvalsh_out_slot),
+        (Key::Autograd, super::eigen_grad::linalg_eigvalsh_out_autograd),
+    ],
     linalg_eigvalsh_out_adaptor,
 );
 static LINALG_EIGVALSH_OUT_INFO: OpInfo = OpInfo {
@@ -202,6 +221,7 @@ static LINALG_EIGVALSH_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_eigvalsh_out_boxed,
@@ -240,7 +260,11 @@ pub type LinalgEigFn = fn(&Tensor) -> Result<(Tensor, Tensor)>;
 /// `linalg_eig`: Eigenvalues and eigenvectors of square matrices, complex, in no order; vectors are columns of length 1.
 pub static LINALG_EIG: Op<LinalgEigFn> = Op::new(
     &LINALG_EIG_INFO,
-    &[(Key::Cpu, linalg_eig_slot), (Key::Meta, linalg_eig_slot)],
+    &[
+        (Key::Cpu, linalg_eig_slot),
+        (Key::Meta, linalg_eig_slot),
+        (Key::Autograd, super::eigen_grad::linalg_eig_autograd),
+    ],
     linalg_eig_adaptor,
 );
 static LINALG_EIG_INFO: OpInfo = OpInfo {
@@ -254,6 +278,7 @@ static LINALG_EIG_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -290,7 +315,11 @@ pub type LinalgEigOutFn = fn(&Tensor, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `linalg_eig.out`: Eigenvalues and eigenvectors of square matrices, complex, in no order; vectors are columns of length 1.
 pub static LINALG_EIG_OUT: Op<LinalgEigOutFn> = Op::new(
     &LINALG_EIG_OUT_INFO,
-    &[(Key::Cpu, linalg_eig_out_slot), (Key::Meta, linalg_eig_out_slot)],
+    &[
+        (Key::Cpu, linalg_eig_out_slot),
+        (Key::Meta, linalg_eig_out_slot),
+        (Key::Autograd, super::eigen_grad::linalg_eig_out_autograd),
+    ],
     linalg_eig_out_adaptor,
 );
 static LINALG_EIG_OUT_INFO: OpInfo = OpInfo {
@@ -308,6 +337,7 @@ static LINALG_EIG_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_eig_out_boxed,
@@ -347,7 +377,11 @@ pub type LinalgEigvalsFn = fn(&Tensor) -> Result<Tensor>;
 /// `linalg_eigvals`: Eigenvalues of square matrices, complex, in no order.
 pub static LINALG_EIGVALS: Op<LinalgEigvalsFn> = Op::new(
     &LINALG_EIGVALS_INFO,
-    &[(Key::Cpu, linalg_eigvals_slot), (Key::Meta, linalg_eigvals_slot)],
+    &[
+        (Key::Cpu, linalg_eigvals_slot),
+        (Key::Meta, linalg_eigvals_slot),
+        (Key::Autograd, super::eigen_grad::linalg_eigvals_autograd),
+    ],
     linalg_eigvals_adaptor,
 );
 static LINALG_EIGVALS_INFO: OpInfo = OpInfo {
@@ -358,6 +392,7 @@ static LINALG_EIGVALS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -392,7 +427,11 @@ pub type LinalgEigvalsOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `linalg_eigvals.out`: Eigenvalues of square matrices, complex, in no order.
 pub static LINALG_EIGVALS_OUT: Op<LinalgEigvalsOutFn> = Op::new(
     &LINALG_EIGVALS_OUT_INFO,
-    &[(Key::Cpu, linalg_eigvals_out_slot), (Key::Meta, linalg_eigvals_out_slot)],
+    &[
+        (Key::Cpu, linalg_eigvals_out_slot),
+        (Key::Meta, linalg_eigvals_out_slot),
+        (Key::Autograd, super::eigen_grad::linalg_eigvals_out_autograd),
+    ],
     linalg_eigvals_out_adaptor,
 );
 static LINALG_EIGVALS_OUT_INFO: OpInfo = OpInfo {
@@ -406,6 +445,7 @@ static LINALG_EIGVALS_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_eigvals_out_boxed,
@@ -443,7 +483,11 @@ pub type LinalgMatrixSqrthFn = fn(&Tensor) -> Result<Tensor>;
 /// `linalg_matrix_sqrth`: Square roots of Hermitian positive-semidefinite matrices, of which the lower half is read; negative eigenvalues count as zero.
 pub static LINALG_MATRIX_SQRTH: Op<LinalgMatrixSqrthFn> = Op::new(
     &LINALG_MATRIX_SQRTH_INFO,
-    &[(Key::Cpu, linalg_matrix_sqrth_slot), (Key::Meta, linalg_matrix_sqrth_slot)],
+    &[
+        (Key::Cpu, linalg_matrix_sqrth_slot),
+        (Key::Meta, linalg_matrix_sqrth_slot),
+        (Key::Autograd, super::eigen_grad::linalg_matrix_sqrth_autograd),
+    ],
     linalg_matrix_sqrth_adaptor,
 );
 static LINALG_MATRIX_SQRTH_INFO: OpInfo = OpInfo {
@@ -454,6 +498,7 @@ static LINALG_MATRIX_SQRTH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,

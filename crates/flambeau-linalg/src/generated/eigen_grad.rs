@@ -4,29 +4,15 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::eigen as o;
 use super::ok;
 use super::ops;
 use crate::derivatives::eigen::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::LINALG_EIGH.register(Key::Autograd, linalg_eigh_autograd);
-    o::LINALG_EIGH_OUT.register(Key::Autograd, linalg_eigh_out_autograd);
-    o::LINALG_EIGVALSH.register(Key::Autograd, linalg_eigvalsh_autograd);
-    o::LINALG_EIGVALSH_OUT.register(Key::Autograd, linalg_eigvalsh_out_autograd);
-    o::LINALG_EIG.register(Key::Autograd, linalg_eig_autograd);
-    o::LINALG_EIG_OUT.register(Key::Autograd, linalg_eig_out_autograd);
-    o::LINALG_EIGVALS.register(Key::Autograd, linalg_eigvals_autograd);
-    o::LINALG_EIGVALS_OUT.register(Key::Autograd, linalg_eigvals_out_autograd);
-    o::LINALG_MATRIX_SQRTH.register(Key::Autograd, linalg_matrix_sqrth_autograd);
-}
 
 /// Node of `linalg_eigh`.
 pub struct LinalgEighBackward {
@@ -46,7 +32,7 @@ impl Backward for LinalgEighBackward {
         self.result1.release();
     }
 }
-fn linalg_eigh_autograd(self_: &Tensor, uplo: &str) -> Result<(Tensor, Tensor)> {
+pub(super) fn linalg_eigh_autograd(self_: &Tensor, uplo: &str) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
     let (out0, out1) = rt::below(|| ops::linalg_eigh(self_, uplo))?;
     if rec {
@@ -70,7 +56,12 @@ fn linalg_eigh_autograd(self_: &Tensor, uplo: &str) -> Result<(Tensor, Tensor)> 
     Ok((out0, out1))
 }
 
-fn linalg_eigh_out_autograd(self_: &Tensor, uplo: &str, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+pub(super) fn linalg_eigh_out_autograd(
+    self_: &Tensor,
+    uplo: &str,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
     rt::check_out("_linalg_eigh", &[self_], &[&*out0, &*out1])?;
     rt::below(|| ops::linalg_eigh_out(self_, uplo, out0, out1))
 }
@@ -106,7 +97,7 @@ fn linalg_eigvalsh_tangent(self_: &Tensor, uplo: &str) -> Result<Option<Tensor>>
     })
 }
 
-fn linalg_eigvalsh_autograd(self_: &Tensor, uplo: &str) -> Result<Tensor> {
+pub(super) fn linalg_eigvalsh_autograd(self_: &Tensor, uplo: &str) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::linalg_eigvalsh(self_, uplo))?;
     if rec {
@@ -122,7 +113,7 @@ fn linalg_eigvalsh_autograd(self_: &Tensor, uplo: &str) -> Result<Tensor> {
     Ok(out)
 }
 
-fn linalg_eigvalsh_out_autograd(self_: &Tensor, uplo: &str, out: &mut Tensor) -> Result<()> {
+pub(super) fn linalg_eigvalsh_out_autograd(self_: &Tensor, uplo: &str, out: &mut Tensor) -> Result<()> {
     rt::check_out("_linalg_eigh", &[self_], &[&*out])?;
     rt::below(|| ops::linalg_eigvalsh_out(self_, uplo, out))
 }
@@ -146,7 +137,7 @@ impl Backward for LinalgEigBackward {
         self.result1.release();
     }
 }
-fn linalg_eig_autograd(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+pub(super) fn linalg_eig_autograd(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
     let (out0, out1) = rt::below(|| ops::linalg_eig(self_))?;
     if rec {
@@ -174,7 +165,7 @@ fn linalg_eig_autograd(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     Ok((out0, out1))
 }
 
-fn linalg_eig_out_autograd(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+pub(super) fn linalg_eig_out_autograd(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     rt::check_out("linalg_eig", &[self_], &[&*out0, &*out1])?;
     rt::below(|| ops::linalg_eig_out(self_, out0, out1))
 }
@@ -208,7 +199,7 @@ fn linalg_eigvals_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
     })
 }
 
-fn linalg_eigvals_autograd(self_: &Tensor) -> Result<Tensor> {
+pub(super) fn linalg_eigvals_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::linalg_eigvals(self_))?;
     if rec {
@@ -224,7 +215,7 @@ fn linalg_eigvals_autograd(self_: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
-fn linalg_eigvals_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+pub(super) fn linalg_eigvals_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("aten::linalg_eigvals", &[self_], &[&*out])?;
     rt::below(|| ops::linalg_eigvals_out(self_, out))
 }
@@ -258,7 +249,7 @@ fn linalg_matrix_sqrth_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
     })
 }
 
-fn linalg_matrix_sqrth_autograd(self_: &Tensor) -> Result<Tensor> {
+pub(super) fn linalg_matrix_sqrth_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::linalg_matrix_sqrth(self_))?;
     if rec {

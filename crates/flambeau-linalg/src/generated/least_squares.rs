@@ -11,8 +11,11 @@ use crate::ops::least_squares as f;
 pub type LinalgLstsqFn =
     fn(&Tensor, &Tensor, Option<f64>, Option<&str>) -> Result<(Tensor, Tensor, Tensor, Tensor)>;
 /// `linalg_lstsq`: X with the least `||A X - B||`, and of those the smallest.
-pub static LINALG_LSTSQ: Op<LinalgLstsqFn> =
-    Op::new(&LINALG_LSTSQ_INFO, &[(Key::Cpu, f::linalg_lstsq)], linalg_lstsq_adaptor);
+pub static LINALG_LSTSQ: Op<LinalgLstsqFn> = Op::new(
+    &LINALG_LSTSQ_INFO,
+    &[(Key::Cpu, f::linalg_lstsq), (Key::Autograd, super::least_squares_grad::linalg_lstsq_autograd)],
+    linalg_lstsq_adaptor,
+);
 static LINALG_LSTSQ_INFO: OpInfo = OpInfo {
     name: "linalg_lstsq",
     owner: "flambeau-linalg",
@@ -34,6 +37,7 @@ static LINALG_LSTSQ_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -117,8 +121,14 @@ pub type LinalgLstsqOutFn = fn(
     &mut Tensor,
 ) -> Result<()>;
 /// `linalg_lstsq.out`: X with the least `||A X - B||`, and of those the smallest.
-pub static LINALG_LSTSQ_OUT: Op<LinalgLstsqOutFn> =
-    Op::new(&LINALG_LSTSQ_OUT_INFO, &[(Key::Cpu, linalg_lstsq_out_cpu)], linalg_lstsq_out_adaptor);
+pub static LINALG_LSTSQ_OUT: Op<LinalgLstsqOutFn> = Op::new(
+    &LINALG_LSTSQ_OUT_INFO,
+    &[
+        (Key::Cpu, linalg_lstsq_out_cpu),
+        (Key::Autograd, super::least_squares_grad::linalg_lstsq_out_autograd),
+    ],
+    linalg_lstsq_out_adaptor,
+);
 static LINALG_LSTSQ_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_lstsq.out",
     owner: "flambeau-linalg",
@@ -144,6 +154,7 @@ static LINALG_LSTSQ_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_lstsq_out_boxed,
@@ -213,7 +224,11 @@ pub type LinalgLdlFactorExFn = fn(&Tensor, bool, bool) -> Result<(Tensor, Tensor
 /// `linalg_ldl_factor_ex`: LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots.
 pub static LINALG_LDL_FACTOR_EX: Op<LinalgLdlFactorExFn> = Op::new(
     &LINALG_LDL_FACTOR_EX_INFO,
-    &[(Key::Cpu, linalg_ldl_factor_ex_slot), (Key::Meta, linalg_ldl_factor_ex_slot)],
+    &[
+        (Key::Cpu, linalg_ldl_factor_ex_slot),
+        (Key::Meta, linalg_ldl_factor_ex_slot),
+        (Key::Autograd, super::least_squares_grad::linalg_ldl_factor_ex_autograd),
+    ],
     linalg_ldl_factor_ex_adaptor,
 );
 static LINALG_LDL_FACTOR_EX_INFO: OpInfo = OpInfo {
@@ -231,6 +246,7 @@ static LINALG_LDL_FACTOR_EX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_ldl_factor_ex_boxed,
@@ -274,7 +290,11 @@ pub type LinalgLdlFactorExOutFn =
 /// `linalg_ldl_factor_ex.out`: LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots.
 pub static LINALG_LDL_FACTOR_EX_OUT: Op<LinalgLdlFactorExOutFn> = Op::new(
     &LINALG_LDL_FACTOR_EX_OUT_INFO,
-    &[(Key::Cpu, linalg_ldl_factor_ex_out_slot), (Key::Meta, linalg_ldl_factor_ex_out_slot)],
+    &[
+        (Key::Cpu, linalg_ldl_factor_ex_out_slot),
+        (Key::Meta, linalg_ldl_factor_ex_out_slot),
+        (Key::Autograd, super::least_squares_grad::linalg_ldl_factor_ex_out_autograd),
+    ],
     linalg_ldl_factor_ex_out_adaptor,
 );
 static LINALG_LDL_FACTOR_EX_OUT_INFO: OpInfo = OpInfo {
@@ -295,6 +315,7 @@ static LINALG_LDL_FACTOR_EX_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_ldl_factor_ex_out_boxed,
@@ -349,6 +370,7 @@ static LINALG_LDL_FACTOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_ldl_factor_boxed,
@@ -394,6 +416,7 @@ static LINALG_LDL_FACTOR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_ldl_factor_out_boxed,
@@ -438,7 +461,11 @@ pub type LinalgLdlSolveFn = fn(&Tensor, &Tensor, &Tensor, bool) -> Result<Tensor
 /// `linalg_ldl_solve`: Solves `A X = B` by the LDL decomposition of A.
 pub static LINALG_LDL_SOLVE: Op<LinalgLdlSolveFn> = Op::new(
     &LINALG_LDL_SOLVE_INFO,
-    &[(Key::Cpu, linalg_ldl_solve_slot), (Key::Meta, linalg_ldl_solve_slot)],
+    &[
+        (Key::Cpu, linalg_ldl_solve_slot),
+        (Key::Meta, linalg_ldl_solve_slot),
+        (Key::Autograd, super::least_squares_grad::linalg_ldl_solve_autograd),
+    ],
     linalg_ldl_solve_adaptor,
 );
 static LINALG_LDL_SOLVE_INFO: OpInfo = OpInfo {
@@ -457,6 +484,7 @@ static LINALG_LDL_SOLVE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_ldl_solve_boxed,
@@ -491,7 +519,11 @@ pub type LinalgLdlSolveOutFn = fn(&Tensor, &Tensor, &Tensor, bool, &mut Tensor) 
 /// `linalg_ldl_solve.out`: Solves `A X = B` by the LDL decomposition of A.
 pub static LINALG_LDL_SOLVE_OUT: Op<LinalgLdlSolveOutFn> = Op::new(
     &LINALG_LDL_SOLVE_OUT_INFO,
-    &[(Key::Cpu, linalg_ldl_solve_out_slot), (Key::Meta, linalg_ldl_solve_out_slot)],
+    &[
+        (Key::Cpu, linalg_ldl_solve_out_slot),
+        (Key::Meta, linalg_ldl_solve_out_slot),
+        (Key::Autograd, super::least_squares_grad::linalg_ldl_solve_out_autograd),
+    ],
     linalg_ldl_solve_out_adaptor,
 );
 static LINALG_LDL_SOLVE_OUT_INFO: OpInfo = OpInfo {
@@ -511,6 +543,7 @@ static LINALG_LDL_SOLVE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_ldl_solve_out_boxed,

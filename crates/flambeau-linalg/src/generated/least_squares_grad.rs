@@ -4,26 +4,15 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::least_squares as o;
 use super::ok;
 use super::ops;
 use crate::derivatives::least_squares::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::LINALG_LSTSQ.register(Key::Autograd, linalg_lstsq_autograd);
-    o::LINALG_LSTSQ_OUT.register(Key::Autograd, linalg_lstsq_out_autograd);
-    o::LINALG_LDL_FACTOR_EX.register(Key::Autograd, linalg_ldl_factor_ex_autograd);
-    o::LINALG_LDL_FACTOR_EX_OUT.register(Key::Autograd, linalg_ldl_factor_ex_out_autograd);
-    o::LINALG_LDL_SOLVE.register(Key::Autograd, linalg_ldl_solve_autograd);
-    o::LINALG_LDL_SOLVE_OUT.register(Key::Autograd, linalg_ldl_solve_out_autograd);
-}
 
 /// Node of `linalg_lstsq`.
 pub struct LinalgLstsqBackward {
@@ -52,7 +41,7 @@ impl Backward for LinalgLstsqBackward {
         self.self_.release();
     }
 }
-fn linalg_lstsq_autograd(
+pub(super) fn linalg_lstsq_autograd(
     self_: &Tensor,
     b: &Tensor,
     rcond: Option<f64>,
@@ -87,7 +76,7 @@ fn linalg_lstsq_autograd(
     Ok((out0, out1, out2, out3))
 }
 
-fn linalg_lstsq_out_autograd(
+pub(super) fn linalg_lstsq_out_autograd(
     self_: &Tensor,
     b: &Tensor,
     rcond: Option<f64>,
@@ -110,7 +99,7 @@ impl Backward for LinalgLdlFactorExBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
-fn linalg_ldl_factor_ex_autograd(
+pub(super) fn linalg_ldl_factor_ex_autograd(
     self_: &Tensor,
     hermitian: bool,
     check_errors: bool,
@@ -138,7 +127,7 @@ fn linalg_ldl_factor_ex_autograd(
     Ok((out0, out1, out2))
 }
 
-fn linalg_ldl_factor_ex_out_autograd(
+pub(super) fn linalg_ldl_factor_ex_out_autograd(
     self_: &Tensor,
     hermitian: bool,
     check_errors: bool,
@@ -179,7 +168,12 @@ fn linalg_ldl_solve_tangent(
     })
 }
 
-fn linalg_ldl_solve_autograd(ld: &Tensor, pivots: &Tensor, b: &Tensor, hermitian: bool) -> Result<Tensor> {
+pub(super) fn linalg_ldl_solve_autograd(
+    ld: &Tensor,
+    pivots: &Tensor,
+    b: &Tensor,
+    hermitian: bool,
+) -> Result<Tensor> {
     rt::not_differentiable("linalg_ldl_solve", "pivots", pivots)?;
     let rec = rt::recording(&[ld, b]);
     let mut out = rt::below(|| ops::linalg_ldl_solve(ld, pivots, b, hermitian))?;
@@ -195,7 +189,7 @@ fn linalg_ldl_solve_autograd(ld: &Tensor, pivots: &Tensor, b: &Tensor, hermitian
     Ok(out)
 }
 
-fn linalg_ldl_solve_out_autograd(
+pub(super) fn linalg_ldl_solve_out_autograd(
     ld: &Tensor,
     pivots: &Tensor,
     b: &Tensor,

@@ -28,7 +28,11 @@ pub type LinalgLuFactorExFn = fn(&Tensor, bool, bool) -> Result<(Tensor, Tensor,
 /// `linalg_lu_factor_ex`: LU decompositions in compact form, the rows that were exchanged, and where a pivot was zero.
 pub static LINALG_LU_FACTOR_EX: Op<LinalgLuFactorExFn> = Op::new(
     &LINALG_LU_FACTOR_EX_INFO,
-    &[(Key::Cpu, linalg_lu_factor_ex_slot), (Key::Meta, linalg_lu_factor_ex_slot)],
+    &[
+        (Key::Cpu, linalg_lu_factor_ex_slot),
+        (Key::Meta, linalg_lu_factor_ex_slot),
+        (Key::Autograd, super::lu_grad::linalg_lu_factor_ex_autograd),
+    ],
     linalg_lu_factor_ex_adaptor,
 );
 static LINALG_LU_FACTOR_EX_INFO: OpInfo = OpInfo {
@@ -46,6 +50,7 @@ static LINALG_LU_FACTOR_EX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_lu_factor_ex_boxed,
@@ -88,7 +93,11 @@ pub type LinalgLuFactorExOutFn = fn(&Tensor, bool, bool, &mut Tensor, &mut Tenso
 /// `linalg_lu_factor_ex.out`: LU decompositions in compact form, the rows that were exchanged, and where a pivot was zero.
 pub static LINALG_LU_FACTOR_EX_OUT: Op<LinalgLuFactorExOutFn> = Op::new(
     &LINALG_LU_FACTOR_EX_OUT_INFO,
-    &[(Key::Cpu, linalg_lu_factor_ex_out_slot), (Key::Meta, linalg_lu_factor_ex_out_slot)],
+    &[
+        (Key::Cpu, linalg_lu_factor_ex_out_slot),
+        (Key::Meta, linalg_lu_factor_ex_out_slot),
+        (Key::Autograd, super::lu_grad::linalg_lu_factor_ex_out_autograd),
+    ],
     linalg_lu_factor_ex_out_adaptor,
 );
 static LINALG_LU_FACTOR_EX_OUT_INFO: OpInfo = OpInfo {
@@ -109,6 +118,7 @@ static LINALG_LU_FACTOR_EX_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_lu_factor_ex_out_boxed,
@@ -156,6 +166,7 @@ static LINALG_LU_FACTOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_lu_factor_boxed,
@@ -196,6 +207,7 @@ static LINALG_LU_FACTOR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_lu_factor_out_boxed,
@@ -235,6 +247,7 @@ static LU_WITH_INFO_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -270,6 +283,7 @@ static LINALG_LU_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_lu_boxed,
@@ -318,6 +332,7 @@ static LINALG_LU_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_lu_out_boxed,
@@ -365,6 +380,7 @@ static LU_UNPACK_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: lu_unpack_boxed,
@@ -423,6 +439,7 @@ static LU_UNPACK_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: lu_unpack_out_boxed,
@@ -489,7 +506,11 @@ pub type LinalgLuSolveFn = fn(&Tensor, &Tensor, &Tensor, bool, bool) -> Result<T
 /// `linalg_lu_solve`: Solves `A X = B` by the LU decomposition of A; `A^H X = B` with `adjoint`, and `X A = B` without `left`.
 pub static LINALG_LU_SOLVE: Op<LinalgLuSolveFn> = Op::new(
     &LINALG_LU_SOLVE_INFO,
-    &[(Key::Cpu, linalg_lu_solve_slot), (Key::Meta, linalg_lu_solve_slot)],
+    &[
+        (Key::Cpu, linalg_lu_solve_slot),
+        (Key::Meta, linalg_lu_solve_slot),
+        (Key::Autograd, super::lu_grad::linalg_lu_solve_autograd),
+    ],
     linalg_lu_solve_adaptor,
 );
 static LINALG_LU_SOLVE_INFO: OpInfo = OpInfo {
@@ -509,6 +530,7 @@ static LINALG_LU_SOLVE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_lu_solve_boxed,
@@ -550,7 +572,11 @@ pub type LinalgLuSolveOutFn = fn(&Tensor, &Tensor, &Tensor, bool, bool, &mut Ten
 /// `linalg_lu_solve.out`: Solves `A X = B` by the LU decomposition of A; `A^H X = B` with `adjoint`, and `X A = B` without `left`.
 pub static LINALG_LU_SOLVE_OUT: Op<LinalgLuSolveOutFn> = Op::new(
     &LINALG_LU_SOLVE_OUT_INFO,
-    &[(Key::Cpu, linalg_lu_solve_out_slot), (Key::Meta, linalg_lu_solve_out_slot)],
+    &[
+        (Key::Cpu, linalg_lu_solve_out_slot),
+        (Key::Meta, linalg_lu_solve_out_slot),
+        (Key::Autograd, super::lu_grad::linalg_lu_solve_out_autograd),
+    ],
     linalg_lu_solve_out_adaptor,
 );
 static LINALG_LU_SOLVE_OUT_INFO: OpInfo = OpInfo {
@@ -571,6 +597,7 @@ static LINALG_LU_SOLVE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_lu_solve_out_boxed,
@@ -621,6 +648,7 @@ static LU_SOLVE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -667,6 +695,7 @@ static LU_SOLVE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: lu_solve_out_boxed,

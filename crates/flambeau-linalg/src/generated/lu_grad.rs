@@ -4,24 +4,15 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::lu as o;
 use super::ok;
 use super::ops;
 use crate::derivatives::lu::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::LINALG_LU_FACTOR_EX.register(Key::Autograd, linalg_lu_factor_ex_autograd);
-    o::LINALG_LU_FACTOR_EX_OUT.register(Key::Autograd, linalg_lu_factor_ex_out_autograd);
-    o::LINALG_LU_SOLVE.register(Key::Autograd, linalg_lu_solve_autograd);
-    o::LINALG_LU_SOLVE_OUT.register(Key::Autograd, linalg_lu_solve_out_autograd);
-}
 
 /// Node of `linalg_lu_factor_ex`.
 pub struct LinalgLuFactorExBackward {
@@ -42,7 +33,7 @@ impl Backward for LinalgLuFactorExBackward {
         self.result1.release();
     }
 }
-fn linalg_lu_factor_ex_autograd(
+pub(super) fn linalg_lu_factor_ex_autograd(
     a: &Tensor,
     pivot: bool,
     check_errors: bool,
@@ -71,7 +62,7 @@ fn linalg_lu_factor_ex_autograd(
     Ok((out0, out1, out2))
 }
 
-fn linalg_lu_factor_ex_out_autograd(
+pub(super) fn linalg_lu_factor_ex_out_autograd(
     a: &Tensor,
     pivot: bool,
     check_errors: bool,
@@ -137,7 +128,7 @@ fn linalg_lu_solve_tangent(
     })
 }
 
-fn linalg_lu_solve_autograd(
+pub(super) fn linalg_lu_solve_autograd(
     lu: &Tensor,
     pivots: &Tensor,
     b: &Tensor,
@@ -167,7 +158,7 @@ fn linalg_lu_solve_autograd(
     Ok(out)
 }
 
-fn linalg_lu_solve_out_autograd(
+pub(super) fn linalg_lu_solve_out_autograd(
     lu: &Tensor,
     pivots: &Tensor,
     b: &Tensor,

@@ -200,23 +200,14 @@ pub static OPS: &[&dyn AnyOp] = &[
 ];
 
 /// The crate's entry in the registry.
-pub static REG: CrateReg = CrateReg { name: "flambeau-linalg", ops: OPS, fills: &[fill] };
+pub static REG: CrateReg =
+    CrateReg { name: "flambeau-linalg", ops: flambeau_core::by_name!(OPS), fills: &[] };
 
-fn fill() {
-    cholesky_grad::fill();
-    eigen_grad::fill();
-    least_squares_grad::fill();
-    lu_grad::fill();
-    qr_grad::fill();
-    solve_grad::fill();
-    svd_grad::fill();
-}
 /// Pins a formula's type.
 #[allow(dead_code)]
 fn ok<T>(r: flambeau_core::Result<T>) -> flambeau_core::Result<T> {
     r
 }
-
 #[cfg(not(miri))]
 #[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)]
 static ENTRY: &CrateReg = &REG;

@@ -26,8 +26,15 @@ fn linalg_qr_slot(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
 /// Type of [`LINALG_QR`].
 pub type LinalgQrFn = fn(&Tensor, &str) -> Result<(Tensor, Tensor)>;
 /// `linalg_qr`: QR decompositions: orthonormal columns and an upper triangle.
-pub static LINALG_QR: Op<LinalgQrFn> =
-    Op::new(&LINALG_QR_INFO, &[(Key::Cpu, linalg_qr_slot), (Key::Meta, linalg_qr_slot)], linalg_qr_adaptor);
+pub static LINALG_QR: Op<LinalgQrFn> = Op::new(
+    &LINALG_QR_INFO,
+    &[
+        (Key::Cpu, linalg_qr_slot),
+        (Key::Meta, linalg_qr_slot),
+        (Key::Autograd, super::qr_grad::linalg_qr_autograd),
+    ],
+    linalg_qr_adaptor,
+);
 static LINALG_QR_INFO: OpInfo = OpInfo {
     name: "linalg_qr",
     owner: "flambeau-linalg",
@@ -39,6 +46,7 @@ static LINALG_QR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -75,7 +83,11 @@ pub type LinalgQrOutFn = fn(&Tensor, &str, &mut Tensor, &mut Tensor) -> Result<(
 /// `linalg_qr.out`: QR decompositions: orthonormal columns and an upper triangle.
 pub static LINALG_QR_OUT: Op<LinalgQrOutFn> = Op::new(
     &LINALG_QR_OUT_INFO,
-    &[(Key::Cpu, linalg_qr_out_slot), (Key::Meta, linalg_qr_out_slot)],
+    &[
+        (Key::Cpu, linalg_qr_out_slot),
+        (Key::Meta, linalg_qr_out_slot),
+        (Key::Autograd, super::qr_grad::linalg_qr_out_autograd),
+    ],
     linalg_qr_out_adaptor,
 );
 static LINALG_QR_OUT_INFO: OpInfo = OpInfo {
@@ -94,6 +106,7 @@ static LINALG_QR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_qr_out_boxed,
@@ -128,6 +141,7 @@ static QR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.qr", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: qr_boxed,
@@ -167,6 +181,7 @@ static QR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: qr_out_boxed,
@@ -204,8 +219,11 @@ fn geqrf_slot(self_: &Tensor) -> Result<(Tensor, Tensor)> {
 /// Type of [`GEQRF`].
 pub type GeqrfFn = fn(&Tensor) -> Result<(Tensor, Tensor)>;
 /// `geqrf`: QR decompositions in compact form: R, below it Householder vectors, and their factors.
-pub static GEQRF: Op<GeqrfFn> =
-    Op::new(&GEQRF_INFO, &[(Key::Cpu, geqrf_slot), (Key::Meta, geqrf_slot)], geqrf_adaptor);
+pub static GEQRF: Op<GeqrfFn> = Op::new(
+    &GEQRF_INFO,
+    &[(Key::Cpu, geqrf_slot), (Key::Meta, geqrf_slot), (Key::Autograd, super::qr_grad::geqrf_autograd)],
+    geqrf_adaptor,
+);
 static GEQRF_INFO: OpInfo = OpInfo {
     name: "geqrf",
     owner: "flambeau-linalg",
@@ -217,6 +235,7 @@ static GEQRF_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -263,8 +282,15 @@ fn geqrf_out_slot(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Resul
 /// Type of [`GEQRF_OUT`].
 pub type GeqrfOutFn = fn(&Tensor, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `geqrf.out`: QR decompositions in compact form: R, below it Householder vectors, and their factors.
-pub static GEQRF_OUT: Op<GeqrfOutFn> =
-    Op::new(&GEQRF_OUT_INFO, &[(Key::Cpu, geqrf_out_slot), (Key::Meta, geqrf_out_slot)], geqrf_out_adaptor);
+pub static GEQRF_OUT: Op<GeqrfOutFn> = Op::new(
+    &GEQRF_OUT_INFO,
+    &[
+        (Key::Cpu, geqrf_out_slot),
+        (Key::Meta, geqrf_out_slot),
+        (Key::Autograd, super::qr_grad::geqrf_out_autograd),
+    ],
+    geqrf_out_adaptor,
+);
 static GEQRF_OUT_INFO: OpInfo = OpInfo {
     name: "geqrf.out",
     owner: "flambeau-linalg",
@@ -280,6 +306,7 @@ static GEQRF_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: geqrf_out_boxed,
@@ -321,7 +348,11 @@ pub type LinalgHouseholderProductFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `linalg_householder_product`: The first columns of the product of Householder reflectors `I - tau v v^H`.
 pub static LINALG_HOUSEHOLDER_PRODUCT: Op<LinalgHouseholderProductFn> = Op::new(
     &LINALG_HOUSEHOLDER_PRODUCT_INFO,
-    &[(Key::Cpu, linalg_householder_product_slot), (Key::Meta, linalg_householder_product_slot)],
+    &[
+        (Key::Cpu, linalg_householder_product_slot),
+        (Key::Meta, linalg_householder_product_slot),
+        (Key::Autograd, super::qr_grad::linalg_householder_product_autograd),
+    ],
     linalg_householder_product_adaptor,
 );
 static LINALG_HOUSEHOLDER_PRODUCT_INFO: OpInfo = OpInfo {
@@ -335,6 +366,7 @@ static LINALG_HOUSEHOLDER_PRODUCT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -369,7 +401,11 @@ pub type LinalgHouseholderProductOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Re
 /// `linalg_householder_product.out`: The first columns of the product of Householder reflectors `I - tau v v^H`.
 pub static LINALG_HOUSEHOLDER_PRODUCT_OUT: Op<LinalgHouseholderProductOutFn> = Op::new(
     &LINALG_HOUSEHOLDER_PRODUCT_OUT_INFO,
-    &[(Key::Cpu, linalg_householder_product_out_slot), (Key::Meta, linalg_householder_product_out_slot)],
+    &[
+        (Key::Cpu, linalg_householder_product_out_slot),
+        (Key::Meta, linalg_householder_product_out_slot),
+        (Key::Autograd, super::qr_grad::linalg_householder_product_out_autograd),
+    ],
     linalg_householder_product_out_adaptor,
 );
 static LINALG_HOUSEHOLDER_PRODUCT_OUT_INFO: OpInfo = OpInfo {
@@ -387,6 +423,7 @@ static LINALG_HOUSEHOLDER_PRODUCT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_householder_product_out_boxed,
@@ -419,6 +456,7 @@ static ORGQR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -463,6 +501,7 @@ static ORGQR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: orgqr_out_boxed,
@@ -503,8 +542,11 @@ fn ormqr_slot(
 /// Type of [`ORMQR`].
 pub type OrmqrFn = fn(&Tensor, &Tensor, &Tensor, bool, bool) -> Result<Tensor>;
 /// `ormqr`: The product of Householder reflectors times a matrix: `Q C`, `Q^H C` with `transpose`, `C Q` and `C Q^H` without `left`.
-pub static ORMQR: Op<OrmqrFn> =
-    Op::new(&ORMQR_INFO, &[(Key::Cpu, ormqr_slot), (Key::Meta, ormqr_slot)], ormqr_adaptor);
+pub static ORMQR: Op<OrmqrFn> = Op::new(
+    &ORMQR_INFO,
+    &[(Key::Cpu, ormqr_slot), (Key::Meta, ormqr_slot), (Key::Autograd, super::qr_grad::ormqr_autograd)],
+    ormqr_adaptor,
+);
 static ORMQR_INFO: OpInfo = OpInfo {
     name: "ormqr",
     owner: "flambeau-linalg",
@@ -522,6 +564,7 @@ static ORMQR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -568,8 +611,15 @@ fn ormqr_out_slot(
 /// Type of [`ORMQR_OUT`].
 pub type OrmqrOutFn = fn(&Tensor, &Tensor, &Tensor, bool, bool, &mut Tensor) -> Result<()>;
 /// `ormqr.out`: The product of Householder reflectors times a matrix: `Q C`, `Q^H C` with `transpose`, `C Q` and `C Q^H` without `left`.
-pub static ORMQR_OUT: Op<OrmqrOutFn> =
-    Op::new(&ORMQR_OUT_INFO, &[(Key::Cpu, ormqr_out_slot), (Key::Meta, ormqr_out_slot)], ormqr_out_adaptor);
+pub static ORMQR_OUT: Op<OrmqrOutFn> = Op::new(
+    &ORMQR_OUT_INFO,
+    &[
+        (Key::Cpu, ormqr_out_slot),
+        (Key::Meta, ormqr_out_slot),
+        (Key::Autograd, super::qr_grad::ormqr_out_autograd),
+    ],
+    ormqr_out_adaptor,
+);
 static ORMQR_OUT_INFO: OpInfo = OpInfo {
     name: "ormqr.out",
     owner: "flambeau-linalg",
@@ -588,6 +638,7 @@ static ORMQR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: ormqr_out_boxed,

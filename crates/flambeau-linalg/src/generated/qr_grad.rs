@@ -6,26 +6,13 @@
 
 use super::ok;
 use super::ops;
-use super::qr as o;
 use crate::derivatives::qr::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::LINALG_QR.register(Key::Autograd, linalg_qr_autograd);
-    o::LINALG_QR_OUT.register(Key::Autograd, linalg_qr_out_autograd);
-    o::GEQRF.register(Key::Autograd, geqrf_autograd);
-    o::GEQRF_OUT.register(Key::Autograd, geqrf_out_autograd);
-    o::LINALG_HOUSEHOLDER_PRODUCT.register(Key::Autograd, linalg_householder_product_autograd);
-    o::LINALG_HOUSEHOLDER_PRODUCT_OUT.register(Key::Autograd, linalg_householder_product_out_autograd);
-    o::ORMQR.register(Key::Autograd, ormqr_autograd);
-    o::ORMQR_OUT.register(Key::Autograd, ormqr_out_autograd);
-}
 
 /// Node of `linalg_qr`.
 pub struct LinalgQrBackward {
@@ -47,7 +34,7 @@ impl Backward for LinalgQrBackward {
         self.result1.release();
     }
 }
-fn linalg_qr_autograd(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
+pub(super) fn linalg_qr_autograd(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[a]);
     let (out0, out1) = rt::below(|| ops::linalg_qr(a, mode))?;
     if rec {
@@ -75,7 +62,12 @@ fn linalg_qr_autograd(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
     Ok((out0, out1))
 }
 
-fn linalg_qr_out_autograd(a: &Tensor, mode: &str, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+pub(super) fn linalg_qr_out_autograd(
+    a: &Tensor,
+    mode: &str,
+    out0: &mut Tensor,
+    out1: &mut Tensor,
+) -> Result<()> {
     rt::check_out("linalg_qr", &[a], &[&*out0, &*out1])?;
     rt::below(|| ops::linalg_qr_out(a, mode, out0, out1))
 }
@@ -88,7 +80,7 @@ impl Backward for GeqrfBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
-fn geqrf_autograd(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+pub(super) fn geqrf_autograd(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
     let (out0, out1) = rt::below(|| ops::geqrf(self_))?;
     if rec {
@@ -112,7 +104,7 @@ fn geqrf_autograd(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     Ok((out0, out1))
 }
 
-fn geqrf_out_autograd(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+pub(super) fn geqrf_out_autograd(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     rt::check_out("geqrf", &[self_], &[&*out0, &*out1])?;
     rt::below(|| ops::geqrf_out(self_, out0, out1))
 }
@@ -156,7 +148,7 @@ fn linalg_householder_product_tangent(input: &Tensor, tau: &Tensor) -> Result<Op
     })
 }
 
-fn linalg_householder_product_autograd(input: &Tensor, tau: &Tensor) -> Result<Tensor> {
+pub(super) fn linalg_householder_product_autograd(input: &Tensor, tau: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[input, tau]);
     let mut out = rt::below(|| ops::linalg_householder_product(input, tau))?;
     if rec {
@@ -172,7 +164,11 @@ fn linalg_householder_product_autograd(input: &Tensor, tau: &Tensor) -> Result<T
     Ok(out)
 }
 
-fn linalg_householder_product_out_autograd(input: &Tensor, tau: &Tensor, out: &mut Tensor) -> Result<()> {
+pub(super) fn linalg_householder_product_out_autograd(
+    input: &Tensor,
+    tau: &Tensor,
+    out: &mut Tensor,
+) -> Result<()> {
     rt::check_out("linalg_householder_product", &[input, tau], &[&*out])?;
     rt::below(|| ops::linalg_householder_product_out(input, tau, out))
 }
@@ -230,7 +226,7 @@ fn ormqr_tangent(
     })
 }
 
-fn ormqr_autograd(
+pub(super) fn ormqr_autograd(
     self_: &Tensor,
     input2: &Tensor,
     input3: &Tensor,
@@ -258,7 +254,7 @@ fn ormqr_autograd(
     Ok(out)
 }
 
-fn ormqr_out_autograd(
+pub(super) fn ormqr_out_autograd(
     self_: &Tensor,
     input2: &Tensor,
     input3: &Tensor,

@@ -34,7 +34,11 @@ pub type LinalgSolveWithFactorsFn =
 /// `_linalg_solve_ex`: `linalg_solve_ex` with the LU decomposition that it made.
 pub static LINALG_SOLVE_WITH_FACTORS: Op<LinalgSolveWithFactorsFn> = Op::new(
     &LINALG_SOLVE_WITH_FACTORS_INFO,
-    &[(Key::Cpu, linalg_solve_with_factors_slot), (Key::Meta, linalg_solve_with_factors_slot)],
+    &[
+        (Key::Cpu, linalg_solve_with_factors_slot),
+        (Key::Meta, linalg_solve_with_factors_slot),
+        (Key::Autograd, super::solve_grad::linalg_solve_with_factors_autograd),
+    ],
     linalg_solve_with_factors_adaptor,
 );
 static LINALG_SOLVE_WITH_FACTORS_INFO: OpInfo = OpInfo {
@@ -53,6 +57,7 @@ static LINALG_SOLVE_WITH_FACTORS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_solve_with_factors_boxed,
@@ -93,6 +98,7 @@ static LINALG_SOLVE_EX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_solve_ex_boxed,
@@ -147,6 +153,7 @@ static LINALG_SOLVE_EX_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_solve_ex_out_boxed,
@@ -200,6 +207,7 @@ static LINALG_SOLVE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -246,6 +254,7 @@ static LINALG_SOLVE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_solve_out_boxed,
@@ -289,7 +298,11 @@ pub type LinalgSolveTriangularFn = fn(&Tensor, &Tensor, bool, bool, bool) -> Res
 /// `linalg_solve_triangular`: Solves `A X = B` with a triangular A, or `X A = B` without `left`.
 pub static LINALG_SOLVE_TRIANGULAR: Op<LinalgSolveTriangularFn> = Op::new(
     &LINALG_SOLVE_TRIANGULAR_INFO,
-    &[(Key::Cpu, linalg_solve_triangular_slot), (Key::Meta, linalg_solve_triangular_slot)],
+    &[
+        (Key::Cpu, linalg_solve_triangular_slot),
+        (Key::Meta, linalg_solve_triangular_slot),
+        (Key::Autograd, super::solve_grad::linalg_solve_triangular_autograd),
+    ],
     linalg_solve_triangular_adaptor,
 );
 static LINALG_SOLVE_TRIANGULAR_INFO: OpInfo = OpInfo {
@@ -309,6 +322,7 @@ static LINALG_SOLVE_TRIANGULAR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_solve_triangular_boxed,
@@ -356,7 +370,11 @@ pub type LinalgSolveTriangularOutFn = fn(&Tensor, &Tensor, bool, bool, bool, &mu
 /// `linalg_solve_triangular.out`: Solves `A X = B` with a triangular A, or `X A = B` without `left`.
 pub static LINALG_SOLVE_TRIANGULAR_OUT: Op<LinalgSolveTriangularOutFn> = Op::new(
     &LINALG_SOLVE_TRIANGULAR_OUT_INFO,
-    &[(Key::Cpu, linalg_solve_triangular_out_slot), (Key::Meta, linalg_solve_triangular_out_slot)],
+    &[
+        (Key::Cpu, linalg_solve_triangular_out_slot),
+        (Key::Meta, linalg_solve_triangular_out_slot),
+        (Key::Autograd, super::solve_grad::linalg_solve_triangular_out_autograd),
+    ],
     linalg_solve_triangular_out_adaptor,
 );
 static LINALG_SOLVE_TRIANGULAR_OUT_INFO: OpInfo = OpInfo {
@@ -377,6 +395,7 @@ static LINALG_SOLVE_TRIANGULAR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_solve_triangular_out_boxed,
@@ -433,6 +452,7 @@ static TRIANGULAR_SOLVE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -499,6 +519,7 @@ static TRIANGULAR_SOLVE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: triangular_solve_out_boxed,
@@ -557,7 +578,11 @@ pub type LinalgDetFn = fn(&Tensor) -> Result<Tensor>;
 /// `linalg_det`: Determinants of square matrices.
 pub static LINALG_DET: Op<LinalgDetFn> = Op::new(
     &LINALG_DET_INFO,
-    &[(Key::Cpu, linalg_det_slot), (Key::Meta, linalg_det_slot)],
+    &[
+        (Key::Cpu, linalg_det_slot),
+        (Key::Meta, linalg_det_slot),
+        (Key::Autograd, super::solve_grad::linalg_det_autograd),
+    ],
     linalg_det_adaptor,
 );
 static LINALG_DET_INFO: OpInfo = OpInfo {
@@ -568,6 +593,7 @@ static LINALG_DET_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_det_boxed,
@@ -595,7 +621,11 @@ pub type LinalgDetOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `linalg_det.out`: Determinants of square matrices.
 pub static LINALG_DET_OUT: Op<LinalgDetOutFn> = Op::new(
     &LINALG_DET_OUT_INFO,
-    &[(Key::Cpu, linalg_det_out_slot), (Key::Meta, linalg_det_out_slot)],
+    &[
+        (Key::Cpu, linalg_det_out_slot),
+        (Key::Meta, linalg_det_out_slot),
+        (Key::Autograd, super::solve_grad::linalg_det_out_autograd),
+    ],
     linalg_det_out_adaptor,
 );
 static LINALG_DET_OUT_INFO: OpInfo = OpInfo {
@@ -609,6 +639,7 @@ static LINALG_DET_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_det_out_boxed,
@@ -638,6 +669,7 @@ static DET_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: det_boxed,
@@ -667,6 +699,7 @@ static LINALG_TENSORINV_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -718,6 +751,7 @@ static LINALG_TENSORINV_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_tensorinv_out_boxed,
@@ -755,6 +789,7 @@ static LINALG_TENSORSOLVE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -817,6 +852,7 @@ static LINALG_TENSORSOLVE_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_tensorsolve_out_boxed,

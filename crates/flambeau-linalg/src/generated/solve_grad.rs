@@ -6,23 +6,13 @@
 
 use super::ok;
 use super::ops;
-use super::solve as o;
 use crate::derivatives::solve::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::LINALG_SOLVE_WITH_FACTORS.register(Key::Autograd, linalg_solve_with_factors_autograd);
-    o::LINALG_SOLVE_TRIANGULAR.register(Key::Autograd, linalg_solve_triangular_autograd);
-    o::LINALG_SOLVE_TRIANGULAR_OUT.register(Key::Autograd, linalg_solve_triangular_out_autograd);
-    o::LINALG_DET.register(Key::Autograd, linalg_det_autograd);
-    o::LINALG_DET_OUT.register(Key::Autograd, linalg_det_out_autograd);
-}
 
 /// Node of `_linalg_solve_ex`.
 pub struct LinalgSolveWithFactorsBackward {
@@ -59,7 +49,7 @@ impl Backward for LinalgSolveWithFactorsBackward {
         self.result2.release();
     }
 }
-fn linalg_solve_with_factors_autograd(
+pub(super) fn linalg_solve_with_factors_autograd(
     a: &Tensor,
     b: &Tensor,
     left: bool,
@@ -152,7 +142,7 @@ fn linalg_solve_triangular_tangent(
     })
 }
 
-fn linalg_solve_triangular_autograd(
+pub(super) fn linalg_solve_triangular_autograd(
     self_: &Tensor,
     b: &Tensor,
     upper: bool,
@@ -181,7 +171,7 @@ fn linalg_solve_triangular_autograd(
     Ok(out)
 }
 
-fn linalg_solve_triangular_out_autograd(
+pub(super) fn linalg_solve_triangular_out_autograd(
     self_: &Tensor,
     b: &Tensor,
     upper: bool,
@@ -225,7 +215,7 @@ fn linalg_det_tangent(a: &Tensor) -> Result<Option<Tensor>> {
     })
 }
 
-fn linalg_det_autograd(a: &Tensor) -> Result<Tensor> {
+pub(super) fn linalg_det_autograd(a: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[a]);
     let mut out = rt::below(|| ops::linalg_det(a))?;
     if rec {
@@ -241,7 +231,7 @@ fn linalg_det_autograd(a: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
-fn linalg_det_out_autograd(a: &Tensor, out: &mut Tensor) -> Result<()> {
+pub(super) fn linalg_det_out_autograd(a: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("_linalg_det", &[a], &[&*out])?;
     rt::below(|| ops::linalg_det_out(a, out))
 }

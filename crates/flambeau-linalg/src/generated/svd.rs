@@ -32,7 +32,11 @@ pub type LinalgSvdFn = fn(&Tensor, bool, Option<&str>) -> Result<(Tensor, Tensor
 /// `linalg_svd`: Singular value decompositions `A = U diag(S) Vh`, values descending.
 pub static LINALG_SVD: Op<LinalgSvdFn> = Op::new(
     &LINALG_SVD_INFO,
-    &[(Key::Cpu, linalg_svd_slot), (Key::Meta, linalg_svd_slot)],
+    &[
+        (Key::Cpu, linalg_svd_slot),
+        (Key::Meta, linalg_svd_slot),
+        (Key::Autograd, super::svd_grad::linalg_svd_autograd),
+    ],
     linalg_svd_adaptor,
 );
 static LINALG_SVD_INFO: OpInfo = OpInfo {
@@ -50,6 +54,7 @@ static LINALG_SVD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -100,7 +105,11 @@ pub type LinalgSvdOutFn =
 /// `linalg_svd.out`: Singular value decompositions `A = U diag(S) Vh`, values descending.
 pub static LINALG_SVD_OUT: Op<LinalgSvdOutFn> = Op::new(
     &LINALG_SVD_OUT_INFO,
-    &[(Key::Cpu, linalg_svd_out_slot), (Key::Meta, linalg_svd_out_slot)],
+    &[
+        (Key::Cpu, linalg_svd_out_slot),
+        (Key::Meta, linalg_svd_out_slot),
+        (Key::Autograd, super::svd_grad::linalg_svd_out_autograd),
+    ],
     linalg_svd_out_adaptor,
 );
 static LINALG_SVD_OUT_INFO: OpInfo = OpInfo {
@@ -121,6 +130,7 @@ static LINALG_SVD_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_svd_out_boxed,
@@ -176,7 +186,11 @@ pub type LinalgSvdvalsFn = fn(&Tensor, Option<&str>) -> Result<Tensor>;
 /// `linalg_svdvals`: Singular values, descending.
 pub static LINALG_SVDVALS: Op<LinalgSvdvalsFn> = Op::new(
     &LINALG_SVDVALS_INFO,
-    &[(Key::Cpu, linalg_svdvals_slot), (Key::Meta, linalg_svdvals_slot)],
+    &[
+        (Key::Cpu, linalg_svdvals_slot),
+        (Key::Meta, linalg_svdvals_slot),
+        (Key::Autograd, super::svd_grad::linalg_svdvals_autograd),
+    ],
     linalg_svdvals_adaptor,
 );
 static LINALG_SVDVALS_INFO: OpInfo = OpInfo {
@@ -190,6 +204,7 @@ static LINALG_SVDVALS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -224,7 +239,11 @@ pub type LinalgSvdvalsOutFn = fn(&Tensor, Option<&str>, &mut Tensor) -> Result<(
 /// `linalg_svdvals.out`: Singular values, descending.
 pub static LINALG_SVDVALS_OUT: Op<LinalgSvdvalsOutFn> = Op::new(
     &LINALG_SVDVALS_OUT_INFO,
-    &[(Key::Cpu, linalg_svdvals_out_slot), (Key::Meta, linalg_svdvals_out_slot)],
+    &[
+        (Key::Cpu, linalg_svdvals_out_slot),
+        (Key::Meta, linalg_svdvals_out_slot),
+        (Key::Autograd, super::svd_grad::linalg_svdvals_out_autograd),
+    ],
     linalg_svdvals_out_adaptor,
 );
 static LINALG_SVDVALS_OUT_INFO: OpInfo = OpInfo {
@@ -242,6 +261,7 @@ static LINALG_SVDVALS_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_svdvals_out_boxed,
@@ -278,6 +298,7 @@ static SVD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -334,6 +355,7 @@ static SVD_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: svd_out_boxed,
@@ -383,7 +405,11 @@ pub type LinalgPolarFn = fn(&Tensor) -> Result<(Tensor, Tensor)>;
 /// `linalg_polar`: Polar decompositions `A = U H`: orthonormal columns and a Hermitian positive-semidefinite matrix.
 pub static LINALG_POLAR: Op<LinalgPolarFn> = Op::new(
     &LINALG_POLAR_INFO,
-    &[(Key::Cpu, linalg_polar_slot), (Key::Meta, linalg_polar_slot)],
+    &[
+        (Key::Cpu, linalg_polar_slot),
+        (Key::Meta, linalg_polar_slot),
+        (Key::Autograd, super::svd_grad::linalg_polar_autograd),
+    ],
     linalg_polar_adaptor,
 );
 static LINALG_POLAR_INFO: OpInfo = OpInfo {
@@ -397,6 +423,7 @@ static LINALG_POLAR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_polar_boxed,
@@ -426,7 +453,11 @@ pub type LinalgPolarOutFn = fn(&Tensor, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `linalg_polar.out`: Polar decompositions `A = U H`: orthonormal columns and a Hermitian positive-semidefinite matrix.
 pub static LINALG_POLAR_OUT: Op<LinalgPolarOutFn> = Op::new(
     &LINALG_POLAR_OUT_INFO,
-    &[(Key::Cpu, linalg_polar_out_slot), (Key::Meta, linalg_polar_out_slot)],
+    &[
+        (Key::Cpu, linalg_polar_out_slot),
+        (Key::Meta, linalg_polar_out_slot),
+        (Key::Autograd, super::svd_grad::linalg_polar_out_autograd),
+    ],
     linalg_polar_out_adaptor,
 );
 static LINALG_POLAR_OUT_INFO: OpInfo = OpInfo {
@@ -444,6 +475,7 @@ static LINALG_POLAR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_polar_out_boxed,
@@ -488,7 +520,11 @@ pub type LinalgPinvTensorsFn = fn(&Tensor, Option<&Tensor>, Option<&Tensor>, boo
 /// `linalg_pinv.atol_rtol_tensor`: Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero.
 pub static LINALG_PINV_TENSORS: Op<LinalgPinvTensorsFn> = Op::new(
     &LINALG_PINV_TENSORS_INFO,
-    &[(Key::Cpu, linalg_pinv_tensors_slot), (Key::Meta, linalg_pinv_tensors_slot)],
+    &[
+        (Key::Cpu, linalg_pinv_tensors_slot),
+        (Key::Meta, linalg_pinv_tensors_slot),
+        (Key::Autograd, super::svd_grad::linalg_pinv_tensors_autograd),
+    ],
     linalg_pinv_tensors_adaptor,
 );
 static LINALG_PINV_TENSORS_INFO: OpInfo = OpInfo {
@@ -507,6 +543,7 @@ static LINALG_PINV_TENSORS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Product),
     boxed: linalg_pinv_tensors_boxed,
@@ -552,7 +589,11 @@ pub type LinalgPinvTensorsOutFn =
 /// `linalg_pinv.atol_rtol_tensor_out`: Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero.
 pub static LINALG_PINV_TENSORS_OUT: Op<LinalgPinvTensorsOutFn> = Op::new(
     &LINALG_PINV_TENSORS_OUT_INFO,
-    &[(Key::Cpu, linalg_pinv_tensors_out_slot), (Key::Meta, linalg_pinv_tensors_out_slot)],
+    &[
+        (Key::Cpu, linalg_pinv_tensors_out_slot),
+        (Key::Meta, linalg_pinv_tensors_out_slot),
+        (Key::Autograd, super::svd_grad::linalg_pinv_tensors_out_autograd),
+    ],
     linalg_pinv_tensors_out_adaptor,
 );
 static LINALG_PINV_TENSORS_OUT_INFO: OpInfo = OpInfo {
@@ -572,6 +613,7 @@ static LINALG_PINV_TENSORS_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_pinv_tensors_out_boxed,
@@ -622,6 +664,7 @@ static LINALG_PINV_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_pinv_boxed,
@@ -679,6 +722,7 @@ static LINALG_PINV_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_pinv_out_boxed,
@@ -722,6 +766,7 @@ static LINALG_PINV_RCOND_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_pinv_rcond_boxed,
@@ -761,6 +806,7 @@ static LINALG_PINV_RCOND_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_pinv_rcond_out_boxed,
@@ -806,6 +852,7 @@ static LINALG_PINV_RCOND_TENSOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_pinv_rcond_tensor_boxed,
@@ -853,6 +900,7 @@ static LINALG_PINV_RCOND_TENSOR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_pinv_rcond_tensor_out_boxed,
@@ -890,6 +938,7 @@ static PINVERSE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -934,6 +983,7 @@ static LINALG_MATRIX_RANK_TENSORS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -1018,6 +1068,7 @@ static LINALG_MATRIX_RANK_TENSORS_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_matrix_rank_tensors_out_boxed,
@@ -1068,6 +1119,7 @@ static LINALG_MATRIX_RANK_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -1132,6 +1184,7 @@ static LINALG_MATRIX_RANK_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_matrix_rank_out_boxed,
@@ -1175,6 +1228,7 @@ static LINALG_MATRIX_RANK_TOL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -1224,6 +1278,7 @@ static LINALG_MATRIX_RANK_TOL_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_matrix_rank_tol_out_boxed,
@@ -1269,6 +1324,7 @@ static LINALG_MATRIX_RANK_TOL_TENSOR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -1323,6 +1379,7 @@ static LINALG_MATRIX_RANK_TOL_TENSOR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_matrix_rank_tol_tensor_out_boxed,
@@ -1361,6 +1418,7 @@ static LINALG_COND_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -1412,6 +1470,7 @@ static LINALG_COND_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_cond_out_boxed,
@@ -1445,6 +1504,7 @@ static LINALG_COND_NAMED_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -1496,6 +1556,7 @@ static LINALG_COND_NAMED_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linalg_cond_named_out_boxed,

@@ -6,26 +6,13 @@
 
 use super::ok;
 use super::ops;
-use super::svd as o;
 use crate::derivatives::svd::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::LINALG_SVD.register(Key::Autograd, linalg_svd_autograd);
-    o::LINALG_SVD_OUT.register(Key::Autograd, linalg_svd_out_autograd);
-    o::LINALG_SVDVALS.register(Key::Autograd, linalg_svdvals_autograd);
-    o::LINALG_SVDVALS_OUT.register(Key::Autograd, linalg_svdvals_out_autograd);
-    o::LINALG_POLAR.register(Key::Autograd, linalg_polar_autograd);
-    o::LINALG_POLAR_OUT.register(Key::Autograd, linalg_polar_out_autograd);
-    o::LINALG_PINV_TENSORS.register(Key::Autograd, linalg_pinv_tensors_autograd);
-    o::LINALG_PINV_TENSORS_OUT.register(Key::Autograd, linalg_pinv_tensors_out_autograd);
-}
 
 /// Node of `linalg_svd`.
 pub struct LinalgSvdBackward {
@@ -48,7 +35,7 @@ impl Backward for LinalgSvdBackward {
         self.result2.release();
     }
 }
-fn linalg_svd_autograd(
+pub(super) fn linalg_svd_autograd(
     a: &Tensor,
     full_matrices: bool,
     driver: Option<&str>,
@@ -80,7 +67,7 @@ fn linalg_svd_autograd(
     Ok((out0, out1, out2))
 }
 
-fn linalg_svd_out_autograd(
+pub(super) fn linalg_svd_out_autograd(
     a: &Tensor,
     full_matrices: bool,
     driver: Option<&str>,
@@ -121,7 +108,7 @@ fn linalg_svdvals_tangent(a: &Tensor, driver: Option<&str>) -> Result<Option<Ten
     })
 }
 
-fn linalg_svdvals_autograd(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {
+pub(super) fn linalg_svdvals_autograd(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {
     let rec = rt::recording(&[a]);
     let mut out = rt::below(|| ops::linalg_svdvals(a, driver))?;
     if rec {
@@ -137,7 +124,7 @@ fn linalg_svdvals_autograd(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {
     Ok(out)
 }
 
-fn linalg_svdvals_out_autograd(a: &Tensor, driver: Option<&str>, out: &mut Tensor) -> Result<()> {
+pub(super) fn linalg_svdvals_out_autograd(a: &Tensor, driver: Option<&str>, out: &mut Tensor) -> Result<()> {
     rt::check_out("_linalg_svd", &[a], &[&*out])?;
     rt::below(|| ops::linalg_svdvals_out(a, driver, out))
 }
@@ -156,7 +143,7 @@ impl Backward for LinalgPolarBackward {
         self.a.release();
     }
 }
-fn linalg_polar_autograd(a: &Tensor) -> Result<(Tensor, Tensor)> {
+pub(super) fn linalg_polar_autograd(a: &Tensor) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[a]);
     let (out0, out1) = rt::below(|| ops::linalg_polar(a))?;
     if rec {
@@ -181,7 +168,7 @@ fn linalg_polar_autograd(a: &Tensor) -> Result<(Tensor, Tensor)> {
     Ok((out0, out1))
 }
 
-fn linalg_polar_out_autograd(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+pub(super) fn linalg_polar_out_autograd(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     rt::check_out("linalg_polar", &[a], &[&*out0, &*out1])?;
     rt::below(|| ops::linalg_polar_out(a, out0, out1))
 }
@@ -223,7 +210,7 @@ fn linalg_pinv_tensors_tangent(
     })
 }
 
-fn linalg_pinv_tensors_autograd(
+pub(super) fn linalg_pinv_tensors_autograd(
     self_: &Tensor,
     atol: Option<&Tensor>,
     rtol: Option<&Tensor>,
@@ -250,7 +237,7 @@ fn linalg_pinv_tensors_autograd(
     Ok(out)
 }
 
-fn linalg_pinv_tensors_out_autograd(
+pub(super) fn linalg_pinv_tensors_out_autograd(
     self_: &Tensor,
     atol: Option<&Tensor>,
     rtol: Option<&Tensor>,

@@ -45,6 +45,7 @@ fn finish(attr: Attribute, mut item: ItemStruct, groups: Vec<Vec<syn::Field>>) -
     let class = Class { core, attr, name: item.ident.clone(), class, fields };
     let (path, options) = (&class.attr.path, class.options(&item.vis)?);
     let (target, values, entry) = (class.target(), class.values(), class.entry()?);
+    let reading = class.reading();
     Ok(quote! {
         #[derive(Clone, Debug)]
         #[doc(alias = #path)]
@@ -53,6 +54,7 @@ fn finish(attr: Attribute, mut item: ItemStruct, groups: Vec<Vec<syn::Field>>) -
         #options
         #target
         #values
+        #reading
         #conversions
         #entry
     })
@@ -235,6 +237,29 @@ impl Class {
                 }
             }
         })
+    }
+    /// Reading of one argument by name: what Python's objects have as attributes.
+    fn reading(&self) -> TokenStream {
+        let (core, name) = (&self.core, &self.name);
+        // where a module's tensors go and how wide they are is no attribute of it
+        let read = self.fields.iter().filter(|f| f.ident != "device" && f.ident != "dtype");
+        let (idents, names): (Vec<_>, Vec<_>) = read.map(|f| (&f.ident, f.name())).unzip();
+        quote! {
+            #[cfg(feature = "by-name")]
+            #[allow(dead_code)]
+            impl #name {
+                /// The argument of that name, if there is one that is a value.
+                #[doc(hidden)]
+                pub fn value_by_name(&self, name: &str) -> ::std::option::Option<#core::Value> {
+                    #[allow(unused_imports)]
+                    use #core::dispatch::object::{ReadNothing as _, ReadValue as _};
+                    match name {
+                        #(#names => (&#core::dispatch::object::ProbeValue(&self.#idents)).probe_value(),)*
+                        _ => ::std::option::Option::None,
+                    }
+                }
+            }
+        }
     }
     /// The entry in the list of classes.
     fn entry(&self) -> Result<TokenStream> {

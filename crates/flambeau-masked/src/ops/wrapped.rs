@@ -1,16 +1,15 @@
 //! What operators do with masked tensors.
 
 use super::{normalization, reduction};
-use crate::generated::OPS;
 use crate::tensor::{CLASS, Masked, as_masked, of, to_tensor, wrap};
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::op::OpInfo;
 use flambeau_core::dispatch::value::{FromValue, IntoValue, arg, tensor_arg};
 use flambeau_core::dispatch::wrapper::{self, Class};
-use flambeau_core::generated::POINTWISE;
 use flambeau_core::{DType, Error, Layout, Result, Scalar, Tensor, Value, bail, ensure, ops as core};
 use flambeau_sparse::generated::ops as sparse;
 use std::borrow::Cow;
+use std::sync::Once;
 
 static MASKED: Class = Class {
     name: CLASS,
@@ -21,18 +20,17 @@ static MASKED: Class = Class {
 };
 
 /// Makes the class known.
-pub(crate) fn install() {
-    wrapper::register(&MASKED);
+/// Makes the class known, with the first tensor of it: a program that makes none has none of its code.
+pub(crate) fn known() {
+    static KNOWN: Once = Once::new();
+    KNOWN.call_once(|| wrapper::register(&MASKED));
 }
 
 fn base(info: &OpInfo) -> &'static str {
     info.name.split('.').next().unwrap_or(info.name)
 }
 fn is_masked_function(info: &'static OpInfo) -> bool {
-    OPS.iter().any(|o| std::ptr::eq(o.info(), info))
-}
-fn is_pointwise(info: &'static OpInfo) -> bool {
-    POINTWISE.iter().any(|o| std::ptr::eq(o.info(), info))
+    info.owner == env!("CARGO_PKG_NAME")
 }
 
 /// Operators that only choose, move or repeat elements: they do the same with the mask.
@@ -100,18 +98,18 @@ fn data(t: &Tensor) -> Result<Tensor> {
 }
 /// Results for data and mask as masked results.
 fn zipped(data: Value, mask: Value) -> Result<Value> {
-    let pairs = |d: Vec<Value>, m: Vec<Value>| {
-        d.into_iter().zip(m).map(|(d, m)| zipped(d, m)).collect::<Result<Vec<_>>>()
+    let pairs = |d: &[Value], m: &[Value]| {
+        d.iter().zip(m).map(|(d, m)| zipped(d.clone(), m.clone())).collect::<Result<Vec<_>>>()
     };
-    Ok(match (data, mask) {
+    Ok(match (&data, &mask) {
         // what was moved is no longer in order
         (Value::Tensor(d), Value::Tensor(m)) if d.layout() == Layout::SparseCoo => {
-            Value::Tensor(wrap(&sparse::coalesce(&d)?, &sparse::coalesce(&m)?)?)
+            Value::Tensor(wrap(&sparse::coalesce(d)?, &sparse::coalesce(m)?)?)
         }
-        (Value::Tensor(d), Value::Tensor(m)) => Value::Tensor(wrap(&d, &m)?),
+        (Value::Tensor(d), Value::Tensor(m)) => Value::Tensor(wrap(d, m)?),
         (Value::List(d), Value::List(m)) => Value::List(pairs(d, m)?),
         (Value::Tuple(d), Value::Tuple(m)) => Value::Tuple(pairs(d, m)?),
-        (other, _) => other,
+        _ => data,
     })
 }
 fn one(t: Tensor) -> Result<Option<Vec<Value>>> {
@@ -195,10 +193,10 @@ fn call(info: &'static OpInfo, args: &[Value]) -> Result<Option<Vec<Value>>> {
         ("where", _) if args.len() == 3 && written.is_none() => chosen(info, args).map(Some),
         (_, Some(m)) if written.is_none() => match reduced(name, info, m, args)? {
             Some(r) => one(r),
-            None if is_pointwise(info) => pointwise(info, args, None).map(Some),
+            None if info.pointwise => pointwise(info, args, None).map(Some),
             None => Ok(None),
         },
-        _ if is_pointwise(info) && written.is_none_or(|i| i == 0) => pointwise(info, args, written).map(Some),
+        _ if info.pointwise && written.is_none_or(|i| i == 0) => pointwise(info, args, written).map(Some),
         _ => Ok(None),
     }
 }
@@ -315,19 +313,17 @@ fn pointwise(info: &'static OpInfo, args: &[Value], written: Option<usize>) -> R
     if written.is_some() {
         return Ok(vec![args[0].clone()]);
     }
-    let finish = |v: Value| match v {
-        Value::Tensor(r) if sparse_data => {
-            Ok(Value::Tensor(wrap(&at_places(&first.data, &r)?, &first.mask)?))
-        }
+    let finish = |v: Value| match &v {
+        Value::Tensor(r) if sparse_data => Ok(Value::Tensor(wrap(&at_places(&first.data, r)?, &first.mask)?)),
         Value::Tensor(r) => {
             let mask = if first.mask.sizes() == r.sizes() {
                 first.mask.clone()
             } else {
                 core::expand(&first.mask, r.sizes(), false)?
             };
-            Ok(Value::Tensor(wrap(&r, &mask)?))
+            Ok(Value::Tensor(wrap(r, &mask)?))
         }
-        other => Ok(other),
+        _ => Ok(v),
     };
     results.into_iter().map(finish).collect()
 }

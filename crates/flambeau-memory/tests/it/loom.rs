@@ -313,3 +313,75 @@ fn loom_few_beside_a_guard() {
         assert!(back, "readers do not refuse readers");
     });
 }
+
+/// A program's kernel at a key of an existing operator, as flambeau-core's `dispatch/diverted.rs` puts it there and takes it
+/// away: a slot that calls read without a lock, and a table behind a lock. Whoever is sent to the table runs the program's
+/// kernel, or learns that it has ended and finds in the slot what stood there before; a slot never keeps the adaptor.
+#[test]
+fn kernels_come_and_go_under_calls() {
+    use loom::sync::RwLock;
+    use loom::sync::atomic::{AtomicUsize, Ordering};
+
+    const BEFORE: usize = 1;
+    const ADAPTOR: usize = 2;
+    /// What stood in the slot, and the kernels; `None` where nobody ever diverted.
+    type Table = Option<(usize, Vec<u32>)>;
+    struct Operator {
+        slot: AtomicUsize,
+        table: RwLock<Table>,
+    }
+    impl Operator {
+        fn divert(&self, id: u32) {
+            let mut table = self.table.write().unwrap();
+            if let Some((_, kernels)) = &mut *table
+                && !kernels.is_empty()
+            {
+                return kernels.push(id);
+            }
+            let before = self.slot.swap(ADAPTOR, Ordering::AcqRel);
+            *table = Some((before, vec![id]));
+        }
+        fn restore(&self, id: u32) {
+            let mut table = self.table.write().unwrap();
+            let (before, kernels) = table.as_mut().unwrap();
+            let n = kernels.len();
+            kernels.retain(|k| *k != id);
+            if kernels.is_empty() && n > 0 {
+                self.slot.store(*before, Ordering::Release);
+            }
+        }
+        /// The kernel that a call runs: a program's, or 0 for what stood there before.
+        fn call(&self) -> u32 {
+            loop {
+                match self.slot.load(Ordering::Acquire) {
+                    BEFORE => return 0,
+                    ADAPTOR => {}
+                    other => panic!("{other} in the slot"),
+                }
+                let table = self.table.read().unwrap();
+                let (_, kernels) = table.as_ref().expect("sent here before the kernel stands in the table");
+                if let Some(k) = kernels.last() {
+                    return *k;
+                }
+            }
+        }
+    }
+    loom::model(|| {
+        let op = Arc::new(Operator { slot: AtomicUsize::new(BEFORE), table: RwLock::new(None) });
+        let library = |id: u32| {
+            let op = op.clone();
+            thread::spawn(move || {
+                op.divert(id);
+                assert_ne!(op.call(), 0, "its own kernel or a later one");
+                op.restore(id);
+            })
+        };
+        let all = [library(1), library(2)];
+        assert!(op.call() <= 2);
+        for t in all {
+            t.join().unwrap();
+        }
+        assert_eq!(op.slot.load(Ordering::Acquire), BEFORE);
+        assert_eq!(op.call(), 0);
+    });
+}

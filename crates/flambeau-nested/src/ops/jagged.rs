@@ -3,9 +3,7 @@
 
 use super::convert::from_padded;
 use super::reduction;
-use super::{
-    base, dim, ints_at, is_pointwise, list, map_all, on_elements, one, shape_text, tensors, written,
-};
+use super::{base, dim, ints_at, list, map_all, on_elements, one, shape_text, tensors, written};
 use crate::structure::{Jagged, from_components, jagged_of, size_text};
 use flambeau_core::dispatch::op::OpInfo;
 use flambeau_core::dispatch::value::{FromValue, arg, tensor_arg};
@@ -24,13 +22,13 @@ fn values(t: &Tensor) -> Result<Tensor> {
 }
 /// Results on values as nested tensors of the same structure.
 fn rewrap(j: &Jagged, results: Vec<Value>) -> Result<Vec<Value>> {
-    let all = |l: Vec<Value>| rewrap(j, l);
-    let each = |v| {
-        Ok(match v {
-            Value::Tensor(t) => Value::Tensor(j.over(t)?),
+    let all = |l: &mut Vec<Value>| rewrap(j, std::mem::take(l));
+    let each = |mut v| {
+        Ok(match &mut v {
+            Value::Tensor(t) => Value::Tensor(j.over(t.clone())?),
             Value::List(l) => Value::List(all(l)?),
             Value::Tuple(l) => Value::Tuple(all(l)?),
-            other => other,
+            _ => v,
         })
     };
     results.into_iter().map(each).collect()
@@ -44,7 +42,7 @@ fn same_ragged(j: &Jagged, sizes: &[i64]) -> bool {
 pub(super) fn call(info: &'static OpInfo, args: &[Value], j: &Jagged) -> Result<Option<Vec<Value>>> {
     let name = base(info);
     let writes = written(info);
-    if is_pointwise(info) && writes.is_none_or(|i| i == 0) {
+    if info.pointwise && writes.is_none_or(|i| i == 0) {
         return pointwise(info, args, j).map(Some);
     }
     if on_elements(name) {

@@ -7,19 +7,19 @@ mod strided;
 
 use crate::structure::{CLASS, Nested, jagged_of, of, size_text, strided_of};
 use flambeau_core::dispatch::object::{Kwargs, no_attribute};
-use flambeau_core::dispatch::op::{AnyOp, OpInfo};
+use flambeau_core::dispatch::op::OpInfo;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
 use flambeau_core::dispatch::wrapper::{self, Class};
 use flambeau_core::tensor::geometry::{wrap_dim, wrap_dim_strict};
 use flambeau_core::{Error, Result, Scalar, Tensor, Value, ensure};
-use std::collections::HashSet;
-use std::sync::OnceLock;
+use std::sync::Once;
 
 static NESTED: Class = Class { name: CLASS, call, claims, refuses, named };
 
-/// Makes the class known.
-pub(crate) fn install() {
-    wrapper::register(&NESTED);
+/// Makes the class known, with the first tensor of it: a program that makes none has none of its code.
+pub(crate) fn known() {
+    static KNOWN: Once = Once::new();
+    KNOWN.call_once(|| wrapper::register(&NESTED));
 }
 
 pub(crate) fn base(info: &OpInfo) -> &'static str {
@@ -76,17 +76,6 @@ pub(crate) fn on_elements(name: &str) -> bool {
             | "random_"
     )
 }
-pub(crate) fn is_pointwise(info: &'static OpInfo) -> bool {
-    static ALL: OnceLock<HashSet<usize>> = OnceLock::new();
-    let address = |i: &'static OpInfo| std::ptr::from_ref(i) as usize;
-    let all = ALL.get_or_init(|| {
-        let tables: [&[&'static dyn AnyOp]; 2] =
-            [flambeau_core::generated::POINTWISE, flambeau_nn_functional::generated::POINTWISE];
-        tables.iter().flat_map(|t| t.iter()).map(|o| address(o.info())).collect()
-    });
-    all.contains(&address(info))
-}
-
 /// The value with `f` of every tensor.
 pub(crate) fn map(v: &Value, f: &dyn Fn(&Tensor) -> Result<Tensor>) -> Result<Value> {
     let all = |l: &[Value]| l.iter().map(|v| map(v, f)).collect::<Result<Vec<_>>>();

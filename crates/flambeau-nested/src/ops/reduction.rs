@@ -82,17 +82,17 @@ pub(super) fn jagged(info: &'static OpInfo, args: &[Value], j: &Jagged) -> Resul
         );
         let before = if keep { 0 } else { within.iter().filter(|d| (**d as usize) < r - 1).count() };
         let made = with(info, args, &j.values, Some(&within))?;
-        let wrap = |v| match v {
-            Value::Tensor(t) => Ok(Value::Tensor(j.over_at(t, r - before)?)),
-            other => Ok(other),
+        let wrap = |v: Value| match v.into_tensor() {
+            Ok(t) => Ok(Value::Tensor(j.over_at(t, r - before)?)),
+            Err(other) => Ok(other),
         };
         return made.into_iter().map(wrap).collect::<Result<Vec<_>>>().map(Some);
     }
     if batch {
         let made = with(info, args, &j.values, Some(&within))?;
-        let lift = |v| match v {
-            Value::Tensor(t) if keep => Ok(Value::Tensor(core::unsqueeze(&t, 0)?)),
-            other => Ok(other),
+        let lift = |v: Value| match &v {
+            Value::Tensor(t) if keep => Ok(Value::Tensor(core::unsqueeze(t, 0)?)),
+            _ => Ok(v),
         };
         return made.into_iter().map(lift).collect::<Result<Vec<_>>>().map(Some);
     }

@@ -1,7 +1,7 @@
 //! Operators on nested tensors of the strided layout: on the buffer where elements are alike, else on the components.
 
 use super::convert;
-use super::{base, dim, ints_at, is_pointwise, list, map_all, on_elements, one, place, tensors, written};
+use super::{base, dim, ints_at, list, map_all, on_elements, one, place, tensors, written};
 use crate::structure::{Part, Strided, packed, strided_of};
 use flambeau_core::dispatch::op::OpInfo;
 use flambeau_core::dispatch::value::{FromValue, arg, tensor_arg};
@@ -47,7 +47,7 @@ fn same_parts(a: &Strided, b: &Strided) -> bool {
 pub(super) fn call(info: &'static OpInfo, args: &[Value], s: &Strided) -> Result<Option<Vec<Value>>> {
     let name = base(info);
     let writes = written(info);
-    if is_pointwise(info) && writes.is_none_or(|i| i == 0) {
+    if info.pointwise && writes.is_none_or(|i| i == 0) {
         return pointwise(info, args, s).map(Some);
     }
     if on_elements(name) {
@@ -55,9 +55,9 @@ pub(super) fn call(info: &'static OpInfo, args: &[Value], s: &Strided) -> Result
         if writes.is_some() {
             return Ok(Some(vec![args[0].clone()]));
         }
-        let over = |v| match v {
-            Value::Tensor(t) => Ok(Value::Tensor(s.over(t)?)),
-            other => Ok(other),
+        let over = |v: Value| match v.into_tensor() {
+            Ok(t) => Ok(Value::Tensor(s.over(t)?)),
+            Err(other) => Ok(other),
         };
         return results.into_iter().map(over).collect::<Result<Vec<_>>>().map(Some);
     }
@@ -142,9 +142,9 @@ fn pointwise(info: &'static OpInfo, args: &[Value], s: &Strided) -> Result<Vec<V
         if in_place {
             return Ok(vec![args[0].clone()]);
         }
-        let over = |v| match v {
-            Value::Tensor(t) => Ok(Value::Tensor(s.over(t)?)),
-            other => Ok(other),
+        let over = |v: Value| match v.into_tensor() {
+            Ok(t) => Ok(Value::Tensor(s.over(t)?)),
+            Err(other) => Ok(other),
         };
         return results.into_iter().map(over).collect();
     }

@@ -24,7 +24,11 @@ pub type LeakyReluRawFn = fn(&Tensor, Scalar) -> Result<Tensor>;
 /// `leaky_relu`: The input, scaled by the slope below 0.
 pub static LEAKY_RELU_RAW: Op<LeakyReluRawFn> = Op::new(
     &LEAKY_RELU_RAW_INFO,
-    &[(Key::Cpu, leaky_relu_raw_kernel), (Key::Meta, leaky_relu_raw_kernel)],
+    &[
+        (Key::Cpu, leaky_relu_raw_kernel),
+        (Key::Meta, leaky_relu_raw_kernel),
+        (Key::Autograd, super::activation_grad::leaky_relu_raw_autograd),
+    ],
     leaky_relu_raw_adaptor,
 );
 static LEAKY_RELU_RAW_INFO: OpInfo = OpInfo {
@@ -38,6 +42,7 @@ static LEAKY_RELU_RAW_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: leaky_relu_raw_boxed,
@@ -59,7 +64,11 @@ pub type LeakyReluRawInplaceFn = fn(&Tensor, Scalar) -> Result<()>;
 /// `leaky_relu_`: The input, scaled by the slope below 0.
 pub static LEAKY_RELU_RAW_: Op<LeakyReluRawInplaceFn> = Op::new(
     &LEAKY_RELU_RAW__INFO,
-    &[(Key::Cpu, leaky_relu_raw_inplace_kernel), (Key::Meta, leaky_relu_raw_inplace_kernel)],
+    &[
+        (Key::Cpu, leaky_relu_raw_inplace_kernel),
+        (Key::Meta, leaky_relu_raw_inplace_kernel),
+        (Key::Autograd, super::activation_grad::leaky_relu_raw_inplace_autograd),
+    ],
     leaky_relu_raw_inplace_adaptor,
 );
 static LEAKY_RELU_RAW__INFO: OpInfo = OpInfo {
@@ -73,6 +82,7 @@ static LEAKY_RELU_RAW__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: leaky_relu_raw_inplace_boxed,
@@ -95,7 +105,11 @@ pub type LeakyReluRawOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
 /// `leaky_relu.out`: The input, scaled by the slope below 0.
 pub static LEAKY_RELU_RAW_OUT: Op<LeakyReluRawOutFn> = Op::new(
     &LEAKY_RELU_RAW_OUT_INFO,
-    &[(Key::Cpu, leaky_relu_raw_out_kernel), (Key::Meta, leaky_relu_raw_out_kernel)],
+    &[
+        (Key::Cpu, leaky_relu_raw_out_kernel),
+        (Key::Meta, leaky_relu_raw_out_kernel),
+        (Key::Autograd, super::activation_grad::leaky_relu_raw_out_autograd),
+    ],
     leaky_relu_raw_out_adaptor,
 );
 static LEAKY_RELU_RAW_OUT_INFO: OpInfo = OpInfo {
@@ -113,6 +127,7 @@ static LEAKY_RELU_RAW_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: leaky_relu_raw_out_boxed,
@@ -145,8 +160,15 @@ fn elu_raw_kernel(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Sca
 /// Type of [`ELU_RAW`].
 pub type EluRawFn = fn(&Tensor, Scalar, Scalar, Scalar) -> Result<Tensor>;
 /// `elu`: Exponential linear unit with its scales.
-pub static ELU_RAW: Op<EluRawFn> =
-    Op::new(&ELU_RAW_INFO, &[(Key::Cpu, elu_raw_kernel), (Key::Meta, elu_raw_kernel)], elu_raw_adaptor);
+pub static ELU_RAW: Op<EluRawFn> = Op::new(
+    &ELU_RAW_INFO,
+    &[
+        (Key::Cpu, elu_raw_kernel),
+        (Key::Meta, elu_raw_kernel),
+        (Key::Autograd, super::activation_grad::elu_raw_autograd),
+    ],
+    elu_raw_adaptor,
+);
 static ELU_RAW_INFO: OpInfo = OpInfo {
     name: "elu",
     owner: "flambeau-nn-functional",
@@ -163,6 +185,7 @@ static ELU_RAW_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: elu_raw_boxed,
@@ -188,7 +211,11 @@ pub type EluRawInplaceFn = fn(&Tensor, Scalar, Scalar, Scalar) -> Result<()>;
 /// `elu_`: Exponential linear unit with its scales.
 pub static ELU_RAW_: Op<EluRawInplaceFn> = Op::new(
     &ELU_RAW__INFO,
-    &[(Key::Cpu, elu_raw_inplace_kernel), (Key::Meta, elu_raw_inplace_kernel)],
+    &[
+        (Key::Cpu, elu_raw_inplace_kernel),
+        (Key::Meta, elu_raw_inplace_kernel),
+        (Key::Autograd, super::activation_grad::elu_raw_inplace_autograd),
+    ],
     elu_raw_inplace_adaptor,
 );
 static ELU_RAW__INFO: OpInfo = OpInfo {
@@ -207,6 +234,7 @@ static ELU_RAW__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: elu_raw_inplace_boxed,
@@ -241,7 +269,11 @@ pub type EluRawOutFn = fn(&Tensor, Scalar, Scalar, Scalar, &mut Tensor) -> Resul
 /// `elu.out`: Exponential linear unit with its scales.
 pub static ELU_RAW_OUT: Op<EluRawOutFn> = Op::new(
     &ELU_RAW_OUT_INFO,
-    &[(Key::Cpu, elu_raw_out_kernel), (Key::Meta, elu_raw_out_kernel)],
+    &[
+        (Key::Cpu, elu_raw_out_kernel),
+        (Key::Meta, elu_raw_out_kernel),
+        (Key::Autograd, super::activation_grad::elu_raw_out_autograd),
+    ],
     elu_raw_out_adaptor,
 );
 static ELU_RAW_OUT_INFO: OpInfo = OpInfo {
@@ -261,6 +293,7 @@ static ELU_RAW_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: elu_raw_out_boxed,
@@ -299,8 +332,15 @@ fn gelu_erf_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`GELU_ERF`].
 pub type GeluErfFn = fn(&Tensor) -> Result<Tensor>;
 /// `gelu`: The input times the normal distribution function.
-pub static GELU_ERF: Op<GeluErfFn> =
-    Op::new(&GELU_ERF_INFO, &[(Key::Cpu, gelu_erf_kernel), (Key::Meta, gelu_erf_kernel)], gelu_erf_adaptor);
+pub static GELU_ERF: Op<GeluErfFn> = Op::new(
+    &GELU_ERF_INFO,
+    &[
+        (Key::Cpu, gelu_erf_kernel),
+        (Key::Meta, gelu_erf_kernel),
+        (Key::Autograd, super::activation_grad::gelu_erf_autograd),
+    ],
+    gelu_erf_adaptor,
+);
 static GELU_ERF_INFO: OpInfo = OpInfo {
     name: "gelu",
     owner: "flambeau-nn-functional",
@@ -309,6 +349,7 @@ static GELU_ERF_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: gelu_erf_boxed,
@@ -330,7 +371,11 @@ pub type GeluErfOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `gelu.out`: The input times the normal distribution function.
 pub static GELU_ERF_OUT: Op<GeluErfOutFn> = Op::new(
     &GELU_ERF_OUT_INFO,
-    &[(Key::Cpu, gelu_erf_out_kernel), (Key::Meta, gelu_erf_out_kernel)],
+    &[
+        (Key::Cpu, gelu_erf_out_kernel),
+        (Key::Meta, gelu_erf_out_kernel),
+        (Key::Autograd, super::activation_grad::gelu_erf_out_autograd),
+    ],
     gelu_erf_out_adaptor,
 );
 static GELU_ERF_OUT_INFO: OpInfo = OpInfo {
@@ -344,6 +389,7 @@ static GELU_ERF_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: gelu_erf_out_boxed,
@@ -378,7 +424,11 @@ pub type GeluTanhFn = fn(&Tensor) -> Result<Tensor>;
 /// `_gelu_tanh`: Approximation of gelu by a tanh.
 pub static GELU_TANH: Op<GeluTanhFn> = Op::new(
     &GELU_TANH_INFO,
-    &[(Key::Cpu, gelu_tanh_kernel), (Key::Meta, gelu_tanh_kernel)],
+    &[
+        (Key::Cpu, gelu_tanh_kernel),
+        (Key::Meta, gelu_tanh_kernel),
+        (Key::Autograd, super::activation_grad::gelu_tanh_autograd),
+    ],
     gelu_tanh_adaptor,
 );
 static GELU_TANH_INFO: OpInfo = OpInfo {
@@ -389,6 +439,7 @@ static GELU_TANH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: gelu_tanh_boxed,
@@ -410,7 +461,11 @@ pub type GeluTanhOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `_gelu_tanh.out`: Approximation of gelu by a tanh.
 pub static GELU_TANH_OUT: Op<GeluTanhOutFn> = Op::new(
     &GELU_TANH_OUT_INFO,
-    &[(Key::Cpu, gelu_tanh_out_kernel), (Key::Meta, gelu_tanh_out_kernel)],
+    &[
+        (Key::Cpu, gelu_tanh_out_kernel),
+        (Key::Meta, gelu_tanh_out_kernel),
+        (Key::Autograd, super::activation_grad::gelu_tanh_out_autograd),
+    ],
     gelu_tanh_out_adaptor,
 );
 static GELU_TANH_OUT_INFO: OpInfo = OpInfo {
@@ -424,6 +479,7 @@ static GELU_TANH_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: gelu_tanh_out_boxed,
@@ -456,8 +512,15 @@ fn silu_raw_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`SILU_RAW`].
 pub type SiluRawFn = fn(&Tensor) -> Result<Tensor>;
 /// `silu`: The input times its sigmoid.
-pub static SILU_RAW: Op<SiluRawFn> =
-    Op::new(&SILU_RAW_INFO, &[(Key::Cpu, silu_raw_kernel), (Key::Meta, silu_raw_kernel)], silu_raw_adaptor);
+pub static SILU_RAW: Op<SiluRawFn> = Op::new(
+    &SILU_RAW_INFO,
+    &[
+        (Key::Cpu, silu_raw_kernel),
+        (Key::Meta, silu_raw_kernel),
+        (Key::Autograd, super::activation_grad::silu_raw_autograd),
+    ],
+    silu_raw_adaptor,
+);
 static SILU_RAW_INFO: OpInfo = OpInfo {
     name: "silu",
     owner: "flambeau-nn-functional",
@@ -466,6 +529,7 @@ static SILU_RAW_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: silu_raw_boxed,
@@ -487,7 +551,11 @@ pub type SiluRawInplaceFn = fn(&Tensor) -> Result<()>;
 /// `silu_`: The input times its sigmoid.
 pub static SILU_RAW_: Op<SiluRawInplaceFn> = Op::new(
     &SILU_RAW__INFO,
-    &[(Key::Cpu, silu_raw_inplace_kernel), (Key::Meta, silu_raw_inplace_kernel)],
+    &[
+        (Key::Cpu, silu_raw_inplace_kernel),
+        (Key::Meta, silu_raw_inplace_kernel),
+        (Key::Autograd, super::activation_grad::silu_raw_inplace_autograd),
+    ],
     silu_raw_inplace_adaptor,
 );
 static SILU_RAW__INFO: OpInfo = OpInfo {
@@ -498,6 +566,7 @@ static SILU_RAW__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: silu_raw_inplace_boxed,
@@ -520,7 +589,11 @@ pub type SiluRawOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `silu.out`: The input times its sigmoid.
 pub static SILU_RAW_OUT: Op<SiluRawOutFn> = Op::new(
     &SILU_RAW_OUT_INFO,
-    &[(Key::Cpu, silu_raw_out_kernel), (Key::Meta, silu_raw_out_kernel)],
+    &[
+        (Key::Cpu, silu_raw_out_kernel),
+        (Key::Meta, silu_raw_out_kernel),
+        (Key::Autograd, super::activation_grad::silu_raw_out_autograd),
+    ],
     silu_raw_out_adaptor,
 );
 static SILU_RAW_OUT_INFO: OpInfo = OpInfo {
@@ -534,6 +607,7 @@ static SILU_RAW_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: silu_raw_out_boxed,
@@ -566,8 +640,15 @@ fn mish_raw_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`MISH_RAW`].
 pub type MishRawFn = fn(&Tensor) -> Result<Tensor>;
 /// `mish`: The input times the tanh of its softplus.
-pub static MISH_RAW: Op<MishRawFn> =
-    Op::new(&MISH_RAW_INFO, &[(Key::Cpu, mish_raw_kernel), (Key::Meta, mish_raw_kernel)], mish_raw_adaptor);
+pub static MISH_RAW: Op<MishRawFn> = Op::new(
+    &MISH_RAW_INFO,
+    &[
+        (Key::Cpu, mish_raw_kernel),
+        (Key::Meta, mish_raw_kernel),
+        (Key::Autograd, super::activation_grad::mish_raw_autograd),
+    ],
+    mish_raw_adaptor,
+);
 static MISH_RAW_INFO: OpInfo = OpInfo {
     name: "mish",
     owner: "flambeau-nn-functional",
@@ -576,6 +657,7 @@ static MISH_RAW_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: mish_raw_boxed,
@@ -597,7 +679,11 @@ pub type MishRawInplaceFn = fn(&Tensor) -> Result<()>;
 /// `mish_`: The input times the tanh of its softplus.
 pub static MISH_RAW_: Op<MishRawInplaceFn> = Op::new(
     &MISH_RAW__INFO,
-    &[(Key::Cpu, mish_raw_inplace_kernel), (Key::Meta, mish_raw_inplace_kernel)],
+    &[
+        (Key::Cpu, mish_raw_inplace_kernel),
+        (Key::Meta, mish_raw_inplace_kernel),
+        (Key::Autograd, super::activation_grad::mish_raw_inplace_autograd),
+    ],
     mish_raw_inplace_adaptor,
 );
 static MISH_RAW__INFO: OpInfo = OpInfo {
@@ -608,6 +694,7 @@ static MISH_RAW__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: mish_raw_inplace_boxed,
@@ -630,7 +717,11 @@ pub type MishRawOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `mish.out`: The input times the tanh of its softplus.
 pub static MISH_RAW_OUT: Op<MishRawOutFn> = Op::new(
     &MISH_RAW_OUT_INFO,
-    &[(Key::Cpu, mish_raw_out_kernel), (Key::Meta, mish_raw_out_kernel)],
+    &[
+        (Key::Cpu, mish_raw_out_kernel),
+        (Key::Meta, mish_raw_out_kernel),
+        (Key::Autograd, super::activation_grad::mish_raw_out_autograd),
+    ],
     mish_raw_out_adaptor,
 );
 static MISH_RAW_OUT_INFO: OpInfo = OpInfo {
@@ -644,6 +735,7 @@ static MISH_RAW_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: mish_raw_out_boxed,
@@ -679,7 +771,11 @@ pub type HardtanhRawFn = fn(&Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `hardtanh`: The input within bounds.
 pub static HARDTANH_RAW: Op<HardtanhRawFn> = Op::new(
     &HARDTANH_RAW_INFO,
-    &[(Key::Cpu, hardtanh_raw_kernel), (Key::Meta, hardtanh_raw_kernel)],
+    &[
+        (Key::Cpu, hardtanh_raw_kernel),
+        (Key::Meta, hardtanh_raw_kernel),
+        (Key::Autograd, super::activation_grad::hardtanh_raw_autograd),
+    ],
     hardtanh_raw_adaptor,
 );
 static HARDTANH_RAW_INFO: OpInfo = OpInfo {
@@ -697,6 +793,7 @@ static HARDTANH_RAW_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hardtanh_raw_boxed,
@@ -719,7 +816,11 @@ pub type HardtanhRawInplaceFn = fn(&Tensor, Scalar, Scalar) -> Result<()>;
 /// `hardtanh_`: The input within bounds.
 pub static HARDTANH_RAW_: Op<HardtanhRawInplaceFn> = Op::new(
     &HARDTANH_RAW__INFO,
-    &[(Key::Cpu, hardtanh_raw_inplace_kernel), (Key::Meta, hardtanh_raw_inplace_kernel)],
+    &[
+        (Key::Cpu, hardtanh_raw_inplace_kernel),
+        (Key::Meta, hardtanh_raw_inplace_kernel),
+        (Key::Autograd, super::activation_grad::hardtanh_raw_inplace_autograd),
+    ],
     hardtanh_raw_inplace_adaptor,
 );
 static HARDTANH_RAW__INFO: OpInfo = OpInfo {
@@ -737,6 +838,7 @@ static HARDTANH_RAW__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hardtanh_raw_inplace_boxed,
@@ -766,7 +868,11 @@ pub type HardtanhRawOutFn = fn(&Tensor, Scalar, Scalar, &mut Tensor) -> Result<(
 /// `hardtanh.out`: The input within bounds.
 pub static HARDTANH_RAW_OUT: Op<HardtanhRawOutFn> = Op::new(
     &HARDTANH_RAW_OUT_INFO,
-    &[(Key::Cpu, hardtanh_raw_out_kernel), (Key::Meta, hardtanh_raw_out_kernel)],
+    &[
+        (Key::Cpu, hardtanh_raw_out_kernel),
+        (Key::Meta, hardtanh_raw_out_kernel),
+        (Key::Autograd, super::activation_grad::hardtanh_raw_out_autograd),
+    ],
     hardtanh_raw_out_adaptor,
 );
 static HARDTANH_RAW_OUT_INFO: OpInfo = OpInfo {
@@ -785,6 +891,7 @@ static HARDTANH_RAW_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hardtanh_raw_out_boxed,
@@ -824,7 +931,11 @@ pub type HardsigmoidRawFn = fn(&Tensor) -> Result<Tensor>;
 /// `hardsigmoid`: (x + 3) / 6 within 0 and 1.
 pub static HARDSIGMOID_RAW: Op<HardsigmoidRawFn> = Op::new(
     &HARDSIGMOID_RAW_INFO,
-    &[(Key::Cpu, hardsigmoid_raw_kernel), (Key::Meta, hardsigmoid_raw_kernel)],
+    &[
+        (Key::Cpu, hardsigmoid_raw_kernel),
+        (Key::Meta, hardsigmoid_raw_kernel),
+        (Key::Autograd, super::activation_grad::hardsigmoid_raw_autograd),
+    ],
     hardsigmoid_raw_adaptor,
 );
 static HARDSIGMOID_RAW_INFO: OpInfo = OpInfo {
@@ -835,6 +946,7 @@ static HARDSIGMOID_RAW_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hardsigmoid_raw_boxed,
@@ -856,7 +968,11 @@ pub type HardsigmoidRawInplaceFn = fn(&Tensor) -> Result<()>;
 /// `hardsigmoid_`: (x + 3) / 6 within 0 and 1.
 pub static HARDSIGMOID_RAW_: Op<HardsigmoidRawInplaceFn> = Op::new(
     &HARDSIGMOID_RAW__INFO,
-    &[(Key::Cpu, hardsigmoid_raw_inplace_kernel), (Key::Meta, hardsigmoid_raw_inplace_kernel)],
+    &[
+        (Key::Cpu, hardsigmoid_raw_inplace_kernel),
+        (Key::Meta, hardsigmoid_raw_inplace_kernel),
+        (Key::Autograd, super::activation_grad::hardsigmoid_raw_inplace_autograd),
+    ],
     hardsigmoid_raw_inplace_adaptor,
 );
 static HARDSIGMOID_RAW__INFO: OpInfo = OpInfo {
@@ -867,6 +983,7 @@ static HARDSIGMOID_RAW__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hardsigmoid_raw_inplace_boxed,
@@ -889,7 +1006,11 @@ pub type HardsigmoidRawOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `hardsigmoid.out`: (x + 3) / 6 within 0 and 1.
 pub static HARDSIGMOID_RAW_OUT: Op<HardsigmoidRawOutFn> = Op::new(
     &HARDSIGMOID_RAW_OUT_INFO,
-    &[(Key::Cpu, hardsigmoid_raw_out_kernel), (Key::Meta, hardsigmoid_raw_out_kernel)],
+    &[
+        (Key::Cpu, hardsigmoid_raw_out_kernel),
+        (Key::Meta, hardsigmoid_raw_out_kernel),
+        (Key::Autograd, super::activation_grad::hardsigmoid_raw_out_autograd),
+    ],
     hardsigmoid_raw_out_adaptor,
 );
 static HARDSIGMOID_RAW_OUT_INFO: OpInfo = OpInfo {
@@ -903,6 +1024,7 @@ static HARDSIGMOID_RAW_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hardsigmoid_raw_out_boxed,
@@ -937,7 +1059,11 @@ pub type HardswishRawFn = fn(&Tensor) -> Result<Tensor>;
 /// `hardswish`: The input times its hardsigmoid.
 pub static HARDSWISH_RAW: Op<HardswishRawFn> = Op::new(
     &HARDSWISH_RAW_INFO,
-    &[(Key::Cpu, hardswish_raw_kernel), (Key::Meta, hardswish_raw_kernel)],
+    &[
+        (Key::Cpu, hardswish_raw_kernel),
+        (Key::Meta, hardswish_raw_kernel),
+        (Key::Autograd, super::activation_grad::hardswish_raw_autograd),
+    ],
     hardswish_raw_adaptor,
 );
 static HARDSWISH_RAW_INFO: OpInfo = OpInfo {
@@ -948,6 +1074,7 @@ static HARDSWISH_RAW_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hardswish_raw_boxed,
@@ -969,7 +1096,11 @@ pub type HardswishRawInplaceFn = fn(&Tensor) -> Result<()>;
 /// `hardswish_`: The input times its hardsigmoid.
 pub static HARDSWISH_RAW_: Op<HardswishRawInplaceFn> = Op::new(
     &HARDSWISH_RAW__INFO,
-    &[(Key::Cpu, hardswish_raw_inplace_kernel), (Key::Meta, hardswish_raw_inplace_kernel)],
+    &[
+        (Key::Cpu, hardswish_raw_inplace_kernel),
+        (Key::Meta, hardswish_raw_inplace_kernel),
+        (Key::Autograd, super::activation_grad::hardswish_raw_inplace_autograd),
+    ],
     hardswish_raw_inplace_adaptor,
 );
 static HARDSWISH_RAW__INFO: OpInfo = OpInfo {
@@ -980,6 +1111,7 @@ static HARDSWISH_RAW__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hardswish_raw_inplace_boxed,
@@ -1002,7 +1134,11 @@ pub type HardswishRawOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `hardswish.out`: The input times its hardsigmoid.
 pub static HARDSWISH_RAW_OUT: Op<HardswishRawOutFn> = Op::new(
     &HARDSWISH_RAW_OUT_INFO,
-    &[(Key::Cpu, hardswish_raw_out_kernel), (Key::Meta, hardswish_raw_out_kernel)],
+    &[
+        (Key::Cpu, hardswish_raw_out_kernel),
+        (Key::Meta, hardswish_raw_out_kernel),
+        (Key::Autograd, super::activation_grad::hardswish_raw_out_autograd),
+    ],
     hardswish_raw_out_adaptor,
 );
 static HARDSWISH_RAW_OUT_INFO: OpInfo = OpInfo {
@@ -1016,6 +1152,7 @@ static HARDSWISH_RAW_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hardswish_raw_out_boxed,
@@ -1050,7 +1187,11 @@ pub type HardshrinkFn = fn(&Tensor, Scalar) -> Result<Tensor>;
 /// `hardshrink`: The input, and 0 within `-lambd..lambd`.
 pub static HARDSHRINK: Op<HardshrinkFn> = Op::new(
     &HARDSHRINK_INFO,
-    &[(Key::Cpu, hardshrink_kernel), (Key::Meta, hardshrink_kernel)],
+    &[
+        (Key::Cpu, hardshrink_kernel),
+        (Key::Meta, hardshrink_kernel),
+        (Key::Autograd, super::activation_grad::hardshrink_autograd),
+    ],
     hardshrink_adaptor,
 );
 static HARDSHRINK_INFO: OpInfo = OpInfo {
@@ -1064,6 +1205,7 @@ static HARDSHRINK_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hardshrink_boxed,
@@ -1091,7 +1233,11 @@ pub type HardshrinkOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
 /// `hardshrink.out`: The input, and 0 within `-lambd..lambd`.
 pub static HARDSHRINK_OUT: Op<HardshrinkOutFn> = Op::new(
     &HARDSHRINK_OUT_INFO,
-    &[(Key::Cpu, hardshrink_out_kernel), (Key::Meta, hardshrink_out_kernel)],
+    &[
+        (Key::Cpu, hardshrink_out_kernel),
+        (Key::Meta, hardshrink_out_kernel),
+        (Key::Autograd, super::activation_grad::hardshrink_out_autograd),
+    ],
     hardshrink_out_adaptor,
 );
 static HARDSHRINK_OUT_INFO: OpInfo = OpInfo {
@@ -1109,6 +1255,7 @@ static HARDSHRINK_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hardshrink_out_boxed,
@@ -1144,7 +1291,11 @@ pub type SoftshrinkFn = fn(&Tensor, Scalar) -> Result<Tensor>;
 /// `softshrink`: The input moved towards 0 by `lambd`.
 pub static SOFTSHRINK: Op<SoftshrinkFn> = Op::new(
     &SOFTSHRINK_INFO,
-    &[(Key::Cpu, softshrink_kernel), (Key::Meta, softshrink_kernel)],
+    &[
+        (Key::Cpu, softshrink_kernel),
+        (Key::Meta, softshrink_kernel),
+        (Key::Autograd, super::activation_grad::softshrink_autograd),
+    ],
     softshrink_adaptor,
 );
 static SOFTSHRINK_INFO: OpInfo = OpInfo {
@@ -1158,6 +1309,7 @@ static SOFTSHRINK_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: softshrink_boxed,
@@ -1186,7 +1338,11 @@ pub type SoftshrinkOutFn = fn(&Tensor, Scalar, &mut Tensor) -> Result<()>;
 /// `softshrink.out`: The input moved towards 0 by `lambd`.
 pub static SOFTSHRINK_OUT: Op<SoftshrinkOutFn> = Op::new(
     &SOFTSHRINK_OUT_INFO,
-    &[(Key::Cpu, softshrink_out_kernel), (Key::Meta, softshrink_out_kernel)],
+    &[
+        (Key::Cpu, softshrink_out_kernel),
+        (Key::Meta, softshrink_out_kernel),
+        (Key::Autograd, super::activation_grad::softshrink_out_autograd),
+    ],
     softshrink_out_adaptor,
 );
 static SOFTSHRINK_OUT_INFO: OpInfo = OpInfo {
@@ -1204,6 +1360,7 @@ static SOFTSHRINK_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: softshrink_out_boxed,
@@ -1236,8 +1393,15 @@ fn softplus_kernel(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Te
 /// Type of [`SOFTPLUS`].
 pub type SoftplusFn = fn(&Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `softplus`: `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
-pub static SOFTPLUS: Op<SoftplusFn> =
-    Op::new(&SOFTPLUS_INFO, &[(Key::Cpu, softplus_kernel), (Key::Meta, softplus_kernel)], softplus_adaptor);
+pub static SOFTPLUS: Op<SoftplusFn> = Op::new(
+    &SOFTPLUS_INFO,
+    &[
+        (Key::Cpu, softplus_kernel),
+        (Key::Meta, softplus_kernel),
+        (Key::Autograd, super::activation_grad::softplus_autograd),
+    ],
+    softplus_adaptor,
+);
 static SOFTPLUS_INFO: OpInfo = OpInfo {
     name: "softplus",
     owner: "flambeau-nn-functional",
@@ -1253,6 +1417,7 @@ static SOFTPLUS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -1287,7 +1452,11 @@ pub type SoftplusOutFn = fn(&Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
 /// `softplus.out`: `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.
 pub static SOFTPLUS_OUT: Op<SoftplusOutFn> = Op::new(
     &SOFTPLUS_OUT_INFO,
-    &[(Key::Cpu, softplus_out_kernel), (Key::Meta, softplus_out_kernel)],
+    &[
+        (Key::Cpu, softplus_out_kernel),
+        (Key::Meta, softplus_out_kernel),
+        (Key::Autograd, super::activation_grad::softplus_out_autograd),
+    ],
     softplus_out_adaptor,
 );
 static SOFTPLUS_OUT_INFO: OpInfo = OpInfo {
@@ -1306,6 +1475,7 @@ static SOFTPLUS_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: softplus_out_boxed,
@@ -1340,7 +1510,11 @@ pub type ThresholdRawFn = fn(&Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `threshold`: The input where it is above `threshold`, `value` elsewhere.
 pub static THRESHOLD_RAW: Op<ThresholdRawFn> = Op::new(
     &THRESHOLD_RAW_INFO,
-    &[(Key::Cpu, threshold_raw_kernel), (Key::Meta, threshold_raw_kernel)],
+    &[
+        (Key::Cpu, threshold_raw_kernel),
+        (Key::Meta, threshold_raw_kernel),
+        (Key::Autograd, super::activation_grad::threshold_raw_autograd),
+    ],
     threshold_raw_adaptor,
 );
 static THRESHOLD_RAW_INFO: OpInfo = OpInfo {
@@ -1358,6 +1532,7 @@ static THRESHOLD_RAW_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: threshold_raw_boxed,
@@ -1379,7 +1554,11 @@ pub type ThresholdRawInplaceFn = fn(&Tensor, Scalar, Scalar) -> Result<()>;
 /// `threshold_`: The input where it is above `threshold`, `value` elsewhere.
 pub static THRESHOLD_RAW_: Op<ThresholdRawInplaceFn> = Op::new(
     &THRESHOLD_RAW__INFO,
-    &[(Key::Cpu, threshold_raw_inplace_kernel), (Key::Meta, threshold_raw_inplace_kernel)],
+    &[
+        (Key::Cpu, threshold_raw_inplace_kernel),
+        (Key::Meta, threshold_raw_inplace_kernel),
+        (Key::Autograd, super::activation_grad::threshold_raw_inplace_autograd),
+    ],
     threshold_raw_inplace_adaptor,
 );
 static THRESHOLD_RAW__INFO: OpInfo = OpInfo {
@@ -1397,6 +1576,7 @@ static THRESHOLD_RAW__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: threshold_raw_inplace_boxed,
@@ -1430,7 +1610,11 @@ pub type ThresholdRawOutFn = fn(&Tensor, Scalar, Scalar, &mut Tensor) -> Result<
 /// `threshold.out`: The input where it is above `threshold`, `value` elsewhere.
 pub static THRESHOLD_RAW_OUT: Op<ThresholdRawOutFn> = Op::new(
     &THRESHOLD_RAW_OUT_INFO,
-    &[(Key::Cpu, threshold_raw_out_kernel), (Key::Meta, threshold_raw_out_kernel)],
+    &[
+        (Key::Cpu, threshold_raw_out_kernel),
+        (Key::Meta, threshold_raw_out_kernel),
+        (Key::Autograd, super::activation_grad::threshold_raw_out_autograd),
+    ],
     threshold_raw_out_adaptor,
 );
 static THRESHOLD_RAW_OUT_INFO: OpInfo = OpInfo {
@@ -1449,6 +1633,7 @@ static THRESHOLD_RAW_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: threshold_raw_out_boxed,
@@ -1488,7 +1673,11 @@ pub type LogsigmoidFn = fn(&Tensor) -> Result<Tensor>;
 /// `log_sigmoid`: Logarithm of the sigmoid.
 pub static LOGSIGMOID: Op<LogsigmoidFn> = Op::new(
     &LOGSIGMOID_INFO,
-    &[(Key::Cpu, logsigmoid_kernel), (Key::Meta, logsigmoid_kernel)],
+    &[
+        (Key::Cpu, logsigmoid_kernel),
+        (Key::Meta, logsigmoid_kernel),
+        (Key::Autograd, super::activation_grad::logsigmoid_autograd),
+    ],
     logsigmoid_adaptor,
 );
 static LOGSIGMOID_INFO: OpInfo = OpInfo {
@@ -1499,6 +1688,7 @@ static LOGSIGMOID_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: logsigmoid_boxed,
@@ -1526,7 +1716,11 @@ pub type LogsigmoidOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `log_sigmoid.out`: Logarithm of the sigmoid.
 pub static LOGSIGMOID_OUT: Op<LogsigmoidOutFn> = Op::new(
     &LOGSIGMOID_OUT_INFO,
-    &[(Key::Cpu, logsigmoid_out_kernel), (Key::Meta, logsigmoid_out_kernel)],
+    &[
+        (Key::Cpu, logsigmoid_out_kernel),
+        (Key::Meta, logsigmoid_out_kernel),
+        (Key::Autograd, super::activation_grad::logsigmoid_out_autograd),
+    ],
     logsigmoid_out_adaptor,
 );
 static LOGSIGMOID_OUT_INFO: OpInfo = OpInfo {
@@ -1540,6 +1734,7 @@ static LOGSIGMOID_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: logsigmoid_out_boxed,
@@ -1578,7 +1773,11 @@ pub type LeakyReluBackwardFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
 /// `_leaky_relu_backward`: The gradient of an activation, from its input.
 pub static LEAKY_RELU_BACKWARD: Op<LeakyReluBackwardFn> = Op::new(
     &LEAKY_RELU_BACKWARD_INFO,
-    &[(Key::Cpu, leaky_relu_backward_kernel), (Key::Meta, leaky_relu_backward_kernel)],
+    &[
+        (Key::Cpu, leaky_relu_backward_kernel),
+        (Key::Meta, leaky_relu_backward_kernel),
+        (Key::Autograd, super::activation_grad::leaky_relu_backward_autograd),
+    ],
     leaky_relu_backward_adaptor,
 );
 static LEAKY_RELU_BACKWARD_INFO: OpInfo = OpInfo {
@@ -1596,6 +1795,7 @@ static LEAKY_RELU_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: leaky_relu_backward_boxed,
@@ -1640,7 +1840,11 @@ pub type EluBackwardFn = fn(&Tensor, &Tensor, Scalar, Scalar, Scalar) -> Result<
 /// `_elu_backward`: The gradient of an activation, from its input.
 pub static ELU_BACKWARD: Op<EluBackwardFn> = Op::new(
     &ELU_BACKWARD_INFO,
-    &[(Key::Cpu, elu_backward_kernel), (Key::Meta, elu_backward_kernel)],
+    &[
+        (Key::Cpu, elu_backward_kernel),
+        (Key::Meta, elu_backward_kernel),
+        (Key::Autograd, super::activation_grad::elu_backward_autograd),
+    ],
     elu_backward_adaptor,
 );
 static ELU_BACKWARD_INFO: OpInfo = OpInfo {
@@ -1660,6 +1864,7 @@ static ELU_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: elu_backward_boxed,
@@ -1697,7 +1902,11 @@ pub type GeluErfBackwardFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `_gelu_erf_backward`: The gradient of an activation, from its input.
 pub static GELU_ERF_BACKWARD: Op<GeluErfBackwardFn> = Op::new(
     &GELU_ERF_BACKWARD_INFO,
-    &[(Key::Cpu, gelu_erf_backward_kernel), (Key::Meta, gelu_erf_backward_kernel)],
+    &[
+        (Key::Cpu, gelu_erf_backward_kernel),
+        (Key::Meta, gelu_erf_backward_kernel),
+        (Key::Autograd, super::activation_grad::gelu_erf_backward_autograd),
+    ],
     gelu_erf_backward_adaptor,
 );
 static GELU_ERF_BACKWARD_INFO: OpInfo = OpInfo {
@@ -1711,6 +1920,7 @@ static GELU_ERF_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: gelu_erf_backward_boxed,
@@ -1741,7 +1951,11 @@ pub type GeluTanhBackwardFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `_gelu_tanh_backward`: The gradient of an activation, from its input.
 pub static GELU_TANH_BACKWARD: Op<GeluTanhBackwardFn> = Op::new(
     &GELU_TANH_BACKWARD_INFO,
-    &[(Key::Cpu, gelu_tanh_backward_kernel), (Key::Meta, gelu_tanh_backward_kernel)],
+    &[
+        (Key::Cpu, gelu_tanh_backward_kernel),
+        (Key::Meta, gelu_tanh_backward_kernel),
+        (Key::Autograd, super::activation_grad::gelu_tanh_backward_autograd),
+    ],
     gelu_tanh_backward_adaptor,
 );
 static GELU_TANH_BACKWARD_INFO: OpInfo = OpInfo {
@@ -1755,6 +1969,7 @@ static GELU_TANH_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: gelu_tanh_backward_boxed,
@@ -1785,7 +2000,11 @@ pub type SiluBackwardFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `_silu_backward`: The gradient of an activation, from its input.
 pub static SILU_BACKWARD: Op<SiluBackwardFn> = Op::new(
     &SILU_BACKWARD_INFO,
-    &[(Key::Cpu, silu_backward_kernel), (Key::Meta, silu_backward_kernel)],
+    &[
+        (Key::Cpu, silu_backward_kernel),
+        (Key::Meta, silu_backward_kernel),
+        (Key::Autograd, super::activation_grad::silu_backward_autograd),
+    ],
     silu_backward_adaptor,
 );
 static SILU_BACKWARD_INFO: OpInfo = OpInfo {
@@ -1799,6 +2018,7 @@ static SILU_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: silu_backward_boxed,
@@ -1829,7 +2049,11 @@ pub type MishBackwardFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `_mish_backward`: The gradient of an activation, from its input.
 pub static MISH_BACKWARD: Op<MishBackwardFn> = Op::new(
     &MISH_BACKWARD_INFO,
-    &[(Key::Cpu, mish_backward_kernel), (Key::Meta, mish_backward_kernel)],
+    &[
+        (Key::Cpu, mish_backward_kernel),
+        (Key::Meta, mish_backward_kernel),
+        (Key::Autograd, super::activation_grad::mish_backward_autograd),
+    ],
     mish_backward_adaptor,
 );
 static MISH_BACKWARD_INFO: OpInfo = OpInfo {
@@ -1843,6 +2067,7 @@ static MISH_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: mish_backward_boxed,
@@ -1878,7 +2103,11 @@ pub type HardtanhBackwardFn = fn(&Tensor, &Tensor, Scalar, Scalar) -> Result<Ten
 /// `_hardtanh_backward`: The gradient of an activation, from its input.
 pub static HARDTANH_BACKWARD: Op<HardtanhBackwardFn> = Op::new(
     &HARDTANH_BACKWARD_INFO,
-    &[(Key::Cpu, hardtanh_backward_kernel), (Key::Meta, hardtanh_backward_kernel)],
+    &[
+        (Key::Cpu, hardtanh_backward_kernel),
+        (Key::Meta, hardtanh_backward_kernel),
+        (Key::Autograd, super::activation_grad::hardtanh_backward_autograd),
+    ],
     hardtanh_backward_adaptor,
 );
 static HARDTANH_BACKWARD_INFO: OpInfo = OpInfo {
@@ -1897,6 +2126,7 @@ static HARDTANH_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hardtanh_backward_boxed,
@@ -1932,7 +2162,11 @@ pub type HardsigmoidBackwardFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `_hardsigmoid_backward`: The gradient of an activation, from its input.
 pub static HARDSIGMOID_BACKWARD: Op<HardsigmoidBackwardFn> = Op::new(
     &HARDSIGMOID_BACKWARD_INFO,
-    &[(Key::Cpu, hardsigmoid_backward_kernel), (Key::Meta, hardsigmoid_backward_kernel)],
+    &[
+        (Key::Cpu, hardsigmoid_backward_kernel),
+        (Key::Meta, hardsigmoid_backward_kernel),
+        (Key::Autograd, super::activation_grad::hardsigmoid_backward_autograd),
+    ],
     hardsigmoid_backward_adaptor,
 );
 static HARDSIGMOID_BACKWARD_INFO: OpInfo = OpInfo {
@@ -1946,6 +2180,7 @@ static HARDSIGMOID_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hardsigmoid_backward_boxed,
@@ -1976,7 +2211,11 @@ pub type HardswishBackwardFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `_hardswish_backward`: The gradient of an activation, from its input.
 pub static HARDSWISH_BACKWARD: Op<HardswishBackwardFn> = Op::new(
     &HARDSWISH_BACKWARD_INFO,
-    &[(Key::Cpu, hardswish_backward_kernel), (Key::Meta, hardswish_backward_kernel)],
+    &[
+        (Key::Cpu, hardswish_backward_kernel),
+        (Key::Meta, hardswish_backward_kernel),
+        (Key::Autograd, super::activation_grad::hardswish_backward_autograd),
+    ],
     hardswish_backward_adaptor,
 );
 static HARDSWISH_BACKWARD_INFO: OpInfo = OpInfo {
@@ -1990,6 +2229,7 @@ static HARDSWISH_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hardswish_backward_boxed,
@@ -2020,7 +2260,11 @@ pub type ShrinkBackwardFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
 /// `_shrink_backward`: The gradient of an activation, from its input.
 pub static SHRINK_BACKWARD: Op<ShrinkBackwardFn> = Op::new(
     &SHRINK_BACKWARD_INFO,
-    &[(Key::Cpu, shrink_backward_kernel), (Key::Meta, shrink_backward_kernel)],
+    &[
+        (Key::Cpu, shrink_backward_kernel),
+        (Key::Meta, shrink_backward_kernel),
+        (Key::Autograd, super::activation_grad::shrink_backward_autograd),
+    ],
     shrink_backward_adaptor,
 );
 static SHRINK_BACKWARD_INFO: OpInfo = OpInfo {
@@ -2038,6 +2282,7 @@ static SHRINK_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: shrink_backward_boxed,
@@ -2068,7 +2313,11 @@ pub type ThresholdBackwardFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
 /// `_threshold_backward`: The gradient of an activation, from its input.
 pub static THRESHOLD_BACKWARD: Op<ThresholdBackwardFn> = Op::new(
     &THRESHOLD_BACKWARD_INFO,
-    &[(Key::Cpu, threshold_backward_kernel), (Key::Meta, threshold_backward_kernel)],
+    &[
+        (Key::Cpu, threshold_backward_kernel),
+        (Key::Meta, threshold_backward_kernel),
+        (Key::Autograd, super::activation_grad::threshold_backward_autograd),
+    ],
     threshold_backward_adaptor,
 );
 static THRESHOLD_BACKWARD_INFO: OpInfo = OpInfo {
@@ -2086,6 +2335,7 @@ static THRESHOLD_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: threshold_backward_boxed,
@@ -2116,7 +2366,11 @@ pub type LogSigmoidBackwardFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `_log_sigmoid_backward`: The gradient of an activation, from its input.
 pub static LOG_SIGMOID_BACKWARD: Op<LogSigmoidBackwardFn> = Op::new(
     &LOG_SIGMOID_BACKWARD_INFO,
-    &[(Key::Cpu, log_sigmoid_backward_kernel), (Key::Meta, log_sigmoid_backward_kernel)],
+    &[
+        (Key::Cpu, log_sigmoid_backward_kernel),
+        (Key::Meta, log_sigmoid_backward_kernel),
+        (Key::Autograd, super::activation_grad::log_sigmoid_backward_autograd),
+    ],
     log_sigmoid_backward_adaptor,
 );
 static LOG_SIGMOID_BACKWARD_INFO: OpInfo = OpInfo {
@@ -2130,6 +2384,7 @@ static LOG_SIGMOID_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: log_sigmoid_backward_boxed,
@@ -2162,6 +2417,7 @@ static LEAKY_RELU_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.leaky_relu", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: leaky_relu_boxed,
@@ -2194,6 +2450,7 @@ static ELU_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.elu", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: elu_boxed,
@@ -2226,6 +2483,7 @@ static CELU_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.celu", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: celu_boxed,
@@ -2254,6 +2512,7 @@ static SELU_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.selu", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: selu_boxed,
@@ -2282,6 +2541,7 @@ static GELU_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: gelu_boxed,
@@ -2310,6 +2570,7 @@ static SILU_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.silu", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: silu_boxed,
@@ -2338,6 +2599,7 @@ static MISH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.mish", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: mish_boxed,
@@ -2371,6 +2633,7 @@ static HARDTANH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.hardtanh", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hardtanh_boxed,
@@ -2399,6 +2662,7 @@ static RELU6_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.relu6", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: relu6_boxed,
@@ -2428,6 +2692,7 @@ static HARDSIGMOID_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.hardsigmoid", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hardsigmoid_boxed,
@@ -2456,6 +2721,7 @@ static HARDSWISH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.hardswish", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: hardswish_boxed,
@@ -2489,6 +2755,7 @@ static THRESHOLD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: threshold_boxed,
@@ -2518,8 +2785,15 @@ fn celu_raw_kernel(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
 /// Type of [`CELU_RAW`].
 pub type CeluRawFn = fn(&Tensor, Scalar) -> Result<Tensor>;
 /// `celu`: `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
-pub static CELU_RAW: Op<CeluRawFn> =
-    Op::new(&CELU_RAW_INFO, &[(Key::Cpu, celu_raw_kernel), (Key::Meta, celu_raw_kernel)], celu_raw_adaptor);
+pub static CELU_RAW: Op<CeluRawFn> = Op::new(
+    &CELU_RAW_INFO,
+    &[
+        (Key::Cpu, celu_raw_kernel),
+        (Key::Meta, celu_raw_kernel),
+        (Key::Autograd, super::activation_grad::celu_raw_autograd),
+    ],
+    celu_raw_adaptor,
+);
 static CELU_RAW_INFO: OpInfo = OpInfo {
     name: "celu",
     owner: "flambeau-nn-functional",
@@ -2531,6 +2805,7 @@ static CELU_RAW_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: celu_raw_boxed,
@@ -2553,7 +2828,11 @@ pub type CeluRawInplaceFn = fn(&Tensor, Scalar) -> Result<()>;
 /// `celu_`: `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
 pub static CELU_RAW_: Op<CeluRawInplaceFn> = Op::new(
     &CELU_RAW__INFO,
-    &[(Key::Cpu, celu_raw_inplace_kernel), (Key::Meta, celu_raw_inplace_kernel)],
+    &[
+        (Key::Cpu, celu_raw_inplace_kernel),
+        (Key::Meta, celu_raw_inplace_kernel),
+        (Key::Autograd, super::activation_grad::celu_raw_inplace_autograd),
+    ],
     celu_raw_inplace_adaptor,
 );
 static CELU_RAW__INFO: OpInfo = OpInfo {
@@ -2567,6 +2846,7 @@ static CELU_RAW__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: celu_raw_inplace_boxed,
@@ -2596,8 +2876,15 @@ fn selu_raw_kernel(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`SELU_RAW`].
 pub type SeluRawFn = fn(&Tensor) -> Result<Tensor>;
 /// `selu`: Self-normalising exponential linear unit.
-pub static SELU_RAW: Op<SeluRawFn> =
-    Op::new(&SELU_RAW_INFO, &[(Key::Cpu, selu_raw_kernel), (Key::Meta, selu_raw_kernel)], selu_raw_adaptor);
+pub static SELU_RAW: Op<SeluRawFn> = Op::new(
+    &SELU_RAW_INFO,
+    &[
+        (Key::Cpu, selu_raw_kernel),
+        (Key::Meta, selu_raw_kernel),
+        (Key::Autograd, super::activation_grad::selu_raw_autograd),
+    ],
+    selu_raw_adaptor,
+);
 static SELU_RAW_INFO: OpInfo = OpInfo {
     name: "selu",
     owner: "flambeau-nn-functional",
@@ -2606,6 +2893,7 @@ static SELU_RAW_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: selu_raw_boxed,
@@ -2627,7 +2915,11 @@ pub type SeluRawInplaceFn = fn(&Tensor) -> Result<()>;
 /// `selu_`: Self-normalising exponential linear unit.
 pub static SELU_RAW_: Op<SeluRawInplaceFn> = Op::new(
     &SELU_RAW__INFO,
-    &[(Key::Cpu, selu_raw_inplace_kernel), (Key::Meta, selu_raw_inplace_kernel)],
+    &[
+        (Key::Cpu, selu_raw_inplace_kernel),
+        (Key::Meta, selu_raw_inplace_kernel),
+        (Key::Autograd, super::activation_grad::selu_raw_inplace_autograd),
+    ],
     selu_raw_inplace_adaptor,
 );
 static SELU_RAW__INFO: OpInfo = OpInfo {
@@ -2638,6 +2930,7 @@ static SELU_RAW__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: true,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: selu_raw_inplace_boxed,
@@ -2667,6 +2960,7 @@ static RELU_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.relu", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: relu_boxed,
@@ -2685,7 +2979,13 @@ pub type ReluInplaceFn = fn(&Tensor) -> Result<()>;
 /// `relu_.functional`: `max(0, x)` in place.
 pub static RELU_: Op<ReluInplaceFn> = Op::new(
     &RELU__INFO,
-    &[(Key::Cpu, f::relu_), (Key::Cuda, f::relu_), (Key::Meta, f::relu_), (Key::Private, f::relu_)],
+    &[
+        (Key::Cpu, f::relu_),
+        (Key::Cuda, f::relu_),
+        (Key::Meta, f::relu_),
+        (Key::Private, f::relu_),
+        (Key::Autograd, super::activation_grad::relu_inplace_autograd),
+    ],
     relu_inplace_adaptor,
 );
 static RELU__INFO: OpInfo = OpInfo {
@@ -2696,6 +2996,7 @@ static RELU__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: relu_inplace_boxed,
@@ -2725,6 +3026,7 @@ static PRELU_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Lower),
     boxed: prelu_boxed,
@@ -2759,6 +3061,7 @@ static RRELU_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.rrelu", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: rrelu_boxed,
@@ -2816,6 +3119,7 @@ static RRELU_SLOPES_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: rrelu_slopes_boxed,
@@ -2862,6 +3166,7 @@ static RRELU_TORCH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: rrelu_torch_boxed,
@@ -2921,6 +3226,7 @@ static RRELU_TORCH__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: rrelu_torch_inplace_boxed,
@@ -2968,6 +3274,7 @@ static GLU_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "dim")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: glu_boxed,
@@ -2996,6 +3303,7 @@ static SOFTSIGN_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "abs")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: softsign_boxed,
@@ -3024,6 +3332,7 @@ static TANHSHRINK_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "tanh")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: tanhshrink_boxed,
@@ -3057,6 +3366,7 @@ static SOFTMIN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.softmin", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: softmin_boxed,
@@ -3095,6 +3405,7 @@ static SOFTMAX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: softmax_boxed,
@@ -3134,6 +3445,7 @@ static LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: log_softmax_boxed,
@@ -3164,6 +3476,7 @@ static SIGMOID_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.sigmoid", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: sigmoid_boxed,
@@ -3189,6 +3502,7 @@ static TANH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.tanh", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Keep,
     autocast: Autocast::NONE,
     boxed: tanh_boxed,
@@ -3224,6 +3538,7 @@ static GUMBEL_SOFTMAX_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.gumbel_softmax", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: gumbel_softmax_boxed,

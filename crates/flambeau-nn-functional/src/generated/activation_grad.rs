@@ -4,73 +4,15 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::activation as o;
 use super::ok;
 use super::ops;
 use crate::derivatives::activation::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::LEAKY_RELU_RAW.register(Key::Autograd, leaky_relu_raw_autograd);
-    o::LEAKY_RELU_RAW_.register(Key::Autograd, leaky_relu_raw_inplace_autograd);
-    o::LEAKY_RELU_RAW_OUT.register(Key::Autograd, leaky_relu_raw_out_autograd);
-    o::ELU_RAW.register(Key::Autograd, elu_raw_autograd);
-    o::ELU_RAW_.register(Key::Autograd, elu_raw_inplace_autograd);
-    o::ELU_RAW_OUT.register(Key::Autograd, elu_raw_out_autograd);
-    o::GELU_ERF.register(Key::Autograd, gelu_erf_autograd);
-    o::GELU_ERF_OUT.register(Key::Autograd, gelu_erf_out_autograd);
-    o::GELU_TANH.register(Key::Autograd, gelu_tanh_autograd);
-    o::GELU_TANH_OUT.register(Key::Autograd, gelu_tanh_out_autograd);
-    o::SILU_RAW.register(Key::Autograd, silu_raw_autograd);
-    o::SILU_RAW_.register(Key::Autograd, silu_raw_inplace_autograd);
-    o::SILU_RAW_OUT.register(Key::Autograd, silu_raw_out_autograd);
-    o::MISH_RAW.register(Key::Autograd, mish_raw_autograd);
-    o::MISH_RAW_.register(Key::Autograd, mish_raw_inplace_autograd);
-    o::MISH_RAW_OUT.register(Key::Autograd, mish_raw_out_autograd);
-    o::HARDTANH_RAW.register(Key::Autograd, hardtanh_raw_autograd);
-    o::HARDTANH_RAW_.register(Key::Autograd, hardtanh_raw_inplace_autograd);
-    o::HARDTANH_RAW_OUT.register(Key::Autograd, hardtanh_raw_out_autograd);
-    o::HARDSIGMOID_RAW.register(Key::Autograd, hardsigmoid_raw_autograd);
-    o::HARDSIGMOID_RAW_.register(Key::Autograd, hardsigmoid_raw_inplace_autograd);
-    o::HARDSIGMOID_RAW_OUT.register(Key::Autograd, hardsigmoid_raw_out_autograd);
-    o::HARDSWISH_RAW.register(Key::Autograd, hardswish_raw_autograd);
-    o::HARDSWISH_RAW_.register(Key::Autograd, hardswish_raw_inplace_autograd);
-    o::HARDSWISH_RAW_OUT.register(Key::Autograd, hardswish_raw_out_autograd);
-    o::HARDSHRINK.register(Key::Autograd, hardshrink_autograd);
-    o::HARDSHRINK_OUT.register(Key::Autograd, hardshrink_out_autograd);
-    o::SOFTSHRINK.register(Key::Autograd, softshrink_autograd);
-    o::SOFTSHRINK_OUT.register(Key::Autograd, softshrink_out_autograd);
-    o::SOFTPLUS.register(Key::Autograd, softplus_autograd);
-    o::SOFTPLUS_OUT.register(Key::Autograd, softplus_out_autograd);
-    o::THRESHOLD_RAW.register(Key::Autograd, threshold_raw_autograd);
-    o::THRESHOLD_RAW_.register(Key::Autograd, threshold_raw_inplace_autograd);
-    o::THRESHOLD_RAW_OUT.register(Key::Autograd, threshold_raw_out_autograd);
-    o::LOGSIGMOID.register(Key::Autograd, logsigmoid_autograd);
-    o::LOGSIGMOID_OUT.register(Key::Autograd, logsigmoid_out_autograd);
-    o::LEAKY_RELU_BACKWARD.register(Key::Autograd, leaky_relu_backward_autograd);
-    o::ELU_BACKWARD.register(Key::Autograd, elu_backward_autograd);
-    o::GELU_ERF_BACKWARD.register(Key::Autograd, gelu_erf_backward_autograd);
-    o::GELU_TANH_BACKWARD.register(Key::Autograd, gelu_tanh_backward_autograd);
-    o::SILU_BACKWARD.register(Key::Autograd, silu_backward_autograd);
-    o::MISH_BACKWARD.register(Key::Autograd, mish_backward_autograd);
-    o::HARDTANH_BACKWARD.register(Key::Autograd, hardtanh_backward_autograd);
-    o::HARDSIGMOID_BACKWARD.register(Key::Autograd, hardsigmoid_backward_autograd);
-    o::HARDSWISH_BACKWARD.register(Key::Autograd, hardswish_backward_autograd);
-    o::SHRINK_BACKWARD.register(Key::Autograd, shrink_backward_autograd);
-    o::THRESHOLD_BACKWARD.register(Key::Autograd, threshold_backward_autograd);
-    o::LOG_SIGMOID_BACKWARD.register(Key::Autograd, log_sigmoid_backward_autograd);
-    o::CELU_RAW.register(Key::Autograd, celu_raw_autograd);
-    o::CELU_RAW_.register(Key::Autograd, celu_raw_inplace_autograd);
-    o::SELU_RAW.register(Key::Autograd, selu_raw_autograd);
-    o::SELU_RAW_.register(Key::Autograd, selu_raw_inplace_autograd);
-    o::RELU_.register(Key::Autograd, relu_inplace_autograd);
-}
 
 /// Node of `leaky_relu`.
 pub struct LeakyReluRawBackward {
@@ -102,7 +44,7 @@ fn leaky_relu_raw_tangent(self_: &Tensor, negative_slope: Scalar, old: &Tensor) 
     })
 }
 
-fn leaky_relu_raw_autograd(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
+pub(super) fn leaky_relu_raw_autograd(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::leaky_relu_raw(self_, negative_slope))?;
     if rec {
@@ -118,7 +60,7 @@ fn leaky_relu_raw_autograd(self_: &Tensor, negative_slope: Scalar) -> Result<Ten
     Ok(out)
 }
 
-fn leaky_relu_raw_inplace_autograd(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
+pub(super) fn leaky_relu_raw_inplace_autograd(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
@@ -143,7 +85,11 @@ fn leaky_relu_raw_inplace_autograd(self_: &Tensor, negative_slope: Scalar) -> Re
     Ok(())
 }
 
-fn leaky_relu_raw_out_autograd(self_: &Tensor, negative_slope: Scalar, out: &mut Tensor) -> Result<()> {
+pub(super) fn leaky_relu_raw_out_autograd(
+    self_: &Tensor,
+    negative_slope: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
     rt::check_out("leaky_relu", &[self_], &[&*out])?;
     rt::below(|| ops::leaky_relu_raw_out(self_, negative_slope, out))
 }
@@ -187,7 +133,12 @@ fn elu_raw_tangent(
     })
 }
 
-fn elu_raw_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<Tensor> {
+pub(super) fn elu_raw_autograd(
+    self_: &Tensor,
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::elu_raw(self_, alpha, scale, input_scale))?;
     if rec {
@@ -203,7 +154,12 @@ fn elu_raw_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: S
     Ok(out)
 }
 
-fn elu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<()> {
+pub(super) fn elu_raw_inplace_autograd(
+    self_: &Tensor,
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
@@ -228,7 +184,7 @@ fn elu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar, scale: Scalar, input_
     Ok(())
 }
 
-fn elu_raw_out_autograd(
+pub(super) fn elu_raw_out_autograd(
     self_: &Tensor,
     alpha: Scalar,
     scale: Scalar,
@@ -263,7 +219,7 @@ fn gelu_erf_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
     })
 }
 
-fn gelu_erf_autograd(self_: &Tensor) -> Result<Tensor> {
+pub(super) fn gelu_erf_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::gelu_erf(self_))?;
     if rec {
@@ -279,7 +235,7 @@ fn gelu_erf_autograd(self_: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
-fn gelu_erf_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+pub(super) fn gelu_erf_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("gelu", &[self_], &[&*out])?;
     rt::below(|| ops::gelu_erf_out(self_, out))
 }
@@ -308,7 +264,7 @@ fn gelu_tanh_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
     })
 }
 
-fn gelu_tanh_autograd(self_: &Tensor) -> Result<Tensor> {
+pub(super) fn gelu_tanh_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::gelu_tanh(self_))?;
     if rec {
@@ -324,7 +280,7 @@ fn gelu_tanh_autograd(self_: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
-fn gelu_tanh_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+pub(super) fn gelu_tanh_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("_gelu_tanh", &[self_], &[&*out])?;
     rt::below(|| ops::gelu_tanh_out(self_, out))
 }
@@ -354,7 +310,7 @@ fn silu_raw_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
     })
 }
 
-fn silu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
+pub(super) fn silu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::silu_raw(self_))?;
     if rec {
@@ -370,7 +326,7 @@ fn silu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
-fn silu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
+pub(super) fn silu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
@@ -395,7 +351,7 @@ fn silu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     Ok(())
 }
 
-fn silu_raw_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+pub(super) fn silu_raw_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("silu", &[self_], &[&*out])?;
     rt::below(|| ops::silu_raw_out(self_, out))
 }
@@ -425,7 +381,7 @@ fn mish_raw_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
     })
 }
 
-fn mish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
+pub(super) fn mish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::mish_raw(self_))?;
     if rec {
@@ -441,7 +397,7 @@ fn mish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
-fn mish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
+pub(super) fn mish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
@@ -466,7 +422,7 @@ fn mish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     Ok(())
 }
 
-fn mish_raw_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+pub(super) fn mish_raw_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("mish", &[self_], &[&*out])?;
     rt::below(|| ops::mish_raw_out(self_, out))
 }
@@ -507,7 +463,7 @@ fn hardtanh_raw_tangent(
     })
 }
 
-fn hardtanh_raw_autograd(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
+pub(super) fn hardtanh_raw_autograd(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::hardtanh_raw(self_, min_val, max_val))?;
     if rec {
@@ -523,7 +479,7 @@ fn hardtanh_raw_autograd(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Re
     Ok(out)
 }
 
-fn hardtanh_raw_inplace_autograd(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
+pub(super) fn hardtanh_raw_inplace_autograd(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
@@ -548,7 +504,7 @@ fn hardtanh_raw_inplace_autograd(self_: &Tensor, min_val: Scalar, max_val: Scala
     Ok(())
 }
 
-fn hardtanh_raw_out_autograd(
+pub(super) fn hardtanh_raw_out_autograd(
     self_: &Tensor,
     min_val: Scalar,
     max_val: Scalar,
@@ -583,7 +539,7 @@ fn hardsigmoid_raw_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor
     })
 }
 
-fn hardsigmoid_raw_autograd(self_: &Tensor) -> Result<Tensor> {
+pub(super) fn hardsigmoid_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::hardsigmoid_raw(self_))?;
     if rec {
@@ -599,7 +555,7 @@ fn hardsigmoid_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
-fn hardsigmoid_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
+pub(super) fn hardsigmoid_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
@@ -624,7 +580,7 @@ fn hardsigmoid_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     Ok(())
 }
 
-fn hardsigmoid_raw_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+pub(super) fn hardsigmoid_raw_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("hardsigmoid", &[self_], &[&*out])?;
     rt::below(|| ops::hardsigmoid_raw_out(self_, out))
 }
@@ -654,7 +610,7 @@ fn hardswish_raw_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>>
     })
 }
 
-fn hardswish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
+pub(super) fn hardswish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::hardswish_raw(self_))?;
     if rec {
@@ -670,7 +626,7 @@ fn hardswish_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
-fn hardswish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
+pub(super) fn hardswish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
@@ -695,7 +651,7 @@ fn hardswish_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     Ok(())
 }
 
-fn hardswish_raw_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+pub(super) fn hardswish_raw_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("hardswish", &[self_], &[&*out])?;
     rt::below(|| ops::hardswish_raw_out(self_, out))
 }
@@ -726,7 +682,7 @@ fn hardshrink_tangent(self_: &Tensor, lambd: Scalar) -> Result<Option<Tensor>> {
     })
 }
 
-fn hardshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
+pub(super) fn hardshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::hardshrink(self_, lambd))?;
     if rec {
@@ -742,7 +698,7 @@ fn hardshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     Ok(out)
 }
 
-fn hardshrink_out_autograd(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
+pub(super) fn hardshrink_out_autograd(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
     rt::check_out("hardshrink", &[self_], &[&*out])?;
     rt::below(|| ops::hardshrink_out(self_, lambd, out))
 }
@@ -773,7 +729,7 @@ fn softshrink_tangent(self_: &Tensor, lambd: Scalar) -> Result<Option<Tensor>> {
     })
 }
 
-fn softshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
+pub(super) fn softshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::softshrink(self_, lambd))?;
     if rec {
@@ -789,7 +745,7 @@ fn softshrink_autograd(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     Ok(out)
 }
 
-fn softshrink_out_autograd(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
+pub(super) fn softshrink_out_autograd(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
     rt::check_out("softshrink", &[self_], &[&*out])?;
     rt::below(|| ops::softshrink_out(self_, lambd, out))
 }
@@ -822,7 +778,7 @@ fn softplus_tangent(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<O
     })
 }
 
-fn softplus_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
+pub(super) fn softplus_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::softplus(self_, beta, threshold))?;
     if rec {
@@ -838,7 +794,12 @@ fn softplus_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<
     Ok(out)
 }
 
-fn softplus_out_autograd(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
+pub(super) fn softplus_out_autograd(
+    self_: &Tensor,
+    beta: Scalar,
+    threshold: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
     rt::check_out("softplus", &[self_], &[&*out])?;
     rt::below(|| ops::softplus_out(self_, beta, threshold, out))
 }
@@ -877,7 +838,7 @@ fn threshold_raw_tangent(
     })
 }
 
-fn threshold_raw_autograd(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
+pub(super) fn threshold_raw_autograd(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::threshold_raw(self_, threshold, value))?;
     if rec {
@@ -893,7 +854,7 @@ fn threshold_raw_autograd(self_: &Tensor, threshold: Scalar, value: Scalar) -> R
     Ok(out)
 }
 
-fn threshold_raw_inplace_autograd(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
+pub(super) fn threshold_raw_inplace_autograd(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
@@ -918,7 +879,7 @@ fn threshold_raw_inplace_autograd(self_: &Tensor, threshold: Scalar, value: Scal
     Ok(())
 }
 
-fn threshold_raw_out_autograd(
+pub(super) fn threshold_raw_out_autograd(
     self_: &Tensor,
     threshold: Scalar,
     value: Scalar,
@@ -952,7 +913,7 @@ fn logsigmoid_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
     })
 }
 
-fn logsigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
+pub(super) fn logsigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::logsigmoid(self_))?;
     if rec {
@@ -968,7 +929,7 @@ fn logsigmoid_autograd(self_: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
-fn logsigmoid_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+pub(super) fn logsigmoid_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::check_out("log_sigmoid_forward", &[self_], &[&*out])?;
     rt::below(|| ops::logsigmoid_out(self_, out))
 }
@@ -1012,7 +973,7 @@ fn leaky_relu_backward_tangent(
     })
 }
 
-fn leaky_relu_backward_autograd(
+pub(super) fn leaky_relu_backward_autograd(
     grad_output: &Tensor,
     self_: &Tensor,
     negative_slope: Scalar,
@@ -1087,7 +1048,7 @@ fn elu_backward_tangent(
     })
 }
 
-fn elu_backward_autograd(
+pub(super) fn elu_backward_autograd(
     grad_output: &Tensor,
     self_: &Tensor,
     alpha: Scalar,
@@ -1157,7 +1118,7 @@ fn gelu_erf_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Opt
     })
 }
 
-fn gelu_erf_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+pub(super) fn gelu_erf_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::gelu_erf_backward(grad_output, self_))?;
     if rec {
@@ -1218,7 +1179,7 @@ fn gelu_tanh_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Op
     })
 }
 
-fn gelu_tanh_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+pub(super) fn gelu_tanh_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::gelu_tanh_backward(grad_output, self_))?;
     if rec {
@@ -1279,7 +1240,7 @@ fn silu_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Option<
     })
 }
 
-fn silu_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+pub(super) fn silu_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::silu_backward(grad_output, self_))?;
     if rec {
@@ -1340,7 +1301,7 @@ fn mish_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Option<
     })
 }
 
-fn mish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+pub(super) fn mish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::mish_backward(grad_output, self_))?;
     if rec {
@@ -1402,7 +1363,7 @@ fn hardtanh_backward_tangent(
     })
 }
 
-fn hardtanh_backward_autograd(
+pub(super) fn hardtanh_backward_autograd(
     grad_output: &Tensor,
     self_: &Tensor,
     min_val: Scalar,
@@ -1458,7 +1419,7 @@ fn hardsigmoid_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<
     })
 }
 
-fn hardsigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+pub(super) fn hardsigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::hardsigmoid_backward(grad_output, self_))?;
     if rec {
@@ -1516,7 +1477,7 @@ fn hardswish_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<Op
     })
 }
 
-fn hardswish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+pub(super) fn hardswish_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::hardswish_backward(grad_output, self_))?;
     if rec {
@@ -1571,7 +1532,11 @@ fn shrink_backward_tangent(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) 
     })
 }
 
-fn shrink_backward_autograd(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
+pub(super) fn shrink_backward_autograd(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    lambd: Scalar,
+) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::shrink_backward(grad_output, self_, lambd))?;
     if rec {
@@ -1627,7 +1592,11 @@ fn threshold_backward_tangent(
     })
 }
 
-fn threshold_backward_autograd(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
+pub(super) fn threshold_backward_autograd(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    threshold: Scalar,
+) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::threshold_backward(grad_output, self_, threshold))?;
     if rec {
@@ -1685,7 +1654,7 @@ fn log_sigmoid_backward_tangent(grad_output: &Tensor, self_: &Tensor) -> Result<
     })
 }
 
-fn log_sigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+pub(super) fn log_sigmoid_backward_autograd(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output, self_]);
     let mut out = rt::below(|| ops::log_sigmoid_backward(grad_output, self_))?;
     if rec {
@@ -1732,7 +1701,7 @@ fn celu_raw_tangent(self_: &Tensor, alpha: Scalar, old: &Tensor) -> Result<Optio
     })
 }
 
-fn celu_raw_autograd(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
+pub(super) fn celu_raw_autograd(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::celu_raw(self_, alpha))?;
     if rec {
@@ -1748,7 +1717,7 @@ fn celu_raw_autograd(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
     Ok(out)
 }
 
-fn celu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar) -> Result<()> {
+pub(super) fn celu_raw_inplace_autograd(self_: &Tensor, alpha: Scalar) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
@@ -1799,7 +1768,7 @@ fn selu_raw_tangent(self_: &Tensor, old: &Tensor) -> Result<Option<Tensor>> {
     })
 }
 
-fn selu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
+pub(super) fn selu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::selu_raw(self_))?;
     if rec {
@@ -1815,7 +1784,7 @@ fn selu_raw_autograd(self_: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
-fn selu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
+pub(super) fn selu_raw_inplace_autograd(self_: &Tensor) -> Result<()> {
     let rec = rt::recording(&[self_]);
     let before = if rec {
         rt::check_inplace(self_)?;
@@ -1856,7 +1825,7 @@ impl Backward for ReluBackward {
         self.result.release();
     }
 }
-fn relu_inplace_autograd(input: &Tensor) -> Result<()> {
+pub(super) fn relu_inplace_autograd(input: &Tensor) -> Result<()> {
     let rec = rt::recording(&[input]);
     let before = if rec {
         rt::check_inplace(input)?;

@@ -36,6 +36,7 @@ static SCALED_DOT_PRODUCT_ATTENTION_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Lower,
@@ -105,7 +106,11 @@ pub type FusedAttentionFn = fn(&Tensor, &Tensor, &Tensor, bool, f64) -> Result<(
 /// `_fused_attention`: Attention without mask over `[N, H, rows, features]`, with the logarithms of the rows' sums that its gradient needs.
 pub static FUSED_ATTENTION: Op<FusedAttentionFn> = Op::new(
     &FUSED_ATTENTION_INFO,
-    &[(Key::Cpu, fused_attention_slot), (Key::Meta, fused_attention_slot)],
+    &[
+        (Key::Cpu, fused_attention_slot),
+        (Key::Meta, fused_attention_slot),
+        (Key::Autograd, super::attention_grad::fused_attention_autograd),
+    ],
     fused_attention_adaptor,
 );
 static FUSED_ATTENTION_INFO: OpInfo = OpInfo {
@@ -125,6 +130,7 @@ static FUSED_ATTENTION_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_attention_boxed,
@@ -200,6 +206,7 @@ static FUSED_ATTENTION_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_attention_backward_boxed,
@@ -264,6 +271,7 @@ static SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: scaled_dot_product_flash_attention_for_cpu_boxed,
@@ -308,6 +316,7 @@ pub static ROUNDED_ATTENTION: Op<RoundedAttentionFn> = Op::new(
         (Key::Cuda, f::rounded_attention),
         (Key::Meta, f::rounded_attention),
         (Key::Private, f::rounded_attention),
+        (Key::Autograd, super::attention_grad::rounded_attention_autograd),
     ],
     rounded_attention_adaptor,
 );
@@ -329,6 +338,7 @@ static ROUNDED_ATTENTION_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: rounded_attention_boxed,
@@ -431,6 +441,7 @@ static MULTI_HEAD_ATTENTION_FORWARD_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("key", "dim"), ("query", "dim"), ("value", "dim")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: multi_head_attention_forward_boxed,

@@ -4,22 +4,15 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::attention as o;
 use super::ok;
 use super::ops;
 use crate::derivatives::attention::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::FUSED_ATTENTION.register(Key::Autograd, fused_attention_autograd);
-    o::ROUNDED_ATTENTION.register(Key::Autograd, rounded_attention_autograd);
-}
 
 /// Node of `_fused_attention`.
 pub struct FusedAttentionBackward {
@@ -59,7 +52,7 @@ impl Backward for FusedAttentionBackward {
         self.value.release();
     }
 }
-fn fused_attention_autograd(
+pub(super) fn fused_attention_autograd(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
@@ -144,7 +137,7 @@ impl Backward for RoundedAttentionBackward {
         self.value.release();
     }
 }
-fn rounded_attention_autograd(
+pub(super) fn rounded_attention_autograd(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,

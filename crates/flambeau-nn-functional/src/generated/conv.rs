@@ -47,7 +47,11 @@ pub type ConvolutionFn =
 /// `convolution`: Convolution, or transposed convolution, over one to three spatial dimensions of a batched input.
 pub static CONVOLUTION: Op<ConvolutionFn> = Op::new(
     &CONVOLUTION_INFO,
-    &[(Key::Cpu, convolution_slot), (Key::Meta, convolution_slot)],
+    &[
+        (Key::Cpu, convolution_slot),
+        (Key::Meta, convolution_slot),
+        (Key::Autograd, super::conv_grad::convolution_autograd),
+    ],
     convolution_adaptor,
 );
 static CONVOLUTION_INFO: OpInfo = OpInfo {
@@ -71,6 +75,7 @@ static CONVOLUTION_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -144,7 +149,11 @@ pub type ConvolutionInputGradFn = fn(&Tensor, &Tensor, &[i64], &[i64], &[i64], &
 /// `_convolution_input_grad`: The gradient of a convolution for its input, from that of its output.
 pub static CONVOLUTION_INPUT_GRAD: Op<ConvolutionInputGradFn> = Op::new(
     &CONVOLUTION_INPUT_GRAD_INFO,
-    &[(Key::Cpu, convolution_input_grad_slot), (Key::Meta, convolution_input_grad_slot)],
+    &[
+        (Key::Cpu, convolution_input_grad_slot),
+        (Key::Meta, convolution_input_grad_slot),
+        (Key::Autograd, super::conv_grad::convolution_input_grad_autograd),
+    ],
     convolution_input_grad_adaptor,
 );
 static CONVOLUTION_INPUT_GRAD_INFO: OpInfo = OpInfo {
@@ -166,6 +175,7 @@ static CONVOLUTION_INPUT_GRAD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: convolution_input_grad_boxed,
@@ -229,7 +239,11 @@ pub type ConvolutionWeightGradFn =
 /// `_convolution_weight_grad`: The gradient of a convolution for its weight, from that of its output.
 pub static CONVOLUTION_WEIGHT_GRAD: Op<ConvolutionWeightGradFn> = Op::new(
     &CONVOLUTION_WEIGHT_GRAD_INFO,
-    &[(Key::Cpu, convolution_weight_grad_slot), (Key::Meta, convolution_weight_grad_slot)],
+    &[
+        (Key::Cpu, convolution_weight_grad_slot),
+        (Key::Meta, convolution_weight_grad_slot),
+        (Key::Autograd, super::conv_grad::convolution_weight_grad_autograd),
+    ],
     convolution_weight_grad_adaptor,
 );
 static CONVOLUTION_WEIGHT_GRAD_INFO: OpInfo = OpInfo {
@@ -251,6 +265,7 @@ static CONVOLUTION_WEIGHT_GRAD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: convolution_weight_grad_boxed,
@@ -309,6 +324,7 @@ static CONV1D_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Lower),
     boxed: conv1d_boxed,
@@ -367,6 +383,7 @@ static CONV1D_PADDING_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Lower,
@@ -434,6 +451,7 @@ static CONV2D_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Lower,
@@ -499,6 +517,7 @@ static CONV2D_PADDING_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Lower,
@@ -566,6 +585,7 @@ static CONV3D_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Lower),
     boxed: conv3d_boxed,
@@ -624,6 +644,7 @@ static CONV3D_PADDING_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Lower,
@@ -692,6 +713,7 @@ static CONV_TRANSPOSE1D_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Lower),
     boxed: conv_transpose1d_boxed,
@@ -753,6 +775,7 @@ static CONV_TRANSPOSE2D_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Lower),
     boxed: conv_transpose2d_boxed,
@@ -814,6 +837,7 @@ static CONV_TRANSPOSE3D_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Lower),
     boxed: conv_transpose3d_boxed,
@@ -872,6 +896,7 @@ static CONV_TBC_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Lower),
     boxed: conv_tbc_boxed,

@@ -4,23 +4,15 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::conv as o;
 use super::ok;
 use super::ops;
 use crate::derivatives::conv::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::CONVOLUTION.register(Key::Autograd, convolution_autograd);
-    o::CONVOLUTION_INPUT_GRAD.register(Key::Autograd, convolution_input_grad_autograd);
-    o::CONVOLUTION_WEIGHT_GRAD.register(Key::Autograd, convolution_weight_grad_autograd);
-}
 
 /// Node of `convolution`.
 pub struct ConvolutionBackward {
@@ -102,7 +94,7 @@ fn convolution_tangent(
     })
 }
 
-fn convolution_autograd(
+pub(super) fn convolution_autograd(
     input: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
@@ -227,7 +219,7 @@ fn convolution_input_grad_tangent(
     })
 }
 
-fn convolution_input_grad_autograd(
+pub(super) fn convolution_input_grad_autograd(
     grad_output: &Tensor,
     weight: &Tensor,
     input_sizes: &[i64],
@@ -338,7 +330,7 @@ fn convolution_weight_grad_tangent(
     })
 }
 
-fn convolution_weight_grad_autograd(
+pub(super) fn convolution_weight_grad_autograd(
     grad_output: &Tensor,
     input: &Tensor,
     weight_sizes: &[i64],

@@ -4,21 +4,15 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::dropout as o;
 use super::ok;
 use super::ops;
 use crate::derivatives::dropout::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::NATIVE_DROPOUT.register(Key::Autograd, native_dropout_autograd);
-}
 
 /// Node of `native_dropout`.
 pub struct NativeDropoutBackward {
@@ -40,7 +34,11 @@ impl Backward for NativeDropoutBackward {
         self.result1.release();
     }
 }
-fn native_dropout_autograd(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
+pub(super) fn native_dropout_autograd(
+    input: &Tensor,
+    p: f64,
+    train: Option<bool>,
+) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[input]);
     let (mut out0, out1) = rt::below(|| ops::native_dropout(input, p, train))?;
     if rec {

@@ -43,6 +43,7 @@ static MSE_LOSS_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "size"), ("target", "size")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Fp32),
     boxed: mse_loss_boxed,
@@ -96,6 +97,7 @@ static L1_LOSS_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "size"), ("target", "size")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Fp32),
     boxed: l1_loss_boxed,
@@ -162,6 +164,7 @@ static SMOOTH_L1_LOSS_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "size"), ("target", "size")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Fp32),
     boxed: smooth_l1_loss_boxed,
@@ -223,6 +226,7 @@ static HUBER_LOSS_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "size"), ("target", "size")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Fp32),
     boxed: huber_loss_boxed,
@@ -288,6 +292,7 @@ static BINARY_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "size"), ("target", "size")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -388,6 +393,7 @@ static BINARY_CROSS_ENTROPY_WITH_LOGITS_INFO: OpInfo = OpInfo {
         },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Fp32),
     boxed: binary_cross_entropy_with_logits_boxed,
@@ -446,6 +452,7 @@ static KL_DIV_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::AtenLoss(&["input", "target", "reduction"]) },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Fp32),
     boxed: kl_div_boxed,
@@ -500,6 +507,7 @@ static HINGE_EMBEDDING_LOSS_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::AtenLoss(&["input", "target", "margin", "reduction"]) },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Fp32),
     boxed: hinge_embedding_loss_boxed,
@@ -562,6 +570,7 @@ static MARGIN_RANKING_LOSS_INFO: OpInfo = OpInfo {
         },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Fp32),
     boxed: margin_ranking_loss_boxed,
@@ -628,6 +637,7 @@ static SOFT_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.soft_margin_loss", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Fp32),
     boxed: soft_margin_loss_boxed,
@@ -684,6 +694,7 @@ static MULTILABEL_SOFT_MARGIN_LOSS_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: multilabel_soft_margin_loss_boxed,
@@ -755,6 +766,7 @@ static MULTI_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.multi_margin_loss", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Fp32),
     boxed: multi_margin_loss_boxed,
@@ -815,6 +827,7 @@ static MULTILABEL_MARGIN_LOSS_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -891,6 +904,7 @@ static TRIPLET_MARGIN_LOSS_INFO: OpInfo = OpInfo {
         },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Fp32),
     boxed: triplet_margin_loss_boxed,
@@ -961,6 +975,7 @@ static COSINE_EMBEDDING_LOSS_INFO: OpInfo = OpInfo {
         },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Fp32),
     boxed: cosine_embedding_loss_boxed,
@@ -1017,6 +1032,7 @@ static GAUSSIAN_NLL_LOSS_OF_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: gaussian_nll_loss_of_boxed,
@@ -1068,6 +1084,7 @@ static GAUSSIAN_NLL_LOSS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: gaussian_nll_loss_boxed,
@@ -1128,6 +1145,7 @@ static POISSON_NLL_LOSS_INFO: OpInfo = OpInfo {
         },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Fp32),
     boxed: poisson_nll_loss_boxed,
@@ -1184,6 +1202,7 @@ static COSINE_SIMILARITY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Whole,
@@ -1226,6 +1245,7 @@ static PAIRWISE_DISTANCE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: pairwise_distance_boxed,
@@ -1263,6 +1283,7 @@ static NORMALIZE_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "norm")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: normalize_boxed,
@@ -1274,6 +1295,51 @@ fn normalize_boxed(a: &[Value]) -> Result<Vec<Value>> {
 }
 fn normalize_adaptor(input: &Tensor, p: f64, dim: &[i64], eps: f64) -> Result<Tensor> {
     fallback(&NORMALIZE_INFO, &[&input, &p, &dim, &eps])
+}
+
+fn normalize_out_cpu(input: &Tensor, p: f64, dim: &[i64], eps: f64, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("div", &[input], &[&*out])?;
+    let r = f::normalize(input, p, dim, eps)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+/// Type of [`NORMALIZE_OUT`].
+pub type NormalizeOutFn = fn(&Tensor, f64, &[i64], f64, &mut Tensor) -> Result<()>;
+/// `normalize.out`: Divides by the norm along `dim`.
+pub static NORMALIZE_OUT: Op<NormalizeOutFn> =
+    Op::composite(&NORMALIZE_OUT_INFO, normalize_out_cpu, normalize_out_adaptor);
+static NORMALIZE_OUT_INFO: OpInfo = OpInfo {
+    name: "normalize.out",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("p", Ty::Float, D::Float(2.0)),
+            a("dim", Ty::IntList(1), D::IntList(&[1])),
+            a("eps", Ty::Float, D::Float(1e-12)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.normalize"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    pointwise: false,
+    names: NameRule::Unsupported,
+    autocast: Autocast::NONE,
+    boxed: normalize_out_boxed,
+    doc: "Divides by the norm along `dim`.",
+    grad: Differentiability::Composite,
+};
+fn normalize_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 4)?;
+    ops::normalize_out(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn normalize_out_adaptor(input: &Tensor, p: f64, dim: &[i64], eps: f64, out: &mut Tensor) -> Result<()> {
+    let v = call_fallback(&NORMALIZE_OUT_INFO, &[&input, &p, &dim, &eps, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 /// Type of [`ONE_HOT`].
@@ -1291,6 +1357,7 @@ static ONE_HOT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: one_hot_boxed,

@@ -33,7 +33,11 @@ pub type EmbeddingLookupFn = fn(&Tensor, &Tensor, i64, bool, bool) -> Result<Ten
 /// `embedding`: Rows of `weight` by their indices.
 pub static EMBEDDING_LOOKUP: Op<EmbeddingLookupFn> = Op::new(
     &EMBEDDING_LOOKUP_INFO,
-    &[(Key::Cpu, embedding_lookup_slot), (Key::Meta, embedding_lookup_slot)],
+    &[
+        (Key::Cpu, embedding_lookup_slot),
+        (Key::Meta, embedding_lookup_slot),
+        (Key::Autograd, super::embedding_grad::embedding_lookup_autograd),
+    ],
     embedding_lookup_adaptor,
 );
 static EMBEDDING_LOOKUP_INFO: OpInfo = OpInfo {
@@ -53,6 +57,7 @@ static EMBEDDING_LOOKUP_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: embedding_lookup_boxed,
@@ -100,7 +105,11 @@ pub type EmbeddingDenseBackwardFn = fn(&Tensor, &Tensor, i64, i64, bool) -> Resu
 /// `embedding_dense_backward`: The gradient of `embedding` for its weight.
 pub static EMBEDDING_DENSE_BACKWARD: Op<EmbeddingDenseBackwardFn> = Op::new(
     &EMBEDDING_DENSE_BACKWARD_INFO,
-    &[(Key::Cpu, embedding_dense_backward_slot), (Key::Meta, embedding_dense_backward_slot)],
+    &[
+        (Key::Cpu, embedding_dense_backward_slot),
+        (Key::Meta, embedding_dense_backward_slot),
+        (Key::Autograd, super::embedding_grad::embedding_dense_backward_autograd),
+    ],
     embedding_dense_backward_adaptor,
 );
 static EMBEDDING_DENSE_BACKWARD_INFO: OpInfo = OpInfo {
@@ -120,6 +129,7 @@ static EMBEDDING_DENSE_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: embedding_dense_backward_boxed,
@@ -172,6 +182,7 @@ static EMBEDDING_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.embedding", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: embedding_boxed,
@@ -215,6 +226,7 @@ pub static EMBEDDING_RENORM_: Op<EmbeddingRenormInplaceFn> = Op::new(
         (Key::Cuda, f::embedding_renorm_),
         (Key::Meta, f::embedding_renorm_),
         (Key::Private, f::embedding_renorm_),
+        (Key::Autograd, super::embedding_grad::embedding_renorm_inplace_autograd),
     ],
     embedding_renorm_inplace_adaptor,
 );
@@ -234,6 +246,7 @@ static EMBEDDING_RENORM__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: embedding_renorm_inplace_boxed,
@@ -296,6 +309,7 @@ static EMBEDDING_BAG_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "size"), ("weight", "dtype")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: embedding_bag_boxed,

@@ -4,23 +4,15 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::embedding as o;
 use super::ok;
 use super::ops;
 use crate::derivatives::embedding::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::EMBEDDING_LOOKUP.register(Key::Autograd, embedding_lookup_autograd);
-    o::EMBEDDING_DENSE_BACKWARD.register(Key::Autograd, embedding_dense_backward_autograd);
-    o::EMBEDDING_RENORM_.register(Key::Autograd, embedding_renorm_inplace_autograd);
-}
 
 /// Node of `embedding`.
 pub struct EmbeddingLookupBackward {
@@ -70,7 +62,7 @@ fn embedding_lookup_tangent(
     })
 }
 
-fn embedding_lookup_autograd(
+pub(super) fn embedding_lookup_autograd(
     weight: &Tensor,
     indices: &Tensor,
     padding_idx: i64,
@@ -146,7 +138,7 @@ fn embedding_dense_backward_tangent(
     })
 }
 
-fn embedding_dense_backward_autograd(
+pub(super) fn embedding_dense_backward_autograd(
     grad_output: &Tensor,
     indices: &Tensor,
     num_weights: i64,
@@ -191,7 +183,7 @@ impl Backward for EmbeddingRenormBackward {
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
 }
-fn embedding_renorm_inplace_autograd(
+pub(super) fn embedding_renorm_inplace_autograd(
     self_: &Tensor,
     indices: &Tensor,
     max_norm: f64,

@@ -237,6 +237,39 @@ pub fn avg_pool2d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
     expect(ops::avg_pool2d(input, &kernel_size.into_dims(), None, &[0, 0], false, true, None))
 }
 
+/// Means of windows over two dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
+///
+/// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+#[doc(alias = "torch.nn.functional.avg_pool2d")]
+#[track_caller]
+pub fn avg_pool2d_out(input: &Tensor, kernel_size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::avg_pool2d_out(input, &kernel_size.into_dims(), None, &[0, 0], false, true, None, out));
+}
+
+/// Means of windows over two dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
+///
+/// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn avg_pool2d_out_with(
+    input: &Tensor,
+    kernel_size: impl IntoDims,
+    o: AvgPool2dOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::avg_pool2d_out(
+        input,
+        &kernel_size.into_dims(),
+        o.stride.as_deref(),
+        &o.padding,
+        o.ceil_mode,
+        o.count_include_pad,
+        o.divisor_override,
+        out,
+    ));
+}
+
 /// Means of windows over two dimensions of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
@@ -262,6 +295,39 @@ pub fn avg_pool2d_with(input: &Tensor, kernel_size: impl IntoDims, o: AvgPool2dO
 #[track_caller]
 pub fn avg_pool3d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
     expect(ops::avg_pool3d(input, &kernel_size.into_dims(), None, &[0, 0, 0], false, true, None))
+}
+
+/// Means of windows over three dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
+///
+/// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+#[doc(alias = "torch.nn.functional.avg_pool3d")]
+#[track_caller]
+pub fn avg_pool3d_out(input: &Tensor, kernel_size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::avg_pool3d_out(input, &kernel_size.into_dims(), None, &[0, 0, 0], false, true, None, out));
+}
+
+/// Means of windows over three dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
+///
+/// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn avg_pool3d_out_with(
+    input: &Tensor,
+    kernel_size: impl IntoDims,
+    o: AvgPool3dOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::avg_pool3d_out(
+        input,
+        &kernel_size.into_dims(),
+        o.stride.as_deref(),
+        &o.padding,
+        o.ceil_mode,
+        o.count_include_pad,
+        o.divisor_override,
+        out,
+    ));
 }
 
 /// Means of windows over three dimensions of an input of several planes.
@@ -1802,6 +1868,25 @@ pub fn linear_cross_entropy_with(
     ))
 }
 
+/// Applies a linear transformation: `input @ weight.T + bias`. Into `out`, which is resized where its shape differs.
+///
+/// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]`, what broadcasts to the result, or none; the result is `[*, out]` or `[*]`.
+#[doc(alias = "torch.nn.functional.linear")]
+#[track_caller]
+pub fn linear_out(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &mut Tensor) {
+    expect(ops::linear_out(input, weight, bias, out));
+}
+
+/// Applies a linear transformation: `input @ weight.T + bias`. Into `out`, which is resized where its shape differs.
+///
+/// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]`, what broadcasts to the result, or none; the result is `[*, out]` or `[*]`.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn linear_out_with(input: &Tensor, weight: &Tensor, o: LinearOptions, out: &mut Tensor) {
+    expect(ops::linear_out(input, weight, o.bias.as_ref(), out));
+}
+
 /// Applies a linear transformation: `input @ weight.T + bias`.
 ///
 /// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]`, what broadcasts to the result, or none; the result is `[*, out]` or `[*]`.
@@ -2467,6 +2552,26 @@ pub fn normalize(
     dim: impl IntoDims, /* Python's default: [1] */
 ) -> Tensor {
     expect(ops::normalize(input, p, &dim.into_dims(), 1e-12))
+}
+
+/// Divides by the norm along `dim`. Into `out`, which is resized where its shape differs.
+#[doc(alias = "torch.nn.functional.normalize")]
+#[track_caller]
+pub fn normalize_out(
+    input: &Tensor,
+    p: f64,             /* Python's default: 2.0 */
+    dim: impl IntoDims, /* Python's default: [1] */
+    out: &mut Tensor,
+) {
+    expect(ops::normalize_out(input, p, &dim.into_dims(), 1e-12, out));
+}
+
+/// Divides by the norm along `dim`. Into `out`, which is resized where its shape differs.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn normalize_out_with(input: &Tensor, o: NormalizeOptions, out: &mut Tensor) {
+    expect(ops::normalize_out(input, o.p, &o.dim, o.eps, out));
 }
 
 /// Divides by the norm along `dim`.

@@ -94,6 +94,39 @@ pub fn avg_pool2d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
     expect(ops::avg_pool2d(input, &kernel_size.into_dims(), None, &[0, 0], false, true, None))
 }
 
+/// Means of windows over two dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
+///
+/// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+#[doc(alias = "torch.avg_pool2d")]
+#[track_caller]
+pub fn avg_pool2d_out(input: &Tensor, kernel_size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::avg_pool2d_out(input, &kernel_size.into_dims(), None, &[0, 0], false, true, None, out));
+}
+
+/// Means of windows over two dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
+///
+/// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn avg_pool2d_out_with(
+    input: &Tensor,
+    kernel_size: impl IntoDims,
+    o: AvgPool2dOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::avg_pool2d_out(
+        input,
+        &kernel_size.into_dims(),
+        o.stride.as_deref(),
+        &o.padding,
+        o.ceil_mode,
+        o.count_include_pad,
+        o.divisor_override,
+        out,
+    ));
+}
+
 /// Means of windows over two dimensions of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
@@ -119,6 +152,39 @@ pub fn avg_pool2d_with(input: &Tensor, kernel_size: impl IntoDims, o: AvgPool2dO
 #[track_caller]
 pub fn avg_pool3d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
     expect(ops::avg_pool3d(input, &kernel_size.into_dims(), None, &[0, 0, 0], false, true, None))
+}
+
+/// Means of windows over three dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
+///
+/// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+#[doc(alias = "torch.avg_pool3d")]
+#[track_caller]
+pub fn avg_pool3d_out(input: &Tensor, kernel_size: impl IntoDims, out: &mut Tensor) {
+    expect(ops::avg_pool3d_out(input, &kernel_size.into_dims(), None, &[0, 0, 0], false, true, None, out));
+}
+
+/// Means of windows over three dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
+///
+/// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn avg_pool3d_out_with(
+    input: &Tensor,
+    kernel_size: impl IntoDims,
+    o: AvgPool3dOptions,
+    out: &mut Tensor,
+) {
+    expect(ops::avg_pool3d_out(
+        input,
+        &kernel_size.into_dims(),
+        o.stride.as_deref(),
+        &o.padding,
+        o.ceil_mode,
+        o.count_include_pad,
+        o.divisor_override,
+        out,
+    ));
 }
 
 /// Means of windows over three dimensions of an input of several planes.

@@ -10,7 +10,7 @@ use crate::ops::linear as f;
 /// A back end's kernel of `linear`.
 pub type LinearKernel = fn(&args::Linear, &Tensor) -> Result<()>;
 /// The kernels of `linear`.
-pub static LINEAR_KERNEL: Kernel<LinearKernel> = Kernel::new(f::linear_cpu, &[&LINEAR]);
+pub static LINEAR_KERNEL: Kernel<LinearKernel> = Kernel::new(f::linear_cpu, &[&LINEAR, &LINEAR_OUT]);
 
 fn linear_slot(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let given = args::Linear { input, weight, bias };
@@ -24,8 +24,15 @@ fn linear_slot(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result
 /// Type of [`LINEAR`].
 pub type LinearFn = fn(&Tensor, &Tensor, Option<&Tensor>) -> Result<Tensor>;
 /// `linear`: Applies a linear transformation: `input @ weight.T + bias`.
-pub static LINEAR: Op<LinearFn> =
-    Op::new(&LINEAR_INFO, &[(Key::Cpu, linear_slot), (Key::Meta, linear_slot)], linear_adaptor);
+pub static LINEAR: Op<LinearFn> = Op::new(
+    &LINEAR_INFO,
+    &[
+        (Key::Cpu, linear_slot),
+        (Key::Meta, linear_slot),
+        (Key::Autograd, super::linear_grad::linear_autograd),
+    ],
+    linear_adaptor,
+);
 static LINEAR_INFO: OpInfo = OpInfo {
     name: "linear",
     owner: "flambeau-nn-functional",
@@ -41,6 +48,7 @@ static LINEAR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::all(Cast::Lower),
     boxed: linear_boxed,
@@ -53,6 +61,72 @@ fn linear_boxed(a: &[Value]) -> Result<Vec<Value>> {
 }
 fn linear_adaptor(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     fallback(&LINEAR_INFO, &[&input, &weight, &bias])
+}
+
+fn linear_out_slot(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &mut Tensor) -> Result<()> {
+    let given = args::Linear { input, weight, bias };
+    let m = f::linear_shape(&given)?;
+    let o0 = m.out(&OutDtype::Cast, out, &{
+        let mut v: Vec<&Tensor> = Vec::new();
+        v.push(input);
+        v.push(weight);
+        v.extend(bias);
+        v
+    })?;
+    if let Some(kernel) = LINEAR_KERNEL.of(m.device)? {
+        soft(|| kernel(&given, o0.tensor()))?;
+    }
+    o0.finish()
+}
+/// Type of [`LINEAR_OUT`].
+pub type LinearOutFn = fn(&Tensor, &Tensor, Option<&Tensor>, &mut Tensor) -> Result<()>;
+/// `linear.out`: Applies a linear transformation: `input @ weight.T + bias`.
+pub static LINEAR_OUT: Op<LinearOutFn> = Op::new(
+    &LINEAR_OUT_INFO,
+    &[
+        (Key::Cpu, linear_out_slot),
+        (Key::Meta, linear_out_slot),
+        (Key::Autograd, super::linear_grad::linear_out_autograd),
+    ],
+    linear_out_adaptor,
+);
+static LINEAR_OUT_INFO: OpInfo = OpInfo {
+    name: "linear.out",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("weight", Ty::Tensor, D::Required),
+            a("bias", Ty::OptTensor, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.linear"],
+    aten: &[],
+    conventions: &[],
+    composite: false,
+    pointwise: false,
+    names: NameRule::Unsupported,
+    autocast: Autocast::NONE,
+    boxed: linear_out_boxed,
+    doc: "Applies a linear transformation: `input @ weight.T + bias`.",
+    grad: Differentiability::Formula,
+};
+fn linear_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::linear_out(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Tensor>>(a, 2)?.as_ref(), &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn linear_out_adaptor(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(&LINEAR_OUT_INFO, &[&input, &weight, &bias, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
 }
 
 /// Type of [`BILINEAR`].
@@ -75,6 +149,7 @@ static BILINEAR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,

@@ -57,6 +57,7 @@ static LINEAR_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
         },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linear_cross_entropy_boxed,
@@ -127,6 +128,7 @@ pub static LINEAR_CROSS_ENTROPY_CHUNKED: Op<LinearCrossEntropyChunkedFn> = Op::n
         (Key::Cuda, f::linear_cross_entropy_chunked),
         (Key::Meta, f::linear_cross_entropy_chunked),
         (Key::Private, f::linear_cross_entropy_chunked),
+        (Key::Autograd, super::linear_cross_entropy_grad::linear_cross_entropy_chunked_autograd),
     ],
     linear_cross_entropy_chunked_adaptor,
 );
@@ -151,6 +153,7 @@ static LINEAR_CROSS_ENTROPY_CHUNKED_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: linear_cross_entropy_chunked_boxed,

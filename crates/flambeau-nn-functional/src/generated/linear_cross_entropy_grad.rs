@@ -4,21 +4,15 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::linear_cross_entropy as o;
 use super::ok;
 use super::ops;
 use crate::derivatives::linear_cross_entropy::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::LINEAR_CROSS_ENTROPY_CHUNKED.register(Key::Autograd, linear_cross_entropy_chunked_autograd);
-}
 
 /// Node of `_linear_cross_entropy_chunked`.
 pub struct LinearCrossEntropyChunkedBackward {
@@ -128,7 +122,7 @@ fn linear_cross_entropy_chunked_tangent(
     })
 }
 
-fn linear_cross_entropy_chunked_autograd(
+pub(super) fn linear_cross_entropy_chunked_autograd(
     input: &Tensor,
     linear_weight: &Tensor,
     target: &Tensor,

@@ -4,21 +4,15 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::linear as o;
 use super::ok;
 use super::ops;
 use crate::derivatives::linear::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::LINEAR.register(Key::Autograd, linear_autograd);
-}
 
 /// Node of `linear`.
 pub struct LinearBackward {
@@ -65,7 +59,7 @@ fn linear_tangent(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Res
     })
 }
 
-fn linear_autograd(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+pub(super) fn linear_autograd(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let rec = rt::recording(&[input, weight]) || rt::recording_opt(&[bias]);
     let mut out = rt::below(|| ops::linear(input, weight, bias))?;
     if rec {
@@ -91,4 +85,24 @@ fn linear_autograd(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Re
         rt::set_tangent(&out, t)?;
     }
     Ok(out)
+}
+
+pub(super) fn linear_out_autograd(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out(
+        "linear",
+        &{
+            let mut v: Vec<&Tensor> = Vec::new();
+            v.push(input);
+            v.push(weight);
+            v.extend(bias);
+            v
+        },
+        &[&*out],
+    )?;
+    rt::below(|| ops::linear_out(input, weight, bias, out))
 }

@@ -34,7 +34,11 @@ pub type FusedNllLossFn = fn(&Tensor, &Tensor, Option<&Tensor>, i64, i64) -> Res
 /// `_nll_loss`: Negative log likelihood over dimension 1, and the weight that a mean is divided by.
 pub static FUSED_NLL_LOSS: Op<FusedNllLossFn> = Op::new(
     &FUSED_NLL_LOSS_INFO,
-    &[(Key::Cpu, fused_nll_loss_slot), (Key::Meta, fused_nll_loss_slot)],
+    &[
+        (Key::Cpu, fused_nll_loss_slot),
+        (Key::Meta, fused_nll_loss_slot),
+        (Key::Autograd, super::loss_grad::fused_nll_loss_autograd),
+    ],
     fused_nll_loss_adaptor,
 );
 static FUSED_NLL_LOSS_INFO: OpInfo = OpInfo {
@@ -54,6 +58,7 @@ static FUSED_NLL_LOSS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_nll_loss_boxed,
@@ -117,7 +122,11 @@ pub type FusedNllLossBackwardFn =
 /// `_nll_loss_backward`: The gradient of the negative log likelihood.
 pub static FUSED_NLL_LOSS_BACKWARD: Op<FusedNllLossBackwardFn> = Op::new(
     &FUSED_NLL_LOSS_BACKWARD_INFO,
-    &[(Key::Cpu, fused_nll_loss_backward_slot), (Key::Meta, fused_nll_loss_backward_slot)],
+    &[
+        (Key::Cpu, fused_nll_loss_backward_slot),
+        (Key::Meta, fused_nll_loss_backward_slot),
+        (Key::Autograd, super::loss_grad::fused_nll_loss_backward_autograd),
+    ],
     fused_nll_loss_backward_adaptor,
 );
 static FUSED_NLL_LOSS_BACKWARD_INFO: OpInfo = OpInfo {
@@ -139,6 +148,7 @@ static FUSED_NLL_LOSS_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_nll_loss_backward_boxed,
@@ -201,7 +211,11 @@ pub type FusedCrossEntropyFn =
 /// `_cross_entropy`: Cross-entropy of logits over dimension 1 and class indices, with what its gradient needs.
 pub static FUSED_CROSS_ENTROPY: Op<FusedCrossEntropyFn> = Op::new(
     &FUSED_CROSS_ENTROPY_INFO,
-    &[(Key::Cpu, fused_cross_entropy_slot), (Key::Meta, fused_cross_entropy_slot)],
+    &[
+        (Key::Cpu, fused_cross_entropy_slot),
+        (Key::Meta, fused_cross_entropy_slot),
+        (Key::Autograd, super::loss_grad::fused_cross_entropy_autograd),
+    ],
     fused_cross_entropy_adaptor,
 );
 static FUSED_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
@@ -222,6 +236,7 @@ static FUSED_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_cross_entropy_boxed,
@@ -294,7 +309,11 @@ pub type FusedCrossEntropyBackwardFn =
 /// `_cross_entropy_backward`: The gradient of cross-entropy.
 pub static FUSED_CROSS_ENTROPY_BACKWARD: Op<FusedCrossEntropyBackwardFn> = Op::new(
     &FUSED_CROSS_ENTROPY_BACKWARD_INFO,
-    &[(Key::Cpu, fused_cross_entropy_backward_slot), (Key::Meta, fused_cross_entropy_backward_slot)],
+    &[
+        (Key::Cpu, fused_cross_entropy_backward_slot),
+        (Key::Meta, fused_cross_entropy_backward_slot),
+        (Key::Autograd, super::loss_grad::fused_cross_entropy_backward_autograd),
+    ],
     fused_cross_entropy_backward_adaptor,
 );
 static FUSED_CROSS_ENTROPY_BACKWARD_INFO: OpInfo = OpInfo {
@@ -318,6 +337,7 @@ static FUSED_CROSS_ENTROPY_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_cross_entropy_backward_boxed,
@@ -389,6 +409,7 @@ static NLL_LOSS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.nll_loss", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -452,6 +473,7 @@ static CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.cross_entropy", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -523,7 +545,11 @@ pub type FusedCtcLossFn = fn(&Tensor, &Tensor, &[i64], &[i64], i64, bool) -> Res
 /// `_ctc_loss`: Connectionist temporal classification loss of each row, and the forward variables.
 pub static FUSED_CTC_LOSS: Op<FusedCtcLossFn> = Op::new(
     &FUSED_CTC_LOSS_INFO,
-    &[(Key::Cpu, fused_ctc_loss_slot), (Key::Meta, fused_ctc_loss_slot)],
+    &[
+        (Key::Cpu, fused_ctc_loss_slot),
+        (Key::Meta, fused_ctc_loss_slot),
+        (Key::Autograd, super::loss_grad::fused_ctc_loss_autograd),
+    ],
     fused_ctc_loss_adaptor,
 );
 static FUSED_CTC_LOSS_INFO: OpInfo = OpInfo {
@@ -544,6 +570,7 @@ static FUSED_CTC_LOSS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_ctc_loss_boxed,
@@ -616,7 +643,11 @@ pub type FusedCtcLossBackwardFn =
 /// `_ctc_loss_backward`: The gradient of the connectionist temporal classification loss.
 pub static FUSED_CTC_LOSS_BACKWARD: Op<FusedCtcLossBackwardFn> = Op::new(
     &FUSED_CTC_LOSS_BACKWARD_INFO,
-    &[(Key::Cpu, fused_ctc_loss_backward_slot), (Key::Meta, fused_ctc_loss_backward_slot)],
+    &[
+        (Key::Cpu, fused_ctc_loss_backward_slot),
+        (Key::Meta, fused_ctc_loss_backward_slot),
+        (Key::Autograd, super::loss_grad::fused_ctc_loss_backward_autograd),
+    ],
     fused_ctc_loss_backward_adaptor,
 );
 static FUSED_CTC_LOSS_BACKWARD_INFO: OpInfo = OpInfo {
@@ -640,6 +671,7 @@ static FUSED_CTC_LOSS_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_ctc_loss_backward_boxed,
@@ -710,6 +742,7 @@ static CTC_LOSS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -774,6 +807,7 @@ static CTC_LOSS_OF_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,

@@ -4,26 +4,15 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::loss as o;
 use super::ok;
 use super::ops;
 use crate::derivatives::loss::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::FUSED_NLL_LOSS.register(Key::Autograd, fused_nll_loss_autograd);
-    o::FUSED_NLL_LOSS_BACKWARD.register(Key::Autograd, fused_nll_loss_backward_autograd);
-    o::FUSED_CROSS_ENTROPY.register(Key::Autograd, fused_cross_entropy_autograd);
-    o::FUSED_CROSS_ENTROPY_BACKWARD.register(Key::Autograd, fused_cross_entropy_backward_autograd);
-    o::FUSED_CTC_LOSS.register(Key::Autograd, fused_ctc_loss_autograd);
-    o::FUSED_CTC_LOSS_BACKWARD.register(Key::Autograd, fused_ctc_loss_backward_autograd);
-}
 
 /// Node of `_nll_loss`.
 pub struct FusedNllLossBackward {
@@ -62,7 +51,7 @@ impl Backward for FusedNllLossBackward {
         self.weight.release();
     }
 }
-fn fused_nll_loss_autograd(
+pub(super) fn fused_nll_loss_autograd(
     self_: &Tensor,
     target: &Tensor,
     weight: Option<&Tensor>,
@@ -158,7 +147,7 @@ fn fused_nll_loss_backward_tangent(
     })
 }
 
-fn fused_nll_loss_backward_autograd(
+pub(super) fn fused_nll_loss_backward_autograd(
     grad_output: &Tensor,
     sizes: &[i64],
     target: &Tensor,
@@ -255,7 +244,7 @@ impl Backward for FusedCrossEntropyBackward {
         self.weight.release();
     }
 }
-fn fused_cross_entropy_autograd(
+pub(super) fn fused_cross_entropy_autograd(
     self_: &Tensor,
     target: &Tensor,
     weight: Option<&Tensor>,
@@ -355,7 +344,7 @@ fn fused_cross_entropy_backward_tangent(
     })
 }
 
-fn fused_cross_entropy_backward_autograd(
+pub(super) fn fused_cross_entropy_backward_autograd(
     grad_output: &Tensor,
     self_: &Tensor,
     target: &Tensor,
@@ -451,7 +440,7 @@ impl Backward for FusedCtcLossBackward {
         self.targets.release();
     }
 }
-fn fused_ctc_loss_autograd(
+pub(super) fn fused_ctc_loss_autograd(
     log_probs: &Tensor,
     targets: &Tensor,
     input_lengths: &[i64],
@@ -548,7 +537,7 @@ fn fused_ctc_loss_backward_tangent(
     })
 }
 
-fn fused_ctc_loss_backward_autograd(
+pub(super) fn fused_ctc_loss_backward_autograd(
     grad: &Tensor,
     log_probs: &Tensor,
     targets: &Tensor,

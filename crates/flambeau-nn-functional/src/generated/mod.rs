@@ -246,6 +246,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &elementwise_loss::COSINE_SIMILARITY,
     &elementwise_loss::PAIRWISE_DISTANCE,
     &elementwise_loss::NORMALIZE,
+    &elementwise_loss::NORMALIZE_OUT,
     &elementwise_loss::ONE_HOT,
     &embedding::EMBEDDING_LOOKUP,
     &embedding::EMBEDDING_DENSE_BACKWARD,
@@ -253,6 +254,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &embedding::EMBEDDING_RENORM_,
     &embedding::EMBEDDING_BAG,
     &linear::LINEAR,
+    &linear::LINEAR_OUT,
     &linear::BILINEAR,
     &linear_cross_entropy::LINEAR_CROSS_ENTROPY,
     &linear_cross_entropy::LINEAR_CROSS_ENTROPY_CHUNKED,
@@ -317,6 +319,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &pool::MAX_POOL2D,
     &pool::MAX_POOL2D_WITH_INDICES,
     &pool::AVG_POOL2D,
+    &pool::AVG_POOL2D_OUT,
     &pool::ADAPTIVE_AVG_POOL2D,
     &pool::ADAPTIVE_MAX_POOL2D,
     &pool::ADAPTIVE_MAX_POOL2D_WITH_INDICES,
@@ -324,6 +327,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &pool::MAX_POOL3D,
     &pool::MAX_POOL3D_WITH_INDICES,
     &pool::AVG_POOL3D,
+    &pool::AVG_POOL3D_OUT,
     &pool::ADAPTIVE_AVG_POOL3D,
     &pool::ADAPTIVE_MAX_POOL3D,
     &pool::ADAPTIVE_MAX_POOL3D_WITH_INDICES,
@@ -375,86 +379,15 @@ pub static OPS: &[&dyn AnyOp] = &[
     &vision::UPSAMPLE_BILINEAR2D_AA_VEC,
 ];
 
-/// Those that work element by element.
-pub static POINTWISE: &[&dyn AnyOp] = &[
-    &activation::LEAKY_RELU_RAW,
-    &activation::LEAKY_RELU_RAW_,
-    &activation::LEAKY_RELU_RAW_OUT,
-    &activation::ELU_RAW,
-    &activation::ELU_RAW_,
-    &activation::ELU_RAW_OUT,
-    &activation::GELU_ERF,
-    &activation::GELU_ERF_OUT,
-    &activation::GELU_TANH,
-    &activation::GELU_TANH_OUT,
-    &activation::SILU_RAW,
-    &activation::SILU_RAW_,
-    &activation::SILU_RAW_OUT,
-    &activation::MISH_RAW,
-    &activation::MISH_RAW_,
-    &activation::MISH_RAW_OUT,
-    &activation::HARDTANH_RAW,
-    &activation::HARDTANH_RAW_,
-    &activation::HARDTANH_RAW_OUT,
-    &activation::HARDSIGMOID_RAW,
-    &activation::HARDSIGMOID_RAW_,
-    &activation::HARDSIGMOID_RAW_OUT,
-    &activation::HARDSWISH_RAW,
-    &activation::HARDSWISH_RAW_,
-    &activation::HARDSWISH_RAW_OUT,
-    &activation::HARDSHRINK,
-    &activation::HARDSHRINK_OUT,
-    &activation::SOFTSHRINK,
-    &activation::SOFTSHRINK_OUT,
-    &activation::SOFTPLUS,
-    &activation::SOFTPLUS_OUT,
-    &activation::THRESHOLD_RAW,
-    &activation::THRESHOLD_RAW_,
-    &activation::THRESHOLD_RAW_OUT,
-    &activation::LOGSIGMOID,
-    &activation::LOGSIGMOID_OUT,
-    &activation::LEAKY_RELU_BACKWARD,
-    &activation::ELU_BACKWARD,
-    &activation::GELU_ERF_BACKWARD,
-    &activation::GELU_TANH_BACKWARD,
-    &activation::SILU_BACKWARD,
-    &activation::MISH_BACKWARD,
-    &activation::HARDTANH_BACKWARD,
-    &activation::HARDSIGMOID_BACKWARD,
-    &activation::HARDSWISH_BACKWARD,
-    &activation::SHRINK_BACKWARD,
-    &activation::THRESHOLD_BACKWARD,
-    &activation::LOG_SIGMOID_BACKWARD,
-    &activation::CELU_RAW,
-    &activation::CELU_RAW_,
-    &activation::SELU_RAW,
-    &activation::SELU_RAW_,
-];
-
 /// The crate's entry in the registry.
-pub static REG: CrateReg = CrateReg { name: "flambeau-nn-functional", ops: OPS, fills: &[fill] };
+pub static REG: CrateReg =
+    CrateReg { name: "flambeau-nn-functional", ops: flambeau_core::by_name!(OPS), fills: &[] };
 
-fn fill() {
-    activation_grad::fill();
-    attention_grad::fill();
-    conv_grad::fill();
-    dropout_grad::fill();
-    embedding_grad::fill();
-    linear_grad::fill();
-    linear_cross_entropy_grad::fill();
-    loss_grad::fill();
-    norm_grad::fill();
-    padding_grad::fill();
-    pool_grad::fill();
-    rnn_grad::fill();
-    vision_grad::fill();
-}
 /// Pins a formula's type.
 #[allow(dead_code)]
 fn ok<T>(r: flambeau_core::Result<T>) -> flambeau_core::Result<T> {
     r
 }
-
 #[cfg(not(miri))]
 #[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)]
 static ENTRY: &CrateReg = &REG;

@@ -41,6 +41,7 @@ static NATIVE_BATCH_NORM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: native_batch_norm_boxed,
@@ -147,6 +148,7 @@ static NATIVE_BATCH_NORM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: native_batch_norm_out_boxed,
@@ -244,7 +246,11 @@ pub type BatchNormTrainFn = fn(
 /// `_batch_norm_train`: `native_batch_norm` in training. Its gradient does not look at the running statistics, which the next call moves.
 pub static BATCH_NORM_TRAIN: Op<BatchNormTrainFn> = Op::new(
     &BATCH_NORM_TRAIN_INFO,
-    &[(Key::Cpu, batch_norm_train_slot), (Key::Meta, batch_norm_train_slot)],
+    &[
+        (Key::Cpu, batch_norm_train_slot),
+        (Key::Meta, batch_norm_train_slot),
+        (Key::Autograd, super::norm_grad::batch_norm_train_autograd),
+    ],
     batch_norm_train_adaptor,
 );
 static BATCH_NORM_TRAIN_INFO: OpInfo = OpInfo {
@@ -266,6 +272,7 @@ static BATCH_NORM_TRAIN_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: batch_norm_train_boxed,
@@ -331,7 +338,11 @@ pub type BatchNormEvalFn = fn(
 /// `_batch_norm_eval`: `native_batch_norm` by the running statistics.
 pub static BATCH_NORM_EVAL: Op<BatchNormEvalFn> = Op::new(
     &BATCH_NORM_EVAL_INFO,
-    &[(Key::Cpu, batch_norm_eval_slot), (Key::Meta, batch_norm_eval_slot)],
+    &[
+        (Key::Cpu, batch_norm_eval_slot),
+        (Key::Meta, batch_norm_eval_slot),
+        (Key::Autograd, super::norm_grad::batch_norm_eval_autograd),
+    ],
     batch_norm_eval_adaptor,
 );
 static BATCH_NORM_EVAL_INFO: OpInfo = OpInfo {
@@ -352,6 +363,7 @@ static BATCH_NORM_EVAL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: batch_norm_eval_boxed,
@@ -433,7 +445,11 @@ pub type NativeBatchNormBackwardFn = fn(
 /// `native_batch_norm_backward`: Gradients of batch normalisation; empty tensors for those that the mask leaves out.
 pub static NATIVE_BATCH_NORM_BACKWARD: Op<NativeBatchNormBackwardFn> = Op::new(
     &NATIVE_BATCH_NORM_BACKWARD_INFO,
-    &[(Key::Cpu, native_batch_norm_backward_slot), (Key::Meta, native_batch_norm_backward_slot)],
+    &[
+        (Key::Cpu, native_batch_norm_backward_slot),
+        (Key::Meta, native_batch_norm_backward_slot),
+        (Key::Autograd, super::norm_grad::native_batch_norm_backward_autograd),
+    ],
     native_batch_norm_backward_adaptor,
 );
 static NATIVE_BATCH_NORM_BACKWARD_INFO: OpInfo = OpInfo {
@@ -458,6 +474,7 @@ static NATIVE_BATCH_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: native_batch_norm_backward_boxed,
@@ -544,6 +561,7 @@ static BATCH_NORM_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "size")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -622,6 +640,7 @@ static BATCH_NORM_TORCH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: batch_norm_torch_boxed,
@@ -696,6 +715,7 @@ static INSTANCE_NORM_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "size")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: instance_norm_boxed,
@@ -767,6 +787,7 @@ static INSTANCE_NORM_TORCH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: instance_norm_torch_boxed,
@@ -842,7 +863,11 @@ pub type NativeLayerNormFn =
 /// `native_layer_norm`: Layer normalisation with the statistics that its gradient needs.
 pub static NATIVE_LAYER_NORM: Op<NativeLayerNormFn> = Op::new(
     &NATIVE_LAYER_NORM_INFO,
-    &[(Key::Cpu, native_layer_norm_slot), (Key::Meta, native_layer_norm_slot)],
+    &[
+        (Key::Cpu, native_layer_norm_slot),
+        (Key::Meta, native_layer_norm_slot),
+        (Key::Autograd, super::norm_grad::native_layer_norm_autograd),
+    ],
     native_layer_norm_adaptor,
 );
 static NATIVE_LAYER_NORM_INFO: OpInfo = OpInfo {
@@ -862,6 +887,7 @@ static NATIVE_LAYER_NORM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -942,7 +968,11 @@ pub type NativeLayerNormBackwardFn = fn(
 /// `native_layer_norm_backward`: Gradients of layer normalisation; empty tensors for those that the mask leaves out.
 pub static NATIVE_LAYER_NORM_BACKWARD: Op<NativeLayerNormBackwardFn> = Op::new(
     &NATIVE_LAYER_NORM_BACKWARD_INFO,
-    &[(Key::Cpu, native_layer_norm_backward_slot), (Key::Meta, native_layer_norm_backward_slot)],
+    &[
+        (Key::Cpu, native_layer_norm_backward_slot),
+        (Key::Meta, native_layer_norm_backward_slot),
+        (Key::Autograd, super::norm_grad::native_layer_norm_backward_autograd),
+    ],
     native_layer_norm_backward_adaptor,
 );
 static NATIVE_LAYER_NORM_BACKWARD_INFO: OpInfo = OpInfo {
@@ -965,6 +995,7 @@ static NATIVE_LAYER_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: native_layer_norm_backward_boxed,
@@ -1022,6 +1053,7 @@ static LAYER_NORM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.layer_norm", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -1083,7 +1115,11 @@ pub type FusedRmsNormFn = fn(&Tensor, &[i64], Option<&Tensor>, f64) -> Result<(T
 /// `_fused_rms_norm`: RMS normalisation with the statistics that its gradient needs.
 pub static FUSED_RMS_NORM: Op<FusedRmsNormFn> = Op::new(
     &FUSED_RMS_NORM_INFO,
-    &[(Key::Cpu, fused_rms_norm_slot), (Key::Meta, fused_rms_norm_slot)],
+    &[
+        (Key::Cpu, fused_rms_norm_slot),
+        (Key::Meta, fused_rms_norm_slot),
+        (Key::Autograd, super::norm_grad::fused_rms_norm_autograd),
+    ],
     fused_rms_norm_adaptor,
 );
 static FUSED_RMS_NORM_INFO: OpInfo = OpInfo {
@@ -1102,6 +1138,7 @@ static FUSED_RMS_NORM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_rms_norm_boxed,
@@ -1154,7 +1191,11 @@ pub type FusedRmsNormBackwardFn =
 /// `_fused_rms_norm_backward`: Gradients of RMS normalisation; empty tensors for those that the mask leaves out.
 pub static FUSED_RMS_NORM_BACKWARD: Op<FusedRmsNormBackwardFn> = Op::new(
     &FUSED_RMS_NORM_BACKWARD_INFO,
-    &[(Key::Cpu, fused_rms_norm_backward_slot), (Key::Meta, fused_rms_norm_backward_slot)],
+    &[
+        (Key::Cpu, fused_rms_norm_backward_slot),
+        (Key::Meta, fused_rms_norm_backward_slot),
+        (Key::Autograd, super::norm_grad::fused_rms_norm_backward_autograd),
+    ],
     fused_rms_norm_backward_adaptor,
 );
 static FUSED_RMS_NORM_BACKWARD_INFO: OpInfo = OpInfo {
@@ -1175,6 +1216,7 @@ static FUSED_RMS_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_rms_norm_backward_boxed,
@@ -1226,6 +1268,7 @@ static RMS_NORM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.rms_norm", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -1296,7 +1339,11 @@ pub type FusedGroupNormFn = fn(
 /// `_fused_group_norm`: Group normalisation with the statistics that its gradient needs.
 pub static FUSED_GROUP_NORM: Op<FusedGroupNormFn> = Op::new(
     &FUSED_GROUP_NORM_INFO,
-    &[(Key::Cpu, fused_group_norm_slot), (Key::Meta, fused_group_norm_slot)],
+    &[
+        (Key::Cpu, fused_group_norm_slot),
+        (Key::Meta, fused_group_norm_slot),
+        (Key::Autograd, super::norm_grad::fused_group_norm_autograd),
+    ],
     fused_group_norm_adaptor,
 );
 static FUSED_GROUP_NORM_INFO: OpInfo = OpInfo {
@@ -1319,6 +1366,7 @@ static FUSED_GROUP_NORM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_group_norm_boxed,
@@ -1399,6 +1447,7 @@ static NATIVE_GROUP_NORM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: native_group_norm_boxed,
@@ -1474,7 +1523,11 @@ pub type NativeGroupNormBackwardFn = fn(
 /// `native_group_norm_backward`: Gradients of group normalisation; empty tensors for those that the mask leaves out.
 pub static NATIVE_GROUP_NORM_BACKWARD: Op<NativeGroupNormBackwardFn> = Op::new(
     &NATIVE_GROUP_NORM_BACKWARD_INFO,
-    &[(Key::Cpu, native_group_norm_backward_slot), (Key::Meta, native_group_norm_backward_slot)],
+    &[
+        (Key::Cpu, native_group_norm_backward_slot),
+        (Key::Meta, native_group_norm_backward_slot),
+        (Key::Autograd, super::norm_grad::native_group_norm_backward_autograd),
+    ],
     native_group_norm_backward_adaptor,
 );
 static NATIVE_GROUP_NORM_BACKWARD_INFO: OpInfo = OpInfo {
@@ -1499,6 +1552,7 @@ static NATIVE_GROUP_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: native_group_norm_backward_boxed,
@@ -1563,6 +1617,7 @@ static GROUP_NORM_INFO: OpInfo = OpInfo {
         Convention { path: "torch.nn.functional.group_norm", habit: Habit::Defined(&[("input", "dim")]) },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -1623,6 +1678,7 @@ static LOCAL_RESPONSE_NORM_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "dim")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: local_response_norm_boxed,
@@ -1671,6 +1727,7 @@ static NATIVE_BATCH_NORM_LEGIT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: native_batch_norm_legit_boxed,
@@ -1781,6 +1838,7 @@ static NATIVE_BATCH_NORM_LEGIT_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: native_batch_norm_legit_out_boxed,
@@ -1868,6 +1926,7 @@ static NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: native_batch_norm_legit_no_stats_boxed,
@@ -1962,6 +2021,7 @@ static NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: native_batch_norm_legit_no_stats_out_boxed,
@@ -2041,6 +2101,7 @@ static NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: native_batch_norm_legit_no_training_boxed,
@@ -2111,6 +2172,7 @@ static BATCH_NORM_WITH_UPDATE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: batch_norm_with_update_boxed,
@@ -2176,6 +2238,7 @@ static BATCH_NORM_NO_UPDATE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: batch_norm_no_update_boxed,

@@ -4,29 +4,15 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::norm as o;
 use super::ok;
 use super::ops;
 use crate::derivatives::norm::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::BATCH_NORM_TRAIN.register(Key::Autograd, batch_norm_train_autograd);
-    o::BATCH_NORM_EVAL.register(Key::Autograd, batch_norm_eval_autograd);
-    o::NATIVE_BATCH_NORM_BACKWARD.register(Key::Autograd, native_batch_norm_backward_autograd);
-    o::NATIVE_LAYER_NORM.register(Key::Autograd, native_layer_norm_autograd);
-    o::NATIVE_LAYER_NORM_BACKWARD.register(Key::Autograd, native_layer_norm_backward_autograd);
-    o::FUSED_RMS_NORM.register(Key::Autograd, fused_rms_norm_autograd);
-    o::FUSED_RMS_NORM_BACKWARD.register(Key::Autograd, fused_rms_norm_backward_autograd);
-    o::FUSED_GROUP_NORM.register(Key::Autograd, fused_group_norm_autograd);
-    o::NATIVE_GROUP_NORM_BACKWARD.register(Key::Autograd, native_group_norm_backward_autograd);
-}
 
 /// Node of `_batch_norm_train`.
 pub struct BatchNormTrainBackward {
@@ -66,7 +52,7 @@ impl Backward for BatchNormTrainBackward {
         self.weight.release();
     }
 }
-fn batch_norm_train_autograd(
+pub(super) fn batch_norm_train_autograd(
     input: &Tensor,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
@@ -198,7 +184,7 @@ impl Backward for BatchNormEvalBackward {
         self.weight.release();
     }
 }
-fn batch_norm_eval_autograd(
+pub(super) fn batch_norm_eval_autograd(
     input: &Tensor,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
@@ -283,7 +269,7 @@ impl Backward for NativeBatchNormBackwardBackward {
         Ok(Grads::from_iter([g0, g1, g2]))
     }
 }
-fn native_batch_norm_backward_autograd(
+pub(super) fn native_batch_norm_backward_autograd(
     grad_out: &Tensor,
     input: &Tensor,
     weight: Option<&Tensor>,
@@ -420,7 +406,7 @@ impl Backward for NativeLayerNormBackward {
         self.weight.release();
     }
 }
-fn native_layer_norm_autograd(
+pub(super) fn native_layer_norm_autograd(
     input: &Tensor,
     normalized_shape: &[i64],
     weight: Option<&Tensor>,
@@ -497,7 +483,7 @@ impl Backward for NativeLayerNormBackwardBackward {
         Ok(Grads::from_iter([g0, g1, g2]))
     }
 }
-fn native_layer_norm_backward_autograd(
+pub(super) fn native_layer_norm_backward_autograd(
     grad_out: &Tensor,
     input: &Tensor,
     normalized_shape: &[i64],
@@ -614,7 +600,7 @@ impl Backward for FusedRmsNormBackward {
         self.weight.release();
     }
 }
-fn fused_rms_norm_autograd(
+pub(super) fn fused_rms_norm_autograd(
     input: &Tensor,
     normalized_shape: &[i64],
     weight: Option<&Tensor>,
@@ -683,7 +669,7 @@ impl Backward for FusedRmsNormBackwardBackward {
         Ok(Grads::from_iter([g0, g1, g2]))
     }
 }
-fn fused_rms_norm_backward_autograd(
+pub(super) fn fused_rms_norm_backward_autograd(
     grad_out: &Tensor,
     input: &Tensor,
     normalized_shape: &[i64],
@@ -796,7 +782,7 @@ impl Backward for FusedGroupNormBackward {
         self.weight.release();
     }
 }
-fn fused_group_norm_autograd(
+pub(super) fn fused_group_norm_autograd(
     input: &Tensor,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
@@ -879,7 +865,7 @@ impl Backward for NativeGroupNormBackwardBackward {
         Ok(Grads::from_iter([g0, g1, g2]))
     }
 }
-fn native_group_norm_backward_autograd(
+pub(super) fn native_group_norm_backward_autograd(
     grad_out: &Tensor,
     input: &Tensor,
     mean: &Tensor,

@@ -2027,6 +2027,15 @@ pub fn normalize(input: &Tensor, p: f64, dim: &[i64], eps: f64) -> Result<Tensor
     (elementwise_loss::NORMALIZE.get(input.key_set())?)(input, p, dim, eps)
 }
 
+/// Divides by the norm along `dim`. Into `out`, which is resized where its shape differs.
+///
+/// Documented defaults: `p = 2.0`, `dim = [1]`, `eps = 1e-12`.
+#[doc(alias = "torch.nn.functional.normalize")]
+pub fn normalize_out(input: &Tensor, p: f64, dim: &[i64], eps: f64, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (elementwise_loss::NORMALIZE_OUT.get(input.key_set() | out.key_set())?)(input, p, dim, eps, out)
+}
+
 /// One-hot vectors of class indices.
 ///
 /// Documented defaults: `num_classes = -1`.
@@ -2150,6 +2159,19 @@ pub fn embedding_bag(
 #[doc(alias = "torch.nn.functional.linear")]
 pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     (linear::LINEAR.get(input.key_set() | weight.key_set() | opt_keys(bias))?)(input, weight, bias)
+}
+
+/// Applies a linear transformation: `input @ weight.T + bias`. Into `out`, which is resized where its shape differs.
+///
+/// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]`, what broadcasts to the result, or none; the result is `[*, out]` or `[*]`.
+///
+/// Documented defaults: `bias = None`.
+#[doc(alias = "torch.nn.functional.linear")]
+pub fn linear_out(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (linear::LINEAR_OUT.get(input.key_set() | weight.key_set() | opt_keys(bias) | out.key_set())?)(
+        input, weight, bias, out,
+    )
 }
 
 /// Applies a bilinear transformation: `input1^T weight input2 + bias`.
@@ -3325,6 +3347,36 @@ pub fn avg_pool2d(
     )
 }
 
+/// Means of windows over two dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
+///
+/// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// Documented defaults: `stride = None`, `padding = [0, 0]`, `ceil_mode = false`, `count_include_pad = true`, `divisor_override = None`.
+#[doc(alias = "torch.avg_pool2d")]
+#[doc(alias = "torch.nn.functional.avg_pool2d")]
+pub fn avg_pool2d_out(
+    input: &Tensor,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (pool::AVG_POOL2D_OUT.get(input.key_set() | out.key_set())?)(
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        out,
+    )
+}
+
 /// Means of windows that split two dimensions evenly into `output_size`.
 #[doc(alias = "torch.adaptive_avg_pool2d")]
 #[doc(alias = "torch.nn.functional.adaptive_avg_pool2d")]
@@ -3450,6 +3502,36 @@ pub fn avg_pool3d(
         ceil_mode,
         count_include_pad,
         divisor_override,
+    )
+}
+
+/// Means of windows over three dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
+///
+/// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// Documented defaults: `stride = None`, `padding = [0, 0, 0]`, `ceil_mode = false`, `count_include_pad = true`, `divisor_override = None`.
+#[doc(alias = "torch.avg_pool3d")]
+#[doc(alias = "torch.nn.functional.avg_pool3d")]
+pub fn avg_pool3d_out(
+    input: &Tensor,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::writable(out)?;
+    (pool::AVG_POOL3D_OUT.get(input.key_set() | out.key_set())?)(
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+        out,
     )
 }
 

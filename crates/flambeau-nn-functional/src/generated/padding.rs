@@ -17,6 +17,7 @@ pub static CONSTANT_PAD_ND: Op<ConstantPadNdFn> = Op::new(
         (Key::Cuda, f::constant_pad_nd),
         (Key::Meta, f::constant_pad_nd),
         (Key::Private, f::constant_pad_nd),
+        (Key::Autograd, super::padding_grad::constant_pad_nd_autograd),
     ],
     constant_pad_nd_adaptor,
 );
@@ -35,6 +36,7 @@ static CONSTANT_PAD_ND_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: constant_pad_nd_boxed,
@@ -67,7 +69,11 @@ pub type PadGatherFn = fn(&Tensor, &[i64], i64) -> Result<Tensor>;
 /// `_pad_gather`: Pads with elements of the input: 0 reflects, 1 replicates, 2 wraps around.
 pub static PAD_GATHER: Op<PadGatherFn> = Op::new(
     &PAD_GATHER_INFO,
-    &[(Key::Cpu, pad_gather_slot), (Key::Meta, pad_gather_slot)],
+    &[
+        (Key::Cpu, pad_gather_slot),
+        (Key::Meta, pad_gather_slot),
+        (Key::Autograd, super::padding_grad::pad_gather_autograd),
+    ],
     pad_gather_adaptor,
 );
 static PAD_GATHER_INFO: OpInfo = OpInfo {
@@ -85,6 +91,7 @@ static PAD_GATHER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -130,7 +137,11 @@ pub type PadScatterFn = fn(&Tensor, &[i64], &[i64], i64) -> Result<Tensor>;
 /// `_pad_scatter`: The gradient of padding with elements of the input.
 pub static PAD_SCATTER: Op<PadScatterFn> = Op::new(
     &PAD_SCATTER_INFO,
-    &[(Key::Cpu, pad_scatter_slot), (Key::Meta, pad_scatter_slot)],
+    &[
+        (Key::Cpu, pad_scatter_slot),
+        (Key::Meta, pad_scatter_slot),
+        (Key::Autograd, super::padding_grad::pad_scatter_autograd),
+    ],
     pad_scatter_adaptor,
 );
 static PAD_SCATTER_INFO: OpInfo = OpInfo {
@@ -149,6 +160,7 @@ static PAD_SCATTER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: pad_scatter_boxed,
@@ -183,6 +195,7 @@ static PAD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.pad", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: pad_boxed,
@@ -212,6 +225,7 @@ static PAD_CIRCULAR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: pad_circular_boxed,

@@ -6,21 +6,13 @@
 
 use super::ok;
 use super::ops;
-use super::padding as o;
 use crate::derivatives::padding::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::CONSTANT_PAD_ND.register(Key::Autograd, constant_pad_nd_autograd);
-    o::PAD_GATHER.register(Key::Autograd, pad_gather_autograd);
-    o::PAD_SCATTER.register(Key::Autograd, pad_scatter_autograd);
-}
 
 /// Node of `constant_pad_nd`.
 pub struct ConstantPadNdBackward {
@@ -45,7 +37,7 @@ fn constant_pad_nd_tangent(self_: &Tensor, pad: &[i64], value: Scalar) -> Result
     })
 }
 
-fn constant_pad_nd_autograd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
+pub(super) fn constant_pad_nd_autograd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::constant_pad_nd(self_, pad, value))?;
     if rec {
@@ -86,7 +78,7 @@ fn pad_gather_tangent(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Option<T
     })
 }
 
-fn pad_gather_autograd(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
+pub(super) fn pad_gather_autograd(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::pad_gather(self_, pad, mode))?;
     if rec {
@@ -130,7 +122,12 @@ fn pad_scatter_tangent(
     })
 }
 
-fn pad_scatter_autograd(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<Tensor> {
+pub(super) fn pad_scatter_autograd(
+    grad_output: &Tensor,
+    sizes: &[i64],
+    pad: &[i64],
+    mode: i64,
+) -> Result<Tensor> {
     let rec = rt::recording(&[grad_output]);
     let mut out = rt::below(|| ops::pad_scatter(grad_output, sizes, pad, mode))?;
     if rec {

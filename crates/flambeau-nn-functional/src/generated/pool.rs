@@ -32,8 +32,15 @@ fn max_pool_slot(
 /// Type of [`MAX_POOL`].
 pub type MaxPoolFn = fn(&Tensor, &[i64], &[i64], &[i64], &[i64], bool) -> Result<(Tensor, Tensor)>;
 /// `_max_pool`: Largest values of windows over the last dimensions, and their positions in the plane.
-pub static MAX_POOL: Op<MaxPoolFn> =
-    Op::new(&MAX_POOL_INFO, &[(Key::Cpu, max_pool_slot), (Key::Meta, max_pool_slot)], max_pool_adaptor);
+pub static MAX_POOL: Op<MaxPoolFn> = Op::new(
+    &MAX_POOL_INFO,
+    &[
+        (Key::Cpu, max_pool_slot),
+        (Key::Meta, max_pool_slot),
+        (Key::Autograd, super::pool_grad::max_pool_autograd),
+    ],
+    max_pool_adaptor,
+);
 static MAX_POOL_INFO: OpInfo = OpInfo {
     name: "_max_pool",
     owner: "flambeau-nn-functional",
@@ -52,6 +59,7 @@ static MAX_POOL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: max_pool_boxed,
@@ -101,7 +109,11 @@ pub type AdaptiveMaxPoolFn = fn(&Tensor, &[i64]) -> Result<(Tensor, Tensor)>;
 /// `_adaptive_max_pool`: Largest values of windows that split the last dimensions evenly, and their positions in the plane.
 pub static ADAPTIVE_MAX_POOL: Op<AdaptiveMaxPoolFn> = Op::new(
     &ADAPTIVE_MAX_POOL_INFO,
-    &[(Key::Cpu, adaptive_max_pool_slot), (Key::Meta, adaptive_max_pool_slot)],
+    &[
+        (Key::Cpu, adaptive_max_pool_slot),
+        (Key::Meta, adaptive_max_pool_slot),
+        (Key::Autograd, super::pool_grad::adaptive_max_pool_autograd),
+    ],
     adaptive_max_pool_adaptor,
 );
 static ADAPTIVE_MAX_POOL_INFO: OpInfo = OpInfo {
@@ -115,6 +127,7 @@ static ADAPTIVE_MAX_POOL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: adaptive_max_pool_boxed,
@@ -148,7 +161,11 @@ pub type PlaneScatterFn = fn(&Tensor, &Tensor, &[i64], i64) -> Result<Tensor>;
 /// `_plane_scatter`: Adds each element to the position of its plane that its index names: the gradient of max pooling.
 pub static PLANE_SCATTER: Op<PlaneScatterFn> = Op::new(
     &PLANE_SCATTER_INFO,
-    &[(Key::Cpu, plane_scatter_slot), (Key::Meta, plane_scatter_slot)],
+    &[
+        (Key::Cpu, plane_scatter_slot),
+        (Key::Meta, plane_scatter_slot),
+        (Key::Autograd, super::pool_grad::plane_scatter_autograd),
+    ],
     plane_scatter_adaptor,
 );
 static PLANE_SCATTER_INFO: OpInfo = OpInfo {
@@ -167,6 +184,7 @@ static PLANE_SCATTER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: plane_scatter_boxed,
@@ -201,7 +219,11 @@ pub type PlaneUnpoolFn = fn(&Tensor, &Tensor, &[i64], i64) -> Result<Tensor>;
 /// `_plane_unpool`: Sets the position of its plane that its index names to each element, the last one staying.
 pub static PLANE_UNPOOL: Op<PlaneUnpoolFn> = Op::new(
     &PLANE_UNPOOL_INFO,
-    &[(Key::Cpu, plane_unpool_slot), (Key::Meta, plane_unpool_slot)],
+    &[
+        (Key::Cpu, plane_unpool_slot),
+        (Key::Meta, plane_unpool_slot),
+        (Key::Autograd, super::pool_grad::plane_unpool_autograd),
+    ],
     plane_unpool_adaptor,
 );
 static PLANE_UNPOOL_INFO: OpInfo = OpInfo {
@@ -220,6 +242,7 @@ static PLANE_UNPOOL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: plane_unpool_boxed,
@@ -254,7 +277,11 @@ pub type PlaneGatherFn = fn(&Tensor, &Tensor, i64) -> Result<Tensor>;
 /// `_plane_gather`: The elements of each plane that the indices name.
 pub static PLANE_GATHER: Op<PlaneGatherFn> = Op::new(
     &PLANE_GATHER_INFO,
-    &[(Key::Cpu, plane_gather_slot), (Key::Meta, plane_gather_slot)],
+    &[
+        (Key::Cpu, plane_gather_slot),
+        (Key::Meta, plane_gather_slot),
+        (Key::Autograd, super::pool_grad::plane_gather_autograd),
+    ],
     plane_gather_adaptor,
 );
 static PLANE_GATHER_INFO: OpInfo = OpInfo {
@@ -272,6 +299,7 @@ static PLANE_GATHER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: plane_gather_boxed,
@@ -311,8 +339,15 @@ fn avg_pool_slot(
 /// Type of [`AVG_POOL`].
 pub type AvgPoolFn = fn(&Tensor, &[i64], &[i64], &[i64], bool, bool, Option<i64>) -> Result<Tensor>;
 /// `_avg_pool`: Means of windows over the last dimensions.
-pub static AVG_POOL: Op<AvgPoolFn> =
-    Op::new(&AVG_POOL_INFO, &[(Key::Cpu, avg_pool_slot), (Key::Meta, avg_pool_slot)], avg_pool_adaptor);
+pub static AVG_POOL: Op<AvgPoolFn> = Op::new(
+    &AVG_POOL_INFO,
+    &[
+        (Key::Cpu, avg_pool_slot),
+        (Key::Meta, avg_pool_slot),
+        (Key::Autograd, super::pool_grad::avg_pool_autograd),
+    ],
+    avg_pool_adaptor,
+);
 static AVG_POOL_INFO: OpInfo = OpInfo {
     name: "_avg_pool",
     owner: "flambeau-nn-functional",
@@ -332,6 +367,7 @@ static AVG_POOL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: avg_pool_boxed,
@@ -404,7 +440,11 @@ pub type AvgPoolBackwardFn =
 /// `_avg_pool_backward`: The gradient of average pooling.
 pub static AVG_POOL_BACKWARD: Op<AvgPoolBackwardFn> = Op::new(
     &AVG_POOL_BACKWARD_INFO,
-    &[(Key::Cpu, avg_pool_backward_slot), (Key::Meta, avg_pool_backward_slot)],
+    &[
+        (Key::Cpu, avg_pool_backward_slot),
+        (Key::Meta, avg_pool_backward_slot),
+        (Key::Autograd, super::pool_grad::avg_pool_backward_autograd),
+    ],
     avg_pool_backward_adaptor,
 );
 static AVG_POOL_BACKWARD_INFO: OpInfo = OpInfo {
@@ -427,6 +467,7 @@ static AVG_POOL_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: avg_pool_backward_boxed,
@@ -491,7 +532,11 @@ pub type AdaptiveAvgPoolFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `_adaptive_avg_pool`: Means of windows that split the last dimensions evenly.
 pub static ADAPTIVE_AVG_POOL: Op<AdaptiveAvgPoolFn> = Op::new(
     &ADAPTIVE_AVG_POOL_INFO,
-    &[(Key::Cpu, adaptive_avg_pool_slot), (Key::Meta, adaptive_avg_pool_slot)],
+    &[
+        (Key::Cpu, adaptive_avg_pool_slot),
+        (Key::Meta, adaptive_avg_pool_slot),
+        (Key::Autograd, super::pool_grad::adaptive_avg_pool_autograd),
+    ],
     adaptive_avg_pool_adaptor,
 );
 static ADAPTIVE_AVG_POOL_INFO: OpInfo = OpInfo {
@@ -505,6 +550,7 @@ static ADAPTIVE_AVG_POOL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: adaptive_avg_pool_boxed,
@@ -542,7 +588,11 @@ pub type AdaptiveAvgPoolBackwardFn = fn(&Tensor, &[i64], i64) -> Result<Tensor>;
 /// `_adaptive_avg_pool_backward`: The gradient of adaptive average pooling.
 pub static ADAPTIVE_AVG_POOL_BACKWARD: Op<AdaptiveAvgPoolBackwardFn> = Op::new(
     &ADAPTIVE_AVG_POOL_BACKWARD_INFO,
-    &[(Key::Cpu, adaptive_avg_pool_backward_slot), (Key::Meta, adaptive_avg_pool_backward_slot)],
+    &[
+        (Key::Cpu, adaptive_avg_pool_backward_slot),
+        (Key::Meta, adaptive_avg_pool_backward_slot),
+        (Key::Autograd, super::pool_grad::adaptive_avg_pool_backward_autograd),
+    ],
     adaptive_avg_pool_backward_adaptor,
 );
 static ADAPTIVE_AVG_POOL_BACKWARD_INFO: OpInfo = OpInfo {
@@ -560,6 +610,7 @@ static ADAPTIVE_AVG_POOL_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: adaptive_avg_pool_backward_boxed,
@@ -610,6 +661,7 @@ static MAX_POOL1D_INFO: OpInfo = OpInfo {
         Convention { path: "torch.nn.functional.max_pool1d", habit: Habit::Defined(&[]) },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: max_pool1d_boxed,
@@ -671,6 +723,7 @@ static MAX_POOL1D_WITH_INDICES_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: max_pool1d_with_indices_boxed,
@@ -726,6 +779,7 @@ static AVG_POOL1D_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: avg_pool1d_boxed,
@@ -770,6 +824,7 @@ static ADAPTIVE_AVG_POOL1D_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: adaptive_avg_pool1d_boxed,
@@ -813,6 +868,7 @@ static ADAPTIVE_MAX_POOL1D_INFO: OpInfo = OpInfo {
         Convention { path: "torch.nn.functional.adaptive_max_pool1d", habit: Habit::Defined(&[]) },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: adaptive_max_pool1d_boxed,
@@ -852,6 +908,7 @@ static ADAPTIVE_MAX_POOL1D_WITH_INDICES_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: adaptive_max_pool1d_with_indices_boxed,
@@ -897,6 +954,7 @@ static MAX_UNPOOL1D_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("indices", "unsqueeze"), ("input", "size")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: max_unpool1d_boxed,
@@ -971,6 +1029,7 @@ static MAX_POOL2D_INFO: OpInfo = OpInfo {
         Convention { path: "torch.nn.functional.max_pool2d", habit: Habit::Defined(&[]) },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: max_pool2d_boxed,
@@ -1048,6 +1107,7 @@ static MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: max_pool2d_with_indices_boxed,
@@ -1117,6 +1177,7 @@ static AVG_POOL2D_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: avg_pool2d_boxed,
@@ -1150,6 +1211,86 @@ fn avg_pool2d_adaptor(
     )
 }
 
+fn avg_pool2d_out_cpu(
+    input: &Tensor,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("avg_pool2d", &[input], &[&*out])?;
+    let r =
+        f::avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+/// Type of [`AVG_POOL2D_OUT`].
+pub type AvgPool2dOutFn =
+    fn(&Tensor, &[i64], Option<&[i64]>, &[i64], bool, bool, Option<i64>, &mut Tensor) -> Result<()>;
+/// `avg_pool2d.out`: Means of windows over two dimensions of an input of several planes.
+pub static AVG_POOL2D_OUT: Op<AvgPool2dOutFn> =
+    Op::composite(&AVG_POOL2D_OUT_INFO, avg_pool2d_out_cpu, avg_pool2d_out_adaptor);
+static AVG_POOL2D_OUT_INFO: OpInfo = OpInfo {
+    name: "avg_pool2d.out",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("kernel_size", Ty::IntList(2), D::Required),
+            a("stride", Ty::OptIntList(2), D::None),
+            a("padding", Ty::IntList(2), D::IntList(&[0, 0])),
+            a("ceil_mode", Ty::Bool, D::Bool(false)),
+            a("count_include_pad", Ty::Bool, D::Bool(true)),
+            a("divisor_override", Ty::OptInt, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.avg_pool2d", "torch.nn.functional.avg_pool2d"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    pointwise: false,
+    names: NameRule::Unsupported,
+    autocast: Autocast::NONE,
+    boxed: avg_pool2d_out_boxed,
+    doc: "Means of windows over two dimensions of an input of several planes.",
+    grad: Differentiability::Composite,
+};
+fn avg_pool2d_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 7)?;
+    ops::avg_pool2d_out(
+        tensor_arg(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
+        &arg::<Vec<i64>>(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn avg_pool2d_out_adaptor(
+    input: &Tensor,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &AVG_POOL2D_OUT_INFO,
+        &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override, &&*out],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`ADAPTIVE_AVG_POOL2D`].
 pub type AdaptiveAvgPool2dFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `adaptive_avg_pool2d`: Means of windows that split two dimensions evenly into `output_size`.
@@ -1172,6 +1313,7 @@ static ADAPTIVE_AVG_POOL2D_INFO: OpInfo = OpInfo {
         },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: adaptive_avg_pool2d_boxed,
@@ -1222,6 +1364,7 @@ static ADAPTIVE_MAX_POOL2D_INFO: OpInfo = OpInfo {
         },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: adaptive_max_pool2d_boxed,
@@ -1264,6 +1407,7 @@ static ADAPTIVE_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
         },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: adaptive_max_pool2d_with_indices_boxed,
@@ -1321,6 +1465,7 @@ static MAX_UNPOOL2D_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "size")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -1389,6 +1534,7 @@ static MAX_POOL3D_INFO: OpInfo = OpInfo {
         Convention { path: "torch.nn.functional.max_pool3d", habit: Habit::Defined(&[("input", "is_cuda")]) },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -1473,6 +1619,7 @@ static MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "is_cuda")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: max_pool3d_with_indices_boxed,
@@ -1542,6 +1689,7 @@ static AVG_POOL3D_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -1582,6 +1730,86 @@ fn avg_pool3d_adaptor(
     )
 }
 
+fn avg_pool3d_out_cpu(
+    input: &Tensor,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    out: &mut Tensor,
+) -> Result<()> {
+    out::refuse_gradients("avg_pool3d", &[input], &[&*out])?;
+    let r =
+        f::avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+/// Type of [`AVG_POOL3D_OUT`].
+pub type AvgPool3dOutFn =
+    fn(&Tensor, &[i64], Option<&[i64]>, &[i64], bool, bool, Option<i64>, &mut Tensor) -> Result<()>;
+/// `avg_pool3d.out`: Means of windows over three dimensions of an input of several planes.
+pub static AVG_POOL3D_OUT: Op<AvgPool3dOutFn> =
+    Op::composite(&AVG_POOL3D_OUT_INFO, avg_pool3d_out_cpu, avg_pool3d_out_adaptor);
+static AVG_POOL3D_OUT_INFO: OpInfo = OpInfo {
+    name: "avg_pool3d.out",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("kernel_size", Ty::IntList(3), D::Required),
+            a("stride", Ty::OptIntList(3), D::None),
+            a("padding", Ty::IntList(3), D::IntList(&[0, 0, 0])),
+            a("ceil_mode", Ty::Bool, D::Bool(false)),
+            a("count_include_pad", Ty::Bool, D::Bool(true)),
+            a("divisor_override", Ty::OptInt, D::None),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.avg_pool3d", "torch.nn.functional.avg_pool3d"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    pointwise: false,
+    names: NameRule::Unsupported,
+    autocast: Autocast::NONE,
+    boxed: avg_pool3d_out_boxed,
+    doc: "Means of windows over three dimensions of an input of several planes.",
+    grad: Differentiability::Composite,
+};
+fn avg_pool3d_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 7)?;
+    ops::avg_pool3d_out(
+        tensor_arg(a, 0)?,
+        &arg::<Vec<i64>>(a, 1)?,
+        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
+        &arg::<Vec<i64>>(a, 3)?,
+        arg(a, 4)?,
+        arg(a, 5)?,
+        arg(a, 6)?,
+        &mut out,
+    )?;
+    Ok(vec![out.into_value()])
+}
+fn avg_pool3d_out_adaptor(
+    input: &Tensor,
+    kernel_size: &[i64],
+    stride: Option<&[i64]>,
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: Option<i64>,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(
+        &AVG_POOL3D_OUT_INFO,
+        &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override, &&*out],
+    )?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`ADAPTIVE_AVG_POOL3D`].
 pub type AdaptiveAvgPool3dFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `adaptive_avg_pool3d`: Means of windows that split three dimensions evenly into `output_size`.
@@ -1604,6 +1832,7 @@ static ADAPTIVE_AVG_POOL3D_INFO: OpInfo = OpInfo {
         },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -1661,6 +1890,7 @@ static ADAPTIVE_MAX_POOL3D_INFO: OpInfo = OpInfo {
         },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -1710,6 +1940,7 @@ static ADAPTIVE_MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
         },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -1774,6 +2005,7 @@ static MAX_UNPOOL3D_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "size")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -1833,6 +2065,7 @@ static LP_POOL1D_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "pow")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: lp_pool1d_boxed,
@@ -1883,6 +2116,7 @@ static LP_POOL2D_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "pow")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: lp_pool2d_boxed,
@@ -1933,6 +2167,7 @@ static LP_POOL3D_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[("input", "pow")]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: lp_pool3d_boxed,
@@ -1985,7 +2220,11 @@ pub type FractionalMaxPoolFn = fn(&Tensor, &[i64], &[i64], &Tensor) -> Result<(T
 /// `_fractional_max_pool`: Largest values of windows at pseudo-random places, and their positions in the plane.
 pub static FRACTIONAL_MAX_POOL: Op<FractionalMaxPoolFn> = Op::new(
     &FRACTIONAL_MAX_POOL_INFO,
-    &[(Key::Cpu, fractional_max_pool_slot), (Key::Meta, fractional_max_pool_slot)],
+    &[
+        (Key::Cpu, fractional_max_pool_slot),
+        (Key::Meta, fractional_max_pool_slot),
+        (Key::Autograd, super::pool_grad::fractional_max_pool_autograd),
+    ],
     fractional_max_pool_adaptor,
 );
 static FRACTIONAL_MAX_POOL_INFO: OpInfo = OpInfo {
@@ -2004,6 +2243,7 @@ static FRACTIONAL_MAX_POOL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fractional_max_pool_boxed,
@@ -2084,6 +2324,7 @@ static FRACTIONAL_MAX_POOL2D_INFO: OpInfo = OpInfo {
         },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -2171,6 +2412,7 @@ static FRACTIONAL_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
         habit: Habit::Defined(&[]),
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fractional_max_pool2d_with_indices_boxed,
@@ -2252,6 +2494,7 @@ static FRACTIONAL_MAX_POOL3D_INFO: OpInfo = OpInfo {
         },
     }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -2336,6 +2579,7 @@ static FRACTIONAL_MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fractional_max_pool3d_with_indices_boxed,
@@ -2413,6 +2657,7 @@ static FRACTIONAL_MAX_POOL3D_BY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fractional_max_pool3d_by_boxed,
@@ -2490,6 +2735,7 @@ static FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fractional_max_pool3d_with_indices_by_boxed,

@@ -6,28 +6,13 @@
 
 use super::ok;
 use super::ops;
-use super::pool as o;
 use crate::derivatives::pool::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::MAX_POOL.register(Key::Autograd, max_pool_autograd);
-    o::ADAPTIVE_MAX_POOL.register(Key::Autograd, adaptive_max_pool_autograd);
-    o::PLANE_SCATTER.register(Key::Autograd, plane_scatter_autograd);
-    o::PLANE_UNPOOL.register(Key::Autograd, plane_unpool_autograd);
-    o::PLANE_GATHER.register(Key::Autograd, plane_gather_autograd);
-    o::AVG_POOL.register(Key::Autograd, avg_pool_autograd);
-    o::AVG_POOL_BACKWARD.register(Key::Autograd, avg_pool_backward_autograd);
-    o::ADAPTIVE_AVG_POOL.register(Key::Autograd, adaptive_avg_pool_autograd);
-    o::ADAPTIVE_AVG_POOL_BACKWARD.register(Key::Autograd, adaptive_avg_pool_backward_autograd);
-    o::FRACTIONAL_MAX_POOL.register(Key::Autograd, fractional_max_pool_autograd);
-}
 
 /// Node of `_max_pool`.
 pub struct MaxPoolBackward {
@@ -49,7 +34,7 @@ impl Backward for MaxPoolBackward {
         self.result1.release();
     }
 }
-fn max_pool_autograd(
+pub(super) fn max_pool_autograd(
     self_: &Tensor,
     kernel_size: &[i64],
     stride: &[i64],
@@ -105,7 +90,7 @@ impl Backward for AdaptiveMaxPoolBackward {
         self.result1.release();
     }
 }
-fn adaptive_max_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
+pub(super) fn adaptive_max_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
     let rec = rt::recording(&[self_]);
     let (mut out0, out1) = rt::below(|| ops::adaptive_max_pool(self_, output_size))?;
     if rec {
@@ -166,7 +151,12 @@ fn plane_scatter_tangent(
     })
 }
 
-fn plane_scatter_autograd(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
+pub(super) fn plane_scatter_autograd(
+    self_: &Tensor,
+    indices: &Tensor,
+    sizes: &[i64],
+    spatial: i64,
+) -> Result<Tensor> {
     rt::not_differentiable("_plane_scatter", "indices", indices)?;
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::plane_scatter(self_, indices, sizes, spatial))?;
@@ -216,7 +206,12 @@ fn plane_unpool_tangent(
     })
 }
 
-fn plane_unpool_autograd(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
+pub(super) fn plane_unpool_autograd(
+    self_: &Tensor,
+    indices: &Tensor,
+    sizes: &[i64],
+    spatial: i64,
+) -> Result<Tensor> {
     rt::not_differentiable("_plane_unpool", "indices", indices)?;
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::plane_unpool(self_, indices, sizes, spatial))?;
@@ -263,7 +258,7 @@ fn plane_gather_tangent(self_: &Tensor, indices: &Tensor, spatial: i64) -> Resul
     })
 }
 
-fn plane_gather_autograd(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Tensor> {
+pub(super) fn plane_gather_autograd(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Tensor> {
     rt::not_differentiable("_plane_gather", "indices", indices)?;
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::plane_gather(self_, indices, spatial))?;
@@ -336,7 +331,7 @@ fn avg_pool_tangent(
     })
 }
 
-fn avg_pool_autograd(
+pub(super) fn avg_pool_autograd(
     self_: &Tensor,
     kernel_size: &[i64],
     stride: &[i64],
@@ -436,7 +431,7 @@ fn avg_pool_backward_tangent(
     })
 }
 
-fn avg_pool_backward_autograd(
+pub(super) fn avg_pool_backward_autograd(
     grad_output: &Tensor,
     input_sizes: &[i64],
     kernel_size: &[i64],
@@ -511,7 +506,7 @@ fn adaptive_avg_pool_tangent(self_: &Tensor, output_size: &[i64]) -> Result<Opti
     })
 }
 
-fn adaptive_avg_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+pub(super) fn adaptive_avg_pool_autograd(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::adaptive_avg_pool(self_, output_size))?;
     if rec {
@@ -560,7 +555,7 @@ fn adaptive_avg_pool_backward_tangent(
     })
 }
 
-fn adaptive_avg_pool_backward_autograd(
+pub(super) fn adaptive_avg_pool_backward_autograd(
     grad_output: &Tensor,
     input_sizes: &[i64],
     spatial: i64,
@@ -600,7 +595,7 @@ impl Backward for FractionalMaxPoolBackward {
         self.result1.release();
     }
 }
-fn fractional_max_pool_autograd(
+pub(super) fn fractional_max_pool_autograd(
     self_: &Tensor,
     kernel_size: &[i64],
     output_size: &[i64],

@@ -33,6 +33,7 @@ static LSTM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Lower,
@@ -113,6 +114,7 @@ static LSTM_PACKED_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Lower,
@@ -183,6 +185,7 @@ static GRU_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -253,6 +256,7 @@ static GRU_PACKED_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -323,6 +327,7 @@ static RNN_TANH_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Lower,
@@ -394,6 +399,7 @@ static RNN_TANH_PACKED_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Lower,
@@ -464,6 +470,7 @@ static RNN_RELU_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Lower,
@@ -535,6 +542,7 @@ static RNN_RELU_PACKED_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Lower,
@@ -625,7 +633,11 @@ pub type RecurrentLayerFn = fn(
 /// `_recurrent_layer`: One direction of one recurrent layer over packed rows, with the cell states and what its gradient needs. `mode` is 0 for relu, 1 for tanh, 2 for LSTM, 3 for GRU.
 pub static RECURRENT_LAYER: Op<RecurrentLayerFn> = Op::new(
     &RECURRENT_LAYER_INFO,
-    &[(Key::Cpu, recurrent_layer_slot), (Key::Meta, recurrent_layer_slot)],
+    &[
+        (Key::Cpu, recurrent_layer_slot),
+        (Key::Meta, recurrent_layer_slot),
+        (Key::Autograd, super::rnn_grad::recurrent_layer_autograd),
+    ],
     recurrent_layer_adaptor,
 );
 static RECURRENT_LAYER_INFO: OpInfo = OpInfo {
@@ -651,6 +663,7 @@ static RECURRENT_LAYER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: recurrent_layer_boxed,
@@ -779,6 +792,7 @@ static RECURRENT_LAYER_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: recurrent_layer_backward_boxed,
@@ -855,6 +869,7 @@ static PACK_PADDED_ROWS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: pack_padded_rows_boxed,
@@ -890,6 +905,7 @@ static PAD_PACKED_ROWS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: pad_packed_rows_boxed,
@@ -931,6 +947,7 @@ static PAD_SEQUENCE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.utils.rnn.pad_sequence", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: pad_sequence_boxed,

@@ -6,19 +6,13 @@
 
 use super::ok;
 use super::ops;
-use super::rnn as o;
 use crate::derivatives::rnn::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::RECURRENT_LAYER.register(Key::Autograd, recurrent_layer_autograd);
-}
 
 /// Node of `_recurrent_layer`.
 pub struct RecurrentLayerBackward {
@@ -106,7 +100,7 @@ impl Backward for RecurrentLayerBackward {
         self.w_ih.release();
     }
 }
-fn recurrent_layer_autograd(
+pub(super) fn recurrent_layer_autograd(
     input: &Tensor,
     hx: &Tensor,
     c0: Option<&Tensor>,

@@ -33,8 +33,15 @@ fn resample_slot(
 /// Type of [`RESAMPLE`].
 pub type ResampleFn = fn(&Tensor, i64, i64, &str, bool, bool, Option<f64>, Option<DType>) -> Result<Tensor>;
 /// `_resample`: Resamples one dimension: every result is a weighted sum of a few elements. The weights are rounded to the dtype `weights`.
-pub static RESAMPLE: Op<ResampleFn> =
-    Op::new(&RESAMPLE_INFO, &[(Key::Cpu, resample_slot), (Key::Meta, resample_slot)], resample_adaptor);
+pub static RESAMPLE: Op<ResampleFn> = Op::new(
+    &RESAMPLE_INFO,
+    &[
+        (Key::Cpu, resample_slot),
+        (Key::Meta, resample_slot),
+        (Key::Autograd, super::vision_grad::resample_autograd),
+    ],
+    resample_adaptor,
+);
 static RESAMPLE_INFO: OpInfo = OpInfo {
     name: "_resample",
     owner: "flambeau-nn-functional",
@@ -55,6 +62,7 @@ static RESAMPLE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -134,7 +142,11 @@ pub type ResampleBackwardFn = fn(&Tensor, i64, i64, &str, bool, bool, Option<f64
 /// `_resample_backward`: The gradient of resampling one dimension.
 pub static RESAMPLE_BACKWARD: Op<ResampleBackwardFn> = Op::new(
     &RESAMPLE_BACKWARD_INFO,
-    &[(Key::Cpu, resample_backward_slot), (Key::Meta, resample_backward_slot)],
+    &[
+        (Key::Cpu, resample_backward_slot),
+        (Key::Meta, resample_backward_slot),
+        (Key::Autograd, super::vision_grad::resample_backward_autograd),
+    ],
     resample_backward_adaptor,
 );
 static RESAMPLE_BACKWARD_INFO: OpInfo = OpInfo {
@@ -156,6 +168,7 @@ static RESAMPLE_BACKWARD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: resample_backward_boxed,
@@ -209,8 +222,15 @@ fn im2col_slot(
 /// Type of [`IM2COL`].
 pub type Im2colFn = fn(&Tensor, &[i64], &[i64], &[i64], &[i64]) -> Result<Tensor>;
 /// `im2col`: Sliding blocks of a batch of images as columns.
-pub static IM2COL: Op<Im2colFn> =
-    Op::new(&IM2COL_INFO, &[(Key::Cpu, im2col_slot), (Key::Meta, im2col_slot)], im2col_adaptor);
+pub static IM2COL: Op<Im2colFn> = Op::new(
+    &IM2COL_INFO,
+    &[
+        (Key::Cpu, im2col_slot),
+        (Key::Meta, im2col_slot),
+        (Key::Autograd, super::vision_grad::im2col_autograd),
+    ],
+    im2col_adaptor,
+);
 static IM2COL_INFO: OpInfo = OpInfo {
     name: "im2col",
     owner: "flambeau-nn-functional",
@@ -228,6 +248,7 @@ static IM2COL_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: im2col_boxed,
@@ -278,8 +299,15 @@ fn col2im_slot(
 /// Type of [`COL2IM`].
 pub type Col2imFn = fn(&Tensor, &[i64], &[i64], &[i64], &[i64], &[i64]) -> Result<Tensor>;
 /// `col2im`: Sums columns back into a batch of images.
-pub static COL2IM: Op<Col2imFn> =
-    Op::new(&COL2IM_INFO, &[(Key::Cpu, col2im_slot), (Key::Meta, col2im_slot)], col2im_adaptor);
+pub static COL2IM: Op<Col2imFn> = Op::new(
+    &COL2IM_INFO,
+    &[
+        (Key::Cpu, col2im_slot),
+        (Key::Meta, col2im_slot),
+        (Key::Autograd, super::vision_grad::col2im_autograd),
+    ],
+    col2im_adaptor,
+);
 static COL2IM_INFO: OpInfo = OpInfo {
     name: "col2im",
     owner: "flambeau-nn-functional",
@@ -298,6 +326,7 @@ static COL2IM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: col2im_boxed,
@@ -347,6 +376,7 @@ static UNFOLD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.unfold", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: unfold_boxed,
@@ -395,6 +425,7 @@ static FOLD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.fold", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fold_boxed,
@@ -448,6 +479,7 @@ static INTERPOLATE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "", habit: Habit::Instead("sizes_as_given") }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: interpolate_boxed,
@@ -506,6 +538,7 @@ static INTERPOLATE_BY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: interpolate_by_boxed,
@@ -564,6 +597,7 @@ static UPSAMPLE_INFO: OpInfo = OpInfo {
         Convention { path: "torch.nn.functional.upsample", habit: Habit::Defined(&[("input", "dim")]) },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: upsample_boxed,
@@ -617,6 +651,7 @@ static UPSAMPLE_NEAREST_INFO: OpInfo = OpInfo {
         },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: upsample_nearest_boxed,
@@ -666,6 +701,7 @@ static UPSAMPLE_BILINEAR_INFO: OpInfo = OpInfo {
         },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: upsample_bilinear_boxed,
@@ -710,6 +746,7 @@ static GRID_SAMPLE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention { path: "torch.nn.functional.grid_sample", habit: Habit::Defined(&[]) }],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -769,6 +806,7 @@ static AFFINE_GRID_INFO: OpInfo = OpInfo {
         },
     ],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: affine_grid_boxed,
@@ -801,6 +839,7 @@ static PIXEL_SHUFFLE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: pixel_shuffle_boxed,
@@ -833,6 +872,7 @@ static PIXEL_UNSHUFFLE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: pixel_unshuffle_boxed,
@@ -865,6 +905,7 @@ static CHANNEL_SHUFFLE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: channel_shuffle_boxed,
@@ -894,6 +935,7 @@ static NATIVE_CHANNEL_SHUFFLE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: native_channel_shuffle_boxed,
@@ -929,6 +971,7 @@ static GRID_SAMPLER_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -978,6 +1021,7 @@ static GRID_SAMPLER_2D_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -1027,6 +1071,7 @@ static GRID_SAMPLER_3D_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::Fp32,
@@ -1076,6 +1121,7 @@ static UPSAMPLE_BILINEAR2D_AA_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
         cpu: Cast::None,
@@ -1133,6 +1179,7 @@ static UPSAMPLE_BILINEAR2D_AA_VEC_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: upsample_bilinear2d_aa_vec_boxed,

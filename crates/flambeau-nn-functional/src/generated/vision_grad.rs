@@ -6,22 +6,13 @@
 
 use super::ok;
 use super::ops;
-use super::vision as o;
 use crate::derivatives::vision::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::RESAMPLE.register(Key::Autograd, resample_autograd);
-    o::RESAMPLE_BACKWARD.register(Key::Autograd, resample_backward_autograd);
-    o::IM2COL.register(Key::Autograd, im2col_autograd);
-    o::COL2IM.register(Key::Autograd, col2im_autograd);
-}
 
 /// Node of `_resample`.
 pub struct ResampleBackward {
@@ -72,7 +63,7 @@ fn resample_tangent(
     })
 }
 
-fn resample_autograd(
+pub(super) fn resample_autograd(
     self_: &Tensor,
     dim: i64,
     size: i64,
@@ -153,7 +144,7 @@ fn resample_backward_tangent(
     })
 }
 
-fn resample_backward_autograd(
+pub(super) fn resample_backward_autograd(
     grad_output: &Tensor,
     dim: i64,
     size: i64,
@@ -220,7 +211,7 @@ fn im2col_tangent(
     })
 }
 
-fn im2col_autograd(
+pub(super) fn im2col_autograd(
     self_: &Tensor,
     kernel_size: &[i64],
     dilation: &[i64],
@@ -282,7 +273,7 @@ fn col2im_tangent(
     })
 }
 
-fn col2im_autograd(
+pub(super) fn col2im_autograd(
     self_: &Tensor,
     output_size: &[i64],
     kernel_size: &[i64],

@@ -311,11 +311,72 @@ fn shape(
         .map_err(Error::runtime)
 }
 
+/// Whether PyTorch computes a transposed convolution of 16-bit numbers by columns of that width: what oneDNN does not take.
+fn columns_are_rounded(a: &args::Convolution) -> bool {
+    let extra = |stride: &[i64], d: usize, v: &[i64]| {
+        v[if v.len() == 1 { 0 } else { d }] >= stride[if stride.len() == 1 { 0 } else { d }]
+    };
+    a.transposed
+        && match a.input.dtype() {
+            DType::F16 => true,
+            DType::BF16 => (0..a.weight.dim() - 2).any(|d| extra(a.stride, d, a.output_padding)),
+            _ => false,
+        }
+}
+/// A transposed convolution whose products are rounded before they are added, one place of the kernel after the other.
+fn by_rounded_columns(a: &args::Convolution, out: &Tensor) -> Result<()> {
+    let (x, w) = (a.input.sizes(), a.weight.sizes());
+    let n = w.len() - 2;
+    let list = |v: &[i64], what: &str| per_dim(v, n, "convolution", what);
+    let (stride, padding, dilation) =
+        (list(a.stride, "stride")?, list(a.padding, "padding")?, list(a.dilation, "dilation")?);
+    let (of, to, groups) = (w[0] / a.groups, w[1], a.groups);
+    let kernel: i64 = w[2..].iter().product();
+    let places: i64 = x[2..].iter().product();
+    core_ops::zero_(out)?;
+    for g in 0..groups {
+        let weight = core_ops::reshape(&core_ops::narrow(a.weight, 0, g * of, of)?, &[of, to * kernel])?;
+        let input = core_ops::reshape(&core_ops::narrow(a.input, 1, g * of, of)?, &[x[0], of, places])?;
+        let columns = core_ops::matmul(&core_ops::transpose(&weight, 0, 1)?, &input)?;
+        let mut sizes = SizeVec::from_slice(&[x[0], to, kernel]);
+        sizes.extend_from_slice(&x[2..]);
+        let columns = core_ops::reshape(&columns, &sizes)?;
+        let image = core_ops::narrow(out, 1, g * to, to)?;
+        'places: for k in 0..kernel {
+            let (mut from, mut into) = (core_ops::select(&columns, 2, k)?, image.clone());
+            let mut rest = k;
+            for d in (0..n).rev() {
+                let shift = rest % w[d + 2] * dilation[d] - padding[d];
+                rest /= w[d + 2];
+                // positions i with 0 <= i * stride + shift < the image's extent
+                let low = if shift < 0 { (-shift + stride[d] - 1) / stride[d] } else { 0 };
+                let room = out.sizes()[d + 2] - shift;
+                let high = if room <= 0 { 0 } else { ((room - 1) / stride[d] + 1).min(x[d + 2]) };
+                if low >= high {
+                    continue 'places;
+                }
+                let (axis, start) = (d as i64 + 2, low * stride[d] + shift);
+                from = core_ops::narrow(&from, axis, low, high - low)?;
+                let end = start + (high - low - 1) * stride[d] + 1;
+                into = core_ops::slice(&into, axis, Some(start), Some(end), stride[d])?;
+            }
+            core_ops::add_(&into, &from, flambeau_core::Scalar::Int(1))?;
+        }
+    }
+    if let Some(bias) = a.bias {
+        let mut sizes = SizeVec::from_elem(1, n + 1);
+        sizes[0] = bias.numel();
+        core_ops::add_(out, &core_ops::reshape(bias, &sizes)?, flambeau_core::Scalar::Int(1))?;
+    }
+    Ok(())
+}
+
 /// `convolution`
-pub fn convolution_cpu(
-    &args::Convolution { input, weight, bias, stride, padding, dilation, transposed, groups, .. }: &args::Convolution,
-    out: &Tensor,
-) -> Result<()> {
+pub fn convolution_cpu(all: &args::Convolution, out: &Tensor) -> Result<()> {
+    let &args::Convolution { input, weight, bias, stride, padding, dilation, transposed, groups, .. } = all;
+    if out.numel() > 0 && columns_are_rounded(all) {
+        return by_rounded_columns(all, out);
+    }
     let bias = bias.map(|b| cast(b, input.dtype())).transpose()?;
     let (x, w, b) = (plain(input)?, plain(weight)?, plain_opt(bias.as_ref())?);
     if out.numel() == 0 {

@@ -688,15 +688,17 @@ pub fn poisson_nll_loss(
 /// `cosine_similarity`
 pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64, eps: f64) -> Result<Tensor> {
     let sizes = broadcast_all(&[x1, x2])?;
+    let common = flambeau_core::iter::promotion::promote_types(x1.dtype(), x2.dtype())?;
     ensure!(
-        x1.dtype().is_floating() && x2.dtype().is_floating(),
+        common.is_floating(),
         Runtime,
         "expected common dtype to be floating point, yet common dtype is {}",
-        flambeau_core::iter::promotion::promote_types(x1.dtype(), x2.dtype())?.scalar_type_name()
+        common.scalar_type_name()
     );
     let d = wrap_dim(dim, sizes.len())? as i64;
-    let common = flambeau_core::iter::promotion::promote_types(x1.dtype(), x2.dtype())?;
-    let (x, y) = (cast(x1, common)?, cast(x2, common)?);
+    // each is divided by its norm in its own dtype; norms of integers there are none
+    let own = |t: &Tensor| if t.dtype().is_floating() { Ok(t.clone()) } else { cast(t, common) };
+    let (x, y) = (own(x1)?, own(x2)?);
     let (x, y) = (core::expand(&x, &sizes, false)?, core::expand(&y, &sizes, false)?);
     let unit = |t: &Tensor| -> Result<Tensor> {
         let n = core::clamp_min(&norm(t, 2.0, &[d], true)?, Scalar::Float(eps))?;

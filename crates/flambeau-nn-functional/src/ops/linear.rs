@@ -1,6 +1,6 @@
 //! Linear and bilinear layers.
 
-use super::operands::{cpp_type, done, plain, resolved};
+use super::operands::{cast, cpp_type, done, plain, resolved};
 use crate::generated::args;
 use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
@@ -212,13 +212,14 @@ pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<
         );
     }
     let (o, i1, i2) = (w.sizes()[0], w.sizes()[1], w.sizes()[2]);
-    // t[*, o, i1] = sum over i2, then the sum over i1
-    let t = super::linear(b, &core_ops::reshape(w, &[o * i1, i2])?, None)?;
+    // t[*, o, i2] = sum over i1, then the sum over i2: two products, which autocast rounds where PyTorch's are rounded
+    let flat = core_ops::reshape(&core_ops::transpose(w, 0, 1)?, &[i1, o * i2])?;
+    let t = core_ops::matmul(a, &flat)?;
     let mut sizes = SizeVec::from_slice(&a.sizes()[..lead]);
-    sizes.extend_from_slice(&[o, i1]);
+    sizes.extend_from_slice(&[o, i2]);
     let t = core_ops::reshape(&t, &sizes)?;
-    let d = Some(a.dtype());
-    let y = core_ops::sum(&core_ops::mul(&t, &core_ops::unsqueeze(a, -2)?)?, Some(&[-1]), false, d)?;
+    let y = core_ops::squeeze_dim(&core_ops::matmul(&t, &core_ops::unsqueeze(b, -1)?)?, -1)?;
+    let y = cast(&y, a.dtype())?;
     match bias {
         Some(bias) => core_ops::add(&y, bias, Scalar::Int(1)),
         None => Ok(y),

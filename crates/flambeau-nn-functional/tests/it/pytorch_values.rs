@@ -114,3 +114,26 @@ fn numbers_over_tensors() {
     let three = flambeau_core::api::ergonomic::wrapped_number(Scalar::Float(3.0)).unwrap();
     same(&flambeau_core::ops::div(&three, &x).unwrap(), &[21.0]);
 }
+
+#[test]
+fn halves_of_transposed_convolutions_are_rounded_before_they_are_added() {
+    let (a, b) = (1.0 + 2f64.powi(-10), 1.0 + 2f64.powi(-9));
+    let x = floats(&[a, -b], &[1, 1, 2]).to(DType::F16);
+    let w = floats(&[1.0, a], &[1, 1, 2]).to(DType::F16);
+    let y = ops::conv_transpose1d(&x, &w, None, &[1], &[0], &[0], 1, &[1]).unwrap();
+    // the sum of the products themselves is 2^-20 in the middle
+    same(&y, &[a, 0.0, -(1.0 + 2f64.powi(-8) - 2f64.powi(-10))]);
+    let sums = floats(&[0.0], &[1, 1]).to(DType::F16);
+    let (l, r) = (floats(&[a, -b], &[2, 1, 1]).to(DType::F16), floats(&[a, 1.0], &[2, 1, 1]).to(DType::F16));
+    let one = Scalar::Int(1);
+    same(&flambeau_core::ops::addbmm(&sums, &l, &r, one, one).unwrap(), &[0.0]);
+}
+
+#[test]
+fn cosine_similarity_of_integers_and_floats() {
+    let x = Tensor::from_vec_raw(vec![1i64, 2, 2], &[1, 3]).unwrap();
+    let y = floats(&[2.0, 0.0, 1.0], &[1, 3]).to(DType::F32);
+    let got = list(&ops::cosine_similarity(&x, &y, 1, 1e-8).unwrap())[0];
+    assert!((got - 4.0 / (3.0 * 5f64.sqrt())).abs() < 1e-6, "{got}");
+    assert!(ops::cosine_similarity(&x, &x, 1, 1e-8).is_err());
+}

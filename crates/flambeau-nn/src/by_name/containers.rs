@@ -10,7 +10,7 @@ use crate::modules::{DataParallel, ModuleDict, ModuleList, ParameterDict, Parame
 use crate::parameter::Parameter;
 use flambeau_core::dispatch::object::{Kwargs, ObjectRef, Parameter as Keyword, bind};
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::{Error, Result, Tensor, Value};
+use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_library::class::{CLASSES, ClassInfo, linkme};
 use std::borrow::Cow;
 
@@ -19,6 +19,12 @@ use std::borrow::Cow;
 struct Chain {
     base: Base,
     items: Vec<(String, Box<dyn Run>)>,
+}
+impl Chain {
+    /// Names by position again, after one came or went.
+    fn number(&mut self) {
+        self.items.iter_mut().enumerate().for_each(|(i, (name, _))| *name = i.to_string());
+    }
 }
 impl Module for Chain {
     fn type_name(&self) -> Cow<'static, str> {
@@ -167,6 +173,97 @@ fn entries(class: &str, v: Option<&Value>) -> Result<Vec<(String, Value)>> {
             ))),
         },
     }
+}
+
+/// Methods that change a container; `None` where there is none of that name.
+pub(super) fn method(o: &ModuleObject, name: &str, args: &[Value]) -> Option<Result<Vec<Value>>> {
+    let class = o.class();
+    let list = matches!(class, "Sequential" | "ModuleList");
+    if !list && class != "ModuleDict" {
+        return None;
+    }
+    Some(match (name, args) {
+        ("append", [v]) if list => module(v).and_then(|m| insert(o, i64::MAX, m)),
+        ("insert", [Value::Int(i), v]) if list => module(v).and_then(|m| insert(o, *i, m)),
+        ("extend", [v]) if list => extend(o, v),
+        ("pop", [Value::Int(i)]) if list => pop(o, *i),
+        ("pop", []) if class == "ModuleList" => pop(o, -1),
+        ("pop", [Value::Str(key)]) if !list => o.with_mut(|m| {
+            let dict = m.as_module_mut().downcast_mut::<ModuleDict<Box<dyn Run>>>().ok_or_else(other)?;
+            let found = dict.remove(key).ok_or_else(|| Error::index(format!("'{key}'")))?;
+            Ok(vec![Value::Object(ModuleObject::of(found))])
+        }),
+        ("clear", []) if !list => o.with_mut(|m| {
+            m.as_module_mut().downcast_mut::<ModuleDict<Box<dyn Run>>>().ok_or_else(other)?.clear();
+            Ok(vec![Value::None])
+        }),
+        ("update", [v]) if !list => entries("ModuleDict", Some(v)).and_then(|all| {
+            let all = all.iter().map(|(n, v)| Ok((n.clone(), module(v)?))).collect::<Result<Vec<_>>>()?;
+            o.with_mut(|m| {
+                m.as_module_mut().downcast_mut::<ModuleDict<Box<dyn Run>>>().ok_or_else(other)?.update(all);
+                Ok(vec![Value::None])
+            })
+        }),
+        _ => return None,
+    })
+}
+fn other() -> Error {
+    Error::runtime("the container is of another type")
+}
+fn insert(o: &ModuleObject, at: i64, new: Box<dyn Run>) -> Result<Vec<Value>> {
+    o.with_mut(|m| {
+        let m = m.as_module_mut();
+        if let Some(c) = m.downcast_mut::<Chain>() {
+            let n = c.items.len() as i64;
+            let place = if at == i64::MAX { n } else { at };
+            ensure!((-n..=n).contains(&place), Index, "Index out of range: {place}");
+            let place = if place < 0 { place + n } else { place } as usize;
+            c.items.insert(place, (String::new(), new));
+            c.number();
+            return Ok(());
+        }
+        let l = m.downcast_mut::<ModuleList<Box<dyn Run>>>().ok_or_else(other)?;
+        if at == i64::MAX {
+            l.append(new);
+            return Ok(());
+        }
+        l.insert(at, new)
+    })?;
+    Ok(vec![Value::Object(o.handle())])
+}
+fn extend(o: &ModuleObject, v: &Value) -> Result<Vec<Value>> {
+    let all = match v {
+        Value::Object(m) => match &m.method("__iter__", &[], &[])?[..] {
+            [Value::List(l)] => l.clone(),
+            _ => Vec::new(),
+        },
+        v => v.items().map(<[Value]>::to_vec).ok_or_else(|| {
+            Error::type_(format!(
+                "ModuleList.extend should be called with an iterable, but got {}",
+                v.type_name()
+            ))
+        })?,
+    };
+    for m in &all {
+        insert(o, i64::MAX, module(m)?)?;
+    }
+    Ok(vec![Value::Object(o.handle())])
+}
+fn pop(o: &ModuleObject, i: i64) -> Result<Vec<Value>> {
+    let found = o.with_mut(|m| {
+        let m = m.as_module_mut();
+        let n = m.named_children().len() as i64;
+        ensure!((-n..n).contains(&i), Index, "index {i} is out of range");
+        match m.downcast_mut::<Chain>() {
+            Some(c) => {
+                let (_, m) = c.items.remove((if i < 0 { i + n } else { i }) as usize);
+                c.number();
+                Ok(m)
+            }
+            None => m.downcast_mut::<ModuleList<Box<dyn Run>>>().ok_or_else(other)?.pop(i),
+        }
+    })?;
+    Ok(vec![Value::Object(ModuleObject::of(found))])
 }
 
 fn sequential(a: &[Value], k: &Kwargs) -> Result<ObjectRef> {

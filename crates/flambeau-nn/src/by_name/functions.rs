@@ -127,5 +127,11 @@ fn triplet_margin_with_distance_loss(args: &[Value], kwargs: &Kwargs) -> Result<
 
 const FUNCTIONS: &[(&str, NativeFn)] = &[
     ("torch.nn.init.calculate_gain", calculate_gain),
+    ("torch.nn.Transformer.generate_square_subsequent_mask", |args, kwargs| {
+        let name = "generate_square_subsequent_mask";
+        let a = ForwardArgs::of_function(name, &["sz", "device", "dtype"], 1, args, kwargs)?;
+        let mask = crate::Transformer::try_generate_square_subsequent_mask(a.must(0)?, a.get(1)?, a.get(2)?)?;
+        Ok(vec![Value::Tensor(mask)])
+    }),
     ("torch.nn.functional.triplet_margin_with_distance_loss", triplet_margin_with_distance_loss),
 ];

@@ -53,6 +53,11 @@ pub trait Run: Module + CopyRun {
         let _ = name;
         None
     }
+    /// An argument that the module was made with, by its name in Python.
+    fn option_by_name(&self, name: &str) -> Option<Value> {
+        let _ = name;
+        None
+    }
     /// Sets such an attribute; `None` where there is none of that name.
     fn set_attribute_by_name(&self, name: &str, v: &Value) -> Option<Result<()>> {
         let _ = (name, v);
@@ -106,9 +111,9 @@ pub fn call_module(m: &dyn Run, args: &[Value], kwargs: &Kwargs) -> Result<Vec<V
     let out = out.ok_or_else(|| Error::runtime("forward did not run"))?;
     let Some(new) = changed else { return Ok(out) };
     let mut new = new.into_iter();
-    let put = |v: Value| match v {
-        Value::Tensor(t) => Value::Tensor(new.next().unwrap_or(t)),
-        other => other,
+    let put = |v: Value| match v.into_tensor() {
+        Ok(t) => Value::Tensor(new.next().unwrap_or(t)),
+        Err(other) => other,
     };
     Ok(out.into_iter().map(put).collect())
 }
@@ -196,7 +201,7 @@ impl ForwardArgs {
     }
     /// The argument as it was given.
     pub fn value(&self, i: usize) -> &Value {
-        self.0[i].as_ref().unwrap_or(&Value::None)
+        self.0[i].as_ref().unwrap_or_else(|| Value::none())
     }
 }
 impl Forward<&Tensor> for dyn Run {
@@ -301,6 +306,16 @@ fn child_of<'a>(m: &'a dyn Run, name: &str) -> Option<&'a dyn Run> {
     let walked = || m.named_children().into_iter().find(|(n, _)| n == name)?.1.as_run();
     m.child(name).or_else(walked)
 }
+/// An argument as an attribute. A tensor that the arguments left out is an attribute too, and `None`.
+fn argument_of(m: &dyn Run, name: &str) -> Option<Value> {
+    let switch = match name {
+        "bias" if m.option_by_name("hidden_size").is_none() => ["bias", "affine", "elementwise_affine"],
+        "weight" => ["affine", "elementwise_affine", "_weight"],
+        "running_mean" | "running_var" | "num_batches_tracked" => ["track_running_stats"; 3],
+        _ => return m.option_by_name(name),
+    };
+    switch.iter().any(|s| m.option_by_name(s).is_some()).then_some(Value::None)
+}
 /// A state as Python has it. What stands there beside tensors goes by the last part of a name: `NAME@0`, `NAME@1` are the items of
 /// a tuple `NAME`, and `NAME@dtype` is the dtype of a tensor without elements.
 fn dict(entries: impl Iterator<Item = (String, Tensor)>) -> Vec<Value> {
@@ -364,6 +379,7 @@ impl Object for ModuleObject {
             found.map(Value::Tensor).map_err(|_| no_attribute(self.class, name))
         })
         .or_else(|e| self.child(name).ok_or(e))
+        .or_else(|e| self.with(|m| argument_of(m, name).ok_or(e)))
     }
     fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         if let Some(result) = self.with(|m| Ok(m.method_by_name(name, args, kwargs)))? {
@@ -372,7 +388,16 @@ impl Object for ModuleObject {
         if name == "forward" {
             return self.with(|m| m.run_by_name(args, kwargs));
         }
+        if !kwargs.is_empty()
+            && let Some(Value::Object(ref o)) = self.child(name)
+        {
+            return o.call(args, kwargs);
+        }
         ensure!(kwargs.is_empty(), Missing, "{}.{name} with keywords", self.class);
+        #[cfg(feature = "by-name")]
+        if let Some(result) = containers::method(self, name, args) {
+            return result;
+        }
         if let Some(result) = registration::method(self, name, args) {
             return result;
         }
@@ -410,8 +435,22 @@ impl Object for ModuleObject {
             ("keys", []) => {
                 Ok(vec![Value::List(self.named_items()?.into_iter().map(|(n, _)| Value::Str(n)).collect())])
             }
+            ("to", [Value::DType(d)]) if !d.is_floating() && !d.is_complex() => Err(Error::type_(format!(
+                "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=torch.{}",
+                d.name()
+            ))),
+            ("to", [Value::Str(s)]) => {
+                self.convert(TensorOptions::new().device(flambeau_core::Device::parse(s)?))
+            }
+            ("to", [Value::Device(d), Value::DType(t)]) => {
+                self.convert(TensorOptions::new().device(*d).dtype(*t))
+            }
+            ("to", [Value::Tensor(t)]) => {
+                self.convert(TensorOptions::new().device(t.device()).dtype(t.dtype()))
+            }
             ("to", [Value::DType(d)]) => self.convert(TensorOptions::new().dtype(*d)),
             ("to", [Value::Device(d)]) => self.convert(TensorOptions::new().device(*d)),
+            ("to", given) => Err(wrong_to(given)),
             ("train" | "eval", _) => self.with(|m| {
                 let on = !matches!((name, args), ("eval", _) | ("train", [Value::Bool(false)]));
                 m.set_training(on);
@@ -452,7 +491,11 @@ impl Object for ModuleObject {
                 let all = m.parameters().into_iter().map(|p| Value::Tensor(p.tensor().clone()));
                 Ok(vec![Value::List(all.collect())])
             }),
-            _ => Err(no_attribute(self.class, name)),
+            // what is called may be a module within
+            _ => match self.child(name) {
+                Some(Value::Object(ref o)) => o.call(args, kwargs),
+                _ => Err(no_attribute(self.class, name)),
+            },
         }
     }
     fn returns_self(&self, name: &str) -> bool {
@@ -467,6 +510,16 @@ impl Object for ModuleObject {
     fn as_any(&self) -> &dyn Any {
         self
     }
+}
+#[cold]
+fn wrong_to(given: &[Value]) -> Error {
+    let types = given.iter().map(Value::type_name).collect::<Vec<_>>().join(", ");
+    Error::type_(format!(
+        "to() received an invalid combination of arguments - got ({types}), but expected one of:\n * (torch.device device = None, \
+         torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n \
+         * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n * \
+         (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
+    ))
 }
 #[cold]
 fn in_use() -> Error {

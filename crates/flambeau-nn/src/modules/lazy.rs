@@ -156,7 +156,7 @@ macro_rules! lazy {
         lazy!(@ $how $lazy);
     };
     (@ plain $lazy:ident) => {
-        by_name!($lazy, [x] => |m| m.try_forward(x).map(|t| vec![t]));
+        by_name!($lazy, [x] => |m| m.try_forward(x).map(|t| vec![t]), inner.options);
     };
     (@ sized $lazy:ident) => {
         impl $lazy {
@@ -172,7 +172,7 @@ macro_rules! lazy {
         by_values!($lazy, ["input", "output_size"], 1, |m, a| {
             let size: Option<Vec<i64>> = a.get(1)?;
             m.try_forward_to(&a.must(0)?, size.as_deref()).map(|t| vec![t])
-        });
+        }, inner.options);
     };
 }
 

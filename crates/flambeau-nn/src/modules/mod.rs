@@ -79,6 +79,9 @@ macro_rules! layer {
 /// The same of several tensors.
 macro_rules! layer_of {
     ($t:ident, |$m:ident, $($x:ident),+| $body:expr) => {
+        $crate::modules::layer_of!($t, |$m, $($x),+| $body, options);
+    };
+    ($t:ident, |$m:ident, $($x:ident),+| $body:expr, $($options:ident).+) => {
         #[flambeau_macros::forward]
         impl $t {
             /// `forward` with an error instead of a panic.
@@ -90,7 +93,7 @@ macro_rules! layer_of {
                 $body
             }
         }
-        $crate::modules::by_name!($t, [$($x),+] => |m| m.try_forward($($x),+).map(|t| vec![t]));
+        $crate::modules::by_name!($t, [$($x),+] => |m| m.try_forward($($x),+).map(|t| vec![t]), $($options).+);
     };
 }
 /// The forms of a module that takes a struct of arguments beside its tensors, from `compute` of all of them.
@@ -141,9 +144,17 @@ macro_rules! with_arguments {
 }
 macro_rules! by_name {
     ($t:ident, [$($x:ident),+] => |$m:ident| $call:expr) => {
+        $crate::modules::by_name!($t, [$($x),+] => |$m| $call, options);
+    };
+    // the arguments stand elsewhere
+    ($t:ident, [$($x:ident),+] => |$m:ident| $call:expr, $($options:ident).+) => {
         impl crate::by_name::Run for $t {
             fn class(&self) -> &'static str {
                 stringify!($t)
+            }
+            #[cfg(feature = "by-name")]
+            fn option_by_name(&self, name: &str) -> Option<flambeau_core::Value> {
+                self.$($options).+.value_by_name(name)
             }
             fn run(&self, inputs: &[flambeau_core::Tensor]) -> flambeau_core::Result<Vec<flambeau_core::Tensor>> {
                 let $m = self;
@@ -164,9 +175,16 @@ macro_rules! by_name {
 /// call gives.
 macro_rules! by_values {
     ($t:ident, $names:expr, $required:literal, |$m:ident, $a:ident| $call:expr) => {
+        $crate::modules::by_values!($t, $names, $required, |$m, $a| $call, options);
+    };
+    ($t:ident, $names:expr, $required:literal, |$m:ident, $a:ident| $call:expr, $($options:ident).+) => {
         impl crate::by_name::Run for $t {
             fn class(&self) -> &'static str {
                 stringify!($t)
+            }
+            #[cfg(feature = "by-name")]
+            fn option_by_name(&self, name: &str) -> Option<flambeau_core::Value> {
+                self.$($options).+.value_by_name(name)
             }
             fn run(
                 &self,

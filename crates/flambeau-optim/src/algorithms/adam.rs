@@ -218,7 +218,8 @@ impl Algorithm for AdamWOptions {
         self.rule().update(entries)
     }
     fn fixed() -> &'static [(&'static str, Value)] {
-        &[("decoupled_weight_decay", Value::Bool(true))]
+        static FIXED: [(&str, Value); 1] = [("decoupled_weight_decay", Value::Bool(true))];
+        &FIXED
     }
     algorithm!(differentiable);
 }

@@ -110,17 +110,13 @@ pub static OPS: &[&dyn AnyOp] = &[
 ];
 
 /// The crate's entry in the registry.
-pub static REG: CrateReg = CrateReg { name: "flambeau-optim", ops: OPS, fills: &[fill] };
+pub static REG: CrateReg = CrateReg { name: "flambeau-optim", ops: flambeau_core::by_name!(OPS), fills: &[] };
 
-fn fill() {
-    optim_grad::fill();
-}
 /// Pins a formula's type.
 #[allow(dead_code)]
 fn ok<T>(r: flambeau_core::Result<T>) -> flambeau_core::Result<T> {
     r
 }
-
 #[cfg(not(miri))]
 #[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)]
 static ENTRY: &CrateReg = &REG;

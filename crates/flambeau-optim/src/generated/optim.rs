@@ -28,7 +28,11 @@ pub type FusedAdamInplaceFn = fn(
 /// `_fused_adam_`: A step of Adam over lists of tensors.
 pub static FUSED_ADAM_: Op<FusedAdamInplaceFn> = Op::new(
     &FUSED_ADAM__INFO,
-    &[(Key::Cpu, f::fused_adam_), (Key::Meta, f::fused_adam_)],
+    &[
+        (Key::Cpu, f::fused_adam_),
+        (Key::Meta, f::fused_adam_),
+        (Key::Autograd, super::optim_grad::fused_adam_inplace_autograd),
+    ],
     fused_adam_inplace_adaptor,
 );
 static FUSED_ADAM__INFO: OpInfo = OpInfo {
@@ -58,6 +62,7 @@ static FUSED_ADAM__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adam_inplace_boxed,
@@ -210,6 +215,7 @@ static FUSED_ADAM_TENSOR_LR__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adam_tensor_lr_inplace_boxed,
@@ -297,7 +303,11 @@ pub type FusedAdamwInplaceFn = fn(
 /// `_fused_adamw_`: A step of AdamW over lists of tensors: as `_fused_adam_`, but parameters are shrunk by `1 - lr * weight_decay` first.
 pub static FUSED_ADAMW_: Op<FusedAdamwInplaceFn> = Op::new(
     &FUSED_ADAMW__INFO,
-    &[(Key::Cpu, f::fused_adamw_), (Key::Meta, f::fused_adamw_)],
+    &[
+        (Key::Cpu, f::fused_adamw_),
+        (Key::Meta, f::fused_adamw_),
+        (Key::Autograd, super::optim_grad::fused_adamw_inplace_autograd),
+    ],
     fused_adamw_inplace_adaptor,
 );
 static FUSED_ADAMW__INFO: OpInfo = OpInfo {
@@ -327,6 +337,7 @@ static FUSED_ADAMW__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adamw_inplace_boxed,
@@ -479,6 +490,7 @@ static FUSED_ADAMW_TENSOR_LR__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adamw_tensor_lr_inplace_boxed,
@@ -563,7 +575,11 @@ pub type FusedSgdInplaceFn = fn(
 /// `_fused_sgd_`: A step of stochastic gradient descent over lists of tensors.
 pub static FUSED_SGD_: Op<FusedSgdInplaceFn> = Op::new(
     &FUSED_SGD__INFO,
-    &[(Key::Cpu, f::fused_sgd_), (Key::Meta, f::fused_sgd_)],
+    &[
+        (Key::Cpu, f::fused_sgd_),
+        (Key::Meta, f::fused_sgd_),
+        (Key::Autograd, super::optim_grad::fused_sgd_inplace_autograd),
+    ],
     fused_sgd_inplace_adaptor,
 );
 static FUSED_SGD__INFO: OpInfo = OpInfo {
@@ -590,6 +606,7 @@ static FUSED_SGD__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_sgd_inplace_boxed,
@@ -721,6 +738,7 @@ static FUSED_SGD_TENSOR_LR__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_sgd_tensor_lr_inplace_boxed,
@@ -795,7 +813,11 @@ pub type FusedAdagradInplaceFn = fn(
 /// `_fused_adagrad_`: A step of Adagrad over lists of tensors, with the sums of squares of their gradients.
 pub static FUSED_ADAGRAD_: Op<FusedAdagradInplaceFn> = Op::new(
     &FUSED_ADAGRAD__INFO,
-    &[(Key::Cpu, f::fused_adagrad_), (Key::Meta, f::fused_adagrad_)],
+    &[
+        (Key::Cpu, f::fused_adagrad_),
+        (Key::Meta, f::fused_adagrad_),
+        (Key::Autograd, super::optim_grad::fused_adagrad_inplace_autograd),
+    ],
     fused_adagrad_inplace_adaptor,
 );
 static FUSED_ADAGRAD__INFO: OpInfo = OpInfo {
@@ -821,6 +843,7 @@ static FUSED_ADAGRAD__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adagrad_inplace_boxed,
@@ -945,6 +968,7 @@ static FUSED_ADAGRAD_TENSOR_LR__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adagrad_tensor_lr_inplace_boxed,
@@ -1005,7 +1029,11 @@ pub type FusedAdadeltaInplaceFn =
 /// `flambeau::_fused_adadelta_`: A step of Adadelta over lists of tensors.
 pub static FUSED_ADADELTA_: Op<FusedAdadeltaInplaceFn> = Op::new(
     &FUSED_ADADELTA__INFO,
-    &[(Key::Cpu, f::fused_adadelta_), (Key::Meta, f::fused_adadelta_)],
+    &[
+        (Key::Cpu, f::fused_adadelta_),
+        (Key::Meta, f::fused_adadelta_),
+        (Key::Autograd, super::optim_grad::fused_adadelta_inplace_autograd),
+    ],
     fused_adadelta_inplace_adaptor,
 );
 static FUSED_ADADELTA__INFO: OpInfo = OpInfo {
@@ -1029,6 +1057,7 @@ static FUSED_ADADELTA__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adadelta_inplace_boxed,
@@ -1073,7 +1102,11 @@ pub type FusedAdamaxInplaceFn =
 /// `flambeau::_fused_adamax_`: A step of Adamax over lists of tensors; `step_size` is `lr / (1 - beta1^t)`.
 pub static FUSED_ADAMAX_: Op<FusedAdamaxInplaceFn> = Op::new(
     &FUSED_ADAMAX__INFO,
-    &[(Key::Cpu, f::fused_adamax_), (Key::Meta, f::fused_adamax_)],
+    &[
+        (Key::Cpu, f::fused_adamax_),
+        (Key::Meta, f::fused_adamax_),
+        (Key::Autograd, super::optim_grad::fused_adamax_inplace_autograd),
+    ],
     fused_adamax_inplace_adaptor,
 );
 static FUSED_ADAMAX__INFO: OpInfo = OpInfo {
@@ -1098,6 +1131,7 @@ static FUSED_ADAMAX__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adamax_inplace_boxed,
@@ -1143,7 +1177,11 @@ pub type FusedAsgdInplaceFn = fn(&[Tensor], &[Tensor], &[Tensor], f64, f64, f64,
 /// `flambeau::_fused_asgd_`: A step of averaged gradient descent over lists of tensors: `eta` is its size, `mu` its part in the averages `axs`.
 pub static FUSED_ASGD_: Op<FusedAsgdInplaceFn> = Op::new(
     &FUSED_ASGD__INFO,
-    &[(Key::Cpu, f::fused_asgd_), (Key::Meta, f::fused_asgd_)],
+    &[
+        (Key::Cpu, f::fused_asgd_),
+        (Key::Meta, f::fused_asgd_),
+        (Key::Autograd, super::optim_grad::fused_asgd_inplace_autograd),
+    ],
     fused_asgd_inplace_adaptor,
 );
 static FUSED_ASGD__INFO: OpInfo = OpInfo {
@@ -1166,6 +1204,7 @@ static FUSED_ASGD__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_asgd_inplace_boxed,
@@ -1218,7 +1257,11 @@ pub type FusedNadamInplaceFn = fn(
 /// `flambeau::_fused_nadam_`: A step of NAdam over lists of tensors.
 pub static FUSED_NADAM_: Op<FusedNadamInplaceFn> = Op::new(
     &FUSED_NADAM__INFO,
-    &[(Key::Cpu, f::fused_nadam_), (Key::Meta, f::fused_nadam_)],
+    &[
+        (Key::Cpu, f::fused_nadam_),
+        (Key::Meta, f::fused_nadam_),
+        (Key::Autograd, super::optim_grad::fused_nadam_inplace_autograd),
+    ],
     fused_nadam_inplace_adaptor,
 );
 static FUSED_NADAM__INFO: OpInfo = OpInfo {
@@ -1246,6 +1289,7 @@ static FUSED_NADAM__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_nadam_inplace_boxed,
@@ -1326,7 +1370,11 @@ pub type FusedRadamInplaceFn = fn(
 /// `flambeau::_fused_radam_`: A step of RAdam over lists of tensors.
 pub static FUSED_RADAM_: Op<FusedRadamInplaceFn> = Op::new(
     &FUSED_RADAM__INFO,
-    &[(Key::Cpu, f::fused_radam_), (Key::Meta, f::fused_radam_)],
+    &[
+        (Key::Cpu, f::fused_radam_),
+        (Key::Meta, f::fused_radam_),
+        (Key::Autograd, super::optim_grad::fused_radam_inplace_autograd),
+    ],
     fused_radam_inplace_adaptor,
 );
 static FUSED_RADAM__INFO: OpInfo = OpInfo {
@@ -1355,6 +1403,7 @@ static FUSED_RADAM__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_radam_inplace_boxed,
@@ -1436,7 +1485,11 @@ pub type FusedRmspropInplaceFn = fn(
 /// `flambeau::_fused_rmsprop_`: A step of RMSprop over lists of tensors; averages of gradients where it is centered, buffers where there is momentum.
 pub static FUSED_RMSPROP_: Op<FusedRmspropInplaceFn> = Op::new(
     &FUSED_RMSPROP__INFO,
-    &[(Key::Cpu, f::fused_rmsprop_), (Key::Meta, f::fused_rmsprop_)],
+    &[
+        (Key::Cpu, f::fused_rmsprop_),
+        (Key::Meta, f::fused_rmsprop_),
+        (Key::Autograd, super::optim_grad::fused_rmsprop_inplace_autograd),
+    ],
     fused_rmsprop_inplace_adaptor,
 );
 static FUSED_RMSPROP__INFO: OpInfo = OpInfo {
@@ -1463,6 +1516,7 @@ static FUSED_RMSPROP__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_rmsprop_inplace_boxed,
@@ -1526,7 +1580,11 @@ pub type FusedRpropInplaceFn =
 /// `flambeau::_fused_rprop_`: A step of resilient backpropagation over lists of tensors, with previous gradients and step sizes.
 pub static FUSED_RPROP_: Op<FusedRpropInplaceFn> = Op::new(
     &FUSED_RPROP__INFO,
-    &[(Key::Cpu, f::fused_rprop_), (Key::Meta, f::fused_rprop_)],
+    &[
+        (Key::Cpu, f::fused_rprop_),
+        (Key::Meta, f::fused_rprop_),
+        (Key::Autograd, super::optim_grad::fused_rprop_inplace_autograd),
+    ],
     fused_rprop_inplace_adaptor,
 );
 static FUSED_RPROP__INFO: OpInfo = OpInfo {
@@ -1550,6 +1608,7 @@ static FUSED_RPROP__INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_rprop_inplace_boxed,
@@ -1692,6 +1751,7 @@ static FUSED_ADAM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adam_boxed,
@@ -1844,6 +1904,7 @@ static FUSED_ADAM_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adam_out_boxed,
@@ -2009,6 +2070,7 @@ static FUSED_ADAM_TENSOR_LR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adam_tensor_lr_boxed,
@@ -2164,6 +2226,7 @@ static FUSED_ADAM_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adam_tensor_lr_out_boxed,
@@ -2328,6 +2391,7 @@ static FUSED_ADAMW_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adamw_boxed,
@@ -2480,6 +2544,7 @@ static FUSED_ADAMW_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adamw_out_boxed,
@@ -2645,6 +2710,7 @@ static FUSED_ADAMW_TENSOR_LR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adamw_tensor_lr_boxed,
@@ -2800,6 +2866,7 @@ static FUSED_ADAMW_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adamw_tensor_lr_out_boxed,
@@ -2947,6 +3014,7 @@ static FUSED_SGD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_sgd_boxed,
@@ -3078,6 +3146,7 @@ static FUSED_SGD_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_sgd_out_boxed,
@@ -3217,6 +3286,7 @@ static FUSED_SGD_TENSOR_LR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_sgd_tensor_lr_boxed,
@@ -3351,6 +3421,7 @@ static FUSED_SGD_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_sgd_tensor_lr_out_boxed,
@@ -3488,6 +3559,7 @@ static FUSED_ADAGRAD_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adagrad_boxed,
@@ -3612,6 +3684,7 @@ static FUSED_ADAGRAD_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adagrad_out_boxed,
@@ -3747,6 +3820,7 @@ static FUSED_ADAGRAD_TENSOR_LR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adagrad_tensor_lr_boxed,
@@ -3874,6 +3948,7 @@ static FUSED_ADAGRAD_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_adagrad_tensor_lr_out_boxed,

@@ -6,30 +6,14 @@
 
 use super::ok;
 use super::ops;
-use super::optim as o;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
 
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::FUSED_ADAM_.register(Key::Autograd, fused_adam_inplace_autograd);
-    o::FUSED_ADAMW_.register(Key::Autograd, fused_adamw_inplace_autograd);
-    o::FUSED_SGD_.register(Key::Autograd, fused_sgd_inplace_autograd);
-    o::FUSED_ADAGRAD_.register(Key::Autograd, fused_adagrad_inplace_autograd);
-    o::FUSED_ADADELTA_.register(Key::Autograd, fused_adadelta_inplace_autograd);
-    o::FUSED_ADAMAX_.register(Key::Autograd, fused_adamax_inplace_autograd);
-    o::FUSED_ASGD_.register(Key::Autograd, fused_asgd_inplace_autograd);
-    o::FUSED_NADAM_.register(Key::Autograd, fused_nadam_inplace_autograd);
-    o::FUSED_RADAM_.register(Key::Autograd, fused_radam_inplace_autograd);
-    o::FUSED_RMSPROP_.register(Key::Autograd, fused_rmsprop_inplace_autograd);
-    o::FUSED_RPROP_.register(Key::Autograd, fused_rprop_inplace_autograd);
-}
-
-fn fused_adam_inplace_autograd(
+pub(super) fn fused_adam_inplace_autograd(
     self_: &[Tensor],
     grads: &[Tensor],
     exp_avgs: &[Tensor],
@@ -67,7 +51,7 @@ fn fused_adam_inplace_autograd(
     })
 }
 
-fn fused_adamw_inplace_autograd(
+pub(super) fn fused_adamw_inplace_autograd(
     self_: &[Tensor],
     grads: &[Tensor],
     exp_avgs: &[Tensor],
@@ -105,7 +89,7 @@ fn fused_adamw_inplace_autograd(
     })
 }
 
-fn fused_sgd_inplace_autograd(
+pub(super) fn fused_sgd_inplace_autograd(
     self_: &[Tensor],
     grads: &[Tensor],
     momentum_buffer_list: &[Tensor],
@@ -137,7 +121,7 @@ fn fused_sgd_inplace_autograd(
     })
 }
 
-fn fused_adagrad_inplace_autograd(
+pub(super) fn fused_adagrad_inplace_autograd(
     self_: &[Tensor],
     grads: &[Tensor],
     state_sums: &[Tensor],
@@ -167,7 +151,7 @@ fn fused_adagrad_inplace_autograd(
     })
 }
 
-fn fused_adadelta_inplace_autograd(
+pub(super) fn fused_adadelta_inplace_autograd(
     self_: &[Tensor],
     grads: &[Tensor],
     square_avgs: &[Tensor],
@@ -183,7 +167,7 @@ fn fused_adadelta_inplace_autograd(
     })
 }
 
-fn fused_adamax_inplace_autograd(
+pub(super) fn fused_adamax_inplace_autograd(
     self_: &[Tensor],
     grads: &[Tensor],
     exp_avgs: &[Tensor],
@@ -211,7 +195,7 @@ fn fused_adamax_inplace_autograd(
     })
 }
 
-fn fused_asgd_inplace_autograd(
+pub(super) fn fused_asgd_inplace_autograd(
     self_: &[Tensor],
     grads: &[Tensor],
     axs: &[Tensor],
@@ -224,7 +208,7 @@ fn fused_asgd_inplace_autograd(
     rt::below(|| ops::fused_asgd_(self_, grads, axs, eta, mu, lambd, weight_decay, maximize))
 }
 
-fn fused_nadam_inplace_autograd(
+pub(super) fn fused_nadam_inplace_autograd(
     self_: &[Tensor],
     grads: &[Tensor],
     exp_avgs: &[Tensor],
@@ -258,7 +242,7 @@ fn fused_nadam_inplace_autograd(
     })
 }
 
-fn fused_radam_inplace_autograd(
+pub(super) fn fused_radam_inplace_autograd(
     self_: &[Tensor],
     grads: &[Tensor],
     exp_avgs: &[Tensor],
@@ -294,7 +278,7 @@ fn fused_radam_inplace_autograd(
     })
 }
 
-fn fused_rmsprop_inplace_autograd(
+pub(super) fn fused_rmsprop_inplace_autograd(
     self_: &[Tensor],
     grads: &[Tensor],
     square_avgs: &[Tensor],
@@ -326,7 +310,7 @@ fn fused_rmsprop_inplace_autograd(
     })
 }
 
-fn fused_rprop_inplace_autograd(
+pub(super) fn fused_rprop_inplace_autograd(
     self_: &[Tensor],
     grads: &[Tensor],
     prevs: &[Tensor],

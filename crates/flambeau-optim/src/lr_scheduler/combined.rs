@@ -5,6 +5,7 @@ use crate::optimizer::Optimizer;
 use crate::optimizer::state_dict::{text, tree, value};
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::value::FromValue;
+use flambeau_core::types::deep;
 use flambeau_core::{Error, ErrorKind, Result, Tensor, Value, ensure};
 use flambeau_serialization::Tree;
 
@@ -16,6 +17,8 @@ fn check(class: &str, parts: &Parts, chained: &str) -> Result<()> {
         Value,
         "{class} expects at least one scheduler{chained}, but got no scheduler."
     );
+    // what walks them recurses
+    ensure!(levels_of(parts) <= deep::LEVELS, Runtime, "maximum recursion depth exceeded");
     if let Some(i) = parts.iter().position(|s| s.wants_metric()) {
         return Err(Error::value(format!(
             "{class} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be specified \
@@ -23,6 +26,9 @@ fn check(class: &str, parts: &Parts, chained: &str) -> Result<()> {
         )));
     }
     Ok(())
+}
+fn levels_of(parts: &Parts) -> usize {
+    parts.iter().map(|s| s.levels()).max().unwrap_or(0).saturating_add(1)
 }
 fn states(parts: &Parts) -> Tree<Tensor> {
     Tree::List(parts.iter().map(|s| s.state_dict()).collect())
@@ -101,6 +107,9 @@ impl LRScheduler for ChainedScheduler {
         }
         let parts = state.get("_schedulers").ok_or_else(|| Error::index("'_schedulers'"))?;
         load_states(&mut self.parts, parts)
+    }
+    fn levels(&self) -> usize {
+        levels_of(&self.parts)
     }
     fn undo(&mut self) {
         self.parts.iter_mut().for_each(|s| s.undo());
@@ -237,6 +246,9 @@ impl LRScheduler for SequentialLR {
         }
         let parts = state.get("_schedulers").ok_or_else(|| Error::index("'_schedulers'"))?;
         load_states(&mut self.parts, parts)
+    }
+    fn levels(&self) -> usize {
+        levels_of(&self.parts)
     }
     fn undo(&mut self) {
         self.parts.iter_mut().for_each(|s| s.undo());

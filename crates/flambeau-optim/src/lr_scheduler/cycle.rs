@@ -100,7 +100,7 @@ impl Phase {
     }
     fn of_value(v: &Value) -> Result<Phase> {
         let Value::Dict(l) = v else { return Err(Error::type_("a phase of a cycle is no dictionary")) };
-        let get = |n: &str| l.iter().find(|(k, _)| k == n).map_or(&Value::None, |(_, v)| v);
+        let get = |n: &str| l.iter().find(|(k, _)| k == n).map_or_else(|| Value::none(), |(_, v)| v);
         let name = |n: &str| String::from_value(get(n));
         let end = Number::from_value(get("end_step"))?;
         Ok(Phase {

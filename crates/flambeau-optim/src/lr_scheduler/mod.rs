@@ -46,6 +46,7 @@ use crate::optimizer::state_dict::{text, value};
 use crate::options::number_or_tensor::Number;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::value::{FromValue, IntoValue};
+use flambeau_core::types::deep::{self, Deep};
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use flambeau_serialization::Tree;
@@ -129,6 +130,11 @@ pub trait LRScheduler: Debug + Send {
     /// More steps than the schedule has; a schedule that wants a measure.
     #[doc(alias = "torch.optim.lr_scheduler.LRScheduler.step")]
     fn try_step(&mut self, optimizer: &mut dyn Optimizer) -> Result<()>;
+    /// How many schedules stand in each other here.
+    #[doc(hidden)]
+    fn levels(&self) -> usize {
+        1
+    }
     /// [`LRScheduler::try_step`] that panics.
     #[track_caller]
     fn step(&mut self, optimizer: &mut dyn Optimizer) {
@@ -196,12 +202,14 @@ pub trait LRScheduler: Debug + Send {
 
 /// A schedule that two owners step: a combined one and the program.
 #[derive(Clone, Debug)]
-pub struct Shared(Arc<Mutex<Option<Box<dyn LRScheduler>>>>, Vec<f64>);
+pub struct Shared(Place, Vec<f64>);
+/// Where a shared schedule lies while nobody steps it. It may be shared again, without end.
+type Place = Arc<Mutex<Option<Deep<Box<dyn LRScheduler>>>>>;
 impl Shared {
     /// Shares a schedule.
     pub fn new(s: Box<dyn LRScheduler>) -> Self {
         let last = s.get_last_lr().to_vec();
-        Shared(Arc::new(Mutex::new(Some(s))), last)
+        Shared(Arc::new(Mutex::new(Some(Deep::new(s)))), last)
     }
     /// Runs `f` on the schedule, taken out of its place meanwhile: functions of the program that it calls run under no lock.
     ///
@@ -209,12 +217,13 @@ impl Shared {
     /// The schedule is in use: by another thread, or by the call that `f` is part of.
     pub fn with<R>(&mut self, f: impl FnOnce(&mut dyn LRScheduler) -> R) -> Result<R> {
         let mut out = self.out()?;
-        let r = f(&mut *out);
+        let r = deep::call(|| Ok(f(&mut *out)))?;
         self.1 = out.get_last_lr().to_vec();
         Ok(r)
     }
     fn read<R>(&self, f: impl FnOnce(&dyn LRScheduler) -> R) -> Result<R> {
-        self.out().map(|s| f(&*s))
+        let s = self.out()?;
+        deep::call(|| Ok(f(&*s)))
     }
     fn out(&self) -> Result<Out> {
         let s = self.0.lock().unwrap_or_else(|e| e.into_inner()).take();
@@ -225,7 +234,7 @@ impl Shared {
     }
 }
 /// A schedule out of its place, which it goes back to when this is dropped.
-struct Out(Option<Box<dyn LRScheduler>>, Arc<Mutex<Option<Box<dyn LRScheduler>>>>);
+struct Out(Option<Deep<Box<dyn LRScheduler>>>, Place);
 impl Drop for Out {
     fn drop(&mut self) {
         *self.1.lock().unwrap_or_else(|e| e.into_inner()) = self.0.take();
@@ -234,12 +243,12 @@ impl Drop for Out {
 impl std::ops::Deref for Out {
     type Target = dyn LRScheduler;
     fn deref(&self) -> &Self::Target {
-        &**self.0.as_ref().expect("it is there until the drop")
+        &***self.0.as_ref().expect("it is there until the drop")
     }
 }
 impl std::ops::DerefMut for Out {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut **self.0.as_mut().expect("it is there until the drop")
+        &mut ***self.0.as_mut().expect("it is there until the drop")
     }
 }
 impl LRScheduler for Shared {
@@ -254,6 +263,10 @@ impl LRScheduler for Shared {
     }
     fn wants_metric(&self) -> bool {
         self.read(|s| s.wants_metric()).unwrap_or(false)
+    }
+    fn levels(&self) -> usize {
+        // what cannot be asked is too deep already, or in use
+        self.read(|s| s.levels().saturating_add(1)).unwrap_or(deep::LEVELS)
     }
     fn get_last_lr(&self) -> &[f64] {
         &self.1

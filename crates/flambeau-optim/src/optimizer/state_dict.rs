@@ -4,6 +4,7 @@ use crate::optimizer::Optim;
 use crate::optimizer::algorithm::Algorithm;
 use crate::optimizer::group::{Kept, ParamGroup, State};
 use flambeau_core::internal::RawTensor as _;
+use flambeau_core::types::deep;
 use flambeau_core::{DType, Error, Result, Tensor, Value, ensure, ops};
 use flambeau_serialization::Tree;
 
@@ -140,16 +141,14 @@ fn own(t: &Tensor, p: &Tensor) -> Result<Tensor> {
     ops::copy_(&out, t, false)?;
     Ok(out)
 }
-fn deep(v: Value, p: &Tensor) -> Result<Value> {
-    Ok(match v {
-        Value::Tensor(t) => Value::Tensor(cast(&t, beside(&t, p))?),
-        Value::List(l) => Value::List(l.into_iter().map(|v| deep(v, p)).collect::<Result<_>>()?),
-        Value::Tuple(l) => Value::Tuple(l.into_iter().map(|v| deep(v, p)).collect::<Result<_>>()?),
-        Value::Dict(l) => {
-            Value::Dict(l.into_iter().map(|(k, v)| Ok((k, deep(v, p)?))).collect::<Result<_>>()?)
+fn deep(mut v: Value, p: &Tensor) -> Result<Value> {
+    deep::leaves_mut(&mut v, |leaf| {
+        if let Value::Tensor(t) = leaf {
+            *t = cast(t, beside(t, p))?;
         }
-        other => other,
-    })
+        Ok(())
+    })?;
+    Ok(v)
 }
 
 fn restored<A: Algorithm>(saved: &Tree<Tensor>, p: &Tensor) -> Result<State> {
@@ -178,9 +177,9 @@ fn restored<A: Algorithm>(saved: &Tree<Tensor>, p: &Tensor) -> Result<State> {
 
 /// An option as it is kept: tensors of a file are copied, since schedules write to them.
 fn option(t: &Tree<Tensor>) -> Result<Value> {
-    Ok(match value(t)? {
-        Value::Tensor(t) => Value::Tensor(cast(&t, t.dtype())?),
-        other => other,
+    Ok(match value(t)?.into_tensor() {
+        Ok(t) => Value::Tensor(cast(&t, t.dtype())?),
+        Err(other) => other,
     })
 }
 

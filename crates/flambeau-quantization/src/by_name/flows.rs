@@ -113,7 +113,8 @@ qconfigs! {
     "default_qat_qconfig_v2" "default_dynamic_qat_qconfig" "default_weight_only_qconfig"
     "default_activation_only_qconfig" "default_reuse_input_qconfig" "default_embedding_qat_qconfig"
     "default_embedding_qat_qconfig_4bit" "default_symmetric_qnnpack_qconfig"
-    "default_per_channel_symmetric_qnnpack_qconfig"
+    "default_per_channel_symmetric_qnnpack_qconfig" "default_quint8_weight_qconfig"
+    "default_symmetric_qnnpack_qat_qconfig" "default_per_channel_symmetric_qnnpack_qat_qconfig"
 }
 const FUNCTIONS: &[(&str, NativeFn)] = &[
     ("get_default_qconfig", |a, k| {

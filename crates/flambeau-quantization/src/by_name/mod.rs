@@ -3,6 +3,7 @@
 mod flows;
 mod functional;
 mod layers;
+mod mappings;
 mod numeric_suite;
 pub(crate) mod observers;
 mod weights;
@@ -32,6 +33,7 @@ fn register() {
     flows::register();
     functional::register();
     layers::register();
+    mappings::register();
     numeric_suite::register();
     weights::register();
     observers::register();

@@ -77,6 +77,8 @@ macro_rules! defaults {
     };
 }
 defaults! {
+    "default_symmetric_fixed_qparams_observer" "default_affine_fixed_qparams_observer"
+    "default_symmetric_fixed_qparams_fake_quant" "default_affine_fixed_qparams_fake_quant"
     "default_observer" "default_placeholder_observer" "default_debug_observer" "default_weight_observer"
     "weight_observer_range_neg_127_to_127" "default_histogram_observer" "default_per_channel_weight_observer"
     "per_channel_weight_observer_range_neg_127_to_127" "default_dynamic_quant_observer"

@@ -101,7 +101,8 @@ pub static OPS: &[&dyn AnyOp] = &[
 ];
 
 /// The crate's entry in the registry.
-pub static REG: CrateReg = CrateReg { name: "flambeau-quantization", ops: OPS, fills: &[] };
+pub static REG: CrateReg =
+    CrateReg { name: "flambeau-quantization", ops: flambeau_core::by_name!(OPS), fills: &[] };
 
 #[cfg(not(miri))]
 #[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)]

@@ -27,6 +27,8 @@ pub(crate) enum Statistics {
 }
 
 /// A module that gives its input and keeps its extremes, its histogram or itself: see [`ObserverClass`].
+#[doc(alias = "torch.ao.quantization.ObserverBase")]
+#[doc(alias = "torch.ao.quantization.UniformQuantizationObserverBase")]
 #[derive(Debug)]
 pub struct Observer {
     base: Base,

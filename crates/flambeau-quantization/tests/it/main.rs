@@ -3,4 +3,5 @@
 
 mod flows;
 mod suite;
+mod tables;
 mod tensors;

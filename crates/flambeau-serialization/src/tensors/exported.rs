@@ -149,12 +149,12 @@ fn geometry(meta: &Value, name: &str) -> Option<TensorRef> {
         offset: meta.get("storage_offset")?.get("as_int")?.as_i64()?,
         requires_grad: meta.get("requires_grad")?.as_bool()?,
         location,
-        ..plain_tensor(0, name, dtype(meta.get("dtype")?.as_i64()?)?, ints("sizes")?)
+        ..plain_tensor(0, name, exported_dtype(meta.get("dtype")?.as_i64()?)?, ints("sizes")?)
     })
 }
 
 /// Dtypes by their numbers in exported programs.
-fn dtype(code: i64) -> Option<DType> {
+pub fn exported_dtype(code: i64) -> Option<DType> {
     Some(match code {
         1 => DType::U8,
         2 => DType::I8,

@@ -43,7 +43,7 @@ pub(super) fn taken_apart(tree: Tree<Tensor>) -> Result<Tree<Tensor>> {
 
 /// Such calls as quantized tensors.
 pub(super) fn put_together(tree: Tree<Tensor>) -> Result<Tree<Tensor>> {
-    tree.rewrite(&mut |t| match t {
+    tree.rewrite(&mut |t| match &t {
         Tree::Object(o) if (o.module.as_str(), o.name.as_str()) == QUANTIZED => {
             let [Tree::DType(dtype), Tree::Tensor(integers), Tree::Size(size), Tree::Tuple(parts), _] =
                 &o.args[..]
@@ -53,7 +53,7 @@ pub(super) fn put_together(tree: Tree<Tensor>) -> Result<Tree<Tensor>> {
             let rule = rule_of(parts, size).ok_or_else(malformed)??;
             Tensor::from_integers(integers, size, *dtype, Arc::new(rule)).map(Tree::Tensor)
         }
-        other => Ok(other),
+        _ => Ok(t),
     })
 }
 /// `None` where a part is missing or of the wrong kind.

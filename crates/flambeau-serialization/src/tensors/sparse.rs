@@ -37,7 +37,7 @@ pub(super) fn taken_apart(tree: Tree<Tensor>) -> Result<Tree<Tensor>> {
 
 /// Such calls as sparse tensors. Indices are as trustworthy as a user's: operators check them when they use them.
 pub(super) fn put_together(tree: Tree<Tensor>) -> Result<Tree<Tensor>> {
-    tree.rewrite(&mut |t| match t {
+    tree.rewrite(&mut |t| match &t {
         Tree::Object(o) if o.module == MODULE && CALLS.contains(&o.name.as_str()) => {
             let [Tree::Layout(layout), Tree::Tuple(parts)] = &o.args[..] else {
                 return Err(malformed());
@@ -58,7 +58,7 @@ pub(super) fn put_together(tree: Tree<Tensor>) -> Result<Tree<Tensor>> {
             let size = sizes(size).ok_or_else(malformed)?;
             Tensor::from_sparse_parts(&size, layout, parts).map(Tree::Tensor)
         }
-        other => Ok(other),
+        _ => Ok(t),
     })
 }
 fn sizes(t: &Tree<Tensor>) -> Option<Vec<i64>> {

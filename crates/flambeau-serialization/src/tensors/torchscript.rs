@@ -73,8 +73,8 @@ pub fn load_torchscript(path: impl AsRef<Path>, options: LoadOptions<'_>) -> Res
         modules: Vec::new(),
     };
     let mut walk = Walk { file: &mut file, lists: HashMap::new(), out };
-    match tree {
-        Tree::Object(root) if is_module(&root) => walk.module("", *root)?,
+    match &tree {
+        Tree::Object(root) if is_module(root) => walk.module("", root)?,
         other => {
             return Err(Error::serialization(format!("a module is expected, but got {}", other.type_name())));
         }
@@ -96,18 +96,18 @@ struct Walk<'a, R: Read + Seek> {
     out: ScriptArchive,
 }
 impl<R: Read + Seek> Walk<'_, R> {
-    fn module(&mut self, path: &str, o: Object<Tensor>) -> Result<()> {
+    fn module(&mut self, path: &str, o: &Object<Tensor>) -> Result<()> {
         self.out.modules.push((path.to_owned(), format!("{}.{}", o.module, o.name)));
         let lists = self.lists(&o.module, &o.name)?;
         let (parameters, buffers) = &*lists;
-        let Some(Tree::Dict(entries)) = o.state else { return Ok(()) };
+        let Some(Tree::Dict(entries)) = &o.state else { return Ok(()) };
         for (key, value) in entries {
             let Tree::Str(key) = key else { continue };
             let name = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
             match value {
-                Tree::Tensor(t) if parameters.contains(&key) => self.out.parameters.push((name, t)),
-                Tree::Tensor(t) if buffers.contains(&key) => self.out.buffers.push((name, t)),
-                Tree::Object(child) if is_module(&child) => self.module(&name, *child)?,
+                Tree::Tensor(t) if parameters.contains(key) => self.out.parameters.push((name, t.clone())),
+                Tree::Tensor(t) if buffers.contains(key) => self.out.buffers.push((name, t.clone())),
+                Tree::Object(child) if is_module(child) => self.module(&name, child)?,
                 other => self.out.attributes.push((name, plain(other))),
             }
         }
@@ -151,15 +151,15 @@ fn names(list: &str) -> HashSet<String> {
 }
 
 /// Typed lists (`build_intlist` and the like) and tagged values as what they hold.
-fn plain(tree: Tree<Tensor>) -> Tree<Tensor> {
+fn plain(tree: &Tree<Tensor>) -> Tree<Tensor> {
     match tree {
         Tree::Object(o) if o.module == "torch.jit._pickle" => {
             let keep = o.name.starts_with("build_") || o.name == "restore_type_tag";
             match o.args.first() {
-                Some(first) if keep => plain(first.clone()),
-                _ => Tree::Object(o),
+                Some(first) if keep => plain(first),
+                _ => tree.clone(),
             }
         }
-        other => other,
+        other => other.clone(),
     }
 }

@@ -268,18 +268,19 @@ impl Decoder<'_> {
                 Some(self.quantized(id, [s, offset, size, stride, rule, grad], depth)?)
             }
             (m, n, &[function, class, parts, state]) if (m, n) == WITH_ATTRIBUTES => {
-                let (Tree::Global { module, name }, Value::Tuple(_)) =
-                    (self.node(class, depth)?, graph.get(parts))
-                else {
+                let class = self.node(class, depth)?;
+                let (Tree::Global { module, name }, Value::Tuple(_)) = (&class, graph.get(parts)) else {
                     return Err(Error::malformed("a tensor with attributes that has no class"));
                 };
                 let call = ObjectValue::new(function, parts, false);
                 // the call inside may be of this kind again, and without end
                 let depth = depth + OBJECT_DEPTH;
                 self.enter(depth)?;
-                match self.object(id, &call, depth)? {
-                    Tree::Tensor(t) => Some(attributed(t, (&module, &name), self.node(state, depth)?)),
-                    _ => return Err(Error::Missing("attributes of a tensor that is not strided".into())),
+                match self.object(id, &call, depth)?.into_tensor() {
+                    Ok(t) => Some(attributed(t, (module, name), self.node(state, depth)?)),
+                    Err(_) => {
+                        return Err(Error::Missing("attributes of a tensor that is not strided".into()));
+                    }
                 }
             }
             ("torch.serialization", "_get_layout", &[name]) => match graph.get(name) {
@@ -316,8 +317,8 @@ impl Decoder<'_> {
             (m, "bytes", &[]) if is_builtin(m) => Some(Tree::Bytes(Vec::new())),
             (m, "bytearray", args) if is_builtin(m) => Some(Tree::ByteArray(match *args {
                 [] => Vec::new(),
-                [a] => match self.node(a, depth)? {
-                    Tree::Bytes(b) => b,
+                [a] => match &mut self.node(a, depth)? {
+                    Tree::Bytes(b) => std::mem::take(b),
                     _ => return Err(Error::malformed("bytearray of something that is not bytes")),
                 },
                 _ => self.encode(args)?,
@@ -357,14 +358,14 @@ impl Decoder<'_> {
     }
 
     fn parameter(&mut self, id: Id, data: Id, grad: Id, depth: usize) -> Result<TensorRef> {
-        match self.node(data, depth)? {
-            Tree::Tensor(mut t) => {
+        match self.node(data, depth)?.into_tensor() {
+            Ok(mut t) => {
                 t.object = id.index();
                 t.is_parameter = true;
                 t.requires_grad = self.bool(grad)?;
                 Ok(t)
             }
-            _ => Err(Error::Missing("a Parameter over a tensor that is not strided".into())),
+            Err(_) => Err(Error::Missing("a Parameter over a tensor that is not strided".into())),
         }
     }
 

@@ -68,6 +68,12 @@ impl<T> Nest for Tree<T> {
         }
     }
 }
+impl<T> Drop for Tree<T> {
+    #[inline]
+    fn drop(&mut self) {
+        deep::drop_parts(self);
+    }
+}
 impl<T: Clone> Clone for Tree<T> {
     fn clone(&self) -> Self {
         deep::copy(self, |t| match t {

@@ -2,13 +2,14 @@
 
 use flambeau_core::types::deep::Nest as _;
 use flambeau_dtype::DType;
+use std::mem::take;
 
 /// Nesting that is read and written; deeper values would strain the stack of whoever walks the tree.
 pub(super) const MAX_DEPTH: usize = 256;
 
 /// A Python value; `T` stands for tensors. Trees from files are at most a few hundred levels deep, and no deeper ones are
-/// written. Those that a program makes may have any depth: they are copied, compared and mapped in a loop, and shown to a
-/// depth. Their drop is Rust's own, which recurses: with another one, nobody could take a tensor out of a tree by a pattern.
+/// written. Those that a program makes may have any depth: they are copied, compared, mapped and dropped in a loop, and shown
+/// to a depth. So patterns lend what a tree holds; [`Tree::into_tensor`] and its like give it away.
 pub enum Tree<T> {
     /// `None`
     None,
@@ -220,6 +221,70 @@ impl<T> Tree<T> {
         self.entries()?.iter().find(|(k, _)| matches!(k, Tree::Str(s) if s == key)).map(|(_, v)| v)
     }
 
+    /// The tensor, where this is one; else the value itself.
+    ///
+    /// # Errors
+    /// The value.
+    pub fn into_tensor(self) -> Result<T, Tree<T>>
+    where
+        T: Clone,
+    {
+        match &self {
+            Tree::Tensor(t) => Ok(t.clone()),
+            _ => Err(self),
+        }
+    }
+    /// Items of a list, tuple or set; else the value itself.
+    ///
+    /// # Errors
+    /// The value.
+    pub fn into_items(mut self) -> Result<Vec<Tree<T>>, Tree<T>> {
+        match &mut self {
+            Tree::List(v) | Tree::Tuple(v) | Tree::Set(v) | Tree::FrozenSet(v) => Ok(take(v)),
+            _ => Err(self),
+        }
+    }
+    /// Entries of a dict of any kind; else the value itself.
+    ///
+    /// # Errors
+    /// The value.
+    pub fn into_entries(mut self) -> Result<Vec<(Tree<T>, Tree<T>)>, Tree<T>> {
+        match &mut self {
+            Tree::Dict(e) | Tree::OrderedDict(e, _) | Tree::DefaultDict(_, e) | Tree::Counter(e) => {
+                Ok(take(e))
+            }
+            _ => Err(self),
+        }
+    }
+    /// The text, where this is a `str`; else the value itself.
+    ///
+    /// # Errors
+    /// The value.
+    pub fn into_string(mut self) -> Result<String, Tree<T>> {
+        match &mut self {
+            Tree::Str(s) => Ok(take(s)),
+            _ => Err(self),
+        }
+    }
+    /// The call or instance; else the value itself.
+    ///
+    /// # Errors
+    /// The value.
+    pub fn into_object(mut self) -> Result<Object<T>, Tree<T>> {
+        match &mut self {
+            Tree::Object(o) => Ok(Object {
+                module: take(&mut o.module),
+                name: take(&mut o.name),
+                by_new: o.by_new,
+                args: take(&mut o.args),
+                state: o.state.take(),
+                items: take(&mut o.items),
+                pairs: take(&mut o.pairs),
+            }),
+            _ => Err(self),
+        }
+    }
+
     /// Refuses values that are nested more deeply than the reader takes them back, without recursion.
     pub(crate) fn check_depth(&self) -> crate::Result<()> {
         let mut open = vec![(self, 0)];
@@ -237,7 +302,10 @@ impl<T> Tree<T> {
     ///
     /// # Errors
     /// Those of `f`.
-    pub fn map<U, E>(self, f: &mut impl FnMut(T) -> Result<U, E>) -> Result<Tree<U>, E> {
+    pub fn map<U, E>(self, f: &mut impl FnMut(T) -> Result<U, E>) -> Result<Tree<U>, E>
+    where
+        T: Clone,
+    {
         self.walk(&mut |w| match w {
             Walk::Leaf(t) => f(t).map(Walked::Leaf),
             Walk::Node(t) => Ok(Walked::Node(t)),
@@ -248,7 +316,10 @@ impl<T> Tree<T> {
     ///
     /// # Errors
     /// Those of `f`.
-    pub fn rewrite<E>(self, f: &mut impl FnMut(Tree<T>) -> Result<Tree<T>, E>) -> Result<Tree<T>, E> {
+    pub fn rewrite<E>(self, f: &mut impl FnMut(Tree<T>) -> Result<Tree<T>, E>) -> Result<Tree<T>, E>
+    where
+        T: Clone,
+    {
         self.walk(&mut |w| match w {
             Walk::Leaf(t) => Ok(Walked::Leaf(t)),
             Walk::Node(t) => f(t).map(Walked::Node),
@@ -259,18 +330,24 @@ impl<T> Tree<T> {
     ///
     /// # Errors
     /// Those of `f`.
-    pub fn expand<E>(self, f: &mut impl FnMut(T) -> Result<Tree<T>, E>) -> Result<Tree<T>, E> {
+    pub fn expand<E>(self, f: &mut impl FnMut(T) -> Result<Tree<T>, E>) -> Result<Tree<T>, E>
+    where
+        T: Clone,
+    {
         self.walk(&mut |w| match w {
-            Walk::Leaf(t) => Ok(match f(t)? {
-                Tree::Tensor(t) => Walked::Leaf(t),
-                other => Walked::Node(other),
+            Walk::Leaf(t) => Ok(match f(t)?.into_tensor() {
+                Ok(t) => Walked::Leaf(t),
+                Err(other) => Walked::Node(other),
             }),
             Walk::Node(t) => Ok(Walked::Node(t)),
         })
     }
 
     /// Each value after its parts, without recursion.
-    fn walk<U, E>(self, f: &mut impl FnMut(Walk<T, U>) -> Result<Walked<U>, E>) -> Result<Tree<U>, E> {
+    fn walk<U, E>(self, f: &mut impl FnMut(Walk<T, U>) -> Result<Walked<U>, E>) -> Result<Tree<U>, E>
+    where
+        T: Clone,
+    {
         /// A value whose parts are on the way.
         struct Open<T, U> {
             shell: Tree<U>,
@@ -286,15 +363,17 @@ impl<T> Tree<T> {
                     open.push(Open { shell, waiting: parts.into_iter(), done: Vec::new() });
                     None
                 }
-                Some(Tree::Tensor(leaf)) => Some(match f(Walk::Leaf(leaf))? {
-                    Walked::Leaf(u) => Tree::Tensor(u),
-                    Walked::Node(n) => n,
+                Some(t) => Some(match &t {
+                    Tree::Tensor(leaf) => match f(Walk::Leaf(leaf.clone()))? {
+                        Walked::Leaf(u) => Tree::Tensor(u),
+                        Walked::Node(n) => n,
+                    },
+                    Tree::Storage(leaf) => match f(Walk::Leaf(leaf.clone()))? {
+                        Walked::Leaf(u) => Tree::Storage(u),
+                        Walked::Node(n) => n,
+                    },
+                    _ => t.opened().0,
                 }),
-                Some(Tree::Storage(leaf)) => Some(match f(Walk::Leaf(leaf))? {
-                    Walked::Leaf(u) => Tree::Storage(u),
-                    Walked::Node(n) => n,
-                }),
-                Some(t) => Some(t.opened().0),
                 None => None,
             };
             if node.is_none()

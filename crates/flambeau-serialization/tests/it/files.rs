@@ -153,7 +153,7 @@ fn refusals_are_clear() {
     let error = torch_format::decode(&graph, root, &ReadOptions::default()).unwrap_err();
     assert!(error.to_string().contains("os.system"), "{error}");
     let (tree, _) = torch_format::decode(&graph, root, &lenient()).unwrap();
-    assert!(matches!(tree, Tree::Object(o) if o.module == "os"));
+    assert!(matches!(&tree, Tree::Object(o) if o.module == "os"));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use flambeau_core::{ErrorKind, Tensor};
 use flambeau_serialization::container::ArchiveWriter;
 use flambeau_serialization::pickle::{self, Graph, Id, Value};
-use flambeau_serialization::{Tree, npy, tensors};
+use flambeau_serialization::{npy, tensors};
 use flambeau_test_support::here;
 use flambeau_test_support::hostile::Calls;
 use std::io::Cursor;
@@ -71,10 +71,7 @@ fn load(bytes: &[u8], ending: &str) -> flambeau_core::Result<Vec<Tensor>> {
         "npz" => npy::load_npz(&path, &mut crate::plain::Sink::default())
             .map(|_| Vec::new())
             .map_err(|e| flambeau_core::Error::serialization(e.to_string())),
-        _ => tensors::load(&path).map(|t| match t {
-            Tree::Tensor(t) => vec![t],
-            _ => Vec::new(),
-        }),
+        _ => tensors::load(&path).map(|t| t.into_tensor().into_iter().collect()),
     };
     let _ = std::fs::remove_file(&path);
     r

@@ -3,7 +3,6 @@
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::quantized::{QScheme, Quantizer};
 use flambeau_core::{DType, Tensor};
-use flambeau_serialization::Tree;
 use flambeau_serialization::tensors::{LoadOptions, SaveOptions, load_from, save_to, save_to_with};
 use std::io::Cursor;
 use std::sync::Arc;
@@ -63,7 +62,7 @@ fn all_kinds_come_back() {
                 save_to(t, Vec::new())
             };
             let back = load_from(Cursor::new(file.unwrap()), LoadOptions::new()).unwrap();
-            let Tree::Tensor(back) = back else { panic!("not a tensor") };
+            let back = back.into_tensor().expect("a tensor");
             assert_eq!((back.dtype(), back.sizes()), (t.dtype(), t.sizes()));
             assert_eq!(integers(&back), integers(t));
             let (a, b) = (back.quantizer().unwrap(), t.quantizer().unwrap());

@@ -207,7 +207,7 @@ fn safe_globals_let_classes_in() {
     assert!(safe_globals::get_unsafe_globals_in_checkpoint(&path).unwrap().is_empty());
     safe_globals::clear_safe_globals();
     let lenient = load_with(&path, LoadOptions::new().weights_only(false)).unwrap();
-    assert!(matches!(lenient, Tree::Object(o) if o.name == "Config"));
+    assert!(matches!(&lenient, Tree::Object(o) if o.name == "Config"));
 }
 
 #[test]

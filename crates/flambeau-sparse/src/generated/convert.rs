@@ -10,8 +10,11 @@ use crate::ops::convert as f;
 /// Type of [`DENSE_COPY`].
 pub type DenseCopyFn = fn(&Tensor, Option<bool>) -> Result<Tensor>;
 /// `_to_dense`: A sparse tensor as a dense one.
-pub static DENSE_COPY: Op<DenseCopyFn> =
-    Op::new(&DENSE_COPY_INFO, &[(Key::Cpu, f::dense_copy)], dense_copy_adaptor);
+pub static DENSE_COPY: Op<DenseCopyFn> = Op::new(
+    &DENSE_COPY_INFO,
+    &[(Key::Cpu, f::dense_copy), (Key::Autograd, super::convert_grad::dense_copy_autograd)],
+    dense_copy_adaptor,
+);
 static DENSE_COPY_INFO: OpInfo = OpInfo {
     name: "_to_dense",
     owner: "flambeau-sparse",
@@ -23,6 +26,7 @@ static DENSE_COPY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: dense_copy_boxed,
@@ -55,6 +59,7 @@ static TO_DENSE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: to_dense_boxed,
@@ -71,8 +76,11 @@ fn to_dense_adaptor(self_: &Tensor, dtype: Option<DType>, masked_grad: Option<bo
 /// Type of [`SPARSE_COPY`].
 pub type SparseCopyFn = fn(&Tensor, Layout, Option<&[i64]>, Option<i64>) -> Result<Tensor>;
 /// `_to_sparse`: A dense tensor in a sparse layout, or a sparse one in another.
-pub static SPARSE_COPY: Op<SparseCopyFn> =
-    Op::new(&SPARSE_COPY_INFO, &[(Key::Cpu, f::sparse_copy)], sparse_copy_adaptor);
+pub static SPARSE_COPY: Op<SparseCopyFn> = Op::new(
+    &SPARSE_COPY_INFO,
+    &[(Key::Cpu, f::sparse_copy), (Key::Autograd, super::convert_grad::sparse_copy_autograd)],
+    sparse_copy_adaptor,
+);
 static SPARSE_COPY_INFO: OpInfo = OpInfo {
     name: "_to_sparse",
     owner: "flambeau-sparse",
@@ -89,6 +97,7 @@ static SPARSE_COPY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: sparse_copy_boxed,
@@ -116,8 +125,11 @@ fn sparse_copy_adaptor(
 /// Type of [`SPARSE_COPY_DIM`].
 pub type SparseCopyDimFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `_to_sparse.sparse_dim`: A dense tensor as a COO tensor whose first `sparse_dim` dimensions are sparse.
-pub static SPARSE_COPY_DIM: Op<SparseCopyDimFn> =
-    Op::new(&SPARSE_COPY_DIM_INFO, &[(Key::Cpu, f::sparse_copy_dim)], sparse_copy_dim_adaptor);
+pub static SPARSE_COPY_DIM: Op<SparseCopyDimFn> = Op::new(
+    &SPARSE_COPY_DIM_INFO,
+    &[(Key::Cpu, f::sparse_copy_dim), (Key::Autograd, super::convert_grad::sparse_copy_dim_autograd)],
+    sparse_copy_dim_adaptor,
+);
 static SPARSE_COPY_DIM_INFO: OpInfo = OpInfo {
     name: "_to_sparse.sparse_dim",
     owner: "flambeau-sparse",
@@ -129,6 +141,7 @@ static SPARSE_COPY_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: sparse_copy_dim_boxed,
@@ -162,6 +175,7 @@ static TO_SPARSE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: to_sparse_boxed,
@@ -197,6 +211,7 @@ static TO_SPARSE_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: to_sparse_dim_boxed,
@@ -223,6 +238,7 @@ static TO_SPARSE_COO_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: to_sparse_coo_boxed,
@@ -252,6 +268,7 @@ static TO_SPARSE_CSR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: to_sparse_csr_boxed,
@@ -281,6 +298,7 @@ static TO_SPARSE_CSC_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: to_sparse_csc_boxed,
@@ -314,6 +332,7 @@ static TO_SPARSE_BSR_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: to_sparse_bsr_boxed,
@@ -347,6 +366,7 @@ static TO_SPARSE_BSC_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: to_sparse_bsc_boxed,
@@ -363,8 +383,11 @@ fn to_sparse_bsc_adaptor(self_: &Tensor, blocksize: &[i64], dense_dim: Option<i6
 /// Type of [`SPARSE_MASK`].
 pub type SparseMaskFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `sparse_mask`: The elements of `self` at the places of the sparse tensor `mask`.
-pub static SPARSE_MASK: Op<SparseMaskFn> =
-    Op::new(&SPARSE_MASK_INFO, &[(Key::Cpu, f::sparse_mask)], sparse_mask_adaptor);
+pub static SPARSE_MASK: Op<SparseMaskFn> = Op::new(
+    &SPARSE_MASK_INFO,
+    &[(Key::Cpu, f::sparse_mask), (Key::Autograd, super::convert_grad::sparse_mask_autograd)],
+    sparse_mask_adaptor,
+);
 static SPARSE_MASK_INFO: OpInfo = OpInfo {
     name: "sparse_mask",
     owner: "flambeau-sparse",
@@ -376,6 +399,7 @@ static SPARSE_MASK_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: sparse_mask_boxed,

@@ -4,24 +4,15 @@
 
 #![allow(unused_imports, unused_variables, clippy::redundant_closure, clippy::needless_borrow)]
 
-use super::convert as o;
 use super::ok;
 use super::ops;
 use crate::derivatives::convert::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::DENSE_COPY.register(Key::Autograd, dense_copy_autograd);
-    o::SPARSE_COPY.register(Key::Autograd, sparse_copy_autograd);
-    o::SPARSE_COPY_DIM.register(Key::Autograd, sparse_copy_dim_autograd);
-    o::SPARSE_MASK.register(Key::Autograd, sparse_mask_autograd);
-}
 
 /// Node of `_to_dense`.
 pub struct DenseCopyBackward {
@@ -55,7 +46,7 @@ fn dense_copy_tangent(self_: &Tensor, masked_grad: Option<bool>) -> Result<Optio
     })
 }
 
-fn dense_copy_autograd(self_: &Tensor, masked_grad: Option<bool>) -> Result<Tensor> {
+pub(super) fn dense_copy_autograd(self_: &Tensor, masked_grad: Option<bool>) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::dense_copy(self_, masked_grad))?;
     if rec {
@@ -106,7 +97,7 @@ fn sparse_copy_tangent(
     })
 }
 
-fn sparse_copy_autograd(
+pub(super) fn sparse_copy_autograd(
     self_: &Tensor,
     layout: Layout,
     blocksize: Option<&[i64]>,
@@ -157,7 +148,7 @@ fn sparse_copy_dim_tangent(self_: &Tensor, sparse_dim: i64) -> Result<Option<Ten
     })
 }
 
-fn sparse_copy_dim_autograd(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
+pub(super) fn sparse_copy_dim_autograd(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sparse_copy_dim(self_, sparse_dim))?;
     if rec {
@@ -206,7 +197,7 @@ fn sparse_mask_tangent(self_: &Tensor, mask: &Tensor) -> Result<Option<Tensor>> 
     })
 }
 
-fn sparse_mask_autograd(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
+pub(super) fn sparse_mask_autograd(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("sparse_mask", "mask", mask)?;
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::sparse_mask(self_, mask))?;

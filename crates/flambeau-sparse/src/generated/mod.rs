@@ -126,18 +126,14 @@ pub static OPS: &[&dyn AnyOp] = &[
 ];
 
 /// The crate's entry in the registry.
-pub static REG: CrateReg = CrateReg { name: "flambeau-sparse", ops: OPS, fills: &[fill] };
+pub static REG: CrateReg =
+    CrateReg { name: "flambeau-sparse", ops: flambeau_core::by_name!(OPS), fills: &[] };
 
-fn fill() {
-    convert_grad::fill();
-    parts_grad::fill();
-}
 /// Pins a formula's type.
 #[allow(dead_code)]
 fn ok<T>(r: flambeau_core::Result<T>) -> flambeau_core::Result<T> {
     r
 }
-
 #[cfg(not(miri))]
 #[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)]
 static ENTRY: &CrateReg = &REG;

@@ -12,7 +12,10 @@ pub type SparseCooTensorUnsafeFn = fn(&Tensor, &Tensor, &[i64], Option<bool>) ->
 /// `_sparse_coo_tensor_unsafe`: A COO tensor of these indices, which are not checked, and values.
 pub static SPARSE_COO_TENSOR_UNSAFE: Op<SparseCooTensorUnsafeFn> = Op::new(
     &SPARSE_COO_TENSOR_UNSAFE_INFO,
-    &[(Key::Cpu, f::sparse_coo_tensor_unsafe)],
+    &[
+        (Key::Cpu, f::sparse_coo_tensor_unsafe),
+        (Key::Autograd, super::parts_grad::sparse_coo_tensor_unsafe_autograd),
+    ],
     sparse_coo_tensor_unsafe_adaptor,
 );
 static SPARSE_COO_TENSOR_UNSAFE_INFO: OpInfo = OpInfo {
@@ -31,6 +34,7 @@ static SPARSE_COO_TENSOR_UNSAFE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: sparse_coo_tensor_unsafe_boxed,
@@ -60,7 +64,10 @@ pub type SparseCompressedTensorUnsafeFn = fn(&Tensor, &Tensor, &Tensor, &[i64], 
 /// `_sparse_compressed_tensor_unsafe`: A tensor of a compressed layout of these indices, which are not checked, and values.
 pub static SPARSE_COMPRESSED_TENSOR_UNSAFE: Op<SparseCompressedTensorUnsafeFn> = Op::new(
     &SPARSE_COMPRESSED_TENSOR_UNSAFE_INFO,
-    &[(Key::Cpu, f::sparse_compressed_tensor_unsafe)],
+    &[
+        (Key::Cpu, f::sparse_compressed_tensor_unsafe),
+        (Key::Autograd, super::parts_grad::sparse_compressed_tensor_unsafe_autograd),
+    ],
     sparse_compressed_tensor_unsafe_adaptor,
 );
 static SPARSE_COMPRESSED_TENSOR_UNSAFE_INFO: OpInfo = OpInfo {
@@ -80,6 +87,7 @@ static SPARSE_COMPRESSED_TENSOR_UNSAFE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: sparse_compressed_tensor_unsafe_boxed,
@@ -112,8 +120,11 @@ fn sparse_compressed_tensor_unsafe_adaptor(
 /// Type of [`ELEMENTS_AT`].
 pub type ElementsAtFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `_elements_at`: The elements at `indices` (number of dimensions x n), of a dense tensor or a COO tensor.
-pub static ELEMENTS_AT: Op<ElementsAtFn> =
-    Op::new(&ELEMENTS_AT_INFO, &[(Key::Cpu, f::elements_at)], elements_at_adaptor);
+pub static ELEMENTS_AT: Op<ElementsAtFn> = Op::new(
+    &ELEMENTS_AT_INFO,
+    &[(Key::Cpu, f::elements_at), (Key::Autograd, super::parts_grad::elements_at_autograd)],
+    elements_at_adaptor,
+);
 static ELEMENTS_AT_INFO: OpInfo = OpInfo {
     name: "_elements_at",
     owner: "flambeau-sparse",
@@ -125,6 +136,7 @@ static ELEMENTS_AT_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: elements_at_boxed,
@@ -151,6 +163,7 @@ static INDICES_UNCHECKED_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: indices_unchecked_boxed,
@@ -177,6 +190,7 @@ static VALUES_UNCHECKED_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: values_unchecked_boxed,
@@ -202,6 +216,7 @@ static INDICES_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: indices_boxed,
@@ -218,7 +233,11 @@ fn indices_adaptor(self_: &Tensor) -> Result<Tensor> {
 /// Type of [`VALUES`].
 pub type ValuesFn = fn(&Tensor) -> Result<Tensor>;
 /// `values`: The values of a sparse tensor; a COO tensor must be coalesced.
-pub static VALUES: Op<ValuesFn> = Op::new(&VALUES_INFO, &[(Key::Cpu, f::values)], values_adaptor);
+pub static VALUES: Op<ValuesFn> = Op::new(
+    &VALUES_INFO,
+    &[(Key::Cpu, f::values), (Key::Autograd, super::parts_grad::values_autograd)],
+    values_adaptor,
+);
 static VALUES_INFO: OpInfo = OpInfo {
     name: "values",
     owner: "flambeau-sparse",
@@ -227,6 +246,7 @@ static VALUES_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: values_boxed,
@@ -253,6 +273,7 @@ static CROW_INDICES_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: crow_indices_boxed,
@@ -279,6 +300,7 @@ static COL_INDICES_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: col_indices_boxed,
@@ -305,6 +327,7 @@ static CCOL_INDICES_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: ccol_indices_boxed,
@@ -331,6 +354,7 @@ static ROW_INDICES_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: row_indices_boxed,
@@ -356,6 +380,7 @@ static NNZ_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: nnz_boxed,
@@ -382,6 +407,7 @@ static IS_COALESCED_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: is_coalesced_boxed,
@@ -408,6 +434,7 @@ static SPARSE_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: sparse_dim_boxed,
@@ -434,6 +461,7 @@ static DENSE_DIM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: dense_dim_boxed,
@@ -450,8 +478,11 @@ fn dense_dim_adaptor(self_: &Tensor) -> Result<i64> {
 /// Type of [`COALESCED_COPY`].
 pub type CoalescedCopyFn = fn(&Tensor) -> Result<Tensor>;
 /// `_coalesce`: An uncoalesced COO tensor with each place once, in order.
-pub static COALESCED_COPY: Op<CoalescedCopyFn> =
-    Op::new(&COALESCED_COPY_INFO, &[(Key::Cpu, f::coalesced_copy)], coalesced_copy_adaptor);
+pub static COALESCED_COPY: Op<CoalescedCopyFn> = Op::new(
+    &COALESCED_COPY_INFO,
+    &[(Key::Cpu, f::coalesced_copy), (Key::Autograd, super::parts_grad::coalesced_copy_autograd)],
+    coalesced_copy_adaptor,
+);
 static COALESCED_COPY_INFO: OpInfo = OpInfo {
     name: "_coalesce",
     owner: "flambeau-sparse",
@@ -460,6 +491,7 @@ static COALESCED_COPY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: false,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: coalesced_copy_boxed,
@@ -485,6 +517,7 @@ static COALESCE_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[],
     composite: true,
+    pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: coalesce_boxed,

@@ -6,23 +6,13 @@
 
 use super::ok;
 use super::ops;
-use super::parts as o;
 use crate::derivatives::parts::*;
-use flambeau_autograd::derivatives::views::Geometry;
-use flambeau_autograd::node::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
-use flambeau_autograd::shorthand::*;
+use flambeau_core::derivatives::shorthand::*;
+use flambeau_core::derivatives::views::Geometry;
+use flambeau_core::gradients::runtime::{self as rt, Backward, Cx, Edges, Grads, Saved, SavedList, SavedOpt};
 use flambeau_core::tensor::geometry::{SizeVec, size_vec};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scalar, Tensor};
-
-/// Fills the operators' autograd slots.
-pub fn fill() {
-    o::SPARSE_COO_TENSOR_UNSAFE.register(Key::Autograd, sparse_coo_tensor_unsafe_autograd);
-    o::SPARSE_COMPRESSED_TENSOR_UNSAFE.register(Key::Autograd, sparse_compressed_tensor_unsafe_autograd);
-    o::ELEMENTS_AT.register(Key::Autograd, elements_at_autograd);
-    o::VALUES.register(Key::Autograd, values_autograd);
-    o::COALESCED_COPY.register(Key::Autograd, coalesced_copy_autograd);
-}
 
 /// Node of `_sparse_coo_tensor_unsafe`.
 pub struct SparseCooTensorUnsafeBackward {
@@ -59,7 +49,7 @@ fn sparse_coo_tensor_unsafe_tangent(
     })
 }
 
-fn sparse_coo_tensor_unsafe_autograd(
+pub(super) fn sparse_coo_tensor_unsafe_autograd(
     indices: &Tensor,
     values: &Tensor,
     size: &[i64],
@@ -133,7 +123,7 @@ fn sparse_compressed_tensor_unsafe_tangent(
     })
 }
 
-fn sparse_compressed_tensor_unsafe_autograd(
+pub(super) fn sparse_compressed_tensor_unsafe_autograd(
     compressed_indices: &Tensor,
     plain_indices: &Tensor,
     values: &Tensor,
@@ -198,7 +188,7 @@ fn elements_at_tangent(self_: &Tensor, indices: &Tensor) -> Result<Option<Tensor
     })
 }
 
-fn elements_at_autograd(self_: &Tensor, indices: &Tensor) -> Result<Tensor> {
+pub(super) fn elements_at_autograd(self_: &Tensor, indices: &Tensor) -> Result<Tensor> {
     rt::not_differentiable("_elements_at", "indices", indices)?;
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::elements_at(self_, indices))?;
@@ -245,7 +235,7 @@ fn values_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
     })
 }
 
-fn values_autograd(self_: &Tensor) -> Result<Tensor> {
+pub(super) fn values_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::values(self_))?;
     if rec {
@@ -285,7 +275,7 @@ fn coalesced_copy_tangent(self_: &Tensor) -> Result<Option<Tensor>> {
     })
 }
 
-fn coalesced_copy_autograd(self_: &Tensor) -> Result<Tensor> {
+pub(super) fn coalesced_copy_autograd(self_: &Tensor) -> Result<Tensor> {
     let rec = rt::recording(&[self_]);
     let mut out = rt::below(|| ops::coalesced_copy(self_))?;
     if rec {

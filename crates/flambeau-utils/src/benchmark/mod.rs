@@ -10,9 +10,14 @@
 
 mod compare;
 mod counts;
+mod fuzz;
 
 pub use compare::{Colorize, Compare};
 pub use counts::{CallgrindStats, FunctionCount, FunctionCounts};
+pub use fuzz::{
+    Choice, Distribution, Draw, Drawn, FuzzedParameter, FuzzedSparseTensor, FuzzedTensor, Fuzzer, Length,
+    ParameterAlias, Params, SparseProperties, TensorProperties,
+};
 
 use flambeau_core::settings::threads::{get_num_threads, set_num_threads};
 use std::fmt;

@@ -17,12 +17,15 @@
 //! ```
 
 mod averages;
+mod execution_trace;
 mod flops;
+mod memory_timeline;
 mod recorder;
 mod trace;
 
 pub use averages::{Averages, FunctionEventAvg, TableOptions};
-pub use recorder::{Event, RecordFunction};
+pub use execution_trace::ExecutionTraceObserver;
+pub use recorder::{Event, Interval, RecordFunction};
 
 use flambeau_core::dispatch::overrides::{OperatorCall, push_function_mode};
 use flambeau_core::{Result, ensure};
@@ -30,13 +33,16 @@ use recorder::{Recorder, Recording};
 use std::path::{Path, PathBuf};
 
 /// What is watched. There is no device but the CPU here; the others can be asked for and bring nothing, as in a PyTorch without them.
+#[doc(alias = "torch.profiler.ProfilerActivity")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ProfilerActivity {
     /// Operators and labels on the CPU.
+    #[doc(alias = "torch.profiler.ProfilerActivity.CPU")]
     CPU,
     /// Kernels of XPUs.
     XPU,
     /// Kernels of CUDA devices.
+    #[doc(alias = "torch.profiler.ProfilerActivity.CUDA")]
     CUDA,
     /// Kernels of MTIA devices.
     MTIA,
@@ -47,16 +53,21 @@ pub fn supported_activities() -> Vec<ProfilerActivity> {
     vec![ProfilerActivity::CPU]
 }
 /// What a profiler does in a step.
+#[doc(alias = "torch.profiler.ProfilerAction")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(non_camel_case_types)]
 pub enum ProfilerAction {
     /// Nothing.
+    #[doc(alias = "torch.profiler.ProfilerAction.NONE")]
     NONE,
     /// Gets ready.
+    #[doc(alias = "torch.profiler.ProfilerAction.WARMUP")]
     WARMUP,
     /// Records.
+    #[doc(alias = "torch.profiler.ProfilerAction.RECORD")]
     RECORD,
     /// Records, and hands over what was recorded at the end of the step.
+    #[doc(alias = "torch.profiler.ProfilerAction.RECORD_AND_SAVE")]
     RECORD_AND_SAVE,
 }
 type Schedule = Box<dyn Fn(i64) -> ProfilerAction>;
@@ -109,6 +120,44 @@ pub fn schedule(o: ScheduleOptions) -> Result<impl Fn(i64) -> ProfilerAction + C
             _ => ProfilerAction::RECORD_AND_SAVE,
         }
     })
+}
+
+#[cfg(feature = "by-name")]
+mod by_name {
+    use super::ScheduleOptions;
+    use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef};
+    use flambeau_core::dispatch::value::FromValue;
+    use flambeau_core::{Result, Value};
+    use flambeau_library::slots::Slots;
+    use std::any::Any;
+
+    /// What is done in each step, as a function: `ProfilerAction`s by their numbers.
+    struct Steps(Box<dyn Fn(i64) -> super::ProfilerAction + Send + Sync>);
+    impl Object for Steps {
+        fn type_name(&self) -> &'static str {
+            "function"
+        }
+        fn call(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+            let s = Slots::new("schedule_fn", &["step"], args, kwargs)?;
+            Ok(vec![Value::Int((self.0)(i64::from_value(s.must(0)?)?) as i64)])
+        }
+        fn as_any(&self) -> &dyn Any {
+            self
+        }
+    }
+    pub(super) fn schedule(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        let names: &[&str] = &["wait", "warmup", "active", "repeat", "skip_first"];
+        let s = Slots::new("schedule", names, args, kwargs)?;
+        let required = |i: usize| i64::from_value(s.must(i)?);
+        let o = ScheduleOptions {
+            wait: required(0)?,
+            warmup: required(1)?,
+            active: required(2)?,
+            repeat: s.get(3)?.unwrap_or(0),
+            skip_first: s.get(4)?.unwrap_or(0),
+        };
+        Ok(vec![Value::Object(ObjectRef::new(Steps(Box::new(super::schedule(o)?))))])
+    }
 }
 
 /// What a profiler does.
@@ -292,6 +341,16 @@ impl Profile {
     pub fn export_chrome_trace(&self, path: impl AsRef<Path>) -> Result<()> {
         trace::chrome(&self.events, &self.metadata, path.as_ref())
     }
+    /// Writes how many bytes were taken over time: by the end of the name a picture (`.html`), or points `[times, [sizes]]` (`.json`) with
+    /// PyTorch's columns, all of it in the last, of what is not known.
+    ///
+    /// # Errors
+    /// Those of the system; memory was not noted; other kinds of files (`Missing`).
+    #[doc(alias = "torch.profiler._KinetoProfile.export_memory_timeline")]
+    pub fn export_memory_timeline(&self, path: impl AsRef<Path>) -> Result<()> {
+        ensure!(self.options.profile_memory, Assertion, "profile_memory=True required for memory profiling.");
+        memory_timeline::write(&self.events, path.as_ref())
+    }
     /// Writes stacks and the microseconds that were spent in them, a line each, as tools for flame graphs read them.
     ///
     /// # Errors
@@ -350,6 +409,27 @@ pub fn spans() -> flambeau_core::dispatch::overrides::ModeGuard {
     })
 }
 
+/// Runs a closure whose operators are ranges for Intel's VTune, where `enabled`.
+///
+/// # Errors
+/// VTune's library is not here, unless it is not `enabled`.
+#[doc(alias = "torch.autograd.profiler.emit_itt")]
+pub fn emit_itt<R>(enabled: bool, f: impl FnOnce() -> R) -> Result<R> {
+    if enabled {
+        itt::try_range_push("")?;
+    }
+    Ok(f())
+}
+/// Runs a closure whose operators are ranges for NVIDIA's Nsight, where `enabled`.
+///
+/// # Errors
+/// NVIDIA's library is not here, unless it is not `enabled`.
+#[doc(alias = "torch.autograd.profiler.emit_nvtx")]
+pub fn emit_nvtx<R>(enabled: bool, f: impl FnOnce() -> R) -> Result<R> {
+    ensure!(!enabled, Runtime, "NVTX functions not installed. Are you sure you have a CUDA build?");
+    Ok(f())
+}
+
 /// Ranges for Intel's VTune (`torch.profiler.itt`): its library is not here.
 pub mod itt {
     use flambeau_core::{Error, Result};
@@ -386,6 +466,7 @@ pub mod itt {
 
 #[cfg(feature = "by-name")]
 pub(crate) const NAMES: &[(&str, flambeau_library::NativeFn)] = &[
+    ("torch.profiler.schedule", by_name::schedule),
     ("torch.profiler.itt.is_available", |_, _| Ok(vec![itt::is_available().into()])),
     ("torch.profiler.itt.mark", |_, _| itt::try_mark("").map(|()| vec![])),
     ("torch.profiler.itt.range_push", |_, _| itt::try_range_push("").map(|()| vec![])),

@@ -30,12 +30,33 @@ pub struct Event {
     pub flops: u64,
     /// Functions that called, the innermost first.
     pub stack: Vec<String>,
+    /// Bytes that were taken at the begin and at the end.
+    pub(super) allocated: [i64; 2],
     /// Nanoseconds of the events within it.
     pub(super) children: u64,
     /// Bytes of the events within it.
     pub(super) children_memory: i64,
 }
+/// A piece of time, in microseconds from the begin of the recording.
+#[doc(alias = "torch.autograd.profiler_util.Interval")]
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Interval {
+    /// Its begin.
+    pub start: f64,
+    /// Its end.
+    pub end: f64,
+}
+impl Interval {
+    /// How long it is.
+    pub fn elapsed_us(&self) -> f64 {
+        self.end - self.start
+    }
+}
 impl Event {
+    /// When it ran.
+    pub fn time_range(&self) -> Interval {
+        Interval { start: self.start as f64 / 1e3, end: self.end as f64 / 1e3 }
+    }
     /// Microseconds.
     pub fn cpu_time_total(&self) -> f64 {
         (self.end - self.start) as f64 / 1e3
@@ -87,10 +108,13 @@ impl Recorder {
             cpu_memory_usage: 0,
             flops,
             stack,
+            allocated: [0; 2],
             children: 0,
             children_memory: 0,
         });
-        self.open.push((i, if self.memory { allocated() } else { 0 }));
+        let before = if self.memory { allocated() } else { 0 };
+        self.events[i].allocated[0] = before;
+        self.open.push((i, before));
         // last, so that what was noted does not count
         let now = self.now();
         self.events[i].start = now;
@@ -108,6 +132,7 @@ impl Recorder {
             let e = &mut self.events[k];
             e.end = now;
             e.cpu_memory_usage = bytes;
+            e.allocated[1] = before + bytes;
             let (took, parent) = (now - e.start, e.parent);
             if let Some(p) = parent {
                 self.events[p].children += took;

@@ -1,5 +1,7 @@
 //! The tools around a program.
 mod benchmark;
+mod flop_counter;
+mod fuzz;
 #[cfg(feature = "hub")]
 mod hub;
 mod monitor;

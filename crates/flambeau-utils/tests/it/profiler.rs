@@ -99,3 +99,41 @@ fn nothing_is_noted_without_a_profiler() {
     let _spans = spans();
     work();
 }
+
+#[test]
+fn execution_trace_names_operators_within_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let mut o = ExecutionTraceObserver::new();
+    o.start();
+    o.register_callback(&path).unwrap();
+    assert!(o.is_registered());
+    o.start();
+    work();
+    o.stop();
+    work();
+    o.unregister_callback().unwrap();
+    let trace: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let nodes = trace["nodes"].as_array().unwrap();
+    let all = |n: &str| nodes.iter().filter(|x| x["name"] == n).collect::<Vec<_>>();
+    assert_eq!((all("aten::matmul").len(), all("aten::add").len()), (1, 2));
+    let (whole, part) = (all("aten::matmul")[0], all("aten::mm")[0]);
+    assert_eq!(part["ctrl_deps"], whole["id"]);
+    assert_eq!(part["inputs"]["shapes"], serde_json::json!([[4, 4], [4, 4]]));
+    // the sum takes what the product gave
+    assert_eq!(whole["outputs"]["values"][0], all("aten::add")[0]["inputs"]["values"][0]);
+}
+#[test]
+fn memory_timeline_shows_what_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let p = profile(ProfileOptions::new().profile_memory(true), |_| work());
+    let path = folder.path().join("t.json");
+    p.export_memory_timeline(&path).unwrap();
+    let t: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let (times, sizes) = (t[0].as_array().unwrap(), t[1].as_array().unwrap());
+    assert!(times.len() == sizes.len() && times.len() > 1);
+    assert!(times.windows(2).all(|w| w[0].as_u64() <= w[1].as_u64()));
+    p.export_memory_timeline(folder.path().join("t.html")).unwrap();
+    assert!(p.export_memory_timeline(folder.path().join("t.raw.json.gz")).is_err());
+    assert!(profile(ProfileOptions::new(), |_| work()).export_memory_timeline(&path).is_err());
+}

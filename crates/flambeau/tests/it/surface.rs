@@ -43,7 +43,7 @@ const UNDOCUMENTED: [&str; 30] = [
 ];
 
 /// Modules that PyTorch's documentation does not name: Rust's own, and PyTorch's whose members are documented elsewhere.
-const OWN_MODULES: [&str; 25] = [
+const OWN_MODULES: [&str; 30] = [
     "torch::ao::ns::numeric_suite",
     "torch::ao::nn",
     "torch::ao::nn::quantized",
@@ -52,6 +52,10 @@ const OWN_MODULES: [&str; 25] = [
     "torch::control_flow",
     "torch::cuda::sanitizer",
     "torch::dtypes",
+    "torch::fx::passes",
+    "torch::fx::python",
+    "torch::fx::pytree",
+    "torch::fx::symbolic",
     "torch::legacy",
     "torch::library::class",
     "torch::library::object",
@@ -66,6 +70,7 @@ const OWN_MODULES: [&str; 25] = [
     "torch::serialization::tensor::list",
     "torch::serialization::tensor::map",
     "torch::serialization::tensor::optional",
+    "torch::utils::pytree",
     "torch::utils::serialization",
     "torch::utils::serialization::config",
     "torch::utils::tensorboard",

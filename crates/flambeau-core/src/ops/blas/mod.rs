@@ -268,6 +268,14 @@ pub fn addbmm(
     );
     let (b, r, k) = (batch1.sizes()[0], batch1.sizes()[1], batch1.sizes()[2]);
     let c = batch2.sizes()[2];
+    if b > 0 && matches!(batch1.dtype(), DType::F16 | DType::BF16) {
+        // PyTorch adds one product after the other, and each sum is rounded
+        let add = |sum: Result<Tensor>, i: i64| {
+            let beta = if i == 0 { beta } else { Scalar::Int(1) };
+            ops::addmm(&sum?, &ops::select(batch1, 0, i)?, &ops::select(batch2, 0, i)?, beta, alpha)
+        };
+        return (0..b).fold(Ok(self_.clone()), add);
+    }
     // one product of [r, b k] and [b k, c]
     let x = ops::reshape(&ops::transpose(batch1, 0, 1)?, &[r, b * k])?;
     let y = ops::reshape(batch2, &[b * k, c])?;
@@ -346,10 +354,12 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
     let cast = |t: &Tensor| ops::to(t, Some(common), None, None, None, false, false, None);
     let o = ops::outer(&cast(vec1)?, &cast(vec2)?)?;
     let o = if alpha.equals(1.0) { o } else { ops::mul(&o, &number(alpha)?)? };
-    if beta.equals(0.0) {
-        return Ok(o);
-    }
     let s = cast(self_)?;
+    if beta.equals(0.0) {
+        // what `self` holds does not count, but its gradient is zero, not absent
+        let never = ops::zeros(&[], Some(DType::Bool), None, Some(o.device()), None)?;
+        return if self_.requires_grad() { ops::where_(&never, &s, &o) } else { Ok(o) };
+    }
     let s = if beta.equals(1.0) { s } else { ops::mul(&s, &number(beta)?)? };
     let r = ops::add(&s, &o, Scalar::Int(1))?;
     ops::to(&r, Some(common), None, None, None, false, false, None)
@@ -602,6 +612,15 @@ pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
         .chain(matrices.iter().map(|m| m.sizes()[1]))
         .map(|d| d as f64)
         .collect();
+    if let [a, b, c] = matrices {
+        // the middle one joins the first unless that is dearer
+        let [i, j, k, l] = [dims[0], dims[1], dims[2], dims[3]];
+        return if i * k * (j + l) > j * l * (i + k) {
+            ops::mm(a, &ops::mm(b, c)?)
+        } else {
+            ops::mm(&ops::mm(a, b)?, c)
+        };
+    }
     let mut cost = vec![vec![0.0f64; n]; n];
     let mut cut = vec![vec![0usize; n]; n];
     for len in 1..n {

@@ -349,6 +349,12 @@ pub fn arange_step(
     device: Opt<Device>,
     pin_memory: Opt<bool>,
 ) -> Result<Tensor> {
+    let real = |s: &Scalar| !matches!(s, Scalar::Complex(c) if c.im != 0.0);
+    ensure!(
+        [start, end, step].iter().all(real),
+        Runtime,
+        "value cannot be converted to type double without overflow"
+    );
     let dtype = arange_dtype(dtype, &[start, end, step]);
     let (dtype, device) = factory(Some(dtype), layout, device, pin_memory)?;
     let integral = [start, end, step].iter().all(|a| a.is_integral(true));

@@ -54,9 +54,9 @@ pub(crate) fn fold(c: &Call<'_>) -> Result<Vec<Value>> {
     let results = c.info.call(&args)?;
     results
         .into_iter()
-        .map(|v| match v {
-            Value::Tensor(t) => c.hidden(&parted(c, &t)?, 0),
-            v => Ok(v),
+        .map(|v| match &v {
+            Value::Tensor(t) => c.hidden(&parted(c, t)?, 0),
+            _ => Ok(v),
         })
         .collect()
 }

@@ -29,8 +29,8 @@ pub fn near(got: &Tensor, want: &[f64]) {
 pub fn call(name: &str, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Tensor> {
     let kwargs: Vec<_> = kwargs.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
     let r = library::call(name, args, &kwargs)?;
-    match r.into_iter().next() {
-        Some(Value::Tensor(t)) => Ok(t),
+    match r.first() {
+        Some(Value::Tensor(t)) => Ok(t.clone()),
         other => panic!("{name} gave {other:?}"),
     }
 }

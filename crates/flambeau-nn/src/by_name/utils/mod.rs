@@ -75,7 +75,7 @@ impl<'a> Arguments<'a> {
     }
     /// The argument as it was given.
     pub(super) fn value(&self, i: usize) -> &Value {
-        self.values[i].unwrap_or(&Value::None)
+        self.values[i].unwrap_or_else(|| Value::none())
     }
     pub(super) fn or<T: FromValue>(&self, i: usize, default: T) -> Result<T> {
         match self.values[i] {

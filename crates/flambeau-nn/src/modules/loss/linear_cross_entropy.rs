@@ -200,27 +200,31 @@ impl LinearCrossEntropyLoss {
         )
     }
 }
-layer_of!(LinearCrossEntropyLoss, |m, input, target| {
-    let o = &m.arguments;
-    let outputs = [&[o.num_classes][..], &o.out_features].concat();
-    let weight = ops::reshape(&m.linear.weight, &[&outputs[..], &[o.in_features]].concat())?;
-    let bias = m.linear.bias.as_ref().map(|b| ops::reshape(b, &outputs)).transpose()?;
-    let chunks = o.options.as_ref();
-    let auto = LinearCrossEntropyOptions::new();
-    let c = chunks.unwrap_or(&auto);
-    f::linear_cross_entropy(
-        input,
-        &weight,
-        target,
-        bias.as_ref(),
-        m.weight.as_deref(),
-        &o.reduction,
-        o.ignore_index,
-        o.label_smoothing,
-        chunks.is_some(),
-        c.batch_chunk_size,
-        c.chunking_method.as_deref(),
-        &c.acc_policy,
-        c.acc_dtype,
-    )
-});
+layer_of!(
+    LinearCrossEntropyLoss,
+    |m, input, target| {
+        let o = &m.arguments;
+        let outputs = [&[o.num_classes][..], &o.out_features].concat();
+        let weight = ops::reshape(&m.linear.weight, &[&outputs[..], &[o.in_features]].concat())?;
+        let bias = m.linear.bias.as_ref().map(|b| ops::reshape(b, &outputs)).transpose()?;
+        let chunks = o.options.as_ref();
+        let auto = LinearCrossEntropyOptions::new();
+        let c = chunks.unwrap_or(&auto);
+        f::linear_cross_entropy(
+            input,
+            &weight,
+            target,
+            bias.as_ref(),
+            m.weight.as_deref(),
+            &o.reduction,
+            o.ignore_index,
+            o.label_smoothing,
+            chunks.is_some(),
+            c.batch_chunk_size,
+            c.chunking_method.as_deref(),
+            &c.acc_policy,
+            c.acc_dtype,
+        )
+    },
+    arguments
+);

@@ -142,13 +142,13 @@ fn arguments(
 ) -> Result<Vec<Option<Value>>> {
     let mut values = flambeau_core::dispatch::object::bind(name, parameters, args, kwargs)?;
     for (p, v) in parameters.iter().zip(&mut values) {
-        *v = match (p.name, v.take()) {
-            ("bias", Some(Value::Str(s))) => Some(Value::Bool(!s.is_empty())),
-            ("bias", Some(Value::Float(f))) => Some(Value::Bool(f != 0.0)),
-            ("bias", Some(Value::None)) => Some(Value::Bool(false)),
-            ("device", Some(Value::Str(s))) => Some(Value::Device(Device::parse(&s)?)),
-            (_, v) => v,
-        };
+        *v = Some(match (p.name, &*v) {
+            ("bias", Some(Value::Str(s))) => Value::Bool(!s.is_empty()),
+            ("bias", Some(Value::Float(f))) => Value::Bool(*f != 0.0),
+            ("bias", Some(Value::None)) => Value::Bool(false),
+            ("device", Some(Value::Str(s))) => Value::Device(Device::parse(s)?),
+            _ => continue,
+        });
     }
     Ok(values)
 }
@@ -186,6 +186,10 @@ macro_rules! one_state {
         impl Run for $t {
             fn class(&self) -> &'static str {
                 stringify!($t)
+            }
+            #[cfg(feature = "by-name")]
+            fn option_by_name(&self, name: &str) -> Option<flambeau_core::Value> {
+                self.options.value_by_name(name)
             }
             fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
                 let y = match inputs {
@@ -229,6 +233,10 @@ forwards!(
 impl Run for LSTMCell {
     fn class(&self) -> &'static str {
         "LSTMCell"
+    }
+    #[cfg(feature = "by-name")]
+    fn option_by_name(&self, name: &str) -> Option<flambeau_core::Value> {
+        self.options.value_by_name(name)
     }
     fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         let (h, c) = match inputs {

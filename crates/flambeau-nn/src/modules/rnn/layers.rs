@@ -163,6 +163,10 @@ macro_rules! by_values {
             fn class(&self) -> &'static str {
                 stringify!($t)
             }
+            #[cfg(feature = "by-name")]
+            fn option_by_name(&self, name: &str) -> Option<flambeau_core::Value> {
+                self.options.value_by_name(name)
+            }
             fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
                 match inputs {
                     [x] => self.batch(x, None).map(|(y, s)| std::iter::once(y).chain(s).collect()),

@@ -267,11 +267,17 @@ impl TransformerEncoder {
 with_arguments!(
     TransformerEncoder => Tensor, TransformerEncoderArgs, |src|, (&'t Tensor, TransformerEncoderArgs), (&'t Tensor, &'t TransformerEncoderArgs)
 );
-by_values!(TransformerEncoder, ["src", "mask", "src_key_padding_mask", "is_causal"], 1, |m, a| {
-    let args =
-        TransformerEncoderArgs { mask: a.get(1)?, src_key_padding_mask: a.get(2)?, is_causal: a.get(3)? };
-    m.compute(&a.must(0)?, &args).map(|y| vec![y])
-});
+by_values!(
+    TransformerEncoder,
+    ["src", "mask", "src_key_padding_mask", "is_causal"],
+    1,
+    |m, a| {
+        let args =
+            TransformerEncoderArgs { mask: a.get(1)?, src_key_padding_mask: a.get(2)?, is_causal: a.get(3)? };
+        m.compute(&a.must(0)?, &args).map(|y| vec![y])
+    },
+    arguments
+);
 
 #[class("torch.nn.TransformerDecoder", build = TransformerDecoder)]
 pub struct TransformerDecoderOptions {
@@ -318,9 +324,13 @@ impl TransformerDecoder {
 with_arguments!(
     TransformerDecoder => Tensor, TransformerDecoderArgs, |tgt, memory|, (&'t Tensor, &'t Tensor, TransformerDecoderArgs), (&'t Tensor, &'t Tensor, &'t TransformerDecoderArgs)
 );
-by_values!(TransformerDecoder, DECODER_ARGUMENTS, 2, |m, a| {
-    m.compute(&a.must(0)?, &a.must(1)?, &TransformerDecoderArgs::bound(&a)?).map(|y| vec![y])
-});
+by_values!(
+    TransformerDecoder,
+    DECODER_ARGUMENTS,
+    2,
+    |m, a| { m.compute(&a.must(0)?, &a.must(1)?, &TransformerDecoderArgs::bound(&a)?).map(|y| vec![y]) },
+    arguments
+);
 
 /// What [`Transformer`] needs of an encoder: [`TransformerEncoder`], or one of the user's own.
 #[diagnostic::on_unimplemented(
@@ -574,5 +584,6 @@ by_values!(
             memory_is_causal: a.get(10)?.unwrap_or(false),
         };
         m.compute(&a.must(0)?, &a.must(1)?, &args).map(|y| vec![y])
-    }
+    },
+    arguments
 );

@@ -3,12 +3,18 @@
 
 use super::names::{Kind, Names};
 
-/// Crates whose functions do not keep the rules yet: contexts of devices, switches, tools.
-const LATER: [&str; 2] = ["flambeau_devices::", "flambeau_utils::"];
+/// Crates whose functions do not keep the rules yet: contexts of devices, switches, tools, jobs of processes, graphs.
+const LATER: [&str; 5] = [
+    "flambeau_devices::",
+    "flambeau_distributed::",
+    "flambeau_export::",
+    "flambeau_fx::",
+    "flambeau_utils::",
+];
 
 /// Functions and modules whose only form gives a `Result`: what reads or writes files, what defines operators, what
 /// runs a program's fallible functions, what checks and so has an error for its answer, and what is for authors of operators.
-const FALLIBLE: [&str; 26] = [
+const FALLIBLE: [&str; 30] = [
     "torch::amp::custom_bwd",
     "torch::amp::custom_fwd",
     "torch::amp::custom_fwd_cast",
@@ -17,10 +23,13 @@ const FALLIBLE: [&str; 26] = [
     "torch::autograd::get_gradient_edge",
     "torch::autograd::register_multi_grad_hook",
     "torch::func::functional_call_around",
+    // errors of other threads and processes are answers
+    "torch::futures",
     "torch::library",
     "torch::library::object",
     "torch::load",
     "torch::load_with",
+    "torch::multiprocessing",
     "torch::nn::modules::module",
     "torch::nn::utils::stateless::functional_call_around",
     "torch::save",
@@ -33,6 +42,9 @@ const FALLIBLE: [&str; 26] = [
     "torch::serialization::tensor::optional",
     "torch::utils::checkpoint",
     "torch::utils::data::default_collate",
+    // of other libraries
+    "torch::utils::dlpack",
+    "torch::utils::pytree",
     "torch::utils::serialization",
     "torch::utils::serialization::config",
 ];

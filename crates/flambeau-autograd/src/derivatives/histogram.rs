@@ -1,8 +1,0 @@
-//! Histograms, which have no gradients.
-
-use flambeau_core::{Result, Tensor};
-
-/// [`crate::shorthand::no_derivative`] of a list of tensors.
-pub fn no_derivative_list(op: &str) -> Result<Vec<Option<Tensor>>> {
-    crate::shorthand::no_derivative(op).map(|t| vec![Some(t)])
-}

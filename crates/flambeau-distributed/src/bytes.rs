@@ -1,0 +1,102 @@
+//! Tensors as bytes on the wire, and back.
+
+use flambeau_core::internal::RawTensor as _;
+use flambeau_core::{Device, Layout, MemoryFormat, Result, Tensor, bail, ops};
+
+/// Where a tensor's elements lie side by side without gaps, in whatever order of dimensions: then they travel as they lie in memory,
+/// as PyTorch sends them.
+fn dense(t: &Tensor) -> Option<std::ops::Range<usize>> {
+    if t.is_conj() || t.is_neg() {
+        return None;
+    }
+    let mut dims: Vec<(i64, i64)> =
+        t.strides().iter().zip(t.sizes()).filter(|(_, n)| **n != 1).map(|(s, n)| (*s, *n)).collect();
+    dims.sort_unstable();
+    let mut expected = 1;
+    for (stride, n) in dims {
+        if n == 0 {
+            break;
+        }
+        if stride != expected {
+            return None;
+        }
+        expected *= n;
+    }
+    let size = t.dtype().size();
+    let at = t.storage_offset() as usize * size;
+    Some(at..at + t.numel() as usize * size)
+}
+
+/// What the transport cannot take.
+pub(crate) fn check(t: &Tensor) -> Result<()> {
+    if t.device() != Device::Cpu {
+        bail!(Runtime, "No backend type associated with device type {}", t.device().kind());
+    }
+    if t.layout() != Layout::Strided {
+        bail!(Missing, "collectives of tensors with layout {}", t.layout().name());
+    }
+    Ok(())
+}
+
+/// A tensor's elements: as they lie in memory if they lie without gaps, else in order.
+pub(crate) fn read(t: &Tensor) -> Result<Vec<u8>> {
+    check(t)?;
+    if let Some(range) = dense(t) {
+        let mut b = vec![0; range.len()];
+        if !b.is_empty() {
+            t.storage().read_at(range.start, &mut b)?;
+        }
+        return Ok(b);
+    }
+    let t = t.alias_detached();
+    let t = ops::resolve_neg(&ops::resolve_conj(&ops::contiguous(&t, MemoryFormat::Contiguous)?)?)?;
+    read(&t)
+}
+/// Elements in order, whatever the strides.
+pub(crate) fn read_in_order(t: &Tensor) -> Result<Vec<u8>> {
+    check(t)?;
+    if t.is_contiguous() {
+        return read(t);
+    }
+    let t = ops::contiguous(&t.alias_detached(), MemoryFormat::Contiguous)?;
+    read(&t)
+}
+/// The reverse of [`read`]; fewer bytes leave the rest as it is.
+pub(crate) fn write(t: &Tensor, bytes: &[u8]) -> Result<()> {
+    check(t)?;
+    if let Some(range) = dense(t) {
+        return put(t, range, bytes);
+    }
+    into_order(t, bytes)
+}
+/// The reverse of [`read_in_order`].
+pub(crate) fn write_in_order(t: &Tensor, bytes: &[u8]) -> Result<()> {
+    check(t)?;
+    if t.is_contiguous()
+        && let Some(range) = dense(t)
+    {
+        return put(t, range, bytes);
+    }
+    into_order(t, bytes)
+}
+fn put(t: &Tensor, range: std::ops::Range<usize>, bytes: &[u8]) -> Result<()> {
+    let n = bytes.len().min(range.len());
+    if n > 0 {
+        t.storage().with_bytes_mut(|b| b[range.start..range.start + n].copy_from_slice(&bytes[..n]))?;
+    }
+    t.storage().bump_version();
+    Ok(())
+}
+fn into_order(t: &Tensor, bytes: &[u8]) -> Result<()> {
+    let plain = if bytes.len() < t.numel() as usize * t.dtype().size() {
+        ops::contiguous(&t.alias_detached(), MemoryFormat::Contiguous)?
+    } else {
+        Tensor::empty_raw(t.sizes(), t.dtype(), Device::Cpu)?
+    };
+    plain.storage().with_bytes_mut(|b| b[..bytes.len()].copy_from_slice(bytes))?;
+    ops::copy_(&t.alias_detached(), &plain, false)
+}
+/// A flat tensor of these bytes.
+pub(crate) fn tensor_of(bytes: &[u8]) -> Result<Tensor> {
+    Tensor::from_vec_raw(bytes.to_vec(), &[bytes.len() as i64])
+}

@@ -1,0 +1,54 @@
+//! Operations in which all ranks of a group take part.
+
+mod checks;
+mod gathers;
+mod objects;
+mod point;
+mod reductions;
+mod synchronise;
+
+pub use gathers::*;
+pub use objects::*;
+pub use point::*;
+pub use reductions::*;
+pub use synchronise::*;
+
+use crate::group::{Engine, ProcessGroup};
+use crate::work::Work;
+use crate::world::World;
+use flambeau_core::{Error, Result, bail};
+
+/// Keywords that all collectives have.
+#[flambeau_macros::options]
+pub struct CollectiveOptions {
+    /// The group; the default one if left out.
+    pub(crate) group: Option<ProcessGroup>,
+    /// Whether it only begins: then a program waits for its [`Work`]. Default: false.
+    #[default(false)]
+    pub(crate) async_op: bool,
+}
+
+/// The group that is meant.
+fn group_of(g: &Option<ProcessGroup>) -> Result<ProcessGroup> {
+    match g {
+        Some(g) => Ok(g.clone()),
+        None => World::current().default_group(),
+    }
+}
+/// Runs with the group's engine; one that this process is not in does nothing.
+fn with(g: &ProcessGroup, f: impl FnOnce(&Engine) -> Result<Work>) -> Result<Work> {
+    match g.engine() {
+        Some(e) => f(e),
+        None => Ok(Work::ended(Vec::new())),
+    }
+}
+/// A root as the engine counts it.
+fn root(g: &ProcessGroup, rank: i64, name: &str) -> Result<usize> {
+    match usize::try_from(rank) {
+        Ok(r) if (r as i64) < g.size() => Ok(r),
+        _ => bail!(Runtime, "ProcessGroupGloo::{name}: invalid root rank: {rank}"),
+    }
+}
+fn tag_of(tag: i64) -> Result<u64> {
+    u64::try_from(tag).map_err(|_| Error::runtime("Tag must be nonnegative"))
+}

@@ -1,0 +1,169 @@
+//! Messages from one rank to another.
+
+use super::{group_of, tag_of};
+use crate::bytes;
+use crate::gloo::arithmetic::check_dtype;
+use crate::group::{Engine, Peer, ProcessGroup};
+use crate::work::Work;
+use flambeau_core::{Result, Tensor, bail, ensure};
+
+/// Keywords of messages.
+#[flambeau_macros::options]
+pub struct MessageOptions {
+    /// A number that both sides name. Default: 0.
+    #[default(0)]
+    pub(crate) tag: i64,
+    /// The group; the default one if left out.
+    pub(crate) group: Option<ProcessGroup>,
+}
+
+fn peer_of(g: &ProcessGroup, e: &Engine, p: Peer, what: &str) -> Result<usize> {
+    let r = g.peer(p)?;
+    match usize::try_from(r) {
+        Ok(u) if u < e.mesh.size && u != e.mesh.rank => Ok(u),
+        Ok(u) if u == e.mesh.rank && what == "destination" => bail!(
+            Value,
+            "Invalid {what} rank: {what} rank should not be the same as the rank of the current process."
+        ),
+        Ok(u) if u == e.mesh.rank => {
+            let here = e.mesh.address();
+            bail!(
+                Runtime,
+                "state_ >= CONNECTED. 1 vs 4. Pair is not connected ([{}]:{}$0 <--> [none])",
+                here.ip(),
+                here.port()
+            )
+        }
+        _ => bail!(Value, "Invalid {what} rank: {r} is not in a group of {}", e.mesh.size),
+    }
+}
+
+/// Begins to send a tensor. It is read at once.
+///
+/// # Errors
+/// A rank that is none of the group's or this one, a negative tag, a tensor that is not contiguous, a peer that has gone, no job.
+#[doc(alias = "torch.distributed.isend")]
+#[doc(alias = "torch.distributed.deprecated.isend")]
+#[flambeau_macros::short(with)]
+pub fn try_isend(tensor: &Tensor, dst: impl Into<Peer>, options: MessageOptions) -> Result<Work> {
+    let g = group_of(&options.group)?;
+    let Some(e) = g.engine() else { return Ok(Work::ended(Vec::new())) };
+    let to = peer_of(&g, e, dst.into(), "destination")?;
+    let slot = tag_of(options.tag)?;
+    ensure!(tensor.is_contiguous(), Runtime, "input tensor has to be contiguous");
+    check_dtype(tensor.dtype())?;
+    let t = e.mesh.send(to, slot, bytes::read_in_order(tensor)?)?;
+    Ok(Work::transfer(t, e.mesh.clone(), e.mesh.timeout(), None, g.ranks().to_vec()))
+}
+/// Begins to receive a tensor, which is written when its [`Work`] has been waited for. A message may be shorter than the tensor: the rest
+/// stays as it is. Without a source it comes from whoever sends first.
+///
+/// # Errors
+/// As [`try_isend`]; a message that is too long is one of the [`Work`].
+#[doc(alias = "torch.distributed.irecv")]
+#[flambeau_macros::short(with)]
+pub fn try_irecv(tensor: &Tensor, src: Option<Peer>, options: MessageOptions) -> Result<Work> {
+    let g = group_of(&options.group)?;
+    let Some(e) = g.engine() else { return Ok(Work::ended(Vec::new())) };
+    let slot = tag_of(options.tag)?;
+    check_dtype(tensor.dtype())?;
+    bytes::check(tensor)?;
+    let most = tensor.numel() as usize * tensor.dtype().size();
+    let t = match src {
+        Some(p) => e.mesh.recv(peer_of(&g, e, p, "source")?, slot, most)?,
+        None => e.mesh.recv_any(slot, most)?,
+    };
+    Ok(Work::transfer(t, e.mesh.clone(), e.mesh.timeout(), Some(tensor.clone()), g.ranks().to_vec()))
+}
+/// Sends a tensor, and returns once it is on its way.
+///
+/// ```
+/// use torch::distributed::{self, run_in_threads};
+///
+/// let got = run_in_threads(2, |rank| {
+///     let t = torch::tensor([rank as f32]);
+///     if rank == 0 { distributed::send(&t, 1) } else { assert_eq!(distributed::recv(&t, None), 0) }
+///     t.item::<f32>()
+/// });
+/// assert_eq!(got, [0.0, 0.0]);
+/// ```
+///
+/// # Errors
+/// See [`try_isend`]; a peer that does not receive in time.
+#[doc(alias = "torch.distributed.send")]
+#[doc(alias = "torch.distributed.deprecated.send")]
+#[flambeau_macros::short(with)]
+pub fn try_send(tensor: &Tensor, dst: impl Into<Peer>, options: MessageOptions) -> Result<()> {
+    try_isend(tensor, dst, options)?.try_wait()
+}
+/// Receives a tensor, and gives the rank that has sent it; -1 where this process is not in the group.
+///
+/// # Errors
+/// See [`try_irecv`]; nobody who sends in time, a message that is too long.
+#[doc(alias = "torch.distributed.recv")]
+#[doc(alias = "torch.distributed.deprecated.recv")]
+#[flambeau_macros::short(with)]
+pub fn try_recv(tensor: &Tensor, src: Option<Peer>, options: MessageOptions) -> Result<i64> {
+    if let Some(g) = &options.group
+        && !g.is_member()
+    {
+        return Ok(-1);
+    }
+    let w = try_irecv(tensor, src, options)?;
+    w.try_wait()?;
+    w.source_rank()
+}
+
+/// A message of [`batch_isend_irecv`].
+///
+/// ```
+/// use torch::distributed::{self, P2POp, run_in_threads};
+///
+/// let got = run_in_threads(3, |rank| {
+///     let (own, other) = (torch::tensor([rank as f32]), torch::zeros([1]));
+///     let ring = [P2POp::isend(&own, (rank + 1) % 3), P2POp::irecv(&other, (rank + 2) % 3)];
+///     distributed::batch_isend_irecv(&ring).iter().for_each(|w| w.wait());
+///     other.item::<f32>()
+/// });
+/// assert_eq!(got, [2.0, 0.0, 1.0]);
+/// ```
+#[derive(Clone, Debug)]
+#[doc(alias = "torch.distributed.P2POp")]
+pub struct P2POp {
+    send: bool,
+    tensor: Tensor,
+    peer: Peer,
+    options: MessageOptions,
+}
+impl P2POp {
+    /// A tensor to send.
+    pub fn isend(tensor: &Tensor, peer: impl Into<Peer>) -> P2POp {
+        P2POp { send: true, tensor: tensor.clone(), peer: peer.into(), options: MessageOptions::new() }
+    }
+    /// A tensor to receive.
+    pub fn irecv(tensor: &Tensor, peer: impl Into<Peer>) -> P2POp {
+        P2POp { send: false, tensor: tensor.clone(), peer: peer.into(), options: MessageOptions::new() }
+    }
+    /// With a group and a tag.
+    pub fn with(mut self, options: MessageOptions) -> P2POp {
+        self.options = options;
+        self
+    }
+}
+/// Begins all these messages, of whatever directions.
+///
+/// # Errors
+/// No message, and those of [`try_isend`] and [`try_irecv`].
+#[doc(alias = "torch.distributed.batch_isend_irecv")]
+#[flambeau_macros::short]
+pub fn try_batch_isend_irecv(p2p_op_list: &[P2POp]) -> Result<Vec<Work>> {
+    ensure!(!p2p_op_list.is_empty(), Index, "list index out of range");
+    let one = |o: &P2POp| {
+        if o.send {
+            try_isend(&o.tensor, o.peer, o.options.clone())
+        } else {
+            try_irecv(&o.tensor, Some(o.peer), o.options.clone())
+        }
+    };
+    p2p_op_list.iter().map(one).collect()
+}

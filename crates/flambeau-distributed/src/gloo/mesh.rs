@@ -1,0 +1,234 @@
+//! All peers of a group.
+
+use super::address::{Place, host_name, own_ip};
+use super::pair::{Pair, Transfer};
+use crate::store::{PrefixStore, Store};
+use crate::sync::{Monitor, Timeout, deadline};
+use flambeau_core::{Error, Result, bail};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How the ranks find each other.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wires {
+    /// `GLOO_SOCKET_IFNAME`
+    pub(crate) interface: Option<String>,
+    /// `TORCH_GLOO_LAZY_INIT`: connections are made on first use
+    pub(crate) lazy: bool,
+}
+
+/// A group's connections.
+pub(crate) struct Mesh {
+    pub(crate) rank: usize,
+    pub(crate) size: usize,
+    pairs: Vec<Arc<Pair>>,
+    places: Vec<Place>,
+    wires: Wires,
+    timeout: Timeout,
+    tag: AtomicU32,
+    anybody: Monitor<Vec<Anybody>>,
+    ended: Arc<AtomicBool>,
+}
+/// A receive that takes what comes first.
+struct Anybody {
+    slot: u64,
+    most: usize,
+    transfer: Arc<Transfer>,
+}
+
+impl Mesh {
+    /// Tells the store where this rank is, reads where the others are, and connects.
+    pub(crate) fn join(
+        store: Arc<dyn Store>,
+        rank: usize,
+        size: usize,
+        timeout: Duration,
+        wires: Wires,
+    ) -> Result<Arc<Mesh>> {
+        let end = deadline(timeout);
+        let store = PrefixStore::new("0", store);
+        let ip = own_ip(wires.interface.as_deref())?;
+        let listener = TcpListener::bind((ip, 0))?;
+        let numbers = if wires.lazy { Vec::new() } else { (0..size as i64).collect() };
+        let mine = Place { host: host_name(), address: listener.local_addr()?, numbers };
+        store.set(&rank.to_string(), &mine.encode())?;
+        let mut places = Vec::new();
+        if !wires.lazy {
+            for r in 0..size {
+                let key = r.to_string();
+                store.wait_timeout(&[&key], end.saturating_duration_since(Instant::now()))?;
+                places.push(Place::decode(&store.get(&key)?)?);
+            }
+        } else {
+            for r in 0..size {
+                places.push(if r == rank {
+                    mine.clone()
+                } else {
+                    Place::decode(&store.get(&r.to_string())?)?
+                });
+            }
+        }
+        let mesh = Arc::new(Mesh {
+            rank,
+            size,
+            pairs: (0..size).map(|p| Arc::new(Pair::new(rank, p))).collect(),
+            places,
+            wires,
+            timeout: Timeout::new(timeout),
+            tag: AtomicU32::new(0),
+            anybody: Monitor::new(Vec::new()),
+            ended: Arc::new(AtomicBool::new(false)),
+        });
+        let awaited = (0..size).filter(|p| *p != rank && !mesh.connects(*p)).count();
+        if awaited > 0 {
+            let (weak, ended) = (Arc::downgrade(&mesh), mesh.ended.clone());
+            super::thread("gloo listener", move || accept(&listener, &weak, &ended, awaited))?;
+        }
+        if !mesh.wires.lazy {
+            for p in (0..size).filter(|p| *p != rank) {
+                if mesh.connects(p) {
+                    mesh.connect(p, end)?;
+                }
+            }
+            for p in (0..size).filter(|p| *p != rank) {
+                if !mesh.pairs[p].connected(end)? {
+                    bail!(
+                        Runtime,
+                        "Gloo connectFullMesh failed with timed out connecting: rank {p} did not connect"
+                    );
+                }
+            }
+        }
+        Ok(mesh)
+    }
+    fn connects(&self, peer: usize) -> bool {
+        self.places[self.rank].connects_to(&self.places[peer], self.rank, peer)
+    }
+    fn connect(self: &Arc<Self>, peer: usize, end: Instant) -> Result<()> {
+        let place = &self.places[peer];
+        let left = end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let stream = TcpStream::connect_timeout(&place.address, left);
+        let stream = stream
+            .map_err(|e| Error::runtime(format!("connect {}: {}", place.address, crate::store::plain(&e))))?;
+        (&stream).write_all(&place.number_for(self.rank)?.to_le_bytes())?;
+        self.pairs[peer].start(stream, self)
+    }
+    /// The connection with a peer, made now if it is made on first use.
+    fn pair(self: &Arc<Self>, peer: usize) -> Result<&Arc<Pair>> {
+        let pair = &self.pairs[peer];
+        if self.wires.lazy && !pair.is_connected() {
+            let end = deadline(self.timeout());
+            if self.connects(peer) {
+                // one caller connects, others wait for it
+                let turn = self.anybody.lock();
+                if !pair.is_connected() {
+                    self.connect(peer, end)?;
+                }
+                drop(turn);
+            } else if !pair.connected(end)? {
+                bail!(
+                    Runtime,
+                    "Timed out waiting {}ms for rank {peer} to connect",
+                    self.timeout().as_millis()
+                );
+            }
+        }
+        Ok(pair)
+    }
+    /// Where this rank listens.
+    pub(crate) fn address(&self) -> std::net::SocketAddr {
+        self.places[self.rank].address
+    }
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout.get()
+    }
+    pub(crate) fn set_timeout(&self, d: Duration) {
+        self.timeout.set(d);
+    }
+    /// The number of the next collective.
+    pub(crate) fn next_tag(&self) -> u32 {
+        self.tag.fetch_add(1, Ordering::Relaxed)
+    }
+    pub(crate) fn send(self: &Arc<Self>, peer: usize, slot: u64, data: Vec<u8>) -> Result<Arc<Transfer>> {
+        self.pair(peer)?.send(slot, data)
+    }
+    pub(crate) fn recv(self: &Arc<Self>, peer: usize, slot: u64, most: usize) -> Result<Arc<Transfer>> {
+        self.pair(peer)?.recv(slot, most)
+    }
+    /// A receive from whoever sends first.
+    pub(crate) fn recv_any(self: &Arc<Self>, slot: u64, most: usize) -> Result<Arc<Transfer>> {
+        let transfer = Transfer::new(false, self.rank);
+        let mut waiting = self.anybody.lock();
+        for p in (0..self.size).filter(|p| *p != self.rank) {
+            if self.pairs[p].recv_announced(slot, most, &transfer)? {
+                return Ok(transfer);
+            }
+        }
+        waiting.push(Anybody { slot, most, transfer: transfer.clone() });
+        Ok(transfer)
+    }
+    /// A peer has announced a send that nothing was posted for.
+    pub(crate) fn anybody(&self, pair: &Pair, slot: u64) -> Result<()> {
+        let mut waiting = self.anybody.lock();
+        if let Some(i) = waiting.iter().position(|a| a.slot == slot)
+            && pair.take_announced(slot, waiting[i].most, &waiting[i].transfer)
+        {
+            waiting.remove(i);
+        }
+        Ok(())
+    }
+    /// Waits for a transfer. A timeout ends all connections: what was under way is of no use to anybody.
+    pub(crate) fn wait(&self, t: &Transfer, timeout: Duration) -> Result<Vec<u8>> {
+        if let Some(r) = t.wait(deadline(timeout)) {
+            return r;
+        }
+        self.fail(&Error::runtime("Application timeout caused pair closure"));
+        let what = if t.is_send() { "send" } else { "recv" };
+        bail!(Runtime, "Timed out waiting {}ms for {what} operation to complete", timeout.as_millis())
+    }
+    /// Ends all connections.
+    pub(crate) fn fail(&self, e: &Error) {
+        for a in std::mem::take(&mut *self.anybody.lock()) {
+            a.transfer.finish(Err(e.clone()));
+        }
+        self.pairs.iter().for_each(|p| p.fail(e.clone()));
+    }
+}
+impl Drop for Mesh {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::SeqCst);
+        self.pairs.iter().for_each(|p| p.close());
+    }
+}
+
+/// Takes the connections of those peers that connect. Strangers, and peers that say nothing, are turned away.
+fn accept(listener: &TcpListener, mesh: &std::sync::Weak<Mesh>, ended: &AtomicBool, mut awaited: usize) {
+    let _ = listener.set_nonblocking(true);
+    let mut pause = Duration::from_micros(100);
+    while awaited > 0 && !ended.load(Ordering::SeqCst) {
+        let Ok((mut stream, _)) = listener.accept() else {
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+            continue;
+        };
+        pause = Duration::from_micros(100);
+        let mut word = [0; 8];
+        let told = stream
+            .set_nonblocking(false)
+            .and_then(|()| stream.set_read_timeout(Some(Duration::from_secs(5))))
+            .and_then(|()| stream.read_exact(&mut word));
+        let Some(mesh) = mesh.upgrade() else { return };
+        let rank = i64::from_le_bytes(word);
+        if told.is_ok()
+            && let Some(pair) = usize::try_from(rank).ok().and_then(|r| mesh.pairs.get(r))
+            && pair.peer != mesh.rank
+            && !pair.is_connected()
+            && pair.start(stream, &mesh).is_ok()
+        {
+            awaited -= 1;
+        }
+    }
+}

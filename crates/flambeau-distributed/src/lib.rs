@@ -1,0 +1,26 @@
+//! Processes that compute together (`torch.distributed`), over the protocols of PyTorch's own engines.
+#![forbid(unsafe_code)]
+
+mod bytes;
+pub mod collectives;
+pub mod ddp;
+mod gloo;
+pub mod group;
+#[doc(hidden)]
+pub mod internal;
+pub mod launch;
+mod pickles;
+pub mod reduce_op;
+mod rendezvous;
+mod sha1;
+pub mod store;
+mod sync;
+pub mod work;
+pub mod world;
+
+pub use collectives::*;
+pub use group::{Backend, Peer, ProcessGroup};
+pub use reduce_op::ReduceOp;
+pub use store::{DEFAULT_STORE_TIMEOUT, FileStore, HashStore, PrefixStore, Store, TCPStore, TCPStoreOptions};
+pub use work::Work;
+pub use world::*;

@@ -1,0 +1,184 @@
+//! Python's values as bytes: pickles of protocol 4, which execute nothing here, or what `torch.save` writes.
+
+use flambeau_core::internal::RawTensor as _;
+use flambeau_core::{DType, Error, Result, Tensor, bail};
+use flambeau_serialization::pickle::{self, Graph, Id, Value};
+use flambeau_serialization::tensors::{self, LoadOptions, SaveOptions};
+use flambeau_serialization::torch_format::encode;
+use flambeau_serialization::{Object, TensorSource, Tree};
+use std::io::Cursor;
+
+/// A Python value with tensors.
+pub type Node = Tree<Tensor>;
+
+/// Deeper values, and values that name others more often, are refused.
+const DEPTH: usize = 100;
+
+fn said(e: flambeau_serialization::Error) -> Error {
+    Error::serialization(e.to_string())
+}
+fn object(module: &str, name: &str, args: Vec<Node>) -> Node {
+    let (module, name) = (module.to_owned(), name.to_owned());
+    let (state, items, pairs) = (None, Vec::new(), Vec::new());
+    Tree::Object(Box::new(Object { module, name, by_new: false, args, state, items, pairs }))
+}
+
+/// What stands for tensors where there are none left.
+enum Never {}
+impl TensorSource for Never {
+    fn dtype(&self) -> DType {
+        match *self {}
+    }
+    fn sizes(&self) -> Vec<i64> {
+        match *self {}
+    }
+    fn strides(&self) -> Vec<i64> {
+        match *self {}
+    }
+    fn storage_offset(&self) -> i64 {
+        match *self {}
+    }
+    fn storage_id(&self) -> usize {
+        match *self {}
+    }
+    fn storage_nbytes(&self) -> usize {
+        match *self {}
+    }
+    fn with_storage_bytes(
+        &self,
+        _: &mut dyn FnMut(&[u8]) -> flambeau_serialization::Result<()>,
+    ) -> flambeau_serialization::Result<()> {
+        match *self {}
+    }
+}
+
+/// The bytes of a value: as `pickle.dumps` writes it, or as `torch.save` with `weights_only`.
+///
+/// # Errors
+/// Values that a pickle cannot hold.
+pub fn dump(value: &Node, weights_only: bool) -> Result<Vec<u8>> {
+    if weights_only {
+        return tensors::save_to(value, Vec::new());
+    }
+    let plain = value.clone().rewrite(&mut |n| match n {
+        Tree::Tensor(ref t) => {
+            let flat = t.alias_detached();
+            let whole = t.storage().nbytes() / t.dtype().size().max(1);
+            let flat = Tensor::from_storage(flat.storage(), &[whole as i64], &[1], 0, t.dtype())?;
+            let old = SaveOptions::new().use_new_zipfile_serialization(false);
+            let storage = tensors::save_to_with(&Tree::Storage(flat), Vec::new(), old)?;
+            let ints = |l: &[i64]| Tree::Tuple(l.iter().map(|i| Tree::Int(*i)).collect());
+            Ok(object(
+                "torch._utils",
+                "_rebuild_tensor_v2",
+                vec![
+                    object("torch.storage", "_load_from_bytes", vec![Tree::Bytes(storage)]),
+                    Tree::Int(t.storage_offset()),
+                    ints(t.sizes()),
+                    ints(t.strides()),
+                    Tree::Bool(t.requires_grad()),
+                    Tree::OrderedDict(Vec::new(), Box::new(Tree::None)),
+                ],
+            ))
+        }
+        other => Ok::<Node, Error>(other),
+    })?;
+    let plain = plain.map(&mut |_| Err::<Never, Error>(Error::serialization("a tensor in a pickle")))?;
+    let encoded = encode(&plain).map_err(said)?;
+    pickle::dump_with(&encoded.graph, encoded.root, 4).map_err(said)
+}
+
+/// The value of these bytes. Nothing in them is executed; names of classes and functions but tensors' are refused.
+///
+/// # Errors
+/// Bytes that are no such value.
+pub fn load(bytes: &[u8], weights_only: bool) -> Result<Node> {
+    if weights_only {
+        return tensors::load_from(Cursor::new(bytes.to_vec()), LoadOptions::new());
+    }
+    let (graph, root) = pickle::load(bytes).map_err(said)?;
+    let budget = graph.len().saturating_mul(16).saturating_add(1 << 16);
+    Reader { graph: &graph, budget }.node(root, 0)
+}
+struct Reader<'a> {
+    graph: &'a Graph,
+    budget: usize,
+}
+impl Reader<'_> {
+    fn nodes(&mut self, ids: &[Id], depth: usize) -> Result<Vec<Node>> {
+        ids.iter().map(|i| self.node(*i, depth)).collect()
+    }
+    fn node(&mut self, id: Id, depth: usize) -> Result<Node> {
+        if depth > DEPTH || self.budget == 0 {
+            bail!(Serialization, "an object that is nested too deeply, or contains itself");
+        }
+        self.budget -= 1;
+        let (graph, d) = (self.graph, depth + 1);
+        Ok(match graph.get(id) {
+            Value::None => Tree::None,
+            Value::Bool(b) => Tree::Bool(*b),
+            Value::Int(i) => Tree::Int(*i),
+            Value::BigInt(b) => Tree::BigInt(b.clone()),
+            Value::Float(f) => Tree::Float(*f),
+            Value::Str(s) => Tree::Str(s.clone()),
+            Value::Bytes(b) => Tree::Bytes(b.clone()),
+            Value::ByteArray(b) => Tree::ByteArray(b.clone()),
+            Value::List(l) => Tree::List(self.nodes(l, d)?),
+            Value::Tuple(l) => Tree::Tuple(self.nodes(l, d)?),
+            Value::Set(l) => Tree::Set(self.nodes(l, d)?),
+            Value::FrozenSet(l) => Tree::FrozenSet(self.nodes(l, d)?),
+            Value::Dict(l) => {
+                let pairs = l.iter().map(|(k, v)| Ok((self.node(*k, d)?, self.node(*v, d)?)));
+                Tree::Dict(pairs.collect::<Result<_>>()?)
+            }
+            Value::Object(o) => {
+                let Value::Global { module, name } = graph.get(o.callable) else {
+                    bail!(Serialization, "an object of an unknown kind")
+                };
+                let Value::Tuple(args) = graph.get(o.args) else {
+                    bail!(Serialization, "a call without arguments")
+                };
+                match (module.as_str(), name.as_str()) {
+                    ("torch._utils", "_rebuild_tensor_v2") => Tree::Tensor(self.tensor(args, d)?),
+                    ("torch._utils", "_rebuild_parameter") if !args.is_empty() => self.node(args[0], d)?,
+                    ("collections", "OrderedDict") => {
+                        let pairs = o.pairs.iter().map(|(k, v)| Ok((self.node(*k, d)?, self.node(*v, d)?)));
+                        Tree::OrderedDict(pairs.collect::<Result<_>>()?, Box::new(Tree::None))
+                    }
+                    ("builtins", "complex") => match &self.nodes(args, d)?[..] {
+                        [re, im] => Tree::Complex(re.as_f64().unwrap_or(0.0), im.as_f64().unwrap_or(0.0)),
+                        _ => bail!(Serialization, "a complex number without two parts"),
+                    },
+                    ("torch", "Size") => self.node(o.args, d)?,
+                    // dates and the like: kept as what they are called with
+                    ("datetime", "timedelta") => object(module, name, self.nodes(args, d)?),
+                    _ => bail!(Serialization, "Unsupported global: GLOBAL {module}.{name} is not allowed"),
+                }
+            }
+            Value::Global { module, name } => {
+                bail!(Serialization, "Unsupported global: GLOBAL {module}.{name} is not allowed")
+            }
+            Value::PersistentId(_) => bail!(Serialization, "a reference to something outside the object"),
+        })
+    }
+    fn tensor(&mut self, args: &[Id], depth: usize) -> Result<Tensor> {
+        let wrong = || Error::serialization("a tensor that cannot be read");
+        let [storage, offset, sizes, strides, ..] = args else { return Err(wrong()) };
+        let Value::Object(o) = self.graph.get(*storage) else { return Err(wrong()) };
+        let Value::Global { module, name } = self.graph.get(o.callable) else { return Err(wrong()) };
+        let Value::Tuple(inner) = self.graph.get(o.args) else { return Err(wrong()) };
+        if (module.as_str(), name.as_str()) != ("torch.storage", "_load_from_bytes") {
+            return Err(wrong());
+        }
+        let Some(Value::Bytes(b)) = inner.first().map(|i| self.graph.get(*i)) else { return Err(wrong()) };
+        let memory = match tensors::load_from(Cursor::new(b.clone()), LoadOptions::new())? {
+            Tree::Storage(ref t) | Tree::Tensor(ref t) => t.clone(),
+            _ => return Err(wrong()),
+        };
+        let ints = |n: Node| -> Option<Vec<i64>> { n.items()?.iter().map(Tree::as_i64).collect() };
+        let offset = self.node(*offset, depth)?.as_i64().ok_or_else(wrong)?;
+        let sizes = ints(self.node(*sizes, depth)?).ok_or_else(wrong)?;
+        let strides = ints(self.node(*strides, depth)?).ok_or_else(wrong)?;
+        Tensor::from_storage(memory.storage(), &sizes, &strides, offset, memory.dtype())
+    }
+}

@@ -1,0 +1,178 @@
+//! What an operation under way is known by.
+
+use crate::bytes;
+use crate::gloo::mesh::Mesh;
+use crate::gloo::pair::Transfer;
+use crate::sync::{Monitor, deadline};
+use flambeau_core::{Error, Result, Tensor, bail};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An operation of a group that may still be under way.
+///
+/// Operations without `async_op` have ended when they return theirs. A program waits for each of the others before it reads what
+/// the operation writes.
+#[derive(Clone)]
+#[doc(alias = "torch.distributed.Work")]
+pub struct Work(Arc<Kind>);
+
+enum Kind {
+    /// runs on the group's threads, or has run
+    Task(Task),
+    /// data on their way from or to one rank
+    Transfer(Point),
+}
+pub(crate) struct Task {
+    done: Monitor<Option<Result<()>>>,
+    result: Vec<Tensor>,
+}
+struct Point {
+    transfer: Arc<Transfer>,
+    mesh: Arc<Mesh>,
+    timeout: Duration,
+    /// where what comes is written, until it has been
+    into: Option<Tensor>,
+    written: Monitor<Option<Result<()>>>,
+    /// global ranks
+    ranks: Vec<i64>,
+}
+
+impl Work {
+    /// One that has ended.
+    pub(crate) fn ended(result: Vec<Tensor>) -> Work {
+        Work(Arc::new(Kind::Task(Task { done: Monitor::new(Some(Ok(()))), result })))
+    }
+    /// One that ends when [`Work::finish`] is called.
+    pub(crate) fn open(result: Vec<Tensor>) -> Work {
+        Work(Arc::new(Kind::Task(Task { done: Monitor::new(None), result })))
+    }
+    pub(crate) fn finish(&self, r: Result<()>) {
+        if let Kind::Task(t) = &*self.0 {
+            *t.done.lock() = Some(r);
+            t.done.notify();
+        }
+    }
+    pub(crate) fn transfer(
+        transfer: Arc<Transfer>,
+        mesh: Arc<Mesh>,
+        timeout: Duration,
+        into: Option<Tensor>,
+        ranks: Vec<i64>,
+    ) -> Work {
+        let written = Monitor::new(None);
+        Work(Arc::new(Kind::Transfer(Point { transfer, mesh, timeout, into, written, ranks })))
+    }
+
+    /// Waits for the end, as long as the group allows. Panics with the error of the operation.
+    #[track_caller]
+    #[doc(alias = "torch.distributed.Work.wait")]
+    pub fn wait(&self) {
+        flambeau_core::api::ergonomic::expect(self.try_wait());
+    }
+    /// [`Work::wait`] with an error instead of a panic.
+    ///
+    /// # Errors
+    /// That of the operation.
+    pub fn try_wait(&self) -> Result<()> {
+        match &*self.0 {
+            Kind::Task(t) => t.wait(None),
+            Kind::Transfer(p) => p.wait(p.timeout),
+        }
+    }
+    /// Waits at most this long.
+    ///
+    /// # Errors
+    /// That of the operation, or that the time is over.
+    pub fn try_wait_timeout(&self, timeout: Duration) -> Result<()> {
+        match &*self.0 {
+            Kind::Task(t) => t.wait(Some(timeout)),
+            Kind::Transfer(p) => p.wait(timeout),
+        }
+    }
+    /// Whether it has ended, well or not.
+    #[doc(alias = "torch.distributed.Work.is_completed")]
+    pub fn is_completed(&self) -> bool {
+        match &*self.0 {
+            Kind::Task(t) => t.done.lock().is_some(),
+            Kind::Transfer(p) => {
+                if p.transfer.is_done() {
+                    let _ = p.wait(p.timeout);
+                }
+                p.transfer.is_done()
+            }
+        }
+    }
+    /// Whether it has ended well.
+    #[doc(alias = "torch.distributed.Work.is_success")]
+    pub fn is_success(&self) -> bool {
+        self.is_completed() && self.exception().is_none()
+    }
+    /// The error with which it has ended.
+    #[doc(alias = "torch.distributed.Work.exception")]
+    pub fn exception(&self) -> Option<Error> {
+        if !self.is_completed() {
+            return None;
+        }
+        self.try_wait().err()
+    }
+    /// Waits: on the CPU there is no stream that could wait instead.
+    ///
+    /// # Errors
+    /// That of the operation.
+    #[doc(alias = "torch.distributed.Work.synchronize")]
+    pub fn synchronize(&self) -> Result<()> {
+        self.try_wait()
+    }
+    /// The tensors that the operation has written.
+    #[doc(alias = "torch.distributed.Work.result")]
+    pub fn result(&self) -> Vec<Tensor> {
+        match &*self.0 {
+            Kind::Task(t) => t.result.clone(),
+            Kind::Transfer(p) => p.into.iter().cloned().collect(),
+        }
+    }
+    /// The rank that a receive has got its data from, once it has them.
+    ///
+    /// # Errors
+    /// Operations that are no receives.
+    #[doc(alias = "torch.distributed.Work.source_rank")]
+    pub fn source_rank(&self) -> Result<i64> {
+        match &*self.0 {
+            Kind::Transfer(p) if p.into.is_some() => {
+                Ok(p.ranks.get(p.transfer.peer()).copied().unwrap_or(-1))
+            }
+            _ => bail!(
+                Runtime,
+                "sourceRank() may only be called on work objects that correspond to a recv or recv-from-any call."
+            ),
+        }
+    }
+}
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Work(completed={})", self.is_completed())
+    }
+}
+impl Task {
+    fn wait(&self, timeout: Option<Duration>) -> Result<()> {
+        match self.done.wait_for(deadline(timeout.unwrap_or(Duration::MAX)), |d| d.clone()) {
+            Some(r) => r,
+            None => bail!(Runtime, "Operation timed out!"),
+        }
+    }
+}
+impl Point {
+    fn wait(&self, timeout: Duration) -> Result<()> {
+        let mut written = self.written.lock();
+        if let Some(r) = &*written {
+            return r.clone();
+        }
+        let r = self.mesh.wait(&self.transfer, timeout).and_then(|b| match &self.into {
+            Some(t) => bytes::write_in_order(t, &b),
+            None => Ok(()),
+        });
+        *written = Some(r.clone());
+        r
+    }
+}

@@ -1,0 +1,229 @@
+//! Operators by their names in ATen: what the library knows under another name, and what PyTorch makes of several operators.
+
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::{Error, ErrorKind, Result, Tensor, Value};
+use flambeau_fx::python;
+use flambeau_library as library;
+
+fn documented(name: &str, args: &[Value]) -> Result<Value> {
+    library::call_value(name, args, &[])
+}
+fn named(name: &str, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Value> {
+    let kwargs: Vec<(String, Value)> = kwargs
+        .iter()
+        .filter(|(_, v)| !matches!(v, Value::None))
+        .map(|(k, v)| (k.to_string(), v.clone()))
+        .collect();
+    library::call_value(name, args, &kwargs)
+}
+/// An argument by its place or name; `None` if it is not given.
+fn argument(args: &[Value], kwargs: &Kwargs, at: usize, name: &str) -> Value {
+    let by_name = || kwargs.iter().find(|(k, _)| k == name).map(|(_, v)| v.clone());
+    args.get(at).cloned().or_else(by_name).unwrap_or(Value::None)
+}
+/// A reduction's name by its number.
+fn reduction(v: &Value) -> Value {
+    Value::Str(
+        match v {
+            Value::Int(0) => "none",
+            Value::Int(2) => "sum",
+            _ => "mean",
+        }
+        .into(),
+    )
+}
+fn size(t: &Tensor, dim: i64, of: &[i64]) -> Result<Value> {
+    let nd = t.dim() as i64;
+    let d = if dim < 0 { dim + nd } else { dim };
+    let n = usize::try_from(d).ok().and_then(|d| of.get(d).copied());
+    n.map(Value::Int).ok_or_else(|| Error::index(format!("Dimension out of range: {dim} of {nd}")))
+}
+fn some(v: &Value) -> bool {
+    !matches!(v, Value::None)
+}
+/// Calls an operator by its name behind `torch.ops.aten.`.
+pub fn call(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
+    let arg = |i: usize, name: &str| argument(args, kwargs, i, name);
+    match (name, args) {
+        ("_assert_scalar.default" | "_assert_async.msg", [v, Value::Str(text)]) => {
+            return if python::truth(v)? { Ok(Value::None) } else { Err(Error::runtime(text.clone())) };
+        }
+        // what PyTorch checks while it traces, and only then
+        (
+            "_assert_tensor_metadata.default"
+            | "sym_constrain_range.default"
+            | "sym_constrain_range_for_size.default",
+            _,
+        ) => return Ok(Value::None),
+        ("sym_size.int", [Value::Tensor(t), Value::Int(d)]) => return size(t, *d, t.sizes()),
+        ("sym_stride.int", [Value::Tensor(t), Value::Int(d)]) => return size(t, *d, t.strides()),
+        ("sym_numel.default", [Value::Tensor(t)]) => return Ok(Value::Int(t.numel())),
+        ("lift_fresh_copy.default", [x]) => return documented("torch.clone", std::slice::from_ref(x)),
+        ("detach_.default", [x]) => return library::method(x, "detach", &[], &[]),
+        ("item.default" | "_local_scalar_dense.default", [x]) => return library::method(x, "item", &[], &[]),
+        ("scalar_tensor.default", [v]) => {
+            let dtype = match arg(9, "dtype") {
+                Value::None => library::call_value("torch.get_default_dtype", &[], &[])?,
+                d => d,
+            };
+            let to = [("dtype", dtype), ("device", arg(9, "device"))];
+            return named("torch.full", &[Value::Tuple(Vec::new()), v.clone()], &to);
+        }
+        (
+            "__and__.Tensor" | "__or__.Tensor" | "__xor__.Tensor" | "__and__.Scalar" | "__or__.Scalar",
+            [x, y],
+        ) => {
+            let method = name.split('.').next().unwrap_or(name);
+            return library::method(x, method, std::slice::from_ref(y), &[]);
+        }
+        ("copy.default", [x, y, ..]) => {
+            let out = documented("torch.empty_like", std::slice::from_ref(x))?;
+            return library::method(&out, "copy_", std::slice::from_ref(y), &[]);
+        }
+        ("cross_entropy_loss.default", [x, y, ..]) => {
+            let kwargs = [
+                ("weight", arg(2, "weight")),
+                ("reduction", reduction(&arg(3, "reduction"))),
+                ("ignore_index", arg(4, "ignore_index")),
+                ("label_smoothing", arg(5, "label_smoothing")),
+            ];
+            return named("torch.nn.functional.cross_entropy", &[x.clone(), y.clone()], &kwargs);
+        }
+        ("nll_loss_nd.default", [x, y, ..]) => {
+            let kwargs = [
+                ("weight", arg(2, "weight")),
+                ("reduction", reduction(&arg(3, "reduction"))),
+                ("ignore_index", arg(4, "ignore_index")),
+            ];
+            return named("torch.nn.functional.nll_loss", &[x.clone(), y.clone()], &kwargs);
+        }
+        ("l1_loss.default", [x, y, ..]) => {
+            let kwargs = [("reduction", reduction(&arg(2, "reduction")))];
+            return named("torch.nn.functional.l1_loss", &[x.clone(), y.clone()], &kwargs);
+        }
+        ("_cdist_forward.default", [x, y, p, ..]) => {
+            return documented("torch.cdist", &[x.clone(), y.clone(), p.clone()]);
+        }
+        ("_adaptive_avg_pool2d.default", [_, _]) => {
+            return documented("torch.nn.functional.adaptive_avg_pool2d", args);
+        }
+        ("_embedding_bag.default" | "embedding_bag.padding_idx", _) => {
+            let mode = match arg(4, "mode") {
+                Value::Int(1) => "mean",
+                Value::Int(2) => "max",
+                _ => "sum",
+            };
+            let kwargs = [
+                ("offsets", arg(2, "offsets")),
+                ("mode", Value::Str(mode.into())),
+                ("per_sample_weights", arg(6, "per_sample_weights")),
+                ("include_last_offset", arg(7, "include_last_offset")),
+                (
+                    "padding_idx",
+                    match arg(8, "padding_idx") {
+                        Value::Int(-1) => Value::None,
+                        v => v,
+                    },
+                ),
+            ];
+            let found =
+                named("torch.nn.functional.embedding_bag", &[arg(1, "indices"), arg(0, "weight")], &kwargs)?;
+            return Ok(filled(found, 4));
+        }
+        ("_linalg_slogdet.default", [a]) => {
+            let found = documented("torch.linalg.slogdet", std::slice::from_ref(a))?;
+            return Ok(filled(found, 4));
+        }
+        ("_linalg_eigh.default", [a, ..]) => {
+            let kwargs = [("UPLO", arg(1, "UPLO"))];
+            return named("torch.linalg.eigh", std::slice::from_ref(a), &kwargs).map(|v| filled(v, 2));
+        }
+        ("_weight_norm.default", [v, g, ..]) => {
+            let dim = match arg(2, "dim") {
+                Value::None => Value::Int(0),
+                d => d,
+            };
+            let norm = documented("torch.norm_except_dim", &[v.clone(), Value::Int(2), dim])?;
+            let scale = documented("torch.div", &[g.clone(), norm])?;
+            return documented("torch.mul", &[v.clone(), scale]);
+        }
+        ("_trilinear.default", [a, b, c, ea, eb, ec, sum, ..]) => {
+            let mut product: Option<Value> = None;
+            for (x, dims) in [(a, ea), (b, eb), (c, ec)] {
+                let mut x = x.clone();
+                for d in dims.items().unwrap_or(&[]) {
+                    x = documented("torch.unsqueeze", &[x, d.clone()])?;
+                }
+                product = Some(match product {
+                    None => x,
+                    Some(p) => documented("torch.mul", &[p, x])?,
+                });
+            }
+            return documented("torch.sum", &[product.unwrap_or(Value::None), sum.clone()]);
+        }
+        ("_native_batch_norm_legit_functional.default", [x, w, b, mean, var, training, momentum, eps]) => {
+            let copies = [mean, var].map(|v| documented("torch.clone", std::slice::from_ref(v)));
+            let [mean, var] = copies;
+            let (mean, var) = (mean?, var?);
+            let all = [x, &mean, &var, w, b, training, momentum, eps].map(Value::clone);
+            let y = documented("torch.nn.functional.batch_norm", &all)?;
+            return Ok(Value::Tuple(vec![y, Value::None, Value::None, mean, var]));
+        }
+        _ => {}
+    }
+    if let Some(rest) = name.strip_prefix("upsample_")
+        && let Some(mode) = rest.strip_suffix(".vec")
+        && let Some(x) = args.first()
+    {
+        let linear = mode.contains("linear") || mode.contains("cubic");
+        let scales = arg(if linear { 3 } else { 2 }, "scale_factors");
+        let mode = match mode {
+            "bilinear2d" => "bilinear",
+            "bicubic2d" => "bicubic",
+            "trilinear3d" => "trilinear",
+            "linear1d" => "linear",
+            _ => "nearest",
+        };
+        let kwargs = [
+            ("size", arg(1, "output_size")),
+            ("scale_factor", scales),
+            ("mode", Value::Str(mode.into())),
+            ("align_corners", if linear { arg(2, "align_corners") } else { Value::None }),
+        ];
+        return named("torch.nn.functional.interpolate", std::slice::from_ref(x), &kwargs);
+    }
+    let result = plain(name, args, kwargs)?;
+    Ok(match result {
+        Value::Named(ref t) if !t.fields.is_empty() => Value::Tuple(t.items.clone()),
+        v => v,
+    })
+}
+/// The operator of that name, or the function that takes its place where overloads for numbers are one with those for tensors.
+fn plain(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
+    let base = name.split('.').next().unwrap_or(name);
+    let exact = format!("torch.ops.aten.{name}");
+    let first = match library::lookup(&exact) {
+        Some(_) => match library::call_value(&exact, args, kwargs) {
+            Err(e) if e.kind() == ErrorKind::Type => e,
+            done => return done,
+        },
+        None => Error::missing(format!("the operator aten::{name}")),
+    };
+    for other in [format!("torch.{base}"), format!("torch.Tensor.{base}"), format!("aten::{base}")] {
+        if library::lookup(&other).is_none() {
+            continue;
+        }
+        match library::call_value(&other, args, kwargs) {
+            Err(e) if matches!(e.kind(), ErrorKind::Type | ErrorKind::Missing) => {}
+            done => return done,
+        }
+    }
+    Err(first)
+}
+/// A result with as many parts as the operator gives; those that nothing uses are nothing.
+fn filled(v: Value, n: usize) -> Value {
+    let mut all = v.items().map_or_else(|| vec![v.clone()], <[Value]>::to_vec);
+    all.retain(some);
+    all.resize(n, Value::None);
+    Value::Tuple(all)
+}

@@ -1,0 +1,5 @@
+//! Exported programs: loading, printing, running, damaged files.
+
+mod archive;
+mod damaged;
+mod running;

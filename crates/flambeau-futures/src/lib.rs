@@ -1,0 +1,271 @@
+//! Results that come later (`torch.futures`): of work on another thread, in another process or on another machine.
+//!
+//! ```
+//! use torch::futures::{Future, collect_all};
+//! let x = Future::new();
+//! let y = x.then(|x| Ok(x.wait()? + 1));
+//! std::thread::spawn({
+//!     let x = x.clone();
+//!     move || x.set_result(1)
+//! });
+//! assert_eq!(y.wait()?, 2);
+//! assert_eq!(collect_all(&[x, y]).wait()?.len(), 2);
+//! # Ok::<(), torch::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+use flambeau_core::types::order::{self, Mutex};
+use flambeau_core::{Device, Error, Result, bail};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+type Callback<T> = Box<dyn FnOnce(&Future<T>) + Send>;
+
+enum State<T> {
+    /// What runs when the result is there, in this order.
+    Waiting(Vec<Callback<T>>),
+    Done(Arc<Result<T>>),
+}
+
+/// A result that comes later. Clones are the same future.
+///
+/// It is completed once, by [`Future::set_result`] or [`Future::set_exception`]; what was to happen then happens on the thread that
+/// completes it, in the order in which it was asked for.
+#[doc(alias = "torch.futures.Future")]
+pub struct Future<T>(Arc<Mutex<State<T>>>);
+
+impl<T> Clone for Future<T> {
+    fn clone(&self) -> Self {
+        Future(self.0.clone())
+    }
+}
+impl<T: Send + Sync + 'static> Default for Future<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl<T: fmt::Debug> fmt::Debug for Future<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.now() {
+            Some(r) => f.debug_tuple("Future").field(&*r).finish(),
+            None => f.write_str("Future(..)"),
+        }
+    }
+}
+
+impl<T> Future<T> {
+    fn now(&self) -> Option<Arc<Result<T>>> {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            State::Done(r) => Some(r.clone()),
+            State::Waiting(_) => None,
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> Future<T> {
+    /// A future without a result.
+    pub fn new() -> Self {
+        Future(Arc::new(Mutex::new(State::Waiting(Vec::new()))))
+    }
+    /// A future whose result is there.
+    pub fn ready(value: T) -> Self {
+        Future(Arc::new(Mutex::new(State::Done(Arc::new(Ok(value))))))
+    }
+    /// A future whose tensors come on these devices, which its waits then wait for.
+    ///
+    /// # Errors
+    /// Devices without queues of work: `Expected devices to have indices, got cpu` of the CPU, which has none; CUDA devices, which are
+    /// not here.
+    pub fn with_devices(devices: &[Device]) -> Result<Self> {
+        match devices.first() {
+            None => Ok(Self::new()),
+            Some(d @ (Device::Cpu | Device::Meta)) => {
+                bail!(Value, "Expected devices to have indices, got {d}")
+            }
+            Some(other) => bail!(Runtime, "PyTorch is not linked with support for {} devices", other.kind()),
+        }
+    }
+    /// Whether it has a result or an error.
+    #[doc(alias = "torch.futures.Future.done")]
+    pub fn done(&self) -> bool {
+        self.now().is_some()
+    }
+    fn complete(&self, r: Result<T>) -> Result<()> {
+        let r = Arc::new(r);
+        let waiting = {
+            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            match &mut *state {
+                State::Done(_) => bail!(
+                    Runtime,
+                    "Attempting to mark a completed Future as complete again. Note that a Future can only be marked completed once."
+                ),
+                State::Waiting(w) => {
+                    let w = std::mem::take(w);
+                    *state = State::Done(r);
+                    w
+                }
+            }
+        };
+        order::none_held("a callback of a future");
+        waiting.into_iter().for_each(|f| f(self));
+        Ok(())
+    }
+    /// Completes the future: wakes who waits, and runs what was to happen then.
+    ///
+    /// # Errors
+    /// It is complete already.
+    #[doc(alias = "torch.futures.Future.set_result")]
+    pub fn set_result(&self, result: T) -> Result<()> {
+        self.complete(Ok(result))
+    }
+    /// Completes the future with an error, which who asks for the result gets. Only errors are such:
+    ///
+    /// ```compile_fail
+    /// torch::futures::Future::<i64>::new().set_exception("foo");
+    /// ```
+    ///
+    /// # Errors
+    /// It is complete already.
+    #[doc(alias = "torch.futures.Future.set_exception")]
+    pub fn set_exception(&self, error: Error) -> Result<()> {
+        self.complete(Err(error))
+    }
+    /// Calls `f` once the result is there, on the thread that brings it, or now.
+    fn when_done(&self, f: impl FnOnce(&Future<T>) + Send + 'static) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let State::Waiting(w) = &mut *state {
+            w.push(Box::new(f));
+            return;
+        }
+        drop(state);
+        order::none_held("a callback of a future");
+        f(self);
+    }
+    /// Calls a function with this future once it is complete, on the thread that completes it, or now if it is. What panics in it is
+    /// reported as a warning and has no other consequence.
+    #[doc(alias = "torch.futures.Future.add_done_callback")]
+    pub fn add_done_callback(&self, callback: impl FnOnce(&Future<T>) + Send + 'static) {
+        self.when_done(move |f| {
+            if let Err(e) = catch_unwind(AssertUnwindSafe(|| callback(f))) {
+                let text = format!("Got the following error when running the callback: {}", panic_text(&*e));
+                flambeau_core::settings::determinism::warn(&text);
+            }
+        });
+    }
+    /// The future of what a function makes of this one, which it is called with once it is complete.
+    ///
+    /// An error or panic of the function is the new future's, after `Got the following error when running the callback: `.
+    #[doc(alias = "torch.futures.Future.then")]
+    pub fn then<S: Send + Sync + 'static>(
+        &self,
+        callback: impl FnOnce(&Future<T>) -> Result<S> + Send + 'static,
+    ) -> Future<S> {
+        let next = Future::new();
+        let to = next.clone();
+        self.when_done(move |f| {
+            let text = match catch_unwind(AssertUnwindSafe(|| callback(f))) {
+                Ok(Ok(v)) => {
+                    let _ = to.set_result(v);
+                    return;
+                }
+                Ok(Err(e)) => format!("{}: {e}", e.kind().class_name()),
+                Err(p) => panic_text(&*p),
+            };
+            let text = format!("Got the following error when running the callback: {text}");
+            let _ = to.set_exception(Error::runtime(text));
+        });
+        next
+    }
+    /// Waits until the future is complete.
+    fn until_done(&self, limit: Option<Duration>) -> bool {
+        let (send, receive) = channel();
+        self.when_done(move |_| {
+            let _ = send.send(());
+        });
+        match limit {
+            None => receive.recv().is_ok(),
+            Some(t) => receive.recv_timeout(t) != Err(RecvTimeoutError::Timeout),
+        }
+    }
+    /// A result as a reference, which needs no copy, once it is there.
+    ///
+    /// # Errors
+    /// What the future was completed with; that it was dropped before.
+    pub fn wait_ref(&self) -> Result<Arc<Result<T>>> {
+        if !self.done() {
+            self.until_done(None);
+        }
+        self.now().ok_or_else(|| Error::runtime("nobody can complete this future any more"))
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Future<T> {
+    /// Waits for the result. A function that waits for a future which only its own thread could complete hangs.
+    ///
+    /// # Errors
+    /// The error that the future was completed with.
+    #[doc(alias = "torch.futures.Future.wait")]
+    pub fn wait(&self) -> Result<T> {
+        (*self.wait_ref()?).clone()
+    }
+    /// As [`Future::wait`], for so long at most; `None` when the time is over.
+    ///
+    /// # Errors
+    /// As [`Future::wait`].
+    pub fn wait_for(&self, limit: Duration) -> Result<Option<T>> {
+        if self.done() || self.until_done(Some(limit)) { self.wait().map(Some) } else { Ok(None) }
+    }
+    /// The result, which is there.
+    ///
+    /// # Errors
+    /// The error that the future was completed with; it is not complete.
+    #[doc(alias = "torch.futures.Future.value")]
+    pub fn value(&self) -> Result<T> {
+        match self.now() {
+            Some(r) => (*r).clone(),
+            None => Err(Error::runtime(
+                "completed() INTERNAL ASSERT FAILED at \"ivalue_inl.h\", please report a bug to PyTorch. ",
+            )),
+        }
+    }
+}
+
+fn panic_text(p: &(dyn std::any::Any + Send)) -> String {
+    let text = p.downcast_ref::<String>().map(String::as_str).or_else(|| p.downcast_ref::<&str>().copied());
+    format!("RuntimeError: {}", text.unwrap_or("a panic without a text"))
+}
+
+/// The future of all these futures, complete with the last of them, or with the error of the first that has one.
+#[doc(alias = "torch.futures.collect_all")]
+pub fn collect_all<T: Send + Sync + 'static>(futures: &[Future<T>]) -> Future<Vec<Future<T>>> {
+    let all = futures.to_vec();
+    if all.is_empty() {
+        return Future::ready(all);
+    }
+    let (out, left) = (Future::new(), Arc::new(AtomicUsize::new(all.len())));
+    for f in futures {
+        let (out, left, all) = (out.clone(), left.clone(), all.clone());
+        f.when_done(move |f| {
+            let failed = f.now().and_then(|r| r.as_ref().as_ref().err().cloned());
+            // the first error completes it, later ones find it complete
+            let _ = match failed {
+                Some(e) => out.set_exception(e),
+                None if left.fetch_sub(1, Ordering::AcqRel) == 1 => out.set_result(all),
+                None => Ok(()),
+            };
+        });
+    }
+    out
+}
+/// The results of all these futures.
+///
+/// # Errors
+/// The error of the first that has one, without waiting for the others.
+#[doc(alias = "torch.futures.wait_all")]
+pub fn wait_all<T: Clone + Send + Sync + 'static>(futures: &[Future<T>]) -> Result<Vec<T>> {
+    collect_all(futures).wait()?.iter().map(Future::wait).collect()
+}

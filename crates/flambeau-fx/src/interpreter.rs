@@ -1,0 +1,186 @@
+//! Runs graphs node by node.
+
+use crate::argument::Argument;
+use crate::module::GraphModule;
+use crate::node::{Node, NodeData, Op};
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::{Error, Result, Value};
+use flambeau_library as library;
+
+/// What nodes do. Each method does what the graph says; who wants something else writes it in its place.
+pub trait Calls {
+    /// The graph with its modules.
+    fn module(&self) -> &GraphModule;
+    /// A call of a function.
+    ///
+    /// # Errors
+    /// Those of the function.
+    fn call_function(&mut self, target: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
+        crate::python::call(target, args, kwargs)
+    }
+    /// A call of a method.
+    ///
+    /// # Errors
+    /// Those of the method.
+    fn call_method(&mut self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
+        call_method(name, args, kwargs)
+    }
+    /// A call of a module.
+    ///
+    /// # Errors
+    /// Those of the module.
+    fn call_module(&mut self, path: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
+        let m = self.module().submodule(path)?;
+        Ok(one(m.call(args, kwargs)?))
+    }
+    /// What stands at a path.
+    ///
+    /// # Errors
+    /// Nothing stands there.
+    fn get_attr(&mut self, path: &str) -> Result<Value> {
+        self.module().get(path)
+    }
+    /// Sees each node's value.
+    ///
+    /// # Errors
+    /// An error ends the run.
+    fn saw(&mut self, node: Node, value: &Value) -> Result<()> {
+        let _ = (node, value);
+        Ok(())
+    }
+}
+fn one(mut all: Vec<Value>) -> Value {
+    match all.len() {
+        0 => Value::None,
+        1 => all.remove(0),
+        _ => Value::Tuple(all),
+    }
+}
+fn call_method(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
+    match args {
+        [of, rest @ ..] => Ok(crate::python::several(library::method(of, name, rest, kwargs)?)),
+        [] => Err(Error::type_(format!("a call of the method {name} without an object"))),
+    }
+}
+
+/// What a graph says, done.
+struct Plain<'a>(&'a GraphModule);
+impl Calls for Plain<'_> {
+    fn module(&self) -> &GraphModule {
+        self.0
+    }
+}
+
+/// Runs a graph node by node. A value is dropped when no later node uses it.
+#[doc(alias = "torch.fx.Interpreter")]
+pub struct Interpreter<'a> {
+    module: &'a GraphModule,
+}
+impl<'a> Interpreter<'a> {
+    /// Of a graph with its modules.
+    pub fn new(module: &'a GraphModule) -> Interpreter<'a> {
+        Interpreter { module }
+    }
+    /// The value of the output node for these inputs, one for each placeholder.
+    ///
+    /// # Errors
+    /// Missing inputs; those of the nodes.
+    pub fn run(&self, inputs: &[Value]) -> Result<Value> {
+        self.run_with(inputs, &mut Plain(self.module))
+    }
+    /// The same, with other calls.
+    ///
+    /// # Errors
+    /// As [`run`](Interpreter::run).
+    pub fn run_with(&self, inputs: &[Value], calls: &mut dyn Calls) -> Result<Value> {
+        let g = &self.module.graph;
+        let mut values: Vec<Option<Value>> = Vec::new();
+        values.resize_with(g.capacity(), || None);
+        let mut uses: Vec<u32> = vec![0; g.capacity()];
+        let mut given = inputs.iter();
+        for n in g.nodes() {
+            let d = g.node(n);
+            uses[n.index as usize] = d.users().len() as u32;
+            let v = match d.op {
+                Op::Placeholder => match given.next() {
+                    Some(v) => v.clone(),
+                    None => match d.args().first() {
+                        Some(Argument::Value(v)) => v.clone(),
+                        _ if d.target.starts_with('*') => Value::Tuple(Vec::new()),
+                        _ => {
+                            return Err(Error::runtime(format!(
+                                "Expected positional argument for parameter {}, but one was not passed in!\n\nWhile executing {}",
+                                d.target,
+                                g.format_node(n)
+                            )));
+                        }
+                    },
+                },
+                _ => self.step(d, &values, calls)?,
+            };
+            for input in d.input_nodes() {
+                let left = &mut uses[input.index as usize];
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    values[input.index as usize] = None;
+                }
+            }
+            calls.saw(n, &v)?;
+            if d.op == Op::Output {
+                return Ok(v);
+            }
+            if !d.users().is_empty() {
+                values[n.index as usize] = Some(v);
+            }
+        }
+        Ok(Value::None)
+    }
+    fn step(&self, d: &NodeData, values: &[Option<Value>], calls: &mut dyn Calls) -> Result<Value> {
+        let mut known = |n: Node| {
+            let v = if self.module.graph.has(n) {
+                values.get(n.index as usize).and_then(Option::as_ref)
+            } else {
+                None
+            };
+            v.cloned().ok_or_else(|| {
+                Error::runtime(format!(
+                    "node '{}' uses '{}' before it has a value",
+                    d.name,
+                    self.module.graph.shown(n)
+                ))
+            })
+        };
+        let args = d.args().iter().map(|a| a.evaluate(&mut known)).collect::<Result<Vec<_>>>()?;
+        let kwargs = d
+            .kwargs()
+            .iter()
+            .map(|(k, a)| Ok((k.clone(), a.evaluate(&mut known)?)))
+            .collect::<Result<Vec<_>>>()?;
+        match d.op {
+            Op::CallFunction => calls.call_function(&d.target, &args, &kwargs),
+            Op::CallMethod => calls.call_method(&d.target, &args, &kwargs),
+            Op::CallModule => calls.call_module(&d.target, &args, &kwargs),
+            Op::GetAttr => calls.get_attr(&d.target),
+            _ => Ok(args.into_iter().next().unwrap_or(Value::None)),
+        }
+    }
+    /// The values of all nodes, by name.
+    ///
+    /// # Errors
+    /// As [`run`](Interpreter::run).
+    pub fn intermediate(&self, inputs: &[Value]) -> Result<Vec<(String, Value)>> {
+        struct All<'a>(&'a GraphModule, Vec<(String, Value)>);
+        impl Calls for All<'_> {
+            fn module(&self) -> &GraphModule {
+                self.0
+            }
+            fn saw(&mut self, node: Node, value: &Value) -> Result<()> {
+                self.1.push((self.0.graph.node(node).name.clone(), value.clone()));
+                Ok(())
+            }
+        }
+        let mut all = All(self.module, Vec::new());
+        self.run_with(inputs, &mut all)?;
+        Ok(all.1)
+    }
+}

@@ -1,0 +1,205 @@
+//! Nested values as lists of leaves and a description: Python's `torch.utils._pytree`.
+
+use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
+use flambeau_core::dispatch::value::NamedTuple;
+use flambeau_core::{Error, Result, Value};
+use std::any::Any;
+
+/// What holds the leaves.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// Nothing: this is a leaf.
+    Leaf,
+    /// A list.
+    List,
+    /// A tuple.
+    Tuple,
+    /// A dictionary with these keys.
+    Dict(Vec<String>),
+    /// A tuple of a class with these fields.
+    Named(String, Vec<String>),
+    /// A record: an `OrderedDict`, a `defaultdict`, or a class with fields. Python's name of it, and the keys.
+    Record(String, Vec<String>),
+}
+/// How leaves stand in a value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TreeSpec {
+    /// What holds them.
+    pub kind: Kind,
+    /// What each of its items is.
+    pub children: Vec<TreeSpec>,
+}
+/// A value with named parts and a class: an `OrderedDict`, a `defaultdict`, or an object of a data class.
+pub struct Record {
+    /// Python's name of the class.
+    pub class: String,
+    /// The parts, in order.
+    pub fields: Vec<(String, Value)>,
+}
+impl Record {
+    /// As a value.
+    pub fn value(class: &str, fields: Vec<(String, Value)>) -> Value {
+        Value::Object(ObjectRef::new(Record { class: class.to_string(), fields }))
+    }
+}
+impl Object for Record {
+    fn type_name(&self) -> &'static str {
+        match self.class.as_str() {
+            "collections.OrderedDict" => "OrderedDict",
+            "collections.defaultdict" => "defaultdict",
+            _ => "object",
+        }
+    }
+    fn attribute(&self, name: &str) -> Result<Value> {
+        let found = self.fields.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+        found.ok_or_else(|| no_attribute(self.type_name(), name))
+    }
+    fn method(&self, name: &str, args: &[Value], _: &Kwargs) -> Result<Vec<Value>> {
+        match (name, args) {
+            ("__getitem__", [Value::Str(k)]) => self.attribute(k).map(|v| vec![v]),
+            _ => Err(no_attribute(self.type_name(), name)),
+        }
+    }
+    fn repr(&self) -> String {
+        let items: Vec<String> = self
+            .fields
+            .iter()
+            .map(|(k, v)| format!("{k}={}", flambeau_library::repr(v).unwrap_or_default()))
+            .collect();
+        format!("{}({})", self.class.rsplit('.').next().unwrap_or(&self.class), items.join(", "))
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+/// The field names that a tuple can have, which live as long as the program: a handful of classes.
+fn field_names(names: &[String]) -> Vec<&'static str> {
+    use flambeau_core::types::order::Mutex;
+    static KNOWN: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let mut known = KNOWN.lock().unwrap_or_else(|e| e.into_inner());
+    names
+        .iter()
+        .map(|n| match known.iter().find(|k| *k == n) {
+            Some(k) => *k,
+            None => {
+                let new: &'static str = Box::leak(n.clone().into_boxed_str());
+                known.push(new);
+                new
+            }
+        })
+        .collect()
+}
+
+impl TreeSpec {
+    /// A leaf.
+    pub const LEAF: TreeSpec = TreeSpec { kind: Kind::Leaf, children: Vec::new() };
+
+    /// The description of a value, whose leaves are added to the list.
+    pub fn flatten(v: &Value, leaves: &mut Vec<Value>) -> TreeSpec {
+        let mut all = |l: &[Value]| l.iter().map(|v| TreeSpec::flatten(v, leaves)).collect();
+        let (kind, children) = match v {
+            Value::List(l) => (Kind::List, all(l)),
+            Value::Tuple(l) => (Kind::Tuple, all(l)),
+            Value::Named(t) if t.fields.is_empty() => (Kind::Tuple, all(&t.items)),
+            Value::Named(t) => {
+                let fields = t.fields.iter().map(|f| f.to_string()).collect();
+                (Kind::Named(t.class.clone(), fields), all(&t.items))
+            }
+            Value::Dict(d) => {
+                let keys = d.iter().map(|(k, _)| k.clone()).collect();
+                (Kind::Dict(keys), d.iter().map(|(_, v)| TreeSpec::flatten(v, leaves)).collect())
+            }
+            Value::Object(o) => match o.downcast::<Record>() {
+                Some(r) => {
+                    let keys = r.fields.iter().map(|(k, _)| k.clone()).collect();
+                    let kind = Kind::Record(r.class.clone(), keys);
+                    (kind, r.fields.iter().map(|(_, v)| TreeSpec::flatten(v, leaves)).collect())
+                }
+                None => {
+                    leaves.push(v.clone());
+                    return TreeSpec::LEAF;
+                }
+            },
+            v => {
+                leaves.push(v.clone());
+                return TreeSpec::LEAF;
+            }
+        };
+        TreeSpec { kind, children }
+    }
+    /// How many leaves there are.
+    pub fn leaves(&self) -> usize {
+        match self.kind {
+            Kind::Leaf => 1,
+            _ => self.children.iter().map(TreeSpec::leaves).sum(),
+        }
+    }
+    /// The value with these leaves.
+    ///
+    /// # Errors
+    /// Another number of leaves.
+    pub fn unflatten(&self, leaves: &[Value]) -> Result<Value> {
+        if leaves.len() != self.leaves() {
+            return Err(Error::value(format!(
+                "tree_unflatten(leaves, treespec): `leaves` has length {} but the spec refers to a pytree that holds {} items",
+                leaves.len(),
+                self.leaves()
+            )));
+        }
+        let mut it = leaves.iter().cloned();
+        Ok(self.build(&mut it))
+    }
+    fn build(&self, leaves: &mut dyn Iterator<Item = Value>) -> Value {
+        if self.kind == Kind::Leaf {
+            return leaves.next().unwrap_or(Value::None);
+        }
+        let items: Vec<Value> = self.children.iter().map(|c| c.build(leaves)).collect();
+        match &self.kind {
+            Kind::Leaf => Value::None,
+            Kind::List => Value::List(items),
+            Kind::Tuple => Value::Tuple(items),
+            Kind::Dict(keys) => Value::Dict(keys.iter().cloned().zip(items).collect()),
+            Kind::Named(class, fields) => {
+                Value::Named(NamedTuple { class: class.clone(), fields: field_names(fields), items })
+            }
+            Kind::Record(class, keys) => Record::value(class, keys.iter().cloned().zip(items).collect()),
+        }
+    }
+    /// Python's `repr`.
+    pub fn repr(&self) -> String {
+        self.repr_at(0)
+    }
+    fn repr_at(&self, indent: usize) -> String {
+        let keys = |l: &[String]| {
+            let all: Vec<String> = l.iter().map(|k| format!("'{k}'")).collect();
+            format!("[{}]", all.join(", "))
+        };
+        let (class, context) = match &self.kind {
+            Kind::Leaf => return "*".into(),
+            Kind::List => ("list", "None".to_string()),
+            Kind::Tuple => ("tuple", "None".to_string()),
+            Kind::Dict(k) => ("dict", keys(k)),
+            Kind::Named(c, _) => ("namedtuple", c.rsplit('.').next().unwrap_or(c).to_string()),
+            Kind::Record(c, k) => (c.rsplit('.').next().unwrap_or(c), keys(k)),
+        };
+        let pad = " ".repeat(indent + 2);
+        let children: Vec<String> = self.children.iter().map(|c| c.repr_at(indent + 2)).collect();
+        format!("TreeSpec({class}, {context}, [{}])", children.join(&format!(",\n{pad}")))
+    }
+}
+/// All leaves of a value.
+pub fn leaves(v: &Value) -> Vec<Value> {
+    let mut all = Vec::new();
+    TreeSpec::flatten(v, &mut all);
+    all
+}
+/// The same tree with other leaves.
+///
+/// # Errors
+/// Those of the function.
+pub fn map(v: &Value, f: &mut dyn FnMut(&Value) -> Result<Value>) -> Result<Value> {
+    let mut all = Vec::new();
+    let spec = TreeSpec::flatten(v, &mut all);
+    let new = all.iter().map(f).collect::<Result<Vec<_>>>()?;
+    spec.unflatten(&new)
+}

@@ -1,0 +1,5 @@
+//! Graphs: building, printing, running, changing.
+
+mod building;
+mod passes;
+mod symbols;

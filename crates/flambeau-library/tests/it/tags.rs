@@ -1,0 +1,26 @@
+//! Tags are those of PyTorch 2.15.
+
+use flambeau_library::tags::{Tag, tags};
+
+#[test]
+fn rows_say_their_tags() {
+    for (name, want) in [
+        ("nonzero", Some(Tag::DynamicOutputShape)),
+        ("nonzero.out", Some(Tag::DynamicOutputShape)),
+        ("index.Tensor", Some(Tag::DynamicOutputShape)),
+        ("equal", Some(Tag::DataDependentOutput)),
+        ("atleast_2d", Some(Tag::MaybeAliasingOrMutating)),
+        ("rand_like", Some(Tag::NondeterministicSeeded)),
+        // by its generator
+        ("rand", Some(Tag::NondeterministicSeeded)),
+        ("bernoulli", Some(Tag::NondeterministicSeeded)),
+        ("add.Tensor", None),
+        ("aten::mm", None),
+    ] {
+        let mut all: Vec<Tag> = want.into_iter().collect();
+        all.push(Tag::Pt2CompliantTag);
+        assert_eq!(tags(name), Some(all), "{name}");
+    }
+    assert_eq!(tags("no_such_operator"), None);
+    assert_eq!(Tag::InplaceView.to_string(), "Tag.inplace_view");
+}

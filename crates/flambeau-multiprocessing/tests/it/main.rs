@@ -1,0 +1,5 @@
+//! Copies of the program, what they share, and what is left of them.
+#![cfg(target_os = "linux")]
+
+mod processes;
+mod queues;
