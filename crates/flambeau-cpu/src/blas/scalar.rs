@@ -3,7 +3,7 @@
 use super::{RawMat, RawOut, gemv, halves, integer, tiles};
 use crate::engine::scratch::with_scratch;
 use crate::num::{Arith, Stored};
-use gemm_common::Parallelism;
+use gemm_common::{Parallelism, gemm::L2_SLAB};
 use half::{bf16, f16};
 use num_complex::Complex;
 
@@ -144,6 +144,15 @@ native! {
     Complex<f64>, gemm_complex, ;
 }
 
+/// Runs a product for a thread that ends, in the drop of one of its own values: the gemm crates pack into a value of the
+/// thread, which may be gone, and would panic, so another thread does it.
+#[cold]
+fn at_the_end(product: impl FnOnce() + Send) {
+    std::thread::scope(|s| {
+        s.spawn(product);
+    });
+}
+
 /// A tile by the gemm crates, which prefer outputs whose columns are contiguous: others are computed transposed.
 macro_rules! real_tile {
     ($($name:ident $t:ty, $kernel:path);*) => {$(
@@ -153,6 +162,10 @@ macro_rules! real_tile {
         ) {
             // an output with contiguous columns is the transposed product
             let (m, n, a, b, c) = if c.cs < c.rs { (n, m, b.t(), a.t(), c.t()) } else { (m, n, a, b, c) };
+            if L2_SLAB.try_with(|_| ()).is_err() {
+                // SAFETY: the caller's promise.
+                return at_the_end(move || unsafe { $name(m, n, k, alpha, a, b, beta, c) });
+            }
             let [c1, c2] = [c.cs, c.rs].map(|s| s as isize);
             let [a1, a2, b1, b2] = [a.cs, a.rs, b.cs, b.rs].map(|s| s as isize);
             // SAFETY: the caller's promise.

@@ -5,7 +5,6 @@ use flambeau_core::{Tensor, functions as torch};
 use flambeau_serialization::pickle::{self, Graph, Value};
 use flambeau_serialization::{Tree, tensors};
 use std::io::{Cursor, Write};
-use std::time::{Duration, Instant};
 use zip::write::SimpleFileOptions;
 
 /// A deflated checkpoint with this pickle.
@@ -19,9 +18,8 @@ fn deflated(pickle: &[u8]) -> Vec<u8> {
     z.finish().unwrap().into_inner()
 }
 fn refused(pickle: &[u8]) -> String {
-    let begun = Instant::now();
+    // no clock: on a busy machine it would say how busy, and what never ends ends the test run
     let r = tensors::load_from(Cursor::new(deflated(pickle)), tensors::LoadOptions::new());
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     r.expect_err("an error").message().to_owned()
 }
 
