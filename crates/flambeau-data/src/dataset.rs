@@ -171,7 +171,7 @@ pub trait IterableDataset: Send + Sync {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are no tensors that belong together",
     label = "tensors are wanted here",
-    note = "`TensorDataset::new((x, y))`, of tensors, not of references to them"
+    note = "`TensorDataset::new((x, y))`, `TensorDataset::new((&x, &y))`"
 )]
 pub trait Tensors: Collate<Batch = Self> + Send + Sync + 'static {
     /// The tensors in order.
@@ -181,6 +181,24 @@ pub trait Tensors: Collate<Batch = Self> + Send + Sync + 'static {
     /// # Errors
     /// The first of `f`.
     fn map(&self, f: &mut dyn FnMut(&Tensor) -> Result<Tensor>) -> Result<Self>;
+}
+/// What a [`TensorDataset`] is made of: tensors that belong together, or a tuple of references to them, whose memory it shares.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` are no tensors that belong together",
+    label = "tensors are wanted here",
+    note = "`TensorDataset::new((x, y))`, `TensorDataset::new((&x, &y))`"
+)]
+pub trait IntoTensors {
+    /// The tensors themselves.
+    type Tensors: Tensors;
+    /// The tensors.
+    fn into_tensors(self) -> Self::Tensors;
+}
+impl<T: Tensors> IntoTensors for T {
+    type Tensors = T;
+    fn into_tensors(self) -> T {
+        self
+    }
 }
 impl Tensors for Tensor {
     fn list(&self) -> Vec<&Tensor> {
@@ -217,11 +235,20 @@ macro_rules! tuples {
                 Ok(($(f(&self.$i)?,)+))
             }
         }
+        impl IntoTensors for ($(replace!(& $t),)+) {
+            type Tensors = ($(replace!($t),)+);
+            fn into_tensors(self) -> Self::Tensors {
+                ($(self.$i.clone(),)+)
+            }
+        }
     )*};
 }
 macro_rules! replace {
     ($t:ident) => {
         Tensor
+    };
+    (& $t:ident) => {
+        &Tensor
     };
 }
 tuples! {
@@ -247,14 +274,15 @@ pub struct TensorDataset<T = (Tensor, Tensor)> {
 impl<T: Tensors> TensorDataset<T> {
     /// Panics where [`TensorDataset::try_new`] gives an error.
     #[track_caller]
-    pub fn new(tensors: T) -> Self {
+    pub fn new(tensors: impl IntoTensors<Tensors = T>) -> Self {
         expect(Self::try_new(tensors))
     }
     /// From tensors of one first dimension.
     ///
     /// # Errors
     /// The first dimensions differ, there is no tensor, or one has no dimension.
-    pub fn try_new(tensors: T) -> Result<Self> {
+    pub fn try_new(tensors: impl IntoTensors<Tensors = T>) -> Result<Self> {
+        let tensors = tensors.into_tensors();
         let list = tensors.list();
         ensure!(!list.is_empty(), Index, "tuple index out of range");
         let size = |t: &Tensor| {

@@ -41,7 +41,8 @@ mod workers;
 
 pub use collate::{Collate, default_collate, default_convert};
 pub use dataset::{
-    ChainDataset, ConcatDataset, Dataset, IterableDataset, Samples, Subset, TensorDataset, Tensors,
+    ChainDataset, ConcatDataset, Dataset, IntoTensors, IterableDataset, Samples, Subset, TensorDataset,
+    Tensors,
 };
 pub use distributed::{DistributedSampler, DistributedSamplerOptions};
 pub use flambeau_macros::Collate;

@@ -14,6 +14,7 @@
 //! ```
 
 use crate::spec::{self, Spec};
+use flambeau_core::types::deep;
 use flambeau_core::{Result, Value, ensure};
 use std::fmt;
 
@@ -68,17 +69,30 @@ impl fmt::Display for TreeSpec {
 }
 
 /// The leaves of a tree, and its structure.
-pub fn tree_flatten(tree: &Value) -> (Vec<Value>, TreeSpec) {
+///
+/// # Errors
+/// Trees of more than a hundred levels, as Python refuses them.
+#[flambeau_macros::short]
+pub fn try_tree_flatten(tree: &Value) -> Result<(Vec<Value>, TreeSpec)> {
+    deep::check([tree])?;
     let (s, leaves) = spec::flatten(tree);
-    (leaves, TreeSpec(s))
+    Ok((leaves, TreeSpec(s)))
 }
 /// The leaves of a tree.
-pub fn tree_leaves(tree: &Value) -> Vec<Value> {
-    tree_flatten(tree).0
+///
+/// # Errors
+/// As [`try_tree_flatten`].
+#[flambeau_macros::short]
+pub fn try_tree_leaves(tree: &Value) -> Result<Vec<Value>> {
+    Ok(try_tree_flatten(tree)?.0)
 }
 /// The structure of a tree.
-pub fn tree_structure(tree: &Value) -> TreeSpec {
-    tree_flatten(tree).1
+///
+/// # Errors
+/// As [`try_tree_flatten`].
+#[flambeau_macros::short]
+pub fn try_tree_structure(tree: &Value) -> Result<TreeSpec> {
+    Ok(try_tree_flatten(tree)?.1)
 }
 /// A tree of this structure with these leaves.
 ///
@@ -95,8 +109,12 @@ pub fn tree_unflatten(leaves: Vec<Value>, spec: &TreeSpec) -> Result<Value> {
     Ok(spec.0.build(&mut leaves.into_iter()))
 }
 /// The tree with a function of each leaf in its place.
-pub fn tree_map(tree: &Value, f: impl FnMut(&Value) -> Value) -> Value {
-    let (s, leaves) = spec::flatten(tree);
+///
+/// # Errors
+/// As [`try_tree_flatten`].
+#[flambeau_macros::short]
+pub fn try_tree_map(tree: &Value, f: impl FnMut(&Value) -> Value) -> Result<Value> {
+    let (leaves, TreeSpec(s)) = try_tree_flatten(tree)?;
     let leaves: Vec<Value> = leaves.iter().map(f).collect();
-    s.build(&mut leaves.into_iter())
+    Ok(s.build(&mut leaves.into_iter()))
 }

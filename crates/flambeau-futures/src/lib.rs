@@ -14,31 +14,70 @@
 //! ```
 #![forbid(unsafe_code)]
 
+use flambeau_core::types::deep::Deep;
 use flambeau_core::types::order::{self, Mutex};
 use flambeau_core::{Device, Error, Result, bail};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 type Callback<T> = Box<dyn FnOnce(&Future<T>) + Send>;
 
-enum State<T> {
-    /// What runs when the result is there, in this order.
-    Waiting(Vec<Callback<T>>),
+enum State<T: 'static> {
+    /// What runs when the result is there, in this order, each with a number by which it can be taken away. A callback holds
+    /// the future that it completes, which has callbacks in turn.
+    Waiting(Deep<Vec<(u64, Callback<T>)>>),
     Done(Arc<Result<T>>),
 }
+
+/// Futures that complete each other run their callbacks within each other to this depth; what comes then waits until the
+/// outermost is through.
+const WITHIN: u32 = 64;
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static LATER: RefCell<VecDeque<Box<dyn FnOnce()>>> = const { RefCell::new(VecDeque::new()) };
+}
+/// Runs callbacks now, or, deep within other callbacks of the thread, a little later.
+fn run(callbacks: impl FnOnce() + 'static) {
+    struct Up(u32);
+    impl Drop for Up {
+        fn drop(&mut self) {
+            let _ = DEPTH.try_with(|d| d.set(self.0));
+        }
+    }
+    // while a thread ends there is no list any more, and nothing deep
+    let depth = DEPTH.try_with(Cell::get).unwrap_or(0);
+    let mut now = Some(callbacks);
+    if depth >= WITHIN {
+        let _ =
+            LATER.try_with(|l| l.borrow_mut().extend(now.take().map(|f| Box::new(f) as Box<dyn FnOnce()>)));
+    }
+    let Some(callbacks) = now else { return };
+    let _up = Up(depth);
+    let _ = DEPTH.try_with(|d| d.set(depth + 1));
+    callbacks();
+    while depth == 0 && run_next() {}
+}
+/// One of the callbacks that wait on this thread; says whether there was one.
+fn run_next() -> bool {
+    let next = LATER.try_with(|l| l.borrow_mut().pop_front()).ok().flatten();
+    next.map(|f| f()).is_some()
+}
+static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// A result that comes later. Clones are the same future.
 ///
 /// It is completed once, by [`Future::set_result`] or [`Future::set_exception`]; what was to happen then happens on the thread that
 /// completes it, in the order in which it was asked for.
 #[doc(alias = "torch.futures.Future")]
-pub struct Future<T>(Arc<Mutex<State<T>>>);
+pub struct Future<T: 'static>(Arc<Mutex<State<T>>>);
 
-impl<T> Clone for Future<T> {
+impl<T: 'static> Clone for Future<T> {
     fn clone(&self) -> Self {
         Future(self.0.clone())
     }
@@ -48,7 +87,7 @@ impl<T: Send + Sync + 'static> Default for Future<T> {
         Self::new()
     }
 }
-impl<T: fmt::Debug> fmt::Debug for Future<T> {
+impl<T: fmt::Debug + 'static> fmt::Debug for Future<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.now() {
             Some(r) => f.debug_tuple("Future").field(&*r).finish(),
@@ -57,7 +96,7 @@ impl<T: fmt::Debug> fmt::Debug for Future<T> {
     }
 }
 
-impl<T> Future<T> {
+impl<T: 'static> Future<T> {
     fn now(&self) -> Option<Arc<Result<T>>> {
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             State::Done(r) => Some(r.clone()),
@@ -69,7 +108,7 @@ impl<T> Future<T> {
 impl<T: Send + Sync + 'static> Future<T> {
     /// A future without a result.
     pub fn new() -> Self {
-        Future(Arc::new(Mutex::new(State::Waiting(Vec::new()))))
+        Future(Arc::new(Mutex::new(State::Waiting(Deep::default()))))
     }
     /// A future whose result is there.
     pub fn ready(value: T) -> Self {
@@ -111,7 +150,8 @@ impl<T: Send + Sync + 'static> Future<T> {
             }
         };
         order::none_held("a callback of a future");
-        waiting.into_iter().for_each(|f| f(self));
+        let this = self.clone();
+        run(move || waiting.take().into_iter().for_each(|(_, f)| f(&this)));
         Ok(())
     }
     /// Completes the future: wakes who waits, and runs what was to happen then.
@@ -134,16 +174,24 @@ impl<T: Send + Sync + 'static> Future<T> {
     pub fn set_exception(&self, error: Error) -> Result<()> {
         self.complete(Err(error))
     }
+    /// Has `f` called once the result is there, and gives the number by which it is taken away; gives `f` back where it is there.
+    fn or_now<F: FnOnce(&Future<T>) + Send + 'static>(&self, f: F) -> std::result::Result<u64, F> {
+        match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            State::Done(_) => Err(f),
+            State::Waiting(w) => {
+                let id = NUMBER.fetch_add(1, Ordering::Relaxed);
+                w.push((id, Box::new(f)));
+                Ok(id)
+            }
+        }
+    }
     /// Calls `f` once the result is there, on the thread that brings it, or now.
     fn when_done(&self, f: impl FnOnce(&Future<T>) + Send + 'static) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let State::Waiting(w) = &mut *state {
-            w.push(Box::new(f));
-            return;
+        if let Err(f) = self.or_now(f) {
+            order::none_held("a callback of a future");
+            let this = self.clone();
+            run(move || f(&this));
         }
-        drop(state);
-        order::none_held("a callback of a future");
-        f(self);
     }
     /// Calls a function with this future once it is complete, on the thread that completes it, or now if it is. What panics in it is
     /// reported as a warning and has no other consequence.
@@ -182,14 +230,20 @@ impl<T: Send + Sync + 'static> Future<T> {
     }
     /// Waits until the future is complete.
     fn until_done(&self, limit: Option<Duration>) -> bool {
+        // what this thread has put off may be what completes it
+        while !self.done() && run_next() {}
         let (send, receive) = channel();
-        self.when_done(move |_| {
+        let call = move |_: &Future<T>| {
             let _ = send.send(());
-        });
-        match limit {
-            None => receive.recv().is_ok(),
-            Some(t) => receive.recv_timeout(t) != Err(RecvTimeoutError::Timeout),
+        };
+        let Ok(id) = self.or_now(call) else { return true };
+        let Some(limit) = limit else { return receive.recv().is_ok() };
+        let in_time = receive.recv_timeout(limit) != Err(RecvTimeoutError::Timeout);
+        if !in_time && let State::Waiting(w) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            // who asks again and again leaves nothing behind
+            w.retain(|(i, _)| *i != id);
         }
+        in_time
     }
     /// A result as a reference, which needs no copy, once it is there.
     ///

@@ -98,9 +98,13 @@ impl GraphModule {
             return Ok(self.attributes[*i].1.clone());
         }
         // the module with the longest path that leads there, and the rest of the way in it
+        let longest = self.places.keys().map(String::len).max().unwrap_or(0);
         let mut cut = path.len();
         while let Some(i) = path[..cut].rfind('.') {
             cut = i;
+            if cut > longest {
+                continue;
+            }
             let Some(at) = self.places.get(&path[..cut]) else { continue };
             let mut v = self.attributes[*at].1.clone();
             for part in path[cut + 1..].split('.') {

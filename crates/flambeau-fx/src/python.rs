@@ -227,10 +227,10 @@ pub fn operator(name: &str, args: &[Value]) -> Result<Value> {
         ("add", Value::Tuple(_) | Value::Named(_), Value::Tuple(_) | Value::Named(_)) => {
             return Ok(Value::Tuple([a.items().unwrap_or(&[]), b.items().unwrap_or(&[])].concat()));
         }
-        ("mul", Value::List(x), Value::Int(n)) if (*n).max(0) as usize * x.len() < 1 << 20 => {
+        ("mul", Value::List(x), Value::Int(n)) if repeated(x, *n) => {
             return Ok(Value::List((0..*n).flat_map(|_| x.iter().cloned()).collect()));
         }
-        ("mul", Value::Tuple(x), Value::Int(n)) if (*n).max(0) as usize * x.len() < 1 << 20 => {
+        ("mul", Value::Tuple(x), Value::Int(n)) if repeated(x, *n) => {
             return Ok(Value::Tuple((0..*n).flat_map(|_| x.iter().cloned()).collect()));
         }
         _ => {}
@@ -254,6 +254,10 @@ fn unary(name: &str, a: &Value) -> Result<Value> {
         ("abs", _) => library::method(a, "__abs__", &[], &[])?,
         _ => library::method(a, &format!("__{name}__"), &[], &[])?,
     })
+}
+/// Whether a list so many times is one of a length that a program of sizes may have.
+fn repeated(x: &[Value], n: i64) -> bool {
+    usize::try_from(n.max(0)).ok().and_then(|n| n.checked_mul(x.len())).is_some_and(|n| n < 1 << 20)
 }
 #[cold]
 fn overflow() -> Error {

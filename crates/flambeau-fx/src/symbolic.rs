@@ -236,7 +236,8 @@ impl Expr {
             }
             Expr::Mul(l) => {
                 let (known, open) = rest(l, false)?;
-                if known == 0 || n % known != 0 { None } else { open.solve(n / known) }
+                // neither by 0 nor -2^63 by -1
+                if n.checked_rem(known)? != 0 { None } else { open.solve(n.checked_div(known)?) }
             }
             _ => None,
         }
@@ -315,7 +316,7 @@ impl Expr {
 /// Division towards minus infinity.
 pub fn floor_div(x: i64, y: i64) -> Option<i64> {
     let q = x.checked_div(y)?;
-    Some(if x % y != 0 && ((x < 0) != (y < 0)) { q - 1 } else { q })
+    Some(if x.checked_rem(y)? != 0 && ((x < 0) != (y < 0)) { q - 1 } else { q })
 }
 
 impl fmt::Display for Expr {

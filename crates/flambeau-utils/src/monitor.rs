@@ -15,7 +15,7 @@
 //! assert_eq!(seen.lock().unwrap()[0].data["loss.sum"], 4.0.into());
 //! ```
 
-use flambeau_core::types::order::{Mutex, MutexGuard, RwLock};
+use flambeau_core::types::order::{Mutex, MutexGuard, RwLock, none_held};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -108,6 +108,7 @@ pub fn unregister_event_handler(handle: EventHandlerHandle) {
         all.iter().position(|(id, _)| *id == handle.0).map(|i| all.remove(i))
     };
     // what the function holds may do anything when it is dropped
+    none_held("a handler of events is dropped");
     drop(gone);
 }
 /// Shows an event to all handlers.
@@ -115,6 +116,7 @@ pub fn unregister_event_handler(handle: EventHandlerHandle) {
 pub fn log_event(event: &Event) {
     let all: Vec<Handler> =
         HANDLERS.read().unwrap_or_else(PoisonError::into_inner).iter().map(|(_, f)| f.clone()).collect();
+    none_held("a handler of events runs");
     all.iter().for_each(|f| f(event));
 }
 

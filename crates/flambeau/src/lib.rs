@@ -670,7 +670,8 @@ pub mod utils {
     #[cfg(all(feature = "func", feature = "by-name"))]
     pub mod pytree {
         pub use flambeau_func::pytree::{
-            TreeSpec, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten,
+            TreeSpec, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten, try_tree_flatten,
+            try_tree_leaves, try_tree_map, try_tree_structure,
         };
     }
     /// Which modules run (`torch.utils.module_tracker`).
@@ -687,9 +688,9 @@ pub mod utils {
         pub use flambeau_data::{
             BatchSampler, Batching, ChainDataset, Collate, CollateFn, ConcatDataset, ConvertFn, DataLoader,
             DataLoaderOptions, Dataset, DefaultCollate, DistributedSampler, DistributedSamplerOptions,
-            Indices, Iter, IterableDataset, Length, RandomSampler, RandomSamplerOptions, RandomSplitOptions,
-            Sampler, SamplerIter, Samples, SequentialSampler, Stack, StackDataset, Subset,
-            SubsetRandomSampler, TensorDataset, Tensors, TryIter, Unbatched, WeightedRandomSampler,
+            Indices, IntoTensors, Iter, IterableDataset, Length, RandomSampler, RandomSamplerOptions,
+            RandomSplitOptions, Sampler, SamplerIter, Samples, SequentialSampler, Stack, StackDataset,
+            Subset, SubsetRandomSampler, TensorDataset, Tensors, TryIter, Unbatched, WeightedRandomSampler,
             WeightedRandomSamplerOptions, WorkerInfo, default_collate, default_convert, get_worker_info,
             random_split, random_split_with, try_random_split,
         };

@@ -1,10 +1,56 @@
 //! What a tensor tells of its place in memory.
 
 use crate::dispatch::stand_in::resolved;
+use crate::ops;
 use crate::tensor::handle::Tensor;
 use crate::tensor::wrapper::{Asked, check_readable};
 use crate::types::device::Device;
 use crate::types::error::{Error, Result, expect};
+
+/// Python's attributes that are a single capital.
+#[allow(non_snake_case)]
+impl Tensor {
+    /// All dimensions in reverse: `x.T` of a matrix is its transpose, as [`Tensor::t`].
+    ///
+    /// ```
+    /// assert_eq!(torch::ones([2, 3, 4]).T().sizes(), [4, 3, 2]);
+    /// ```
+    #[track_caller]
+    #[doc(alias = "torch.Tensor.T")]
+    pub fn T(&self) -> Tensor {
+        expect(ops::numpy_t(self))
+    }
+    /// The conjugate transpose of a matrix. Panics on tensors that have neither two dimensions nor none.
+    ///
+    /// ```
+    /// assert_eq!(torch::ones([2, 3]).H().sizes(), [3, 2]);
+    /// ```
+    #[track_caller]
+    #[doc(alias = "torch.Tensor.H")]
+    pub fn H(&self) -> Tensor {
+        expect(ops::h(self))
+    }
+    /// The last two dimensions exchanged, as [`Tensor::mt`]. Panics on tensors with fewer.
+    ///
+    /// ```
+    /// assert_eq!(torch::ones([2, 3, 4]).mT().sizes(), [2, 4, 3]);
+    /// ```
+    #[track_caller]
+    #[doc(alias = "torch.Tensor.mT")]
+    pub fn mT(&self) -> Tensor {
+        expect(ops::mt(self))
+    }
+    /// The last two dimensions exchanged, and the conjugate of that, as [`Tensor::mh`]. Panics on tensors with fewer.
+    ///
+    /// ```
+    /// assert_eq!(torch::ones([2, 3, 4]).mH().sizes(), [2, 4, 3]);
+    /// ```
+    #[track_caller]
+    #[doc(alias = "torch.Tensor.mH")]
+    pub fn mH(&self) -> Tensor {
+        expect(ops::mh(self))
+    }
+}
 
 impl Tensor {
     /// Dimensions from the outermost in memory to the innermost.

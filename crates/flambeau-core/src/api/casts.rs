@@ -58,7 +58,8 @@ impl Tensor {
     pub fn is_same_size(&self, other: &Tensor) -> bool {
         self.sizes() == other.sizes()
     }
-    /// The rows: Python's `for row in x`. A tensor is an iterator's source as well, `for row in &x`. Panics for tensors without
+    /// The rows: Python's `for row in x`. A tensor is an iterator's source as well: `for row in &x`,
+    /// `for part in x.squeeze()`. Panics for tensors without
     /// dimensions.
     ///
     /// ```
@@ -103,6 +104,14 @@ impl Tensor {
             n if n > N => Error::value(format!("too many values to unpack (expected {N}, got {n})")),
             n => Error::value(format!("not enough values to unpack (expected {N}, got {n})")),
         })
+    }
+}
+impl IntoIterator for Tensor {
+    type Item = Tensor;
+    type IntoIter = std::vec::IntoIter<Tensor>;
+    #[track_caller]
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
     }
 }
 impl IntoIterator for &Tensor {

@@ -103,9 +103,9 @@ number_operand!(
     Complex<f64>
 );
 
-/// The operators: with a tensor on the left, in place, and with a number on the left (`b`), as Python's forms compute them.
-macro_rules! arithmetic {
-    ($($trait:ident $method:ident $assign:ident $assign_method:ident |$a:ident, $b:ident| $call:expr, $inplace:expr, $left:expr;)*) => {$(
+/// The operators: with a tensor on the left, and in place, as Python's forms compute them.
+macro_rules! operators {
+    ($($trait:ident $method:ident $assign:ident $assign_method:ident |$a:ident, $b:ident| $call:expr, $inplace:expr;)*) => {$(
         impl<R: Operand> std::ops::$trait<R> for &Tensor {
             type Output = Tensor;
             #[track_caller]
@@ -128,6 +128,12 @@ macro_rules! arithmetic {
                 expect($inplace)
             }
         }
+    )*};
+}
+/// Those that take a number on the left (`b`) as well.
+macro_rules! arithmetic {
+    ($($trait:ident $method:ident $assign:ident $assign_method:ident |$a:ident, $b:ident| $call:expr, $inplace:expr, $left:expr;)*) => {$(
+        operators! { $trait $method $assign $assign_method |$a, $b| $call, $inplace; }
         number_on_the_left!($trait $method |$a, $b| $left; i32 i64 f32 f64);
     )*};
 }
@@ -156,20 +162,36 @@ arithmetic! {
     Sub sub SubAssign sub_assign |a, b| ops::sub(a, &b, ONE), ops::sub_(a, &b, ONE), ops::sub(&b, a, ONE);
     Mul mul MulAssign mul_assign |a, b| ops::mul(a, &b), ops::mul_(a, &b), ops::mul(a, &b);
     Div div DivAssign div_assign |a, b| ops::div(a, &b), ops::div_(a, &b), ops::reciprocal(a).and_then(|r| ops::mul(&r, &b));
+    Rem rem RemAssign rem_assign |a, b| ops::remainder(a, &b), ops::remainder_(a, &b), ops::remainder(&b, a);
 }
-impl std::ops::Neg for &Tensor {
-    type Output = Tensor;
-    #[track_caller]
-    fn neg(self) -> Tensor {
-        expect(ops::neg(self))
-    }
+operators! {
+    BitAnd bitand BitAndAssign bitand_assign |a, b| ops::bitwise_and(a, &b), ops::bitwise_and_(a, &b);
+    BitOr bitor BitOrAssign bitor_assign |a, b| ops::bitwise_or(a, &b), ops::bitwise_or_(a, &b);
+    BitXor bitxor BitXorAssign bitxor_assign |a, b| ops::bitwise_xor(a, &b), ops::bitwise_xor_(a, &b);
+    Shl shl ShlAssign shl_assign |a, b| ops::bitwise_left_shift(a, &b), ops::bitwise_left_shift_(a, &b);
+    Shr shr ShrAssign shr_assign |a, b| ops::bitwise_right_shift(a, &b), ops::bitwise_right_shift_(a, &b);
 }
-impl std::ops::Neg for Tensor {
-    type Output = Tensor;
-    #[track_caller]
-    fn neg(self) -> Tensor {
-        expect(ops::neg(&self))
-    }
+macro_rules! prefixes {
+    ($($trait:ident $method:ident $call:path;)*) => {$(
+        impl std::ops::$trait for &Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self) -> Tensor {
+                expect($call(self))
+            }
+        }
+        impl std::ops::$trait for Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self) -> Tensor {
+                expect($call(&self))
+            }
+        }
+    )*};
+}
+prefixes! {
+    Neg neg ops::neg;
+    Not not ops::bitwise_not;
 }
 
 /// A bound of [`Tensor::clamp`]: a number, a tensor, or `None` where there is none.

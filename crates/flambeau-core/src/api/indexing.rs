@@ -1,6 +1,7 @@
 //! Python's `x[...]` and `x[...] = v`.
 
 use crate::api::ergonomic::{Operand, expect};
+use crate::backend::transfer::item_scalar;
 use crate::dispatch::value::Value;
 use crate::ops::indexing::zero_dim_value;
 use crate::tensor::geometry::{SizeVec, fmt_sizes};
@@ -344,16 +345,8 @@ fn without_leading_ones(value: &Tensor, rank: usize) -> Result<Tensor> {
 
 /// `x[items] = value`, which is broadcast and, for views and for numbers, cast.
 pub fn set(x: &Tensor, items: &[Index], value: &Tensor) -> Result<()> {
-    if value.is_complex() && !x.is_complex() && value.is_wrapped_number() {
-        return Err(Error::runtime(format!(
-            "value cannot be converted to type {} without overflow",
-            match x.dtype() {
-                DType::F32 => "float".to_string(),
-                DType::F64 => "double".to_string(),
-                DType::I64 => "int64_t".to_string(),
-                d => d.scalar_type_name().to_lowercase(),
-            }
-        )));
+    if value.is_wrapped_number() {
+        item_scalar(value)?.check_fits(x.dtype())?;
     }
     let (v, tensors) = view_of(x, items)?;
     if tensors.is_empty() {

@@ -1,7 +1,7 @@
 //! Arithmetic with several operands: checks, and plans where the arguments' values decide.
 
 use crate::backend::planned::Planned;
-use crate::iter::promotion::{ResultTypeState, result_type};
+use crate::iter::promotion::{ResultTypeState, promote_types, result_type};
 use crate::iter::spec::Label;
 use crate::iter::{PointwiseSpec, Promote, Rare};
 use crate::tensor::handle::Tensor;
@@ -285,13 +285,12 @@ pub fn clamp_tensor_plan<'a>(
     min: Option<&'a Tensor>,
     max: Option<&'a Tensor>,
 ) -> Result<Planned<'a>> {
-    let bounds = [min, max].into_iter().flatten();
-    for t in std::iter::once(self_).chain(bounds) {
-        ensure!(
-            !t.dtype().is_complex() || (min.is_some() != max.is_some() && !self_.is_complex()),
-            Unsupported,
-            "{NO_COMPLEX_CLAMP}"
-        );
+    ensure!(!self_.dtype().is_complex(), Unsupported, "{NO_COMPLEX_CLAMP}");
+    if let (Some(lo), Some(hi)) = (min, max) {
+        let d = promote_types(self_.dtype(), promote_types(lo.dtype(), hi.dtype())?)?;
+        if d.is_complex() {
+            return Err(Error::not_implemented_for("clamp_cpu", d));
+        }
     }
     match (min, max) {
         (Some(lo), Some(hi)) => Ok(Planned::new(&CLAMP_TENSOR, &[self_, lo, hi])),

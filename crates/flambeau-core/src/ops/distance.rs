@@ -6,7 +6,7 @@ use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
-use crate::{DType, ensure, ops};
+use crate::{DType, bail, ensure, ops};
 
 const ONE: Scalar = Scalar::Int(1);
 
@@ -70,6 +70,18 @@ pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Re
     let half = matches!(x1.dtype(), DType::F16 | DType::BF16);
     if half && !by_product && a > 0 && x1.numel() > 0 && x2.numel() > 0 {
         return Err(Error::not_implemented_for("cdist", x1.dtype()));
+    }
+    if x1.dtype() != x2.dtype() && a > 0 && x1.numel() > 0 && x2.numel() > 0 {
+        let (x, y) = (x1.dtype(), x2.dtype());
+        if by_product {
+            bail!(
+                Runtime,
+                "expected m1 and m2 to have the same dtype, but got: {} != {}",
+                x.c_name(),
+                y.c_name()
+            );
+        }
+        bail!(Runtime, "expected scalar type {} but found {}", x.scalar_type_name(), y.scalar_type_name());
     }
     let d = sub(&ops::unsqueeze(x1, -2)?, &ops::unsqueeze(x2, -3)?)?;
     if a == 0 {

@@ -1,6 +1,7 @@
 //! A number of any kind, as Python's `Number`.
 
 use crate::DType;
+use crate::types::error::{Error, Result};
 use half::{bf16, f16};
 use num_complex::Complex;
 
@@ -93,11 +94,76 @@ impl Scalar {
             other => other.to_f64() == v,
         }
     }
+    /// Whether an element of a dtype can hold the number. Negative integers wrap around in unsigned ones, as in C; infinities and
+    /// NaN are numbers of floating dtypes.
+    fn fits(self, d: DType) -> bool {
+        let float = |f: f64, most: f64| !f.is_finite() || f.abs() <= most;
+        let most = |d: DType| match d {
+            DType::F16 => 65504.0,
+            DType::BF16 => 3.389_531_389_251_535_5e38,
+            DType::F32 => f64::from(f32::MAX),
+            DType::F8E4M3 => 448.0,
+            DType::F8E5M2 => 57344.0,
+            _ => f64::INFINITY,
+        };
+        let (low, high): (i128, i128) = match d {
+            DType::U8 => (0, u8::MAX.into()),
+            DType::U16 => (0, u16::MAX.into()),
+            DType::U32 => (0, u32::MAX.into()),
+            DType::U64 => (0, u64::MAX.into()),
+            DType::I8 => (i8::MIN.into(), i8::MAX.into()),
+            DType::I16 => (i16::MIN.into(), i16::MAX.into()),
+            DType::I32 => (i32::MIN.into(), i32::MAX.into()),
+            DType::I64 => (i64::MIN.into(), i64::MAX.into()),
+            DType::Bool => return true,
+            _ if d.is_complex() => {
+                let (c, most) = (self.to_complex(), most(d.to_real()));
+                return float(c.re, most) && float(c.im, most);
+            }
+            _ if d.is_floating() => {
+                let c = self.to_complex();
+                return c.im == 0.0 && float(c.re, most(d));
+            }
+            // quantized
+            _ => return true,
+        };
+        let whole = |i: i128| i <= high && (i >= low || (low == 0 && -i <= high));
+        match self {
+            Scalar::Bool(_) => true,
+            Scalar::Int(i) => whole(i.into()),
+            Scalar::UInt(u) => whole(u.into()),
+            Scalar::Float(f) => f >= low as f64 && f <= high as f64,
+            Scalar::Complex(c) => c.im == 0.0 && c.re >= low as f64 && c.re <= high as f64,
+        }
+    }
+    /// Refuses what no element of a dtype can hold: PyTorch's check of numbers that become elements.
+    ///
+    /// # Errors
+    /// A number out of range; a complex number with an imaginary part for real elements.
+    #[inline]
+    pub(crate) fn check_fits(self, d: DType) -> Result<()> {
+        if self.fits(d) { Ok(()) } else { Err(too_large(d)) }
+    }
     /// All readings of the number, for kernels.
     pub fn param(self) -> flambeau_cpu::pointwise::Param {
         let c = self.to_complex();
         flambeau_cpu::pointwise::Param { re: c.re, im: c.im, int: self.to_i64() }
     }
+}
+
+#[cold]
+fn too_large(d: DType) -> Error {
+    let name = match d {
+        DType::U8 => "uint8_t",
+        DType::U16 => "uint16_t",
+        DType::U32 => "uint32_t",
+        DType::U64 => "uint64_t",
+        DType::I8 => "int8_t",
+        DType::I16 => "int16_t",
+        DType::I64 => "int64_t",
+        other => other.c_name(),
+    };
+    Error::runtime(format!("value cannot be converted to type {name} without overflow"))
 }
 
 macro_rules! from {

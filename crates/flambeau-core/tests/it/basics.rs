@@ -29,6 +29,31 @@ fn arithmetic_and_views() {
 }
 
 #[test]
+fn operators_that_python_has() {
+    let x = Tensor::from_vec(vec![-3i64, 0, 5, 8], 4);
+    assert_eq!((&x % 3).to_vec::<i64>(), [0, 0, 2, 2]);
+    assert_eq!((&x % -3).to_vec::<i64>(), [0, 0, -1, -1]);
+    let of_seven: Tensor = 7 % (&x + 4);
+    assert_eq!(of_seven.to_vec::<i64>(), [0, 3, 7, 7]);
+    let inside = x.gt(-1) & x.lt(8);
+    assert_eq!(inside.long().to_vec::<i64>(), [0, 1, 1, 0]);
+    assert_eq!((!&inside).long().to_vec::<i64>(), [1, 0, 0, 1]);
+    assert_eq!((&inside | x.eq(8)).long().to_vec::<i64>(), [0, 1, 1, 1]);
+    assert_eq!((&x ^ 1).to_vec::<i64>(), [-4, 1, 4, 9]);
+    assert_eq!((&x << 2).to_vec::<i64>(), [-12, 0, 20, 32]);
+    let mut y = &x >> 1;
+    y %= 3;
+    assert_eq!(y.to_vec::<i64>(), [1, 0, 2, 1]);
+    y |= &x;
+    assert_eq!(y.to_vec::<i64>(), [-3, 0, 7, 9]);
+    let m = Tensor::from_vec(vec![1f32, 2., 3., 4., 5., 6.], [2, 3]);
+    assert!(m.T().equal(&m.mT()) && m.T().equal(&m.t()) && m.H().equal(&m.mH()));
+    assert_eq!(torch::zeros([2, 3, 4]).T().sizes(), [4, 3, 2]);
+    let rows: Vec<f32> = m.T().into_iter().map(|row| row.sum().item()).collect();
+    assert_eq!(rows, [5., 7., 9.]);
+}
+
+#[test]
 fn errors_are_errors() {
     let a = torch::zeros([2, 3]);
     let b = torch::zeros([4]);

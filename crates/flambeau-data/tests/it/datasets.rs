@@ -10,6 +10,8 @@ fn tensor_datasets() {
     let (x, y) = (torch::arange(6).reshape([3, 2]), torch::arange(3));
     let d = TensorDataset::new((x.clone(), y.clone()));
     assert_eq!((d.len(), d.is_empty()), (3, false));
+    let same = TensorDataset::new((&x, &y));
+    assert!(same.tensors().0.is_same(&x) && same.len() == 3);
     let (a, b) = d.get(2).unwrap();
     assert_eq!((a.to_vec::<i64>(), b.item::<i64>()), (vec![4, 5], 2));
     let e = text(d.get(3), ErrorKind::Index);

@@ -36,15 +36,25 @@ fn as_numbers(t: &Tensor) -> Result<Vec<usize>> {
     let all = b.as_chunks::<8>().0.iter().map(|c| i64::from_le_bytes(*c));
     all.map(|n| usize::try_from(n).map_err(|_| Error::runtime("an object of negative length"))).collect()
 }
+#[cold]
+fn too_long() -> Error {
+    Error::runtime("objects that are longer than memory")
+}
 fn space(n: usize) -> Result<Tensor> {
     Tensor::zeros_raw(&[n as i64], DType::U8, Device::Cpu)
 }
+/// With zeros up to a length that another process says.
 fn padded(mut b: Vec<u8>, n: usize) -> Result<Tensor> {
-    b.resize(n.max(b.len()), 0);
+    let more = n.saturating_sub(b.len());
+    b.try_reserve_exact(more)
+        .map_err(|_| Error::runtime(format!("an object of {n} bytes: out of memory")))?;
+    b.resize(b.len() + more, 0);
     tensor_of(&b)
 }
 fn part(b: &[u8], at: usize, n: usize) -> Result<&[u8]> {
-    b.get(at..at + n).ok_or_else(|| Error::runtime("an object that is longer than what came"))
+    at.checked_add(n)
+        .and_then(|end| b.get(at..end))
+        .ok_or_else(|| Error::runtime("an object that is longer than what came"))
 }
 
 /// The values of all ranks, in their order.
@@ -74,7 +84,7 @@ pub fn try_all_gather_object(object: &Node, options: ObjectOptions) -> Result<Ve
     super::try_all_gather_into_tensor(&sizes, &of_numbers(&[mine.len() as i64])?, options.collective())?;
     let sizes = as_numbers(&sizes)?;
     let most = sizes.iter().copied().max().unwrap_or(0);
-    let all = space(most * n)?;
+    let all = space(most.checked_mul(n).ok_or_else(too_long)?)?;
     super::try_all_gather_into_tensor(&all, &padded(mine, most)?, options.collective())?;
     let b = crate::bytes::read(&all)?;
     (0..n).map(|r| load(part(&b, r * most, sizes[r])?, options.weights_only)).collect()

@@ -3,10 +3,12 @@
 use super::loss::{MEAN, NONE, SUM, reduced, reduction_of};
 use super::operands::{cast, number, on};
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::iter::promotion::{can_cast, default_dtype};
+use flambeau_core::iter::promotion::{can_cast, default_dtype, promote_types};
 use flambeau_core::tensor::geometry::{self, fmt_sizes, wrap_dim, wrap_dim_strict, wrap_dims};
 use flambeau_core::tensor::wrapper::{Asked, all_slices, check_readable, zeros_among};
-use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, ensure, iter::broadcast_all, ops as core};
+use flambeau_core::{
+    DType, Device, Error, Result, Scalar, Tensor, bail, ensure, iter::broadcast_all, ops as core,
+};
 
 const ONE: Scalar = Scalar::Int(1);
 
@@ -138,6 +140,12 @@ pub fn huber_loss(
         "result type Float can't be cast to the desired output type {}",
         input.dtype().scalar_type_name()
     );
+    if target.is_complex() && !input.is_complex() {
+        // the result has the input's dtype
+        let d = promote_types(input.dtype(), target.dtype())?;
+        let (d, x) = (d.scalar_type_name(), input.dtype().scalar_type_name());
+        bail!(Runtime, "result type {d} can't be cast to the desired output type {x}");
+    }
     let d = difference(input, target, Some("huber_cpu"))?;
     let loss = huberish(&d, delta, delta)?;
     let Some(w) = weight else { return reduced(&loss, reduction) };

@@ -93,11 +93,11 @@ fn grads<P: Borrow<Tensor>>(parameters: &[P]) -> Vec<Tensor> {
 #[doc(alias = "torch.nn.utils.clip_grads_with_norm_")]
 #[flambeau_macros::short]
 pub fn try_clip_grads_with_norm_<P: Borrow<Tensor>>(
-    parameters: &[P],
+    parameters: impl AsRef<[P]>,
     max_norm: f64,
     total_norm: &Tensor,
 ) -> Result<()> {
-    let grads = grads(parameters);
+    let grads = grads(parameters.as_ref());
     no_grad(|| {
         if grads.is_empty() {
             return Ok(());
@@ -116,25 +116,25 @@ pub fn try_clip_grads_with_norm_<P: Borrow<Tensor>>(
 /// use torch::nn;
 /// let layer = nn::Linear::new(2, 2);
 /// (layer.forward(&Tensor::from_vec(vec![1f32, 2.], [1, 2])).sum() * 100.0).backward();
-/// let before = nn::utils::clip_grad_norm_(&layer.parameters(), 1.0).item::<f32>();
+/// let before = nn::utils::clip_grad_norm_(layer.parameters(), 1.0).item::<f32>();
 /// let after = nn::utils::get_total_norm([layer.weight.grad().unwrap(), layer.bias().grad().unwrap()]);
 /// assert!(before > 100.0 && (after.item::<f32>() - 1.0).abs() < 1e-5);
 /// ```
 #[track_caller]
 #[doc(alias = "torch.nn.utils.clip_grad_norm_")]
-pub fn clip_grad_norm_<P: Borrow<Tensor>>(parameters: &[P], max_norm: f64) -> Tensor {
+pub fn clip_grad_norm_<P: Borrow<Tensor>>(parameters: impl AsRef<[P]>, max_norm: f64) -> Tensor {
     expect(try_clip_grad_norm_(parameters, max_norm, ClipGradOptions::new()))
 }
 /// The older name of [`clip_grad_norm_`].
 #[track_caller]
 #[doc(alias = "torch.nn.utils.clip_grad_norm")]
-pub fn clip_grad_norm<P: Borrow<Tensor>>(parameters: &[P], max_norm: f64) -> Tensor {
+pub fn clip_grad_norm<P: Borrow<Tensor>>(parameters: impl AsRef<[P]>, max_norm: f64) -> Tensor {
     clip_grad_norm_(parameters, max_norm)
 }
 /// [`clip_grad_norm_`] with its options.
 #[track_caller]
 pub fn clip_grad_norm_with_<P: Borrow<Tensor>>(
-    parameters: &[P],
+    parameters: impl AsRef<[P]>,
     max_norm: f64,
     options: ClipGradOptions,
 ) -> Tensor {
@@ -145,10 +145,11 @@ pub fn clip_grad_norm_with_<P: Borrow<Tensor>>(
 /// # Errors
 /// A norm that is not finite, if that was asked for; gradients that cannot be written.
 pub fn try_clip_grad_norm_<P: Borrow<Tensor>>(
-    parameters: &[P],
+    parameters: impl AsRef<[P]>,
     max_norm: f64,
     options: ClipGradOptions,
 ) -> Result<Tensor> {
+    let parameters = parameters.as_ref();
     let total = total_norm(&grads(parameters), options)?;
     try_clip_grads_with_norm_(parameters, max_norm, &total)?;
     Ok(total)
@@ -159,8 +160,8 @@ pub fn try_clip_grad_norm_<P: Borrow<Tensor>>(
 /// Gradients that cannot be written.
 #[doc(alias = "torch.nn.utils.clip_grad_value_")]
 #[flambeau_macros::short]
-pub fn try_clip_grad_value_<P: Borrow<Tensor>>(parameters: &[P], clip_value: f64) -> Result<()> {
-    let all = grads(parameters);
+pub fn try_clip_grad_value_<P: Borrow<Tensor>>(parameters: impl AsRef<[P]>, clip_value: f64) -> Result<()> {
+    let all = grads(parameters.as_ref());
     no_grad(|| {
         all.iter().try_for_each(|g| ops::clamp_(g, Some((-clip_value).into()), Some(clip_value.into())))
     })

@@ -15,7 +15,8 @@ use std::borrow::Borrow;
 /// Parameters on several devices.
 #[doc(alias = "torch.nn.utils.parameters_to_vector")]
 #[flambeau_macros::short]
-pub fn try_parameters_to_vector<P: Borrow<Tensor>>(parameters: &[P]) -> Result<Tensor> {
+pub fn try_parameters_to_vector<P: Borrow<Tensor>>(parameters: impl AsRef<[P]>) -> Result<Tensor> {
+    let parameters = parameters.as_ref();
     one_device(parameters)?;
     let all = parameters.iter().map(|p| ops::reshape(p.borrow(), &[-1])).collect::<Result<Vec<_>>>()?;
     ops::cat(&all, 0)
@@ -27,7 +28,11 @@ pub fn try_parameters_to_vector<P: Borrow<Tensor>>(parameters: &[P]) -> Result<T
 /// A vector with too few elements; parameters on several devices.
 #[doc(alias = "torch.nn.utils.vector_to_parameters")]
 #[flambeau_macros::short]
-pub fn try_vector_to_parameters<P: Borrow<Tensor>>(vector: &Tensor, parameters: &[P]) -> Result<()> {
+pub fn try_vector_to_parameters<P: Borrow<Tensor>>(
+    vector: &Tensor,
+    parameters: impl AsRef<[P]>,
+) -> Result<()> {
+    let parameters = parameters.as_ref();
     one_device(parameters)?;
     let mut at = 0;
     for p in parameters {

@@ -7,6 +7,9 @@ use flambeau_sparse::SparseOptions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// More dimensions than any operator is tried with.
+const MOST_DIMENSIONS: usize = 64;
+
 /// A drawn value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Drawn {
@@ -239,6 +242,7 @@ impl FuzzedTensor {
             Length::Of(name) => params.get(name).map(|d| d.int()).ok_or_else(|| unknown(name)),
         };
         let mut all = values.iter().take(dim).map(one).collect::<Result<Vec<_>>>()?;
+        ensure!(dim <= MOST_DIMENSIONS, Value, "a tensor of {dim} dimensions: at most {MOST_DIMENSIONS}");
         all.resize(dim, 1);
         Ok(all)
     }

@@ -225,7 +225,8 @@ pub fn trim_sigfig(x: f64, n: usize) -> f64 {
     if x == 0.0 {
         return 0.0;
     }
-    let digits = n as i32 - x.abs().log10().ceil() as i32;
+    // beyond that many digits nothing is cut, and a number that is not finite has none
+    let digits = n.min(400) as i32 - (x.abs().log10().ceil() as i32).clamp(-400, 400);
     if digits >= 0 {
         (x * 10f64.powi(digits)).round_ties_even() / 10f64.powi(digits)
     } else {

@@ -8,12 +8,14 @@ use crate::backend::cpu::access::Access;
 use crate::backend::out::OutMeta;
 use crate::backend::transfer::{copy_into, resolve_lazy};
 use crate::generated::args;
+use crate::iter::promotion::{ResultTypeState, can_cast};
 use crate::tensor::geometry::{self, SizeVec, fmt_sizes};
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
 use crate::types::scalar::Scalar;
 use crate::{DType, Error, bail, ensure, ops};
 use flambeau_cpu::blas::erased::{self, MatAny, MatAnyMut};
+use num_complex::Complex;
 
 fn same_dtype(a: &Tensor, b: &Tensor) -> Result<()> {
     ensure!(
@@ -99,8 +101,8 @@ fn product_meta(name: &str, self_: &Tensor, mat2: &Tensor) -> Result<OutMeta> {
 }
 /// `mm`
 pub fn mm_cpu(&args::Mm { self_, mat2 }: &args::Mm, out: &Tensor) -> Result<()> {
-    no_bool("addmm_impl_cpu_", self_)?;
-    gemm_into("addmm_impl_cpu_", Scalar::Int(1), &operand(self_)?, &operand(mat2)?, Scalar::Int(0), out)
+    no_bool(ADDMM, self_)?;
+    gemm_into(ADDMM, Scalar::Int(1), &operand(self_)?, &operand(mat2)?, Scalar::Int(0), out)
 }
 
 /// `bmm`
@@ -142,7 +144,7 @@ fn few_products(a: &Tensor, b: &Tensor) -> bool {
 }
 /// `bmm`
 pub fn bmm_cpu(&args::Bmm { self_, mat2 }: &args::Bmm, out: &Tensor) -> Result<()> {
-    no_bool(if few_products(self_, mat2) { "bmm" } else { "addmm_impl_cpu_" }, self_)?;
+    no_bool(if few_products(self_, mat2) { "bmm" } else { ADDMM }, self_)?;
     gemm_into("bmm", Scalar::Int(1), &operand(self_)?, &operand(mat2)?, Scalar::Int(0), out)
 }
 
@@ -164,6 +166,8 @@ fn scale(dtype: DType, s: Scalar) -> Result<Scalar> {
     ensure!(!s.is_complex(), Runtime, "value cannot be converted to type int64_t without overflow");
     Ok(Scalar::Int(s.to_i64()))
 }
+/// What "not implemented for" calls PyTorch's product of two matrices.
+const ADDMM: &str = "addmm_impl_cpu_";
 /// `out = beta self + alpha (a b)`, with `self` broadcast; a zero `beta` ignores `self`, NaN included.
 fn scaled_into(
     label: &str,
@@ -174,6 +178,20 @@ fn scaled_into(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
+    if label == ADDMM && a.numel() == 0 && out.numel() > 0 && beta.to_complex() != Complex::ZERO {
+        // without products PyTorch multiplies by beta, and says what that says
+        let mut d = ResultTypeState::default();
+        d.tensor(self_)?;
+        d.scalar(beta)?;
+        let d = d.finish()?;
+        ensure!(
+            can_cast(d, out.dtype()),
+            Runtime,
+            "result type {} can't be cast to the desired output type {}",
+            d.scalar_type_name(),
+            out.dtype().scalar_type_name()
+        );
+    }
     no_bool(label, a)?;
     let (beta, alpha) = (scale(a.dtype(), beta)?, scale(a.dtype(), alpha)?);
     if out.numel() == 0 {
@@ -218,7 +236,7 @@ pub fn addmm_shape(&args::Addmm { self_, mat1, mat2, .. }: &args::Addmm) -> Resu
 }
 /// `addmm`
 pub fn addmm_cpu(&args::Addmm { self_, mat1, mat2, beta, alpha }: &args::Addmm, out: &Tensor) -> Result<()> {
-    scaled_into("addmm_impl_cpu_", self_, mat1, mat2, beta, alpha, out)
+    scaled_into(ADDMM, self_, mat1, mat2, beta, alpha, out)
 }
 /// `baddbmm`
 pub fn baddbmm_shape(&args::Baddbmm { self_, batch1, batch2, .. }: &args::Baddbmm) -> Result<OutMeta> {

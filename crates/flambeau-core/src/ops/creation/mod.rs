@@ -232,17 +232,8 @@ static FILL: PointwiseSpec = PointwiseSpec {
 
 /// Writes one number to every element. No dispatch.
 pub(crate) fn fill_scalar_(self_: &Tensor, value: Scalar) -> Result<()> {
-    if self_.dtype().is_integral(false) || self_.dtype() == DType::Bool || !value.is_complex() {
-        pointwise::fill(&FILL, self_, value.param())
-    } else {
-        ensure!(
-            self_.is_complex(),
-            Runtime,
-            "value cannot be converted to type {} without overflow",
-            self_.dtype().scalar_type_name().to_lowercase()
-        );
-        pointwise::fill(&FILL, self_, value.param())
-    }
+    value.check_fits(self_.dtype())?;
+    pointwise::fill(&FILL, self_, value.param())
 }
 /// The elements of an expanded tensor, each once.
 pub(crate) fn distinct(t: &Tensor) -> Result<Tensor> {
@@ -480,6 +471,12 @@ pub fn linspace(
         if promotion::default_dtype() == DType::F64 { "c10::complex<double>" } else { "c10::complex<float>" },
         dtype.scalar_type_name()
     );
+    if steps > 1 || (steps == 1 && dtype.is_integral(true)) {
+        start.check_fits(dtype)?;
+    }
+    if steps > 1 {
+        end.check_fits(dtype)?;
+    }
     let (s, e) = (start.to_f64(), end.to_f64());
     let half = steps / 2;
     if dtype.is_integral(true) {
@@ -539,6 +536,12 @@ pub fn logspace(
     }
     if dtype.is_integral(true) && real {
         ensure!(steps >= 0, Runtime, "number of steps must be non-negative");
+        if steps > 0 {
+            start.check_fits(dtype)?;
+        }
+        if steps > 1 {
+            end.check_fits(dtype)?;
+        }
         // a single number is not cut to an integer first
         let (s, e) = (start.to_f64(), end.to_f64());
         let at = if steps == 1 { steps_of(s, e, 1) } else { steps_of(s.trunc(), e.trunc(), steps) };

@@ -1,6 +1,6 @@
 //! `gather`, `scatter` and their like: one index per element, along one dimension.
 
-use super::{Checked, as_i64, check_element, done, element, indices, is_index, out_of_bounds};
+use super::{Checked, as_i64, done, element, indices, is_index, out_of_bounds};
 use crate::backend::cpu::access::Access;
 use crate::backend::out::{OutMeta, Update};
 use crate::backend::transfer::{contiguous_raw, resolve_lazy};
@@ -182,7 +182,7 @@ pub fn scatter_value_shape(
     &args::ScatterValue { self_, dim, index, value }: &args::ScatterValue,
 ) -> Result<Update> {
     check(self_, dim, index, None)?;
-    check_element(value, self_.dtype())?;
+    value.check_fits(self_.dtype())?;
     Ok(Update::contiguous(self_))
 }
 /// `scatter.value`
@@ -228,7 +228,7 @@ pub fn scatter_value_reduce_shape(
 ) -> Result<Update> {
     check(self_, dim, index, None)?;
     old_reduce(reduce)?;
-    check_element(value, self_.dtype())?;
+    value.check_fits(self_.dtype())?;
     Ok(Update::contiguous(self_))
 }
 /// `scatter.value_reduce`

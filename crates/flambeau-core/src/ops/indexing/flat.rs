@@ -4,7 +4,7 @@ use super::{as_i64, done, indices, written};
 use crate::backend::cpu::access::Access;
 use crate::backend::out::{OutMeta, Update};
 use crate::backend::planned::Planned;
-use crate::backend::transfer::{cast_to, contiguous_raw, resolve_lazy};
+use crate::backend::transfer::{cast_to, contiguous_raw, item_scalar, resolve_lazy};
 use crate::dispatch::op::Kernels;
 use crate::generated::args;
 use crate::iter::spec::Label;
@@ -53,8 +53,11 @@ fn fill_value(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
         "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
         value.dim()
     );
+    if value.is_wrapped_number() {
+        item_scalar(value)?.check_fits(self_.dtype())?;
+    }
     ensure!(
-        self_.is_complex() || !value.is_complex(),
+        self_.is_complex() || !value.is_complex() || value.is_wrapped_number(),
         Runtime,
         "value cannot be converted to type {} without overflow",
         super::c_name(self_.dtype())

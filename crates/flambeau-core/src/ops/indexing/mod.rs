@@ -65,19 +65,8 @@ fn written(
     copy_into(out, &work)
 }
 
-/// Whether a number becomes an element of a dtype.
-fn check_element(value: Scalar, dtype: DType) -> Result<()> {
-    if value.is_complex() && !dtype.is_complex() {
-        return Err(Error::runtime(format!(
-            "value cannot be converted to type {} without overflow",
-            c_name(dtype)
-        )));
-    }
-    Ok(())
-}
 /// A number as a one-element tensor of a dtype.
 fn element(value: Scalar, dtype: DType) -> Result<Tensor> {
-    check_element(value, dtype)?;
     let t = Tensor::empty_raw(&[], dtype, Device::Cpu)?;
     crate::ops::creation::fill_scalar_(&t, value)?;
     Ok(t)

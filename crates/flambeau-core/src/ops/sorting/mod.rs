@@ -311,10 +311,29 @@ pub fn histc_cpu(&args::Histc { self_, min, max, .. }: &args::Histc, out: &Tenso
     if lo == hi {
         (lo, hi) = (lo - 1.0, hi + 1.0);
     }
+    if matches!(x.dtype(), DType::F16 | DType::BF16) {
+        return histc_of_halves(&x, lo, hi, out);
+    }
     crate::ops::creation::fill_scalar_(out, Scalar::Int(0))?;
     let a = Access::new(&[&x], &[out])?;
     erased::histc(a.any(0)?, lo, hi, a.any_mut(0)?)
         .ok_or_else(|| Error::not_implemented_for("histogram_cpu", x.dtype()))
+}
+
+/// Numbers of 16 bits: PyTorch finds their bins in their own precision, each step rounded, and counts in it too.
+fn histc_of_halves(x: &Tensor, lo: f64, hi: f64, out: &Tensor) -> Result<()> {
+    let (d, bins) = (x.dtype(), out.numel());
+    let number = |v: f64| cast_to(&wrapped_number(Scalar::Float(v))?, d);
+    let (x, lo, hi) = (ops::flatten(x, 0, -1)?, number(lo)?, number(hi)?);
+    let inside = ops::logical_and(&ops::ge(&x, &lo)?, &ops::le(&x, &hi)?)?;
+    let from = ops::sub(&x, &lo, Scalar::Int(1))?;
+    let place = ops::div(&ops::mul(&from, &number(bins as f64)?)?, &ops::sub(&hi, &lo, Scalar::Int(1))?)?;
+    let place = cast_to(&ops::masked_select(&place, &inside)?, DType::I64)?;
+    // the last bin has both its edges
+    let place = ops::clamp(&place, Some(Scalar::Int(0)), Some(Scalar::Int(bins - 1)))?;
+    let counts = ops::bincount(&place, None, bins)?;
+    let most = if d == DType::F16 { 1 << 11 } else { 1 << 8 };
+    copy_into(out, &cast_to(&ops::clamp(&counts, None, Some(Scalar::Int(most)))?, d)?)
 }
 
 /// What `bincount` asks of its arguments on every device.

@@ -38,6 +38,14 @@ fn dtypes_shapes_and_devices() {
             "maximum not implemented for complex tensors."
             => ops::maximum(&t.c, &t.c);
         "floor of complex", Unsupported, "floor is not supported for complex inputs" => ops::floor(&t.c);
+        "clamp between complex bounds", Unsupported, "\"clamp_cpu\" not implemented for 'ComplexFloat'"
+            => ops::clamp_tensor(&f32s(&[2]), Some(&t.c), Some(&t.c));
+        "cdist of two dtypes", Runtime, "expected scalar type Float but found Double"
+            => ops::cdist(&t.x, &ops::zeros(&[2, 3], Some(DType::F64), None, None, None)?, 1.0, None);
+        "histogram of ints in a range", Unsupported, "\"histogram_cpu\" not implemented for 'Long'"
+            => ops::histogramdd(&ops::unsqueeze(&t.i, 1)?, &[2], Some(&[0.0, 1.0]), None, false);
+        "addmm without products", Runtime, "result type Float can't be cast to the desired output type Long"
+            => ops::addmm(&t.i, &ops::zeros(&[2, 0], Some(DType::I64), None, None, None)?, &ops::zeros(&[0, 2], Some(DType::I64), None, None, None)?, 0.5.into(), 1.into());
         "gcd of floats", Unsupported, "\"gcd_cpu\" not implemented for 'Float'" => ops::gcd(&t.x, &t.x);
         "div_ of ints", DType,
             "result type Float can't be cast to the desired output type Long"

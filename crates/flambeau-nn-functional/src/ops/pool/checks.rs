@@ -301,3 +301,22 @@ pub(super) fn adaptive_size(name: &str, n: usize, output_size: &[i64], text: &st
         ),
     }
 }
+
+/// Whether the strides of a batch are ordered with the channels innermost: what picks PyTorch's kernel, dense or not.
+pub(super) fn channels_last(t: &Tensor) -> bool {
+    let (sizes, strides) = (t.sizes(), t.strides());
+    let order: &[usize] = match sizes.len() {
+        4 => &[1, 3, 2, 0],
+        5 => &[1, 4, 3, 2, 0],
+        _ => return false,
+    };
+    let mut least = 0;
+    for &d in order {
+        // one channel of one place is no order
+        if sizes[d] == 0 || strides[d] < least || (d == 0 && least == strides[1]) {
+            return false;
+        }
+        least = strides[d].saturating_mul(sizes[d].max(1));
+    }
+    strides[1] != 0
+}

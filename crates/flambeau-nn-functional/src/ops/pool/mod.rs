@@ -53,7 +53,9 @@ pub fn max_pool_cpu(
     let x = plain(self_)?;
     let s = shape(x.sizes(), kernel_size, stride, padding, dilation, ceil_mode)?;
     let a = Access::new(&[&x], &[values, indices])?;
-    let label = ["max_pool2d", "max_pool2d", "max_pool3d"][kernel_size.len() - 1];
+    let plain = ["max_pool2d", "max_pool2d", "max_pool3d"][kernel_size.len() - 1];
+    let last = ["max_pool2d", "max_pool2d_channels_last", "max_pool3d_channels_last"][kernel_size.len() - 1];
+    let label = if channels_last(self_) { last } else { plain };
     done(kernels::max_pool(&s, a.any(0)?, a.any_mut(0)?, a.slice_mut::<i64>(1)?), label, x.dtype())
 }
 
@@ -263,10 +265,18 @@ pub fn avg_pool_shape(
     let one = vec![1; n];
     let sizes = windows(self_.sizes(), kernel_size, stride, padding, &one, ceil_mode, Take::Mean)?;
     if self_.is_complex() {
-        let label = if n == 3 { "avg_pool3d_out_frame" } else { "avg_pool2d" };
+        let label = avg_pool_label(self_, n);
         return Err(Error::not_implemented_for(label, self_.dtype()));
     }
     Ok(OutMeta::new(sizes, self_.dtype(), self_.device()))
+}
+/// The kernel that PyTorch's "not implemented for" names.
+fn avg_pool_label(x: &Tensor, n: usize) -> &'static str {
+    match n {
+        3 => "avg_pool3d_out_frame",
+        2 if channels_last(x) => "avg_pool2d_channels_last",
+        _ => "avg_pool2d",
+    }
 }
 /// `_avg_pool`
 pub fn avg_pool_cpu(
@@ -281,7 +291,7 @@ pub fn avg_pool_cpu(
     let s = shape(x.sizes(), kernel_size, stride, padding, &one, ceil_mode)?;
     let a = Access::new(&[&x], &[out])?;
     let div = AvgDivisor { count_include_pad, divisor_override };
-    let label = ["avg_pool2d", "avg_pool2d", "avg_pool3d_out_frame"][kernel_size.len() - 1];
+    let label = avg_pool_label(self_, kernel_size.len());
     done(kernels::avg_pool(&s, div, a.any(0)?, a.any_mut(0)?), label, x.dtype())?.map_err(Error::runtime)
 }
 /// `_avg_pool_backward`
@@ -372,7 +382,11 @@ pub fn adaptive_avg_pool_shape(
     );
     ranks()?;
     if !d.is_floating() {
-        let label = if n == 3 { "adaptive_avg_pool3d_cpu" } else { "adaptive_avg_pool2d" };
+        let label = match n {
+            3 => "adaptive_avg_pool3d_cpu",
+            2 if channels_last(self_) => "adaptive_avg_pool2d_channels_last",
+            _ => "adaptive_avg_pool2d",
+        };
         return Err(Error::not_implemented_for(label, d));
     }
     let mut sizes = SizeVec::from_slice(&x[..x.len() - n]);

@@ -61,6 +61,21 @@ fn arguments_that_do_not_fit() {
         "conv2d, dtypes", Runtime,
             "expected scalar type Float but found Double"
             => ops::conv2d(&t.img, &f64s(&[2, 2, 3, 3]), None, &[1], &[0], &[1], 1, "zeros");
+        "conv2d, bias of another dtype", Runtime,
+            "Input type (float) and bias type (long int) should be the same"
+            => ops::conv2d(&t.img, &t.w, Some(&zeros(&[2], DType::I64)), &[1], &[0], &[1], 1, "zeros");
+        "conv2d by a word, weight of another dtype", Runtime,
+            "expected scalar type Float but found Long"
+            => ops::conv2d_padding(&t.img, &zeros(&[2, 2, 3, 3], DType::I64), Some(&f32s(&[2])), &[1], "valid", &[1], 1, "zeros");
+        "conv2d of bytes, dilated", Unsupported,
+            "\"slow_conv_dilated<>\" not implemented for 'Byte'"
+            => ops::conv2d(&zeros(&[1, 2, 9, 9], DType::U8), &t.w, None, &[1], &[0], &[2], 1, "zeros");
+        "max_pool2d of bools, channels last", Unsupported,
+            "\"max_pool2d_channels_last\" not implemented for 'Bool'"
+            => ops::max_pool2d(&core::permute(&zeros(&[1, 4, 4, 2], DType::Bool), &[0, 3, 1, 2])?, &[2], None, &[0], &[1], false, false);
+        "huber_loss, a complex target", Runtime,
+            "result type ComplexFloat can't be cast to the desired output type Float"
+            => ops::huber_loss(&t.x, &zeros(&[2, 3], DType::C64), "mean", 1.0, None);
         "conv2d, padding's name", Runtime,
             "Invalid padding string: 'x'"
             => ops::conv2d_padding(&t.img, &t.w, None, &[1], "x", &[1], 1, "zeros");

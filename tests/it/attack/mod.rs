@@ -1,6 +1,8 @@
 //! Tensors made of tensors, whose parts somebody changes afterwards: offsets, indices, scales and masks that lie, and storages
 //! that are exchanged. Every operator gets them: an error or a value, never a panic, an abort, a hang or memory beyond reason.
 
+mod parts;
+
 use flambeau_test_support::here;
 use flambeau_test_support::hostile::Calls;
 use torch::__core::dispatch::op::AnyOp;
