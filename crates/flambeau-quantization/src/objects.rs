@@ -190,7 +190,7 @@ fn weight_and_bias(a: &[Value]) -> Result<(Tensor, Option<Tensor>)> {
     Ok((w, b))
 }
 macro_rules! products {
-    ($($t:ty, |$m:ident| $class:expr;)*) => {$(
+    ($($t:ty, |$m:ident| $class:expr $(, $by_name:ident)?;)*) => {$(
         impl Run for $t {
             fn class(&self) -> &'static str {
                 let $m = self;
@@ -199,6 +199,9 @@ macro_rules! products {
             fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
                 one(self.class(), inputs, |x| self.try_forward(x))
             }
+            $(fn run_by_name(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+                $by_name(self, args, kwargs)
+            })?
             fn attribute_by_name(&self, name: &str) -> Option<Value> {
                 match name {
                     "scale" => Some(Value::Float(self.rule().0)),
@@ -235,7 +238,17 @@ products! {
         (1, true, _) => "ConvReLU1d",
         (2, true, _) => "ConvReLU2d",
         (_, true, _) => "ConvReLU3d",
+    }, conv_by_name;
+}
+/// `conv(input)`, and `conv(input, reduce_range)` of the dynamic ones.
+fn conv_by_name(c: &Conv, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    let given = |i: usize, name: &str| args.get(i).or(kwargs.iter().find(|(k, _)| k == name).map(|(_, v)| v));
+    let x = Tensor::from_value(given(0, "input").unwrap_or(&Value::None))?;
+    let y = match given(1, "reduce_range") {
+        Some(v) if c.dynamic => c.of_numbers(&x, bool::from_value(v)?)?,
+        _ => c.try_forward(&x)?,
     };
+    Ok(vec![Value::Tensor(y)])
 }
 impl Run for Layer {
     fn class(&self) -> &'static str {
@@ -353,6 +366,16 @@ impl Run for Recurrent {
             states.into_iter().next().unwrap_or(Value::None)
         });
         Ok(out)
+    }
+    fn method_by_name(&self, name: &str, _: &[Value], _: &Kwargs) -> Option<Result<Vec<Value>>> {
+        let all: Vec<(String, Value)> = match name {
+            "get_weight" => self.weights().into_iter().map(|(n, t)| (n, Value::Tensor(t))).collect(),
+            "get_bias" => {
+                self.biases().into_iter().map(|(n, t)| (n, t.map_or(Value::None, Value::Tensor))).collect()
+            }
+            _ => return None,
+        };
+        Some(Ok(vec![Value::Dict(all)]))
     }
 }
 

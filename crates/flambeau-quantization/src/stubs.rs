@@ -56,6 +56,8 @@ pub(crate) fn call(m: &dyn Run, x: &Tensor) -> Result<Tensor> {
 #[derive(Debug)]
 #[doc(alias = "torch.ao.nn.intrinsic.ConvReLU2d")]
 #[doc(alias = "torch.ao.nn.intrinsic.LinearReLU")]
+#[doc(alias = "torch.ao.nn.intrinsic.LinearLeakyReLU")]
+#[doc(alias = "torch.ao.nn.intrinsic.LinearTanh")]
 pub struct Fused {
     base: Base,
     name: &'static str,

@@ -5,6 +5,8 @@ use crate::nn::embedding::Embedding;
 use crate::nn::float_functional::Functional;
 use crate::nn::layer::{Layer, LayerKind};
 use crate::nn::linear::{Linear, LinearKind};
+use crate::nn::qat::Qat;
+use crate::nn::recurrent::{Recurrent, RecurrentShape, Step};
 use crate::stubs::{Fused, QuantWrapper, Stub};
 use flambeau_core::dispatch::object::{Constructor, Kwargs, ObjectRef};
 use flambeau_core::dispatch::value::FromValue;
@@ -34,6 +36,12 @@ fn linear(a: &[Value], k: &Kwargs, kind: LinearKind, relu: bool) -> Made {
     Ok(ModuleObject::make(Linear::new(i, o, or(&s, 2, true)?, or(&s, 3, DType::QI8)?, kind, relu)?))
 }
 fn conv(a: &[Value], k: &Kwargs, n: usize, relu: bool) -> Made {
+    conv_of(a, k, n, relu).map(ModuleObject::make)
+}
+fn dynamic_conv(a: &[Value], k: &Kwargs, n: usize) -> Made {
+    Ok(ModuleObject::make(conv_of(a, k, n, false)?.into_dynamic()))
+}
+fn conv_of(a: &[Value], k: &Kwargs, n: usize, relu: bool) -> Result<Conv> {
     const P: &[&str] = &[
         "in_channels",
         "out_channels",
@@ -44,6 +52,9 @@ fn conv(a: &[Value], k: &Kwargs, n: usize, relu: bool) -> Made {
         "groups",
         "bias",
         "padding_mode",
+        "device",
+        "dtype",
+        "reduce_range",
     ];
     let s = Slots::new("Conv", P, a, k)?;
     s.must(2)?;
@@ -58,9 +69,15 @@ fn conv(a: &[Value], k: &Kwargs, n: usize, relu: bool) -> Made {
         output_padding: vec![0; n],
         transposed: false,
     };
-    Ok(ModuleObject::make(Conv::new(shape, or(&s, 7, true)?, relu)?))
+    Conv::new(shape, or(&s, 7, true)?, relu)
 }
 fn conv_transpose(a: &[Value], k: &Kwargs, n: usize) -> Made {
+    conv_transpose_of(a, k, n).map(ModuleObject::make)
+}
+fn dynamic_conv_transpose(a: &[Value], k: &Kwargs, n: usize) -> Made {
+    Ok(ModuleObject::make(conv_transpose_of(a, k, n)?.into_dynamic()))
+}
+fn conv_transpose_of(a: &[Value], k: &Kwargs, n: usize) -> Result<Conv> {
     const P: &[&str] = &[
         "in_channels",
         "out_channels",
@@ -72,6 +89,8 @@ fn conv_transpose(a: &[Value], k: &Kwargs, n: usize) -> Made {
         "bias",
         "dilation",
         "padding_mode",
+        "device",
+        "dtype",
     ];
     let s = Slots::new("ConvTranspose", P, a, k)?;
     s.must(2)?;
@@ -86,7 +105,90 @@ fn conv_transpose(a: &[Value], k: &Kwargs, n: usize) -> Made {
         dilation: ints(&s, 8, n, 1)?,
         transposed: true,
     };
-    Ok(ModuleObject::make(Conv::new(shape, or(&s, 7, true)?, false)?))
+    Conv::new(shape, or(&s, 7, true)?, false)
+}
+/// The arguments that are given, as the text shows them.
+fn shown(parts: &[(&str, String, bool)]) -> String {
+    parts.iter().filter(|(_, _, show)| *show).map(|(name, v, _)| format!(", {name}={v}")).collect()
+}
+fn truth(v: bool) -> String {
+    if v { "True".into() } else { "False".into() }
+}
+fn recurrent(a: &[Value], k: &Kwargs, class: &'static str, step: Step) -> Made {
+    const P: &[&str] = &[
+        "input_size",
+        "hidden_size",
+        "num_layers",
+        "bias",
+        "batch_first",
+        "dropout",
+        "bidirectional",
+        "dtype",
+    ];
+    let s = Slots::new("RNNBase", P, a, k)?;
+    let (input, hidden): (i64, i64) = (must(&s, 0)?, must(&s, 1)?);
+    let (layers, bias, batch_first): (i64, bool, bool) = (or(&s, 2, 1)?, or(&s, 3, true)?, or(&s, 4, false)?);
+    let (dropout, bidirectional): (f64, bool) = (or(&s, 5, 0.0)?, or(&s, 6, false)?);
+    if !(0.0..=1.0).contains(&dropout) || matches!(s.values[5], Some(Value::Bool(_))) {
+        return Err(Error::value(
+            "dropout should be a number in range [0, 1] representing the probability of an element being zeroed",
+        ));
+    }
+    let text = format!("{input}, {hidden}")
+        + &shown(&[
+            ("num_layers", layers.to_string(), layers != 1),
+            ("bias", truth(bias), !bias),
+            ("batch_first", truth(batch_first), batch_first),
+            ("dropout", flambeau_core::text::PyText::py_text(&dropout), dropout != 0.0),
+            ("bidirectional", truth(bidirectional), bidirectional),
+        ]);
+    let shape = RecurrentShape { class, step, input, hidden, layers, bias, batch_first, bidirectional, text };
+    Ok(ModuleObject::make(Recurrent::new(shape, or(&s, 7, DType::QI8)?)?))
+}
+fn cell(a: &[Value], k: &Kwargs, class: &'static str, step: Option<Step>) -> Made {
+    const PLAIN: &[&str] = &["input_size", "hidden_size", "bias", "dtype"];
+    const ANY: &[&str] = &["input_size", "hidden_size", "bias", "nonlinearity", "dtype"];
+    let s = Slots::new(class, if step.is_some() { PLAIN } else { ANY }, a, k)?;
+    let (input, hidden, bias): (i64, i64, bool) = (must(&s, 0)?, must(&s, 1)?, or(&s, 2, true)?);
+    let (step, kind) = match step {
+        Some(step) => (step, "tanh".to_string()),
+        None => {
+            let kind = or(&s, 3, "tanh".to_string())?;
+            (if kind == "relu" { Step::Relu } else { Step::Tanh }, kind)
+        }
+    };
+    let shown_kind = kind != "tanh";
+    let text = format!("{input}, {hidden}")
+        + &shown(&[("bias", truth(bias), !bias), ("nonlinearity", kind, shown_kind)]);
+    let (layers, batch_first, bidirectional) = (1, false, false);
+    let shape = RecurrentShape { class, step, input, hidden, layers, bias, batch_first, bidirectional, text };
+    let dtype = or(&s, if class == "RNNCell" { 4 } else { 3 }, DType::QI8)?;
+    Ok(ModuleObject::make(Recurrent::new(shape, dtype)?))
+}
+/// A layer of quantization-aware training: the float layer's arguments and a configuration.
+fn trained(a: &[Value], k: &Kwargs, name: &'static str) -> Made {
+    let assertion = |text: String| Error::new(flambeau_core::ErrorKind::Assertion, text);
+    type Given = Vec<(String, Value)>;
+    let (mine, others): (Given, Given) = k.iter().cloned().partition(|(n, _)| n == "qconfig");
+    let q = mine.first().and_then(|(_, v)| crate::objects::qconfig_in(v)).flatten();
+    let Some(q) = q else { return Err(assertion("qconfig must be provided for QAT module".into())) };
+    if name.starts_with("Embedding") {
+        let scheme = match q.weight.build()? {
+            crate::qconfig::Made::Observer(o) => o.spec.qscheme,
+            crate::qconfig::Made::FakeQuantize(f) => f.spec.observer.qscheme,
+            crate::qconfig::Made::Identity => flambeau_core::tensor::quantized::QScheme::PerTensorAffine,
+        };
+        if scheme != flambeau_core::tensor::quantized::QScheme::PerChannelAffineFloatQParams {
+            return Err(assertion(format!(
+                "{} weights requires a qscheme of torch.per_channel_affine_float_qparams Got {scheme}",
+                if name == "Embedding" { "Embedding" } else { "Embedding Bag" }
+            )));
+        }
+    }
+    let float = flambeau_library::object::construct(&format!("torch.nn.{name}"), a, &others)?;
+    let m = Qat::new(name, &[&*module(&Value::Object(float))?], &q)?;
+    crate::flow::set_qconfig(&m, Some(q));
+    Ok(ModuleObject::make(m))
 }
 fn layer(kind: LayerKind, scale: f64, zero: i64) -> Made {
     Ok(ModuleObject::make(Layer::new(kind, scale, zero)))
@@ -181,6 +283,7 @@ macro_rules! classes {
 }
 const Q: &[&str] = &["torch.ao.nn.quantized", "torch.nn.quantized", "torch.ao.nn.quantized.modules"];
 const D: &[&str] = &["torch.ao.nn.quantized.dynamic", "torch.nn.quantized.dynamic"];
+const T: &[&str] = &["torch.ao.nn.qat", "torch.nn.qat"];
 const I: &[&str] = &["torch.ao.nn.intrinsic", "torch.nn.intrinsic"];
 const IQ: &[&str] = &["torch.ao.nn.intrinsic.quantized", "torch.nn.intrinsic.quantized"];
 const IQD: &[&str] = &["torch.ao.nn.intrinsic.quantized.dynamic", "torch.nn.intrinsic.quantized.dynamic"];
@@ -188,6 +291,23 @@ const AQ: &[&str] = &["torch.ao.quantization", "torch.quantization"];
 classes! {
     Q "Linear" => |a, k| linear(a, k, LinearKind::Static, false);
     D "Linear" => |a, k| linear(a, k, LinearKind::Dynamic, false);
+    D "Conv1d" => |a, k| dynamic_conv(a, k, 1);
+    D "Conv2d" => |a, k| dynamic_conv(a, k, 2);
+    D "Conv3d" => |a, k| dynamic_conv(a, k, 3);
+    D "ConvTranspose1d" => |a, k| dynamic_conv_transpose(a, k, 1);
+    D "ConvTranspose2d" => |a, k| dynamic_conv_transpose(a, k, 2);
+    D "ConvTranspose3d" => |a, k| dynamic_conv_transpose(a, k, 3);
+    D "LSTM" => |a, k| recurrent(a, k, "LSTM", Step::Lstm);
+    D "GRU" => |a, k| recurrent(a, k, "GRU", Step::Gru);
+    D "LSTMCell" => |a, k| cell(a, k, "LSTMCell", Some(Step::Lstm));
+    D "GRUCell" => |a, k| cell(a, k, "GRUCell", Some(Step::Gru));
+    D "RNNCell" => |a, k| cell(a, k, "RNNCell", None);
+    T "Linear" => |a, k| trained(a, k, "Linear");
+    T "Conv1d" => |a, k| trained(a, k, "Conv1d");
+    T "Conv2d" => |a, k| trained(a, k, "Conv2d");
+    T "Conv3d" => |a, k| trained(a, k, "Conv3d");
+    T "Embedding" => |a, k| trained(a, k, "Embedding");
+    T "EmbeddingBag" => |a, k| trained(a, k, "EmbeddingBag");
     IQ "LinearReLU" => |a, k| linear(a, k, LinearKind::Static, true);
     IQD "LinearReLU" => |a, k| linear(a, k, LinearKind::Dynamic, true);
     Q "Conv1d" => |a, k| conv(a, k, 1, false);
@@ -250,6 +370,9 @@ classes! {
     Q "EmbeddingBag" => |a, k| embedding(a, k, true);
     Q "FloatFunctional" => |_a, _k| Ok(ModuleObject::make(Functional::new(false)));
     Q "QFunctional" => |_a, _k| Ok(ModuleObject::make(Functional::new(true)));
+    Q "FXFloatFunctional" => |_a, _k| Ok(ModuleObject::make(Functional::of_graphs()));
+    I "LinearLeakyReLU" => |a, _k| fused("LinearLeakyReLU", a);
+    I "LinearTanh" => |a, _k| fused("LinearTanh", a);
     I "LinearReLU" => |a, _k| fused("LinearReLU", a);
     I "ConvReLU1d" => |a, _k| fused("ConvReLU1d", a);
     I "ConvReLU2d" => |a, _k| fused("ConvReLU2d", a);

@@ -43,12 +43,20 @@ pub struct ConvShape {
 #[doc(alias = "torch.ao.nn.quantized.Conv2d")]
 #[doc(alias = "torch.ao.nn.quantized.Conv3d")]
 #[doc(alias = "torch.ao.nn.intrinsic.quantized.ConvReLU2d")]
+#[doc(alias = "torch.ao.nn.quantized.dynamic.Conv1d")]
+#[doc(alias = "torch.ao.nn.quantized.dynamic.Conv2d")]
+#[doc(alias = "torch.ao.nn.quantized.dynamic.Conv3d")]
+#[doc(alias = "torch.ao.nn.quantized.dynamic.ConvTranspose1d")]
+#[doc(alias = "torch.ao.nn.quantized.dynamic.ConvTranspose2d")]
+#[doc(alias = "torch.ao.nn.quantized.dynamic.ConvTranspose3d")]
 pub struct Conv {
     base: Base,
     /// The arguments.
     pub shape: ConvShape,
     /// Whether a ReLU follows.
     pub relu: bool,
+    /// Of numbers, whose integers are found at every call: the dynamic layers.
+    pub dynamic: bool,
     rule: Mutex<(f64, i64)>,
     packed: PackedParams,
 }
@@ -102,7 +110,7 @@ impl Conv {
         });
         base.set_training(false);
         let packed = PackedParams::new(w, bias.map(|b| b.alias_detached()), DType::QI8);
-        Conv { base, shape, relu, rule: Mutex::new(rule), packed }
+        Conv { base, shape, relu, dynamic: false, rule: Mutex::new(rule), packed }
     }
     /// The weight.
     pub fn weight(&self) -> Tensor {
@@ -127,7 +135,24 @@ impl Conv {
     fn dims(&self) -> usize {
         self.shape.kernel_size.len()
     }
+    /// The same layer for inputs that are numbers.
+    pub fn into_dynamic(mut self) -> Conv {
+        self.dynamic = true;
+        self
+    }
     fn compute(&self, x: &Tensor) -> Result<Tensor> {
+        if self.dynamic { self.of_numbers(x, true) } else { self.of_integers(x, self.rule()) }
+    }
+    /// Integers of numbers that are found for this call, in 7 bits or in 8. Results are rounded by the rule of the input, as PyTorch's
+    /// are.
+    ///
+    /// # Errors
+    /// Inputs that are no float32 numbers, and sizes that do not fit.
+    pub fn of_numbers(&self, x: &Tensor, reduce_range: bool) -> Result<Tensor> {
+        let q = crate::ops::quantize_per_tensor_dynamic(&x.alias_detached(), DType::QU8, reduce_range)?;
+        dequantize(&self.of_integers(&q, crate::tensor::affine(&q)?)?)
+    }
+    fn of_integers(&self, x: &Tensor, rule: (f64, i64)) -> Result<Tensor> {
         let s = &self.shape;
         let (w, bias) = self.packed.get();
         ensure!(
@@ -137,7 +162,7 @@ impl Conv {
             ["L", "H, W", "D, H, W"][self.dims().clamp(1, 3) - 1]
         );
         if s.transposed {
-            let y = through(x, self.rule(), |x| {
+            let y = through(x, rule, |x| {
                 nn::convolution(
                     x,
                     &dequantize(&w)?,
@@ -164,13 +189,13 @@ impl Conv {
             groups: s.groups,
         };
         let packed = self.packed.packed(s.groups)?;
-        conv(x, (&packed, w.sizes()), bias.as_ref(), &moves, self.rule(), self.relu)
+        conv(x, (&packed, w.sizes()), bias.as_ref(), &moves, rule, self.relu)
     }
 }
 forward_of!(Conv);
 impl Module for Conv {
     fn type_name(&self) -> Cow<'static, str> {
-        Cow::Borrowed(match (self.dims(), self.relu, self.shape.transposed) {
+        let name = match (self.dims(), self.relu, self.shape.transposed) {
             (1, _, true) => "QuantizedConvTranspose1d",
             (2, _, true) => "QuantizedConvTranspose2d",
             (_, _, true) => "QuantizedConvTranspose3d",
@@ -180,7 +205,8 @@ impl Module for Conv {
             (1, true, _) => "QuantizedConvReLU1d",
             (2, true, _) => "QuantizedConvReLU2d",
             (_, true, _) => "QuantizedConvReLU3d",
-        })
+        };
+        if self.dynamic { Cow::Owned(format!("Dynamic{name}")) } else { Cow::Borrowed(name) }
     }
     fn extra_repr(&self) -> String {
         let s = &self.shape;
@@ -228,6 +254,7 @@ impl Module for Conv {
         let own = |t: &Tensor| ops::clone(&t.alias_detached(), None);
         let mut new =
             Conv::of(self.shape.clone(), own(&w)?, b.as_ref().map(own).transpose()?, self.rule(), self.relu);
+        new.dynamic = self.dynamic;
         new.base = self.base.copied(memo)?;
         Ok(Copied::new(new))
     }

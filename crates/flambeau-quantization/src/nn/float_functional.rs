@@ -15,15 +15,29 @@ use std::borrow::Cow;
 #[derive(Debug)]
 #[doc(alias = "torch.ao.nn.quantized.FloatFunctional")]
 #[doc(alias = "torch.ao.nn.quantized.QFunctional")]
+#[doc(alias = "torch.ao.nn.quantized.FXFloatFunctional")]
 pub struct Functional {
     base: Base,
     quantized: bool,
+    /// In the place of `FloatFunctional` where a graph has the observers: nothing looks at the results here.
+    of_graphs: bool,
     rule: Mutex<(f64, i64)>,
 }
 impl Functional {
     /// `FloatFunctional()`, or `QFunctional()` with scale 1 and zero point 0.
     pub fn new(quantized: bool) -> Functional {
-        Functional { base: Base::new(), quantized, rule: Mutex::new((1.0, 0)) }
+        Functional { base: Base::new(), quantized, of_graphs: false, rule: Mutex::new((1.0, 0)) }
+    }
+    /// `FXFloatFunctional()`: operators whose observers stand in the graph around them.
+    pub fn of_graphs() -> Functional {
+        Functional { of_graphs: true, ..Functional::new(false) }
+    }
+    fn name(&self) -> &'static str {
+        match (self.quantized, self.of_graphs) {
+            (true, _) => "QFunctional",
+            (_, true) => "FXFloatFunctional",
+            _ => "FloatFunctional",
+        }
     }
     fn rule(&self) -> (f64, i64) {
         *self.rule.lock().unwrap_or_else(|e| e.into_inner())
@@ -33,6 +47,9 @@ impl Functional {
         *self.rule.lock().unwrap_or_else(|e| e.into_inner()) = (scale, zero_point);
     }
     fn post(&self, y: Tensor) -> Result<Tensor> {
+        if self.of_graphs {
+            return Ok(y);
+        }
         match self.base.module("activation_post_process").and_then(Module::as_run) {
             Some(post) => {
                 let out = post.run(std::slice::from_ref(&y))?;
@@ -105,7 +122,7 @@ impl Functional {
 }
 impl Module for Functional {
     fn type_name(&self) -> Cow<'static, str> {
-        Cow::Borrowed(if self.quantized { "QFunctional" } else { "FloatFunctional" })
+        Cow::Borrowed(self.name())
     }
     fn extra_repr(&self) -> String {
         let (s, z) = self.rule();
@@ -121,7 +138,7 @@ impl Module for Functional {
     }
     fn copied(&self, memo: &mut Memo) -> Result<Copied> {
         let (s, z) = self.rule();
-        let mut new = Functional::new(self.quantized);
+        let mut new = Functional { of_graphs: self.of_graphs, ..Functional::new(self.quantized) };
         new.set_rule(s, z);
         new.base = self.base.copied(memo)?;
         Ok(Copied::new(new))
@@ -130,12 +147,12 @@ impl Module for Functional {
 }
 impl Run for Functional {
     fn class(&self) -> &'static str {
-        if self.quantized { "QFunctional" } else { "FloatFunctional" }
+        self.name()
     }
     fn run(&self, _: &[Tensor]) -> Result<Vec<Tensor>> {
+        let name = if self.quantized { "Functional" } else { "FloatFunctional" };
         Err(Error::runtime(format!(
-            "{} is not intended to use the 'forward'. Please use the corresponding operation",
-            self.class()
+            "{name} is not intended to use the 'forward'. Please use the underlying operation"
         )))
     }
     fn attribute_by_name(&self, name: &str) -> Option<Value> {

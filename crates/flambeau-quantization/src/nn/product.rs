@@ -34,7 +34,7 @@ impl Weight {
                 )
             }
         };
-        let integers = ops::contiguous(&w.integers()?, flambeau_core::MemoryFormat::Contiguous)?;
+        let integers = channels_last(&w.integers()?)?;
         let all = integers.try_to_vec::<i8>()?;
         let outputs = w.sizes()[0] as usize;
         let terms = all.len().checked_div(outputs).unwrap_or(0);
@@ -56,10 +56,23 @@ impl Weight {
         &self.zeros[group * each..(group + 1) * each]
     }
 }
+/// The second dimension last, row-major: as it is where there are no more than two.
+fn channels_last(t: &Tensor) -> Result<Tensor> {
+    if t.dim() <= 2 {
+        return ops::contiguous(t, flambeau_core::MemoryFormat::Contiguous);
+    }
+    let mut order: Vec<i64> = (0..t.dim() as i64).filter(|d| *d != 1).collect();
+    order.push(1);
+    ops::contiguous(&ops::permute(t, &order)?, flambeau_core::MemoryFormat::Contiguous)
+}
 /// The bytes of a quantized input, row-major, and its scale and zero point as unsigned ones.
 fn bytes(x: &Tensor) -> Result<(Vec<u8>, f32, i32)> {
-    let (scale, zero) = affine(x)?;
     let q = ops::contiguous(&x.integers()?, flambeau_core::MemoryFormat::Contiguous)?;
+    bytes_of(x, &q)
+}
+/// Of the integers of `x` in another order.
+fn bytes_of(x: &Tensor, q: &Tensor) -> Result<(Vec<u8>, f32, i32)> {
+    let (scale, zero) = affine(x)?;
     match x.dtype() {
         DType::QU8 => Ok((q.try_to_vec::<u8>()?, scale as f32, zero as i32)),
         DType::QI8 => {
@@ -75,12 +88,12 @@ fn numbers(bias: Option<&Tensor>, n: usize) -> Result<Vec<f32>> {
     ensure!(v.len() == n, Runtime, "bias should have N elements: {n}");
     Ok(v)
 }
-/// Rounded sums as a tensor of `dtype` (quint8, or qint8 as its input).
-fn rounded(out: Vec<i32>, d: DType, sizes: &[i64]) -> Result<Tensor> {
+/// Rounded sums, the low byte of each, as a tensor of `dtype` (quint8, or qint8 as its input).
+fn rounded(out: Vec<u8>, d: DType, sizes: &[i64]) -> Result<Tensor> {
     if d == DType::QI8 {
         return Tensor::from_vec_raw(out.into_iter().map(|v| v as i8).collect::<Vec<_>>(), sizes);
     }
-    Tensor::from_vec_raw(out.into_iter().map(|v| v as u8).collect::<Vec<_>>(), sizes)
+    Tensor::from_vec_raw(out, sizes)
 }
 fn bounds(d: DType, zero: i64, relu: bool) -> (i32, i32) {
     let (low, high) = d.quantized_range().unwrap_or((0, 255));
@@ -103,7 +116,7 @@ pub(crate) fn linear(
     );
     let m = x.sizes()[..x.dim() - 1].iter().product::<i64>() as usize;
     let b = numbers(bias, n)?;
-    let mut out = vec![0i32; m * n];
+    let mut out = vec![0u8; m * n];
     let (low, high) = bounds(x.dtype(), zero, relu);
     cpu::mapped(&a, m, &w.groups[0], (zx, w.zeros_of(0)), &mut out, |j, s| {
         let product = sx * w.scale(j);
@@ -111,7 +124,7 @@ pub(crate) fn linear(
         let v = v * (product / scale as f32);
         (v.clamp(-2147483520.0, 2147483520.0).round_ties_even() as i32)
             .saturating_add(zero as i32)
-            .clamp(low, high)
+            .clamp(low, high) as u8
     });
     let mut sizes = x.sizes().to_vec();
     if let Some(last) = sizes.last_mut() {
@@ -204,7 +217,7 @@ pub(crate) fn conv(
         );
         output[i] = (room - reach) / s[i] + 1;
     }
-    let (a, sx, zx) = bytes(x)?;
+    let (a, sx, zx) = bytes_of(x, &channels_last(&x.integers()?)?)?;
     let groups = moves.groups as usize;
     let (channels, outputs) = (c as usize / groups, w.outputs / groups);
     let (places, volume) = (output.iter().product::<usize>(), input.iter().product::<usize>());
@@ -212,21 +225,44 @@ pub(crate) fn conv(
     let b = numbers(bias, w.outputs)?;
     let (low, high) = bounds(x.dtype(), zero, relu);
     let inverse = 1.0 / scale as f32;
-    let mut out = vec![0i32; n * places * w.outputs];
-    let mut patches = vec![0u8; places * terms];
-    let mut sums = vec![0i32; places * outputs];
-    for i in 0..n {
+    let finish = |j: usize, sum: i32| {
+        let v = sum as f32 * (sx * w.scale(j)) + b.get(j).copied().unwrap_or(0.0);
+        let v = v * inverse + zero as f32;
+        (v.clamp(-2147483520.0, 2147483520.0).round_ties_even() as i32).clamp(low, high) as u8
+    };
+    let mut out = vec![0u8; n * places * w.outputs];
+    // a window of one place that visits all of them in order reads rows that lie there already
+    let in_place = groups == 1 && k == [1; 3] && s == [1; 3] && p == [0; 3];
+    // small images go together, so that their rows fill a product
+    let together = (PATCHES / (places * terms).max(1)).clamp(1, n.max(1));
+    let mut patches = vec![0u8; if in_place { 0 } else { together * places * terms }];
+    let mut sums = vec![0u8; if groups == 1 { 0 } else { together * places * outputs }];
+    let window = Window { channels, border: zx as u8, of: c as usize, input, output, k, s, p, d };
+    for first in (0..n).step_by(together) {
+        let count = together.min(n - first);
+        let images = &a[first * c as usize * volume..][..count * c as usize * volume];
+        let to = &mut out[first * places * w.outputs..][..count * places * w.outputs];
         for g in 0..groups {
-            let image = &a[(i * c as usize + g * channels) * volume..][..channels * volume];
-            gather(image, &mut patches, (channels, zx as u8), (input, output), (k, s, p, d));
-            cpu::mapped(&patches, places, &w.groups[g], (zx, w.zeros_of(g)), &mut sums, |j, sum| {
-                let j = g * outputs + j;
-                let v = sum as f32 * (sx * w.scale(j)) + b.get(j).copied().unwrap_or(0.0);
-                let v = v * inverse + zero as f32;
-                (v.clamp(-2147483520.0, 2147483520.0).round_ties_even() as i32).clamp(low, high)
+            let rows: &[u8] = if in_place {
+                images
+            } else {
+                for i in 0..count {
+                    let image = &images[i * c as usize * volume..][..c as usize * volume];
+                    window.gather(image, g, &mut patches[i * places * terms..][..places * terms]);
+                }
+                &patches[..count * places * terms]
+            };
+            let zeros = (zx, w.zeros_of(g));
+            if groups == 1 {
+                cpu::mapped(rows, count * places, &w.groups[g], zeros, to, finish);
+                continue;
+            }
+            let sums = &mut sums[..count * places * outputs];
+            cpu::mapped(rows, count * places, &w.groups[g], zeros, sums, |j, sum| {
+                finish(g * outputs + j, sum)
             });
-            for (place, row) in sums.chunks_exact(outputs).enumerate() {
-                out[(i * places + place) * w.outputs + g * outputs..][..outputs].copy_from_slice(row);
+            for (to, row) in to.chunks_exact_mut(w.outputs).zip(sums.chunks_exact(outputs)) {
+                to[g * outputs..][..outputs].copy_from_slice(row);
             }
         }
     }
@@ -245,28 +281,67 @@ pub(crate) fn conv(
     wrap(&y.alias_detached(), x.dtype(), &uniform(scale, zero))
 }
 type Three = [usize; 3];
-/// The rows of patches of one image.
-fn gather(
-    image: &[u8],
-    patches: &mut [u8],
-    (channels, border): (usize, u8),
-    (input, output): (Three, Three),
-    (k, s, p, d): (Three, Three, Three, Three),
-) {
-    let volume: usize = input.iter().product();
-    let mut at = 0;
-    for o in 0..output.iter().product::<usize>() {
-        let place = [o / (output[1] * output[2]), o / output[2] % output[1], o % output[2]];
-        for c in 0..channels {
-            for t in 0..k.iter().product::<usize>() {
-                let tap = [t / (k[1] * k[2]), t / k[2] % k[1], t % k[2]];
-                let mut from = Some(0usize);
-                for i in 0..3 {
-                    let q = (place[i] * s[i] + tap[i] * d[i]).checked_sub(p[i]).filter(|q| *q < input[i]);
-                    from = from.zip(q).map(|(f, q)| f * input[i] + q);
+/// Bytes of patches that are made at once, where one image does not take more.
+const PATCHES: usize = 1 << 18;
+/// How patches are made of an image whose channels lie together.
+struct Window {
+    /// Channels of a group.
+    channels: usize,
+    /// The byte beyond the image.
+    border: u8,
+    /// Channels of the image.
+    of: usize,
+    input: Three,
+    output: Three,
+    k: Three,
+    s: Three,
+    p: Three,
+    d: Three,
+}
+impl Window {
+    /// Where a tap reads, along one dimension.
+    fn at(&self, i: usize, place: usize, tap: usize) -> Option<usize> {
+        (place * self.s[i] + tap * self.d[i]).checked_sub(self.p[i]).filter(|q| *q < self.input[i])
+    }
+    /// The rows of patches of one image and one group: for each place the taps, for each tap the channels.
+    fn gather(&self, image: &[u8], group: usize, patches: &mut [u8]) {
+        let (channels, line) = (self.channels, self.k[2] * self.channels);
+        // taps of a line lie together where nothing stands between them
+        let together = self.d[2] == 1 && channels == self.of;
+        if line == 0 {
+            return;
+        }
+        let mut lines = patches.chunks_exact_mut(line);
+        for z in 0..self.output[0] {
+            for y in 0..self.output[1] {
+                for x in 0..self.output[2] {
+                    for tz in 0..self.k[0] {
+                        for ty in 0..self.k[1] {
+                            let Some(to) = lines.next() else { return };
+                            let (Some(iz), Some(iy)) = (self.at(0, z, tz), self.at(1, y, ty)) else {
+                                to.fill(self.border);
+                                continue;
+                            };
+                            let row = (iz * self.input[1] + iy) * self.input[2];
+                            let left = x * self.s[2];
+                            if together && left >= self.p[2] && left - self.p[2] + self.k[2] <= self.input[2]
+                            {
+                                let from = (row + left - self.p[2]) * channels;
+                                to.copy_from_slice(&image[from..from + line]);
+                                continue;
+                            }
+                            for (tx, to) in to.chunks_exact_mut(channels).enumerate() {
+                                match self.at(2, x, tx) {
+                                    Some(ix) => {
+                                        let from = (row + ix) * self.of + group * channels;
+                                        to.copy_from_slice(&image[from..from + channels]);
+                                    }
+                                    None => to.fill(self.border),
+                                }
+                            }
+                        }
+                    }
                 }
-                patches[at] = from.map_or(border, |f| image[c * volume + f]);
-                at += 1;
             }
         }
     }

@@ -19,8 +19,11 @@ use std::borrow::Cow;
 /// `bn` and `weight_fake_quant` stand beside them.
 #[derive(Debug)]
 #[doc(alias = "torch.ao.nn.qat.Linear")]
+#[doc(alias = "torch.ao.nn.qat.Conv1d")]
 #[doc(alias = "torch.ao.nn.qat.Conv2d")]
 #[doc(alias = "torch.ao.nn.qat.Conv3d")]
+#[doc(alias = "torch.ao.nn.qat.Embedding")]
+#[doc(alias = "torch.ao.nn.qat.EmbeddingBag")]
 #[doc(alias = "torch.ao.nn.intrinsic.qat.LinearReLU")]
 #[doc(alias = "torch.ao.nn.intrinsic.qat.ConvReLU2d")]
 #[doc(alias = "torch.ao.nn.intrinsic.qat.ConvReLU3d")]
@@ -53,6 +56,16 @@ fn sharing(m: &dyn Run) -> Result<Box<dyn Run>> {
         )*};
     }
     of!(Linear, Conv1d, Conv2d, Conv3d, BatchNorm1d, BatchNorm2d, BatchNorm3d);
+    macro_rules! tables {
+        ($($t:ident),*) => {$(
+            if let Some(old) = m.as_module().downcast_ref::<nn::$t>() {
+                let mut new = old.try_deepcopy()?;
+                new.weight = old.weight.clone();
+                return Ok(Box::new(new));
+            }
+        )*};
+    }
+    tables!(Embedding, EmbeddingBag);
     Ok(new)
 }
 /// Weight and bias of the float layer.
@@ -65,7 +78,13 @@ fn parameters_of(m: &dyn Module) -> Result<(&Parameter, Option<&Parameter>)> {
         )*};
     }
     of!(Linear, Conv1d, Conv2d, Conv3d);
-    Err(Error::runtime("quantization-aware training is for linear maps and convolutions"))
+    if let Some(e) = m.downcast_ref::<nn::Embedding>() {
+        return Ok((&e.weight, None));
+    }
+    if let Some(e) = m.downcast_ref::<nn::EmbeddingBag>() {
+        return Ok((&e.weight, None));
+    }
+    Err(Error::runtime("quantization-aware training is for linear maps, convolutions and embeddings"))
 }
 /// The float layer with another weight and bias.
 fn applied(m: &dyn Module, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
@@ -89,7 +108,36 @@ fn applied(m: &dyn Module, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Res
         )*};
     }
     of!(Conv1d conv1d conv1d_padding, Conv2d conv2d conv2d_padding, Conv3d conv3d conv3d_padding);
-    Err(Error::runtime("quantization-aware training is for linear maps and convolutions"))
+    if let Some(e) = m.downcast_ref::<nn::Embedding>() {
+        let o = &e.options;
+        return f::embedding(x, w, o.padding_idx, o.max_norm, o.norm_type, o.scale_grad_by_freq, o.sparse);
+    }
+    if let Some(e) = m.downcast_ref::<nn::EmbeddingBag>() {
+        return bags(e, w, x, None, None);
+    }
+    Err(Error::runtime("quantization-aware training is for linear maps, convolutions and embeddings"))
+}
+fn bags(
+    e: &nn::EmbeddingBag,
+    w: &Tensor,
+    x: &Tensor,
+    offsets: Option<&Tensor>,
+    weights: Option<&Tensor>,
+) -> Result<Tensor> {
+    let o = &e.options;
+    f::embedding_bag(
+        x,
+        w,
+        offsets,
+        o.max_norm,
+        o.norm_type,
+        o.scale_grad_by_freq,
+        &o.mode,
+        o.sparse,
+        weights,
+        o.include_last_offset,
+        o.padding_idx,
+    )
 }
 /// The scale, variance and eps of a batch normalisation.
 fn norm_of(m: &dyn Module) -> Option<(Option<&Parameter>, &Tensor, f64)> {
@@ -105,7 +153,7 @@ fn norm_of(m: &dyn Module) -> Option<(Option<&Parameter>, &Tensor, f64)> {
 }
 impl Qat {
     /// The float layer, or several that were fused, with what its configuration says of weights.
-    fn new(name: &'static str, parts: &[&dyn Run], q: &QConfig) -> Result<Qat> {
+    pub(crate) fn new(name: &'static str, parts: &[&dyn Run], q: &QConfig) -> Result<Qat> {
         let mut parts = parts.iter();
         let body = parts.next().ok_or_else(|| Error::runtime("nothing to train"))?;
         let (mut norm, mut relu) = (None, false);
@@ -214,6 +262,9 @@ impl Module for Qat {
     fn type_name(&self) -> Cow<'static, str> {
         Cow::Borrowed(self.name)
     }
+    fn extra_repr(&self) -> String {
+        self.body.extra_repr()
+    }
     fn visit<'a>(&'a self, v: &mut dyn Visitor<'a>) {
         self.body.visit(v);
         if let Some(n) = &self.norm {
@@ -247,6 +298,14 @@ impl Run for Qat {
     fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         match inputs {
             [x] => Ok(vec![self.try_forward(x)?]),
+            [x, offsets, weights @ ..] if weights.len() < 2 && self.body().is::<nn::EmbeddingBag>() => {
+                let (w, _) = parameters_of(self.body())?;
+                let w = self.looked_at(w.tensor())?;
+                match self.body().downcast_ref::<nn::EmbeddingBag>() {
+                    Some(e) => Ok(vec![bags(e, &w, x, Some(offsets), weights.first())?]),
+                    None => Err(Error::type_("not a table of bags")),
+                }
+            }
             _ => Err(Error::type_(format!("{}.forward() takes one tensor", self.name))),
         }
     }

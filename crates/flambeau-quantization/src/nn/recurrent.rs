@@ -3,7 +3,7 @@
 use super::linear::{Linear, LinearKind, itself, quantized_weight};
 use crate::qconfig::QConfig;
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::{Error, Result, Scalar, Tensor, ensure, ops};
+use flambeau_core::{DType, Error, Result, Scalar, Tensor, ensure, ops};
 use flambeau_nn as nn;
 use flambeau_nn::internal::{Copied, Memo, Run};
 use flambeau_nn::{Base, Forward as _, Module, Parameter, Visitor, VisitorMut};
@@ -24,6 +24,8 @@ pub enum Step {
 #[doc(alias = "torch.ao.nn.quantized.dynamic.LSTM")]
 #[doc(alias = "torch.ao.nn.quantized.dynamic.GRU")]
 #[doc(alias = "torch.ao.nn.quantized.dynamic.LSTMCell")]
+#[doc(alias = "torch.ao.nn.quantized.dynamic.GRUCell")]
+#[doc(alias = "torch.ao.nn.quantized.dynamic.RNNCell")]
 pub struct Recurrent {
     base: Base,
     class: &'static str,
@@ -34,6 +36,28 @@ pub struct Recurrent {
     batch_first: bool,
     /// Of inputs and of states, for each layer and direction; one pair of a cell.
     weights: Vec<(Linear, Linear)>,
+}
+/// What a recurrent layer of its own is made of: sizes and switches of the float layer.
+#[derive(Clone, Debug)]
+pub struct RecurrentShape {
+    /// `LSTM`, `GRU`, or a cell: `LSTMCell`, `GRUCell`, `RNNCell`.
+    pub class: &'static str,
+    /// What a step computes.
+    pub step: Step,
+    /// Features of the input.
+    pub input: i64,
+    /// Features of the state.
+    pub hidden: i64,
+    /// Layers over each other; one of a cell.
+    pub layers: i64,
+    /// With biases.
+    pub bias: bool,
+    /// Batches come first.
+    pub batch_first: bool,
+    /// In both directions.
+    pub bidirectional: bool,
+    /// As the text shows the arguments.
+    pub text: String,
 }
 fn plain(p: Option<&Parameter>) -> Option<Tensor> {
     p.map(|p| p.tensor().alias_detached())
@@ -94,6 +118,77 @@ fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     ops::add(a, b, Scalar::Int(1))
 }
 impl Recurrent {
+    /// With weights and biases that are drawn from the normal distribution, weights in qint8 or float16.
+    ///
+    /// # Errors
+    /// Sizes below zero.
+    pub fn new(o: RecurrentShape, dtype: DType) -> Result<Recurrent> {
+        let cell = o.class.ends_with("Cell");
+        let gates = o.hidden
+            * match o.step {
+                Step::Lstm => 4,
+                Step::Gru => 3,
+                Step::Tanh | Step::Relu => 1,
+            };
+        let directions = if o.bidirectional { 2 } else { 1 };
+        let draw = |sizes: &[i64]| ops::randn(sizes, None, Some(DType::F32), None, None, None);
+        let linear = |w: &Tensor, b: Option<Tensor>| -> Result<Linear> {
+            // the scales that PyTorch begins with
+            let w = match dtype {
+                DType::F16 => ops::to(w, Some(DType::F16), None, None, None, false, false, None)?,
+                d => crate::ops::quantize_per_tensor(w, if cell { 1.0 } else { 0.1 }, 0, d)?,
+            };
+            Ok(Linear::of(w, b, (1.0, 0), LinearKind::Dynamic, false))
+        };
+        let mut weights = Vec::new();
+        for l in 0..o.layers {
+            let from = if l == 0 { o.input } else { o.hidden * directions };
+            for _ in 0..directions {
+                // cells draw their biases first, and none where they have none
+                let early = if cell && o.bias { Some((draw(&[gates])?, draw(&[gates])?)) } else { None };
+                let (ih, hh) = (draw(&[gates, from])?, draw(&[gates, o.hidden])?);
+                let late = if cell { None } else { Some((draw(&[gates])?, draw(&[gates])?)) };
+                let (b, c) = early.or(late).map_or((None, None), |(b, c)| (Some(b), Some(c)));
+                weights.push((linear(&ih, b)?, linear(&hh, c)?));
+            }
+        }
+        let base = Base::new();
+        if !cell {
+            base.set_training(false);
+        }
+        Ok(Recurrent {
+            base,
+            class: o.class,
+            text: o.text,
+            step: o.step,
+            hidden: o.hidden,
+            directions: directions as usize,
+            batch_first: o.batch_first,
+            weights,
+        })
+    }
+    fn named<T>(&self, of: &str, get: impl Fn(&Linear) -> T) -> Vec<(String, T)> {
+        let mut all = Vec::new();
+        for (i, (ih, hh)) in self.weights.iter().enumerate() {
+            let at = if self.is_cell() {
+                String::new()
+            } else {
+                let back = if i % self.directions == 1 { "_reverse" } else { "" };
+                format!("_l{}{back}", i / self.directions)
+            };
+            all.push((format!("{of}_ih{at}"), get(ih)));
+            all.push((format!("{of}_hh{at}"), get(hh)));
+        }
+        all
+    }
+    /// The weights by their names.
+    pub fn weights(&self) -> Vec<(String, Tensor)> {
+        self.named("weight", Linear::weight)
+    }
+    /// The biases by their names.
+    pub fn biases(&self) -> Vec<(String, Option<Tensor>)> {
+        self.named("bias", Linear::bias)
+    }
     fn is_cell(&self) -> bool {
         self.class.ends_with("Cell")
     }

@@ -1,0 +1,135 @@
+//! Layers of integers beside the same sums of numbers.
+
+use flambeau_core::{DType, MemoryFormat, Tensor, ops};
+use flambeau_nn::Forward as _;
+use flambeau_nn_functional::ops as nn;
+use flambeau_quantization::TensorQuantizationExt as _;
+use flambeau_quantization::nn::conv::{Conv, ConvShape};
+use flambeau_quantization::nn::float_functional::Functional;
+use flambeau_quantization::nn::recurrent::{Recurrent, RecurrentShape, Step};
+use flambeau_quantization::ops as q;
+
+fn pattern(sizes: &[i64], step: i64) -> Tensor {
+    let n: i64 = sizes.iter().product();
+    Tensor::from_vec((0..n).map(|i| (i * step % 23) as f32 / 8.0 - 1.25).collect(), sizes)
+}
+/// The same numbers with the channels last in memory.
+fn last(x: &Tensor) -> Tensor {
+    let n = x.dim() as i64;
+    let moved = ops::contiguous(&ops::movedim(x, &[1], &[n - 1]).unwrap(), MemoryFormat::Contiguous).unwrap();
+    ops::movedim(&moved, &[n - 1], &[1]).unwrap()
+}
+/// A convolution of integers and the sums of the numbers that they stand for, by the same rule: scales are powers of two, so that
+/// float32 sums are exact.
+fn compared(input: &[i64], channels: i64, kernel: &[i64], o: [&[i64]; 3], groups: i64) {
+    let shape = ConvShape {
+        in_channels: input[1],
+        out_channels: channels,
+        kernel_size: kernel.to_vec(),
+        stride: o[0].to_vec(),
+        padding: o[1].to_vec(),
+        dilation: o[2].to_vec(),
+        groups,
+        output_padding: vec![0; kernel.len()],
+        transposed: false,
+    };
+    let conv = Conv::new(shape, true, false).unwrap();
+    let mut sizes = vec![channels, input[1] / groups];
+    sizes.extend(kernel);
+    let w = q::quantize_per_tensor(&pattern(&sizes, 7), 0.125, 0, DType::QI8).unwrap();
+    let b = pattern(&[channels], 5);
+    conv.set_weight_bias(&w, Some(&b));
+    conv.set_rule(0.25, 60);
+    for x in [pattern(input, 3), last(&pattern(input, 11))] {
+        let x = q::quantize_per_tensor(&x, 0.125, 9, DType::QU8).unwrap();
+        let (xs, ws) = (q::dequantize(&x).unwrap(), q::dequantize(&w).unwrap());
+        let none = vec![0; kernel.len()];
+        let want = nn::convolution(&xs, &ws, Some(&b), o[0], o[1], o[2], false, &none, groups).unwrap();
+        let want = q::quantize_per_tensor(&want, 0.25, 60, DType::QU8).unwrap();
+        let got = conv.try_forward(&x).unwrap();
+        assert!(ops::equal(&got, &want).unwrap(), "{input:?} {kernel:?} {o:?} {groups}");
+    }
+}
+#[test]
+fn convolutions_are_the_sums_of_what_integers_stand_for() {
+    let one: &[i64] = &[1, 1];
+    compared(&[2, 3, 6, 5], 4, &[3, 3], [one, &[1, 1], one], 1);
+    compared(&[3, 4, 7, 6], 6, &[3, 2], [&[2, 1], &[2, 0], &[1, 2]], 2);
+    // rows that lie there already
+    compared(&[2, 8, 3, 4], 5, &[1, 1], [one, &[0, 0], one], 1);
+    // each channel by itself, and borders wider than the image
+    compared(&[1, 4, 2, 2], 4, &[3, 3], [one, &[3, 3], one], 4);
+    compared(&[2, 2, 9], 3, &[4], [&[2], &[1], &[2]], 1);
+    compared(&[1, 2, 3, 4, 5], 2, &[2, 3, 2], [&[1, 2, 1], &[1, 1, 0], &[1, 1, 1]], 1);
+    // many images in one product
+    compared(&[40, 3, 9, 9], 2, &[3, 3], [one, &[1, 1], one], 1);
+}
+#[test]
+fn dynamic_convolutions_round_by_the_rule_of_their_input() {
+    let shape = ConvShape {
+        in_channels: 2,
+        out_channels: 3,
+        kernel_size: vec![3, 3],
+        stride: vec![1, 1],
+        padding: vec![0, 0],
+        dilation: vec![1, 1],
+        groups: 1,
+        output_padding: vec![0, 0],
+        transposed: false,
+    };
+    let w = q::quantize_per_tensor(&pattern(&[3, 2, 3, 3], 7), 0.125, 0, DType::QI8).unwrap();
+    let x = pattern(&[1, 2, 5, 5], 3);
+    let (fixed, conv) =
+        (Conv::new(shape.clone(), true, false).unwrap(), Conv::new(shape, true, false).unwrap());
+    let conv = conv.into_dynamic();
+    assert_eq!(
+        flambeau_nn::Module::repr(&conv),
+        "DynamicQuantizedConv2d(2, 3, kernel_size=(3, 3), stride=(1, 1), scale=1.0, zero_point=0)"
+    );
+    for reduce_range in [true, false] {
+        let xq = q::quantize_per_tensor_dynamic(&x, DType::QU8, reduce_range).unwrap();
+        let rule = (q::q_scale(&xq).unwrap(), q::q_zero_point(&xq).unwrap());
+        for c in [&fixed, &conv] {
+            c.set_weight_bias(&w, None);
+        }
+        fixed.set_rule(rule.0, rule.1);
+        let want = q::dequantize(&fixed.try_forward(&xq).unwrap()).unwrap();
+        assert!(ops::equal(&conv.of_numbers(&x, reduce_range).unwrap(), &want).unwrap());
+    }
+}
+#[test]
+fn cells_of_their_own_draw_what_pytorch_draws() {
+    flambeau_core::tensor::generator::manual_seed(0);
+    let shape = RecurrentShape {
+        class: "RNNCell",
+        step: Step::Relu,
+        input: 3,
+        hidden: 4,
+        layers: 1,
+        bias: true,
+        batch_first: false,
+        bidirectional: false,
+        text: "3, 4, nonlinearity=relu".into(),
+    };
+    let cell = Recurrent::new(shape, DType::QI8).unwrap();
+    let all = cell.weights();
+    assert_eq!(all[0].0, "weight_ih");
+    // PyTorch 2.15 after manual_seed(0)
+    assert_eq!(all[0].1.int_repr().to_vec::<i8>(), [-1, 0, -1, 0, -1, 1, -1, 0, -1, 0, -1, -2]);
+    assert_eq!(all[1].1.int_repr().to_vec::<i8>(), [0, -1, 1, 0, 0, -1, 1, 0, 1, 0, -1, 0, -1, 0, -2, 2]);
+    let x = pattern(&[2, 3], 5);
+    assert_eq!(cell.try_forward(&x, None, None).unwrap()[0].sizes(), [2, 4]);
+}
+#[test]
+fn operators_as_modules_say_what_is_not_called() {
+    use flambeau_nn::internal::Run as _;
+    let m = Functional::of_graphs();
+    assert_eq!(flambeau_nn::Module::type_name(&m), "FXFloatFunctional");
+    let e = m.run(&[]).unwrap_err();
+    assert_eq!(
+        e.message(),
+        "FloatFunctional is not intended to use the 'forward'. Please use the underlying operation"
+    );
+    let y = m.add(&pattern(&[2], 1), &pattern(&[2], 1)).unwrap();
+    assert_eq!(y.to_vec::<f32>(), [-2.5, -2.25]);
+}
