@@ -1,5 +1,27 @@
 //! PyTorch's documented API, native in Rust: no libtorch, no Python.
 //!
+//! ```sh
+//! cargo add flambeau      # the package; the library in it is `torch`
+//! ```
+//!
+//! # Where to begin
+//! | you want to | read |
+//! |---|---|
+//! | start | [the first hour](book::first_hour) |
+//! | find the Rust for a line of Python | [from PyTorch](book::from_pytorch), or the search field: Python's names find the items |
+//! | know tensors, views, memory | [tensors and memory](book::tensors), [`Tensor`] |
+//! | train a model | [training](book::training), [`nn`], [`optim`], [`utils::data`] |
+//! | take gradients | [gradients](book::autograd), [`autograd`], [`func`] |
+//! | load weights, save them, resume | [checkpoints](book::checkpoints), [`save`], [`load`], [`serialization`] |
+//! | serve a model | [serving](book::serving) |
+//! | write a layer, an operator, a dataset | [extending](book::extending), [`library`] |
+//! | make it fast | [performance](book::performance) |
+//! | understand an error | [errors](book::errors), [`ErrorKind`] |
+//! | come from candle, burn or tch | [from other crates](book::from_other_crates) |
+//! | linear algebra, transforms, special functions | [`linalg`], [`mod@fft`], [`special`] |
+//! | draw random numbers, distributions | [`manual_seed`], [`distributions`] |
+//!
+//! # Names
 //! Paths mirror the documentation: `torch.nn.functional.relu` is [`nn::functional::relu`], `torch.optim.Adam` is
 //! [`optim::Adam`], `torch.Tensor.add_` is `Tensor::add_`. Functions that take only required arguments go by the plain
 //! name; the `_with` forms take all keywords. Everything panics with PyTorch's error text at the caller's line; [`ops`]
@@ -26,6 +48,26 @@
 //! let predicted = torch::no_grad(|| model.call(&x)).to_vec::<f32>();
 //! assert!(predicted[1] > 0.8 && predicted[3] < 0.2);
 //! ```
+//!
+//! # Features
+//! | feature | what it brings | default |
+//! |---|---|---|
+//! | `distributed` | `torch.distributed`, `DistributedDataParallel` | yes |
+//! | `distributions` | `torch.distributions`; brings `linalg` | yes |
+//! | `fft` | `torch.fft`, `stft`, `istft` | yes |
+//! | `func` | `torch.func`: vmap, gradients and Jacobians of functions | yes |
+//! | `linalg` | `torch.linalg` and the older names of decompositions | yes |
+//! | `masked` | `torch.masked` | yes |
+//! | `multiprocessing` | `torch.multiprocessing`, on Linux alone | yes |
+//! | `nested` | `torch.nested` | yes |
+//! | `quantization` | quantized tensors and networks | yes |
+//! | `by-name` | calls by Python's names, operators of one's own: [`library`]; keeps all operators in the program | no |
+//! | `graphs` | `torch.fx`, `torch.export`; brings `by-name` | no |
+//! | `hub` | `torch.hub`: weights from the net | no |
+//! | `tensorboard` | event files for TensorBoard | no |
+//!
+//! Tensors, gradients, modules, optimizers, data, sparse tensors and files are always there. The oldest compiler is the
+//! `rust-version` of Cargo.toml.
 #![forbid(unsafe_code)]
 
 extern crate self as torch;
@@ -147,9 +189,9 @@ mod without;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/pytorch-to-rust.md")]
-struct FromPyTorch;
+
+/// The book: how things are done, from the first hour to a service.
+pub mod book;
 
 /// Keyword arguments of the functions in this crate's root and of `Tensor`'s methods. Those of other functions, of modules and of
 /// optimizers stand beside them: [`nn::functional::SoftplusOptions`], [`nn::LinearOptions`].
