@@ -91,11 +91,8 @@ pub fn notices(root: &Path, args: &[String]) -> Result<bool, String> {
         let authors: Vec<&str> = list(p, "authors").iter().filter_map(Value::as_str).collect();
         let plain = authors.join(", ").replace('|', "/");
         // addresses are nobody's business here
-        let plain = plain
-            .split('<')
-            .map(|a| a.split_once('>').map_or(a, |(_, rest)| rest).trim())
-            .collect::<Vec<_>>()
-            .join("");
+        let plain: Vec<&str> = plain.split(' ').filter(|w| !w.contains('@')).collect();
+        let plain = plain.join(" ").trim_end_matches([',', ' ']).to_string();
         rows.insert((text(p, "name"), text(p, "version"), text(p, "license"), plain, text(p, "repository")));
     }
     let mut out = String::from(
