@@ -9,6 +9,7 @@ mod conventions;
 mod coverage;
 mod memcheck;
 mod out_rules;
+mod release;
 mod schema;
 mod table;
 mod tidy;
@@ -48,6 +49,12 @@ const COMMANDS: &[(&str, &str, Command)] = &[
         "tests of storage, views and iterator under [asan] [valgrind] [miri], as far as the machine has them",
         memcheck::run,
     ),
+    (
+        "notices",
+        "write docs/third-party.md: crates of others in a program, with their licences; --check only compares",
+        release::notices,
+    ),
+    ("package", "pack the published crates and look into the packages: [--allow-dirty]", release::package),
     ("tidy", "count core's import circles and the arrows that run back up, and hold their bounds", tidy::run),
     (
         "weigh",

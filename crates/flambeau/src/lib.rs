@@ -1,31 +1,4 @@
-//! PyTorch's documented API, native in Rust: no libtorch, no Python.
-//!
-//! Paths mirror the documentation: `torch.nn.functional.relu` is [`nn::functional::relu`], `torch.optim.Adam` is
-//! [`optim::Adam`], `torch.Tensor.add_` is `Tensor::add_`. Functions that take only required arguments go by the plain
-//! name; the `_with` forms take all keywords. Everything panics with PyTorch's error text at the caller's line; [`ops`]
-//! has the same operators as functions that return a `Result`.
-//!
-//! ```
-//! use torch::prelude::*;
-//! use torch::{nn, optim};
-//!
-//! torch::manual_seed(0);
-//! let model = nn::Sequential::new((nn::Linear::new(2, 8), nn::Tanh::new(), nn::Linear::new(8, 1)));
-//! let mut optimizer = optim::Adam::new(model.parameters(), 0.05);
-//!
-//! // exclusive or
-//! let x = torch::tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]);
-//! let y = torch::tensor([[0.0], [1.0], [1.0], [0.0]]);
-//! for _ in 0..200 {
-//!     optimizer.zero_grad();
-//!     let difference = model.call(&x) - &y;
-//!     let loss = (&difference * &difference).sum();
-//!     loss.backward();
-//!     optimizer.step();
-//! }
-//! let predicted = torch::no_grad(|| model.call(&x)).to_vec::<f32>();
-//! assert!(predicted[1] > 0.8 && predicted[3] < 0.2);
-//! ```
+#![doc = include_str!("front_page.md")]
 #![forbid(unsafe_code)]
 
 extern crate self as torch;
@@ -147,9 +120,9 @@ mod without;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/pytorch-to-rust.md")]
-struct FromPyTorch;
+
+/// The book: how things are done, from the first hour to a service.
+pub mod book;
 
 /// Keyword arguments of the functions in this crate's root and of `Tensor`'s methods. Those of other functions, of modules and of
 /// optimizers stand beside them: [`nn::functional::SoftplusOptions`], [`nn::LinearOptions`].

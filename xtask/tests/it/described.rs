@@ -4,7 +4,7 @@ use super::root;
 use std::fs;
 
 /// How long `xtask/undescribed.txt` is. `cargo xtask codegen` strikes rows out; nothing puts one in.
-const LISTED: usize = 704;
+const LISTED: usize = 0;
 /// By how much the list may be shorter before this number follows.
 const BEHIND: usize = 25;
 

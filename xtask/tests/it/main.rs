@@ -7,6 +7,7 @@ mod families;
 mod locks;
 mod names;
 mod paths;
+mod release;
 
 use std::fs;
 use std::path::{Path, PathBuf};

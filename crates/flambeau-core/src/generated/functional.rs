@@ -8,6 +8,15 @@ use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 pub use super::options::{LogSoftmaxOptions, PdistOptions, SoftmaxOptions};
 
 /// Logarithm of softmax, without loss of precision.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::log_softmax(&torch::tensor([0.0, 0.0]), 0);
+/// assert!(torch::allclose(&x, &torch::tensor([-0.6931472, -0.6931472])));
+/// ```
 #[doc(alias = "torch.nn.functional.log_softmax")]
 #[track_caller]
 pub fn log_softmax(input: &Tensor, dim: i64) -> Tensor {
@@ -15,6 +24,10 @@ pub fn log_softmax(input: &Tensor, dim: i64) -> Tensor {
 }
 
 /// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 #[doc(alias = "torch.nn.functional.log_softmax")]
 #[track_caller]
 pub fn log_softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
@@ -22,6 +35,10 @@ pub fn log_softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
 }
 
 /// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -31,6 +48,10 @@ pub fn log_softmax_out_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions, out:
 
 /// Logarithm of softmax, without loss of precision.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn log_softmax_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions) -> Tensor {
@@ -38,6 +59,15 @@ pub fn log_softmax_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions) -> Tenso
 }
 
 /// `p`-norms of the differences between each two rows of a matrix.
+///
+/// - Shapes: `(n, d)` gives `n * (n - 1) / 2` distances, row by row of the upper triangle.
+/// - Dtypes: float32 and float64.
+/// - Errors: an input that is no matrix. a negative `p`. other dtypes.
+///
+/// ```text
+/// let x = torch::tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]]);
+/// assert_eq!(torch::pdist(&x, 2.0).to_vec::<f32>(), [3.0, 4.0, 5.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.pdist")]
 #[track_caller]
 pub fn pdist(input: &Tensor, p: f64 /* Python's default: 2.0 */) -> Tensor {
@@ -46,6 +76,10 @@ pub fn pdist(input: &Tensor, p: f64 /* Python's default: 2.0 */) -> Tensor {
 
 /// `p`-norms of the differences between each two rows of a matrix.
 ///
+/// - Shapes: `(n, d)` gives `n * (n - 1) / 2` distances, row by row of the upper triangle.
+/// - Dtypes: float32 and float64.
+/// - Errors: an input that is no matrix. a negative `p`. other dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn pdist_with(input: &Tensor, o: PdistOptions) -> Tensor {
@@ -53,6 +87,14 @@ pub fn pdist_with(input: &Tensor, o: PdistOptions) -> Tensor {
 }
 
 /// Exponentials over their sum, along a dimension.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::softmax(&torch::tensor([1.0, 1.0]), 0).to_vec::<f32>(), [0.5, 0.5]);
+/// ```
 #[doc(alias = "torch.nn.functional.softmax")]
 #[track_caller]
 pub fn softmax(input: &Tensor, dim: i64) -> Tensor {
@@ -60,6 +102,10 @@ pub fn softmax(input: &Tensor, dim: i64) -> Tensor {
 }
 
 /// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 #[doc(alias = "torch.nn.functional.softmax")]
 #[track_caller]
 pub fn softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
@@ -68,6 +114,10 @@ pub fn softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
 
 /// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn softmax_out_with(input: &Tensor, dim: i64, o: SoftmaxOptions, out: &mut Tensor) {
@@ -75,6 +125,10 @@ pub fn softmax_out_with(input: &Tensor, dim: i64, o: SoftmaxOptions, out: &mut T
 }
 
 /// Exponentials over their sum, along a dimension.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]

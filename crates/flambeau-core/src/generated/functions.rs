@@ -1372,6 +1372,18 @@ pub fn _foreach_zero_(self_: impl TensorList) {
 /// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
 ///
 /// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+///
+/// - Shapes: `lengths` `(*, k)`, or `offsets` `(*, k + 1)`, make `k` of the dimension `axis`.
+/// - Dtypes: floating point; lengths and offsets are int64 or int32.
+/// - Errors: an unknown `reduce`. neither lengths nor offsets. lengths that do not add up. integers, bool and complex numbers.
+///
+/// ```text
+/// use torch::options::SegmentReduceOptions;
+/// let lengths = torch::tensor([2, 1]);
+/// let o = SegmentReduceOptions::new().lengths(&lengths);
+/// let x = torch::segment_reduce_with(&torch::tensor([1.0, 2.0, 3.0]), "sum", o);
+/// assert_eq!(x.to_vec::<f32>(), [3.0, 3.0]);
+/// ```
 #[doc(alias = "torch._segment_reduce")]
 #[track_caller]
 pub fn _segment_reduce(data: &Tensor, reduce: &str) -> Tensor {
@@ -1381,6 +1393,10 @@ pub fn _segment_reduce(data: &Tensor, reduce: &str) -> Tensor {
 /// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
 ///
 /// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+///
+/// - Shapes: `lengths` `(*, k)`, or `offsets` `(*, k + 1)`, make `k` of the dimension `axis`.
+/// - Dtypes: floating point; lengths and offsets are int64 or int32.
+/// - Errors: an unknown `reduce`. neither lengths nor offsets. lengths that do not add up. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1569,6 +1585,15 @@ pub fn add_with(input: &Tensor, other: impl Operand, o: AddOptions) -> Tensor {
 }
 
 /// `beta self + alpha` times the sum of the batches' products.
+///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
+///
+/// ```text
+/// let x = torch::ones([2, 1, 3]);
+/// assert_eq!(torch::addbmm(&torch::zeros([1, 1]), &x, &x.transpose(1, 2)).to_vec::<f32>(), [6.0]);
+/// ```
 #[doc(alias = "torch.addbmm")]
 #[track_caller]
 pub fn addbmm(input: &Tensor, batch1: &Tensor, batch2: &Tensor) -> Tensor {
@@ -1576,6 +1601,10 @@ pub fn addbmm(input: &Tensor, batch1: &Tensor, batch2: &Tensor) -> Tensor {
 }
 
 /// `beta self + alpha` times the sum of the batches' products. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
 #[doc(alias = "torch.addbmm")]
 #[track_caller]
 pub fn addbmm_out(input: &Tensor, batch1: &Tensor, batch2: &Tensor, out: &mut Tensor) {
@@ -1583,6 +1612,10 @@ pub fn addbmm_out(input: &Tensor, batch1: &Tensor, batch2: &Tensor, out: &mut Te
 }
 
 /// `beta self + alpha` times the sum of the batches' products. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1592,6 +1625,10 @@ pub fn addbmm_out_with(input: &Tensor, batch1: &Tensor, batch2: &Tensor, o: Addb
 
 /// `beta self + alpha` times the sum of the batches' products.
 ///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn addbmm_with(input: &Tensor, batch1: &Tensor, batch2: &Tensor, o: AddbmmOptions) -> Tensor {
@@ -1599,6 +1636,15 @@ pub fn addbmm_with(input: &Tensor, batch1: &Tensor, batch2: &Tensor, o: AddbmmOp
 }
 
 /// `self + value * tensor1 / tensor2`.
+///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. two integer tensors to divide.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+/// assert_eq!(torch::addcdiv(&x, &y, &y).to_vec::<f32>(), [2.0, 3.0]);
+/// ```
 #[doc(alias = "torch.addcdiv")]
 #[track_caller]
 pub fn addcdiv(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
@@ -1606,6 +1652,10 @@ pub fn addcdiv(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
 }
 
 /// `self + value * tensor1 / tensor2`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. two integer tensors to divide.
 #[doc(alias = "torch.addcdiv")]
 #[track_caller]
 pub fn addcdiv_out(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, out: &mut Tensor) {
@@ -1613,6 +1663,10 @@ pub fn addcdiv_out(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, out: &mut
 }
 
 /// `self + value * tensor1 / tensor2`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. two integer tensors to divide.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1628,6 +1682,10 @@ pub fn addcdiv_out_with(
 
 /// `self + value * tensor1 / tensor2`.
 ///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. two integer tensors to divide.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn addcdiv_with(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, o: AddcdivOptions) -> Tensor {
@@ -1635,6 +1693,15 @@ pub fn addcdiv_with(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, o: Addcd
 }
 
 /// `self + value * tensor1 * tensor2`.
+///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool. `value` of a float with integer operands.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+/// assert_eq!(torch::addcmul(&x, &y, &y).to_vec::<f32>(), [10.0, 18.0]);
+/// ```
 #[doc(alias = "torch.addcmul")]
 #[track_caller]
 pub fn addcmul(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
@@ -1642,6 +1709,10 @@ pub fn addcmul(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
 }
 
 /// `self + value * tensor1 * tensor2`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool. `value` of a float with integer operands.
 #[doc(alias = "torch.addcmul")]
 #[track_caller]
 pub fn addcmul_out(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, out: &mut Tensor) {
@@ -1649,6 +1720,10 @@ pub fn addcmul_out(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, out: &mut
 }
 
 /// `self + value * tensor1 * tensor2`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool. `value` of a float with integer operands.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1664,6 +1739,10 @@ pub fn addcmul_out_with(
 
 /// `self + value * tensor1 * tensor2`.
 ///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool. `value` of a float with integer operands.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn addcmul_with(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, o: AddcmulOptions) -> Tensor {
@@ -1671,6 +1750,15 @@ pub fn addcmul_with(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor, o: Addcm
 }
 
 /// `beta self + alpha (mat1 @ mat2)`.
+///
+/// - Shapes: matrices `(n, m)` and `(m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
+///
+/// ```text
+/// let (b, x) = (torch::ones([2, 2]), torch::tensor([[1.0, 2.0], [3.0, 4.0]]));
+/// assert_eq!(torch::addmm(&b, &x, &x).to_vec::<f32>(), [8.0, 11.0, 16.0, 23.0]);
+/// ```
 #[doc(alias = "torch.addmm")]
 #[track_caller]
 pub fn addmm(input: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Tensor {
@@ -1678,6 +1766,15 @@ pub fn addmm(input: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Tensor {
 }
 
 /// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+///
+/// - Shapes: matrices `(n, m)` and `(m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: factors of one dtype; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
+///
+/// ```text
+/// let x = torch::ones([2, 2]).to(torch::DType::BF16);
+/// assert_eq!(torch::addmm_dtype(&torch::ones([2, 2]), &x, &x, torch::DType::F32).to_vec::<f32>(), [3.0; 4]);
+/// ```
 #[doc(alias = "torch.addmm")]
 #[track_caller]
 pub fn addmm_dtype(input: &Tensor, mat1: &Tensor, mat2: &Tensor, out_dtype: DType) -> Tensor {
@@ -1685,6 +1782,10 @@ pub fn addmm_dtype(input: &Tensor, mat1: &Tensor, mat2: &Tensor, out_dtype: DTyp
 }
 
 /// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(n, m)` and `(m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: factors of one dtype; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
 #[doc(alias = "torch.addmm")]
 #[track_caller]
 pub fn addmm_dtype_out(input: &Tensor, mat1: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) {
@@ -1692,6 +1793,10 @@ pub fn addmm_dtype_out(input: &Tensor, mat1: &Tensor, mat2: &Tensor, out_dtype: 
 }
 
 /// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(n, m)` and `(m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: factors of one dtype; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1708,6 +1813,10 @@ pub fn addmm_dtype_out_with(
 
 /// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
 ///
+/// - Shapes: matrices `(n, m)` and `(m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: factors of one dtype; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn addmm_dtype_with(
@@ -1721,6 +1830,10 @@ pub fn addmm_dtype_with(
 }
 
 /// `beta self + alpha (mat1 @ mat2)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(n, m)` and `(m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
 #[doc(alias = "torch.addmm")]
 #[track_caller]
 pub fn addmm_out(input: &Tensor, mat1: &Tensor, mat2: &Tensor, out: &mut Tensor) {
@@ -1728,6 +1841,10 @@ pub fn addmm_out(input: &Tensor, mat1: &Tensor, mat2: &Tensor, out: &mut Tensor)
 }
 
 /// `beta self + alpha (mat1 @ mat2)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(n, m)` and `(m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1737,6 +1854,10 @@ pub fn addmm_out_with(input: &Tensor, mat1: &Tensor, mat2: &Tensor, o: AddmmOpti
 
 /// `beta self + alpha (mat1 @ mat2)`.
 ///
+/// - Shapes: matrices `(n, m)` and `(m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn addmm_with(input: &Tensor, mat1: &Tensor, mat2: &Tensor, o: AddmmOptions) -> Tensor {
@@ -1744,6 +1865,15 @@ pub fn addmm_with(input: &Tensor, mat1: &Tensor, mat2: &Tensor, o: AddmmOptions)
 }
 
 /// `beta self + alpha (mat @ vec)`.
+///
+/// - Shapes: a matrix `(n, m)` and a vector `(m)`; `input` broadcasts to the result, `(n)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
+///
+/// ```text
+/// let m = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::addmv(&torch::ones(2), &m, &torch::ones(2)).to_vec::<f32>(), [4.0, 8.0]);
+/// ```
 #[doc(alias = "torch.addmv")]
 #[track_caller]
 pub fn addmv(input: &Tensor, mat: &Tensor, vec: &Tensor) -> Tensor {
@@ -1751,6 +1881,10 @@ pub fn addmv(input: &Tensor, mat: &Tensor, vec: &Tensor) -> Tensor {
 }
 
 /// `beta self + alpha (mat @ vec)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a matrix `(n, m)` and a vector `(m)`; `input` broadcasts to the result, `(n)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
 #[doc(alias = "torch.addmv")]
 #[track_caller]
 pub fn addmv_out(input: &Tensor, mat: &Tensor, vec: &Tensor, out: &mut Tensor) {
@@ -1758,6 +1892,10 @@ pub fn addmv_out(input: &Tensor, mat: &Tensor, vec: &Tensor, out: &mut Tensor) {
 }
 
 /// `beta self + alpha (mat @ vec)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a matrix `(n, m)` and a vector `(m)`; `input` broadcasts to the result, `(n)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1767,6 +1905,10 @@ pub fn addmv_out_with(input: &Tensor, mat: &Tensor, vec: &Tensor, o: AddmvOption
 
 /// `beta self + alpha (mat @ vec)`.
 ///
+/// - Shapes: a matrix `(n, m)` and a vector `(m)`; `input` broadcasts to the result, `(n)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn addmv_with(input: &Tensor, mat: &Tensor, vec: &Tensor, o: AddmvOptions) -> Tensor {
@@ -1774,6 +1916,15 @@ pub fn addmv_with(input: &Tensor, mat: &Tensor, vec: &Tensor, o: AddmvOptions) -
 }
 
 /// `beta self + alpha` times the outer product.
+///
+/// - Shapes: vectors `(n)` and `(m)`; `input` broadcasts to the result, `(n, m)`.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: operands that are no vectors. sizes that do not fit.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+/// assert_eq!(torch::addr(&torch::zeros([2, 2]), &x, &y).to_vec::<f32>(), [3.0, 4.0, 6.0, 8.0]);
+/// ```
 #[doc(alias = "torch.addr")]
 #[track_caller]
 pub fn addr(input: &Tensor, vec1: &Tensor, vec2: &Tensor) -> Tensor {
@@ -1781,6 +1932,10 @@ pub fn addr(input: &Tensor, vec1: &Tensor, vec2: &Tensor) -> Tensor {
 }
 
 /// `beta self + alpha` times the outer product. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: vectors `(n)` and `(m)`; `input` broadcasts to the result, `(n, m)`.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: operands that are no vectors. sizes that do not fit.
 #[doc(alias = "torch.addr")]
 #[track_caller]
 pub fn addr_out(input: &Tensor, vec1: &Tensor, vec2: &Tensor, out: &mut Tensor) {
@@ -1788,6 +1943,10 @@ pub fn addr_out(input: &Tensor, vec1: &Tensor, vec2: &Tensor, out: &mut Tensor) 
 }
 
 /// `beta self + alpha` times the outer product. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: vectors `(n)` and `(m)`; `input` broadcasts to the result, `(n, m)`.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: operands that are no vectors. sizes that do not fit.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1797,6 +1956,10 @@ pub fn addr_out_with(input: &Tensor, vec1: &Tensor, vec2: &Tensor, o: AddrOption
 
 /// `beta self + alpha` times the outer product.
 ///
+/// - Shapes: vectors `(n)` and `(m)`; `input` broadcasts to the result, `(n, m)`.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: operands that are no vectors. sizes that do not fit.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn addr_with(input: &Tensor, vec1: &Tensor, vec2: &Tensor, o: AddrOptions) -> Tensor {
@@ -1804,6 +1967,14 @@ pub fn addr_with(input: &Tensor, vec1: &Tensor, vec2: &Tensor, o: AddrOptions) -
 }
 
 /// Conjugate transpose of the last two dimensions.
+///
+/// - Shapes: `(*, n, m)` gives `(*, m, n)`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::adjoint(&torch::zeros([4, 2, 3])).sizes(), [4, 3, 2]);
+/// ```
 #[doc(alias = "torch.adjoint")]
 #[track_caller]
 pub fn adjoint(input: &Tensor) -> Tensor {
@@ -1827,6 +1998,15 @@ pub fn all(input: &Tensor /* for one dimension: torch::all_dim(&x, 1, false) */)
 }
 
 /// Whether all elements are true, over a dimension.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// let x = torch::tensor([[true, false], [true, true]]);
+/// assert!(torch::equal(&torch::all_dim(&x, 1, false), &torch::tensor([false, true])));
+/// ```
 #[doc(alias = "torch.all")]
 #[track_caller]
 pub fn all_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -1834,6 +2014,10 @@ pub fn all_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: fals
 }
 
 /// Whether all elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range.
 #[doc(alias = "torch.all")]
 #[track_caller]
 pub fn all_dim_out(
@@ -1847,6 +2031,10 @@ pub fn all_dim_out(
 
 /// Whether all elements are true, over a dimension. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn all_dim_out_with(input: &Tensor, dim: i64, o: AllDimOptions, out: &mut Tensor) {
@@ -1855,6 +2043,10 @@ pub fn all_dim_out_with(input: &Tensor, dim: i64, o: AllDimOptions, out: &mut Te
 
 /// Whether all elements are true, over a dimension.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn all_dim_with(input: &Tensor, dim: i64, o: AllDimOptions) -> Tensor {
@@ -1862,6 +2054,15 @@ pub fn all_dim_with(input: &Tensor, dim: i64, o: AllDimOptions) -> Tensor {
 }
 
 /// Whether all elements are true, over dimensions.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// let x = torch::tensor([[true, false], [true, true]]);
+/// assert!(!torch::all_dims(&x, [0, 1], false).item::<bool>());
+/// ```
 #[doc(alias = "torch.all")]
 #[track_caller]
 pub fn all_dims(
@@ -1873,6 +2074,10 @@ pub fn all_dims(
 }
 
 /// Whether all elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range. twice the same dimension.
 #[doc(alias = "torch.all")]
 #[track_caller]
 pub fn all_dims_out(
@@ -1886,6 +2091,10 @@ pub fn all_dims_out(
 
 /// Whether all elements are true, over dimensions. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn all_dims_out_with(input: &Tensor, o: AllDimsOptions, out: &mut Tensor) {
@@ -1893,6 +2102,10 @@ pub fn all_dims_out_with(input: &Tensor, o: AllDimsOptions, out: &mut Tensor) {
 }
 
 /// Whether all elements are true, over dimensions.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range. twice the same dimension.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1912,6 +2125,15 @@ pub fn all_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Whether all elements are close, by `isclose`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all, both the same; the result is a `bool` of Rust.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. negative tolerances.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0]);
+/// assert!(torch::allclose(&x, &(&x + 1e-7)) && !torch::allclose(&x, &(&x + 1.0)));
+/// ```
 #[doc(alias = "torch.allclose")]
 #[track_caller]
 pub fn allclose(input: &Tensor, other: &Tensor) -> bool {
@@ -1920,6 +2142,10 @@ pub fn allclose(input: &Tensor, other: &Tensor) -> bool {
 
 /// Whether all elements are close, by `isclose`.
 ///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all, both the same; the result is a `bool` of Rust.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. negative tolerances.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn allclose_with(input: &Tensor, other: &Tensor, o: AllcloseOptions) -> bool {
@@ -1927,6 +2153,14 @@ pub fn allclose_with(input: &Tensor, other: &Tensor, o: AllcloseOptions) -> bool
 }
 
 /// Largest elements over dimensions; the gradient is shared among equal ones.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. a reduced dimension without elements. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::amax(&torch::tensor([[1, 3], [4, 2]]), 0, false).to_vec::<i64>(), [4, 3]);
+/// ```
 #[doc(alias = "torch.amax")]
 #[track_caller]
 pub fn amax(
@@ -1938,6 +2172,10 @@ pub fn amax(
 }
 
 /// Largest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. a reduced dimension without elements. complex numbers.
 #[doc(alias = "torch.amax")]
 #[track_caller]
 pub fn amax_out(
@@ -1951,6 +2189,10 @@ pub fn amax_out(
 
 /// Largest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. a reduced dimension without elements. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn amax_out_with(input: &Tensor, o: AmaxOptions, out: &mut Tensor) {
@@ -1959,6 +2201,10 @@ pub fn amax_out_with(input: &Tensor, o: AmaxOptions, out: &mut Tensor) {
 
 /// Largest elements over dimensions; the gradient is shared among equal ones.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. a reduced dimension without elements. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn amax_with(input: &Tensor, o: AmaxOptions) -> Tensor {
@@ -1966,6 +2212,14 @@ pub fn amax_with(input: &Tensor, o: AmaxOptions) -> Tensor {
 }
 
 /// Smallest elements over dimensions; the gradient is shared among equal ones.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. a reduced dimension without elements. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::amin(&torch::tensor([[1, 3], [4, 2]]), 0, false).to_vec::<i64>(), [1, 2]);
+/// ```
 #[doc(alias = "torch.amin")]
 #[track_caller]
 pub fn amin(
@@ -1977,6 +2231,10 @@ pub fn amin(
 }
 
 /// Smallest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. a reduced dimension without elements. complex numbers.
 #[doc(alias = "torch.amin")]
 #[track_caller]
 pub fn amin_out(
@@ -1990,6 +2248,10 @@ pub fn amin_out(
 
 /// Smallest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. a reduced dimension without elements. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn amin_out_with(input: &Tensor, o: AminOptions, out: &mut Tensor) {
@@ -1998,6 +2260,10 @@ pub fn amin_out_with(input: &Tensor, o: AminOptions, out: &mut Tensor) {
 
 /// Smallest elements over dimensions; the gradient is shared among equal ones.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. a reduced dimension without elements. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn amin_with(input: &Tensor, o: AminOptions) -> Tensor {
@@ -2005,6 +2271,15 @@ pub fn amin_with(input: &Tensor, o: AminOptions) -> Tensor {
 }
 
 /// Smallest and largest elements.
+///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. a reduction of no elements. complex numbers.
+///
+/// ```text
+/// let r = torch::aminmax(&torch::tensor([2, 1, 3]));
+/// assert_eq!((r.min.item::<i64>(), r.max.item::<i64>()), (1, 3));
+/// ```
 #[doc(alias = "torch.aminmax")]
 #[track_caller]
 pub fn aminmax(input: &Tensor) -> AminmaxResult {
@@ -2012,6 +2287,10 @@ pub fn aminmax(input: &Tensor) -> AminmaxResult {
 }
 
 /// Smallest and largest elements. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. a reduction of no elements. complex numbers.
 #[doc(alias = "torch.aminmax")]
 #[track_caller]
 pub fn aminmax_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
@@ -2020,6 +2299,10 @@ pub fn aminmax_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
 
 /// Smallest and largest elements. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. a reduction of no elements. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn aminmax_out_with(input: &Tensor, o: AminmaxOptions, out0: &mut Tensor, out1: &mut Tensor) {
@@ -2027,6 +2310,10 @@ pub fn aminmax_out_with(input: &Tensor, o: AminmaxOptions, out0: &mut Tensor, ou
 }
 
 /// Smallest and largest elements.
+///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. a reduction of no elements. complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2078,6 +2365,15 @@ pub fn any(input: &Tensor /* for one dimension: torch::any_dim(&x, 1, false) */)
 }
 
 /// Whether any elements are true, over a dimension.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// let x = torch::tensor([[true, false], [false, false]]);
+/// assert!(torch::equal(&torch::any_dim(&x, 1, false), &torch::tensor([true, false])));
+/// ```
 #[doc(alias = "torch.any")]
 #[track_caller]
 pub fn any_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -2085,6 +2381,10 @@ pub fn any_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: fals
 }
 
 /// Whether any elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range.
 #[doc(alias = "torch.any")]
 #[track_caller]
 pub fn any_dim_out(
@@ -2098,6 +2398,10 @@ pub fn any_dim_out(
 
 /// Whether any elements are true, over a dimension. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn any_dim_out_with(input: &Tensor, dim: i64, o: AnyDimOptions, out: &mut Tensor) {
@@ -2106,6 +2410,10 @@ pub fn any_dim_out_with(input: &Tensor, dim: i64, o: AnyDimOptions, out: &mut Te
 
 /// Whether any elements are true, over a dimension.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn any_dim_with(input: &Tensor, dim: i64, o: AnyDimOptions) -> Tensor {
@@ -2113,6 +2421,15 @@ pub fn any_dim_with(input: &Tensor, dim: i64, o: AnyDimOptions) -> Tensor {
 }
 
 /// Whether any elements are true, over dimensions.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// let x = torch::tensor([[true, false], [false, false]]);
+/// assert!(torch::any_dims(&x, [0, 1], false).item::<bool>());
+/// ```
 #[doc(alias = "torch.any")]
 #[track_caller]
 pub fn any_dims(
@@ -2124,6 +2441,10 @@ pub fn any_dims(
 }
 
 /// Whether any elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range. twice the same dimension.
 #[doc(alias = "torch.any")]
 #[track_caller]
 pub fn any_dims_out(
@@ -2137,6 +2458,10 @@ pub fn any_dims_out(
 
 /// Whether any elements are true, over dimensions. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn any_dims_out_with(input: &Tensor, o: AnyDimsOptions, out: &mut Tensor) {
@@ -2144,6 +2469,10 @@ pub fn any_dims_out_with(input: &Tensor, o: AnyDimsOptions, out: &mut Tensor) {
 }
 
 /// Whether any elements are true, over dimensions.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range. twice the same dimension.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2163,6 +2492,14 @@ pub fn any_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Numbers from 0 to `end`, exclusive.
+///
+/// - Shapes: one dimension of `ceil(end)` elements.
+/// - Dtypes: int64 of an integer, the default dtype of a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: an `end` below 0, infinite or NaN.
+///
+/// ```text
+/// assert_eq!(torch::arange(3).to_vec::<i64>(), [0, 1, 2]);
+/// ```
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange(end: impl Into<Scalar>) -> Tensor {
@@ -2170,6 +2507,10 @@ pub fn arange(end: impl Into<Scalar>) -> Tensor {
 }
 
 /// Numbers from 0 to `end`, exclusive. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `ceil(end)` elements.
+/// - Dtypes: int64 of an integer, the default dtype of a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: an `end` below 0, infinite or NaN.
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange_out(end: impl Into<Scalar>, out: &mut Tensor) {
@@ -2177,6 +2518,10 @@ pub fn arange_out(end: impl Into<Scalar>, out: &mut Tensor) {
 }
 
 /// Numbers from 0 to `end`, exclusive. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `ceil(end)` elements.
+/// - Dtypes: int64 of an integer, the default dtype of a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: an `end` below 0, infinite or NaN.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2186,6 +2531,14 @@ pub fn arange_out_with(end: impl Into<Scalar>, options: impl Into<TensorOptions>
 }
 
 /// Numbers from `start` to `end`, exclusive.
+///
+/// - Shapes: one dimension of `ceil(end - start)` elements.
+/// - Dtypes: int64 of integers, the default dtype if either is a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: an `end` below `start`. infinite numbers or NaN.
+///
+/// ```text
+/// assert_eq!(torch::arange_start(1, 4).to_vec::<i64>(), [1, 2, 3]);
+/// ```
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange_start(start: impl Into<Scalar>, end: impl Into<Scalar>) -> Tensor {
@@ -2193,6 +2546,10 @@ pub fn arange_start(start: impl Into<Scalar>, end: impl Into<Scalar>) -> Tensor 
 }
 
 /// Numbers from `start` to `end`, exclusive. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `ceil(end - start)` elements.
+/// - Dtypes: int64 of integers, the default dtype if either is a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: an `end` below `start`. infinite numbers or NaN.
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange_start_out(start: impl Into<Scalar>, end: impl Into<Scalar>, out: &mut Tensor) {
@@ -2200,6 +2557,10 @@ pub fn arange_start_out(start: impl Into<Scalar>, end: impl Into<Scalar>, out: &
 }
 
 /// Numbers from `start` to `end`, exclusive. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `ceil(end - start)` elements.
+/// - Dtypes: int64 of integers, the default dtype if either is a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: an `end` below `start`. infinite numbers or NaN.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2214,6 +2575,10 @@ pub fn arange_start_out_with(
 }
 
 /// Numbers from `start` to `end`, exclusive.
+///
+/// - Shapes: one dimension of `ceil(end - start)` elements.
+/// - Dtypes: int64 of integers, the default dtype if either is a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: an `end` below `start`. infinite numbers or NaN.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2230,6 +2595,15 @@ pub fn arange_start_with(
 }
 
 /// Numbers from `start` to `end`, exclusive, in steps.
+///
+/// - Shapes: one dimension of `ceil((end - start) / step)` elements.
+/// - Dtypes: int64 of integers, the default dtype if one is a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: a step of 0 or away from `end`. infinite numbers or NaN.
+///
+/// ```text
+/// assert_eq!(torch::arange_step(1, 9, 3).to_vec::<i64>(), [1, 4, 7]);
+/// assert_eq!(torch::arange_step(2, 0, -1).to_vec::<i64>(), [2, 1]);
+/// ```
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange_step(
@@ -2241,6 +2615,10 @@ pub fn arange_step(
 }
 
 /// Numbers from `start` to `end`, exclusive, in steps. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `ceil((end - start) / step)` elements.
+/// - Dtypes: int64 of integers, the default dtype if one is a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: a step of 0 or away from `end`. infinite numbers or NaN.
 #[doc(alias = "torch.arange")]
 #[track_caller]
 pub fn arange_step_out(
@@ -2253,6 +2631,10 @@ pub fn arange_step_out(
 }
 
 /// Numbers from `start` to `end`, exclusive, in steps. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `ceil((end - start) / step)` elements.
+/// - Dtypes: int64 of integers, the default dtype if one is a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: a step of 0 or away from `end`. infinite numbers or NaN.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2277,6 +2659,10 @@ pub fn arange_step_out_with(
 
 /// Numbers from `start` to `end`, exclusive, in steps.
 ///
+/// - Shapes: one dimension of `ceil((end - start) / step)` elements.
+/// - Dtypes: int64 of integers, the default dtype if one is a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: a step of 0 or away from `end`. infinite numbers or NaN.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn arange_step_with(
@@ -2300,6 +2686,10 @@ pub fn arange_step_with(
 }
 
 /// Numbers from 0 to `end`, exclusive.
+///
+/// - Shapes: one dimension of `ceil(end)` elements.
+/// - Dtypes: int64 of an integer, the default dtype of a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: an `end` below 0, infinite or NaN.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2433,6 +2823,15 @@ pub fn arctan(input: &Tensor) -> Tensor {
 }
 
 /// Angle of the point (`other`, `self`).
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let angle = torch::atan2(&torch::tensor([0.0, 1.0]), &torch::tensor([1.0, 0.0])).to_vec::<f32>();
+/// assert_eq!(angle, [0.0, std::f32::consts::FRAC_PI_2]);
+/// ```
 #[doc(alias = "torch.arctan2")]
 #[track_caller]
 pub fn arctan2(input: &Tensor, other: &Tensor) -> Tensor {
@@ -2440,6 +2839,10 @@ pub fn arctan2(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Angle of the point (`other`, `self`). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.arctan2")]
 #[track_caller]
 pub fn arctan2_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -2485,6 +2888,16 @@ pub fn arctanh_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Index of the largest element, in the flattened input or over a dimension. For one dimension: `torch::argmax_dim(&x, 1, false)`.
+///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; the result is int64.
+/// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[1, 3], [4, 2]]);
+/// assert_eq!(torch::argmax(&x).item::<i64>(), 2);
+/// assert_eq!(torch::argmax_dim(&x, 1, false).to_vec::<i64>(), [1, 0]);
+/// ```
 #[doc(alias = "torch.argmax")]
 #[track_caller]
 pub fn argmax(input: &Tensor /* for one dimension: torch::argmax_dim(&x, 1, false) */) -> Tensor {
@@ -2492,6 +2905,16 @@ pub fn argmax(input: &Tensor /* for one dimension: torch::argmax_dim(&x, 1, fals
 }
 
 /// Index of the largest element, in the flattened input or over a dimension.
+///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; the result is int64.
+/// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[1, 3], [4, 2]]);
+/// assert_eq!(torch::argmax(&x).item::<i64>(), 2);
+/// assert_eq!(torch::argmax_dim(&x, 1, false).to_vec::<i64>(), [1, 0]);
+/// ```
 #[doc(alias = "torch.argmax")]
 #[track_caller]
 pub fn argmax_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -2499,6 +2922,10 @@ pub fn argmax_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: f
 }
 
 /// Index of the largest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; the result is int64.
+/// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
 #[doc(alias = "torch.argmax")]
 #[track_caller]
 pub fn argmax_dim_out(
@@ -2511,6 +2938,10 @@ pub fn argmax_dim_out(
 }
 
 /// Index of the largest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; the result is int64.
+/// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
 #[doc(alias = "torch.argmax")]
 #[track_caller]
 pub fn argmax_out(input: &Tensor, out: &mut Tensor) {
@@ -2518,6 +2949,10 @@ pub fn argmax_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Index of the largest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; the result is int64.
+/// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2527,6 +2962,10 @@ pub fn argmax_out_with(input: &Tensor, o: ArgmaxOptions, out: &mut Tensor) {
 
 /// Index of the largest element, in the flattened input or over a dimension.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; the result is int64.
+/// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn argmax_with(input: &Tensor, o: ArgmaxOptions) -> Tensor {
@@ -2534,6 +2973,14 @@ pub fn argmax_with(input: &Tensor, o: ArgmaxOptions) -> Tensor {
 }
 
 /// Index of the smallest element, in the flattened input or over a dimension. For one dimension: `torch::argmin_dim(&x, 1, false)`.
+///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; the result is int64.
+/// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::argmin(&torch::tensor([[1, 3], [4, 0]])).item::<i64>(), 3);
+/// ```
 #[doc(alias = "torch.argmin")]
 #[track_caller]
 pub fn argmin(input: &Tensor /* for one dimension: torch::argmin_dim(&x, 1, false) */) -> Tensor {
@@ -2541,6 +2988,14 @@ pub fn argmin(input: &Tensor /* for one dimension: torch::argmin_dim(&x, 1, fals
 }
 
 /// Index of the smallest element, in the flattened input or over a dimension.
+///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; the result is int64.
+/// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::argmin(&torch::tensor([[1, 3], [4, 0]])).item::<i64>(), 3);
+/// ```
 #[doc(alias = "torch.argmin")]
 #[track_caller]
 pub fn argmin_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -2548,6 +3003,10 @@ pub fn argmin_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: f
 }
 
 /// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; the result is int64.
+/// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
 #[doc(alias = "torch.argmin")]
 #[track_caller]
 pub fn argmin_dim_out(
@@ -2560,6 +3019,10 @@ pub fn argmin_dim_out(
 }
 
 /// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; the result is int64.
+/// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
 #[doc(alias = "torch.argmin")]
 #[track_caller]
 pub fn argmin_out(input: &Tensor, out: &mut Tensor) {
@@ -2567,6 +3030,10 @@ pub fn argmin_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; the result is int64.
+/// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2576,6 +3043,10 @@ pub fn argmin_out_with(input: &Tensor, o: ArgminOptions, out: &mut Tensor) {
 
 /// Index of the smallest element, in the flattened input or over a dimension.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; the result is int64.
+/// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn argmin_with(input: &Tensor, o: ArgminOptions) -> Tensor {
@@ -2583,6 +3054,14 @@ pub fn argmin_with(input: &Tensor, o: ArgminOptions) -> Tensor {
 }
 
 /// Indices that sort a dimension.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::argsort(&torch::tensor([3, 1, 2]), -1, false).to_vec::<i64>(), [1, 2, 0]);
+/// ```
 #[doc(alias = "torch.argsort")]
 #[track_caller]
 pub fn argsort(
@@ -2594,6 +3073,14 @@ pub fn argsort(
 }
 
 /// Indices that sort a dimension; equal elements keep their order.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::argsort_stable(&torch::tensor([2, 1, 2]), true, -1, false).to_vec::<i64>(), [1, 0, 2]);
+/// ```
 #[doc(alias = "torch.argsort")]
 #[track_caller]
 pub fn argsort_stable(
@@ -2606,6 +3093,10 @@ pub fn argsort_stable(
 }
 
 /// Indices that sort a dimension; equal elements keep their order. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is int64.
+/// - Errors: a dimension out of range. complex numbers.
 #[doc(alias = "torch.argsort")]
 #[track_caller]
 pub fn argsort_stable_out(
@@ -2620,6 +3111,10 @@ pub fn argsort_stable_out(
 
 /// Indices that sort a dimension; equal elements keep their order. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn argsort_stable_out_with(input: &Tensor, stable: bool, o: ArgsortStableOptions, out: &mut Tensor) {
@@ -2627,6 +3122,10 @@ pub fn argsort_stable_out_with(input: &Tensor, stable: bool, o: ArgsortStableOpt
 }
 
 /// Indices that sort a dimension; equal elements keep their order.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is int64.
+/// - Errors: a dimension out of range. complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2636,6 +3135,10 @@ pub fn argsort_stable_with(input: &Tensor, stable: bool, o: ArgsortStableOptions
 
 /// Indices that sort a dimension.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn argsort_with(input: &Tensor, o: ArgsortOptions) -> Tensor {
@@ -2643,6 +3146,14 @@ pub fn argsort_with(input: &Tensor, o: ArgsortOptions) -> Tensor {
 }
 
 /// Coordinates of the elements that are not zero, one row each.
+///
+/// - Shapes: `(n, d)` for `n` such elements of a tensor with `d` dimensions.
+/// - Dtypes: all; the result is int64.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::argwhere(&torch::tensor([0, 3, 4])).to_vec::<i64>(), [1, 2]);
+/// ```
 #[doc(alias = "torch.argwhere")]
 #[track_caller]
 pub fn argwhere(input: &Tensor) -> Tensor {
@@ -2650,6 +3161,14 @@ pub fn argwhere(input: &Tensor) -> Tensor {
 }
 
 /// A view with any sizes, strides and offset.
+///
+/// - Shapes: `size`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a view that leaves the storage. negative strides. lists of different lengths.
+///
+/// ```text
+/// assert_eq!(torch::as_strided(&torch::arange(4), [2], [2], 1).to_vec::<i64>(), [1, 3]);
+/// ```
 #[doc(alias = "torch.as_strided")]
 #[track_caller]
 pub fn as_strided(input: &Tensor, size: impl IntoDims, stride: impl IntoDims, storage_offset: i64) -> Tensor {
@@ -2659,6 +3178,15 @@ pub fn as_strided(input: &Tensor, size: impl IntoDims, stride: impl IntoDims, st
 /// A copy of the input in which `src` stands where `as_strided` would look.
 ///
 /// The input's gradient is PyTorch's: it is taken where `src` stands, and is zero elsewhere.
+///
+/// - Shapes: `src` has the sizes `size`; the result has the input's.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a view that leaves the input's memory. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::as_strided_scatter(&torch::zeros(4), &torch::ones(2), [2], [2], 1);
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 1.0, 0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.as_strided_scatter")]
 #[track_caller]
 pub fn as_strided_scatter(
@@ -2675,6 +3203,10 @@ pub fn as_strided_scatter(
 ///
 /// The input's gradient is PyTorch's: it is taken where `src` stands, and is zero elsewhere.
 ///
+/// - Shapes: `src` has the sizes `size`; the result has the input's.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a view that leaves the input's memory. sizes that do not fit.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn as_strided_scatter_with(
@@ -2688,6 +3220,10 @@ pub fn as_strided_scatter_with(
 }
 
 /// A view with any sizes, strides and offset.
+///
+/// - Shapes: `size`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a view that leaves the storage. negative strides. lists of different lengths.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2771,6 +3307,15 @@ pub fn atan(input: &Tensor) -> Tensor {
 }
 
 /// Angle of the point (`other`, `self`).
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let angle = torch::atan2(&torch::tensor([0.0, 1.0]), &torch::tensor([1.0, 0.0])).to_vec::<f32>();
+/// assert_eq!(angle, [0.0, std::f32::consts::FRAC_PI_2]);
+/// ```
 #[doc(alias = "torch.atan2")]
 #[track_caller]
 pub fn atan2(input: &Tensor, other: &Tensor) -> Tensor {
@@ -2778,6 +3323,10 @@ pub fn atan2(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Angle of the point (`other`, `self`). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.atan2")]
 #[track_caller]
 pub fn atan2_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -2823,6 +3372,14 @@ pub fn atanh_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// The tensor with at least 1 dimensions.
+///
+/// - Shapes: a tensor without dimensions becomes `(1)`; others stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::atleast_1d(&torch::tensor(1.0)).sizes(), [1]);
+/// ```
 #[doc(alias = "torch.atleast_1d")]
 #[track_caller]
 pub fn atleast_1d(input: &Tensor) -> Tensor {
@@ -2830,6 +3387,14 @@ pub fn atleast_1d(input: &Tensor) -> Tensor {
 }
 
 /// The tensor with at least 2 dimensions.
+///
+/// - Shapes: a vector `(n)` becomes `(1, n)`, a tensor without dimensions `(1, 1)`; others stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::atleast_2d(&torch::ones(3)).sizes(), [1, 3]);
+/// ```
 #[doc(alias = "torch.atleast_2d")]
 #[track_caller]
 pub fn atleast_2d(input: &Tensor) -> Tensor {
@@ -2837,6 +3402,14 @@ pub fn atleast_2d(input: &Tensor) -> Tensor {
 }
 
 /// The tensor with at least 3 dimensions.
+///
+/// - Shapes: a matrix `(n, m)` becomes `(n, m, 1)`, a vector `(n)` `(1, n, 1)`; others stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::atleast_3d(&torch::ones(3)).sizes(), [1, 3, 1]);
+/// ```
 #[doc(alias = "torch.atleast_3d")]
 #[track_caller]
 pub fn atleast_3d(input: &Tensor) -> Tensor {
@@ -2844,6 +3417,16 @@ pub fn atleast_3d(input: &Tensor) -> Tensor {
 }
 
 /// `beta self + alpha (batch1 @ batch2)` over batches.
+///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(b, n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
+///
+/// ```text
+/// let x = torch::ones([2, 1, 3]);
+/// let y = torch::baddbmm(&torch::zeros(1), &x, &x.transpose(1, 2));
+/// assert_eq!((y.sizes(), y.to_vec::<f32>()), (&[2, 1, 1][..], vec![3.0, 3.0]));
+/// ```
 #[doc(alias = "torch.baddbmm")]
 #[track_caller]
 pub fn baddbmm(input: &Tensor, batch1: &Tensor, batch2: &Tensor) -> Tensor {
@@ -2851,6 +3434,16 @@ pub fn baddbmm(input: &Tensor, batch1: &Tensor, batch2: &Tensor) -> Tensor {
 }
 
 /// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(b, n, p)`.
+/// - Dtypes: factors of one dtype; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
+///
+/// ```text
+/// let x = torch::ones([1, 2, 2]).to(torch::DType::BF16);
+/// let y = torch::baddbmm_dtype(&torch::ones([1, 2, 2]), &x, &x, torch::DType::F32);
+/// assert_eq!(y.to_vec::<f32>(), [3.0; 4]);
+/// ```
 #[doc(alias = "torch.baddbmm")]
 #[track_caller]
 pub fn baddbmm_dtype(input: &Tensor, batch1: &Tensor, batch2: &Tensor, out_dtype: DType) -> Tensor {
@@ -2858,6 +3451,10 @@ pub fn baddbmm_dtype(input: &Tensor, batch1: &Tensor, batch2: &Tensor, out_dtype
 }
 
 /// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(b, n, p)`.
+/// - Dtypes: factors of one dtype; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
 #[doc(alias = "torch.baddbmm")]
 #[track_caller]
 pub fn baddbmm_dtype_out(
@@ -2871,6 +3468,10 @@ pub fn baddbmm_dtype_out(
 }
 
 /// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(b, n, p)`.
+/// - Dtypes: factors of one dtype; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2887,6 +3488,10 @@ pub fn baddbmm_dtype_out_with(
 
 /// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
 ///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(b, n, p)`.
+/// - Dtypes: factors of one dtype; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn baddbmm_dtype_with(
@@ -2900,6 +3505,10 @@ pub fn baddbmm_dtype_with(
 }
 
 /// `beta self + alpha (batch1 @ batch2)` over batches. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(b, n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
 #[doc(alias = "torch.baddbmm")]
 #[track_caller]
 pub fn baddbmm_out(input: &Tensor, batch1: &Tensor, batch2: &Tensor, out: &mut Tensor) {
@@ -2907,6 +3516,10 @@ pub fn baddbmm_out(input: &Tensor, batch1: &Tensor, batch2: &Tensor, out: &mut T
 }
 
 /// `beta self + alpha (batch1 @ batch2)` over batches. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(b, n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2921,6 +3534,10 @@ pub fn baddbmm_out_with(
 }
 
 /// `beta self + alpha (batch1 @ batch2)` over batches.
+///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(b, n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2971,6 +3588,14 @@ pub fn bartlett_window_with(window_length: i64, options: impl Into<BartlettWindo
 }
 
 /// Ones with the probabilities of the input, zeros else.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: probabilities outside of 0 to 1. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bernoulli(&torch::tensor([0.0, 1.0])).to_vec::<f32>(), [0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.bernoulli")]
 #[track_caller]
 pub fn bernoulli(input: &Tensor) -> Tensor {
@@ -2978,6 +3603,10 @@ pub fn bernoulli(input: &Tensor) -> Tensor {
 }
 
 /// Ones with the probabilities of the input, zeros else. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: probabilities outside of 0 to 1. integers, bool and complex numbers.
 #[doc(alias = "torch.bernoulli")]
 #[track_caller]
 pub fn bernoulli_out(input: &Tensor, out: &mut Tensor) {
@@ -2986,6 +3615,10 @@ pub fn bernoulli_out(input: &Tensor, out: &mut Tensor) {
 
 /// Ones with the probabilities of the input, zeros else. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: probabilities outside of 0 to 1. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn bernoulli_out_with(input: &Tensor, o: BernoulliOptions, out: &mut Tensor) {
@@ -2993,6 +3626,14 @@ pub fn bernoulli_out_with(input: &Tensor, o: BernoulliOptions, out: &mut Tensor)
 }
 
 /// Ones with probability `p`, zeros else, in the input's shape.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bernoulli_p(&torch::zeros(2), 1.0).to_vec::<f32>(), [1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.bernoulli")]
 #[track_caller]
 pub fn bernoulli_p(input: &Tensor, p: f64) -> Tensor {
@@ -3000,6 +3641,10 @@ pub fn bernoulli_p(input: &Tensor, p: f64) -> Tensor {
 }
 
 /// Ones with probability `p`, zeros else, in the input's shape.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -3009,6 +3654,10 @@ pub fn bernoulli_p_with(input: &Tensor, p: f64, o: BernoulliPOptions) -> Tensor 
 
 /// Ones with the probabilities of the input, zeros else.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: probabilities outside of 0 to 1. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn bernoulli_with(input: &Tensor, o: BernoulliOptions) -> Tensor {
@@ -3016,6 +3665,14 @@ pub fn bernoulli_with(input: &Tensor, o: BernoulliOptions) -> Tensor {
 }
 
 /// Counts (or sums of weights) of each non-negative integer.
+///
+/// - Shapes: a vector; the result has as many elements as the largest number and one more, at least `minlength`.
+/// - Dtypes: integers; the result is int64, with weights float32 of float32 and float64 of others.
+/// - Errors: negative numbers. an input that is no vector. weights of another length.
+///
+/// ```text
+/// assert_eq!(torch::bincount(&torch::tensor([0, 2, 2])).to_vec::<i64>(), [1, 0, 2]);
+/// ```
 #[doc(alias = "torch.bincount")]
 #[track_caller]
 pub fn bincount(input: &Tensor) -> Tensor {
@@ -3024,6 +3681,10 @@ pub fn bincount(input: &Tensor) -> Tensor {
 
 /// Counts (or sums of weights) of each non-negative integer.
 ///
+/// - Shapes: a vector; the result has as many elements as the largest number and one more, at least `minlength`.
+/// - Dtypes: integers; the result is int64, with weights float32 of float32 and float64 of others.
+/// - Errors: negative numbers. an input that is no vector. weights of another length.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn bincount_with(input: &Tensor, o: BincountOptions) -> Tensor {
@@ -3031,6 +3692,15 @@ pub fn bincount_with(input: &Tensor, o: BincountOptions) -> Tensor {
 }
 
 /// Numbers of the binomial distribution.
+///
+/// - Shapes: `count` and `prob` of the same sizes.
+/// - Dtypes: float32 and float64, both the same.
+/// - Errors: different dtypes. other dtypes.
+///
+/// ```text
+/// let x = torch::binomial(&torch::tensor([10.0, 10.0]), &torch::tensor([0.0, 1.0]));
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 10.0]);
+/// ```
 #[doc(alias = "torch.binomial")]
 #[track_caller]
 pub fn binomial(count: &Tensor, prob: &Tensor) -> Tensor {
@@ -3039,6 +3709,10 @@ pub fn binomial(count: &Tensor, prob: &Tensor) -> Tensor {
 
 /// Numbers of the binomial distribution.
 ///
+/// - Shapes: `count` and `prob` of the same sizes.
+/// - Dtypes: float32 and float64, both the same.
+/// - Errors: different dtypes. other dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn binomial_with(count: &Tensor, prob: &Tensor, o: BinomialOptions) -> Tensor {
@@ -3046,6 +3720,14 @@ pub fn binomial_with(count: &Tensor, prob: &Tensor, o: BinomialOptions) -> Tenso
 }
 
 /// Bits that both have; logical for bools.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers and bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bitwise_and(&torch::tensor([6, 12]), 4).to_vec::<i64>(), [4, 4]);
+/// ```
 #[doc(alias = "torch.bitwise_and")]
 #[track_caller]
 pub fn bitwise_and(input: impl Operand, other: impl Operand) -> Tensor {
@@ -3055,6 +3737,10 @@ pub fn bitwise_and(input: impl Operand, other: impl Operand) -> Tensor {
 }
 
 /// Bits that both have; logical for bools. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers and bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point and complex numbers.
 #[doc(alias = "torch.bitwise_and")]
 #[track_caller]
 pub fn bitwise_and_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
@@ -3064,6 +3750,14 @@ pub fn bitwise_and_out(input: impl Operand, other: impl Operand, out: &mut Tenso
 }
 
 /// Bits shifted to the left by `other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bitwise_left_shift(&torch::tensor([1, 3]), 2).to_vec::<i64>(), [4, 12]);
+/// ```
 #[doc(alias = "torch.bitwise_left_shift")]
 #[track_caller]
 pub fn bitwise_left_shift(input: impl Operand, other: impl Operand) -> Tensor {
@@ -3073,6 +3767,10 @@ pub fn bitwise_left_shift(input: impl Operand, other: impl Operand) -> Tensor {
 }
 
 /// Bits shifted to the left by `other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
 #[doc(alias = "torch.bitwise_left_shift")]
 #[track_caller]
 pub fn bitwise_left_shift_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
@@ -3082,6 +3780,14 @@ pub fn bitwise_left_shift_out(input: impl Operand, other: impl Operand, out: &mu
 }
 
 /// All bits flipped; logical for bools.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: integers and bool; the result has the input's dtype.
+/// - Errors: floating point and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bitwise_not(&torch::tensor([0, 5])).to_vec::<i64>(), [-1, -6]);
+/// ```
 #[doc(alias = "torch.bitwise_not")]
 #[track_caller]
 pub fn bitwise_not(input: &Tensor) -> Tensor {
@@ -3089,6 +3795,10 @@ pub fn bitwise_not(input: &Tensor) -> Tensor {
 }
 
 /// All bits flipped; logical for bools. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: integers and bool; the result has the input's dtype.
+/// - Errors: floating point and complex numbers.
 #[doc(alias = "torch.bitwise_not")]
 #[track_caller]
 pub fn bitwise_not_out(input: &Tensor, out: &mut Tensor) {
@@ -3096,6 +3806,14 @@ pub fn bitwise_not_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Bits that either has; logical for bools.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers and bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bitwise_or(&torch::tensor([6, 12]), 1).to_vec::<i64>(), [7, 13]);
+/// ```
 #[doc(alias = "torch.bitwise_or")]
 #[track_caller]
 pub fn bitwise_or(input: impl Operand, other: impl Operand) -> Tensor {
@@ -3105,6 +3823,10 @@ pub fn bitwise_or(input: impl Operand, other: impl Operand) -> Tensor {
 }
 
 /// Bits that either has; logical for bools. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers and bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point and complex numbers.
 #[doc(alias = "torch.bitwise_or")]
 #[track_caller]
 pub fn bitwise_or_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
@@ -3114,6 +3836,14 @@ pub fn bitwise_or_out(input: impl Operand, other: impl Operand, out: &mut Tensor
 }
 
 /// Bits shifted to the right by `other`, keeping the sign.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bitwise_right_shift(&torch::tensor([-8, 9]), 2).to_vec::<i64>(), [-2, 2]);
+/// ```
 #[doc(alias = "torch.bitwise_right_shift")]
 #[track_caller]
 pub fn bitwise_right_shift(input: impl Operand, other: impl Operand) -> Tensor {
@@ -3123,6 +3853,10 @@ pub fn bitwise_right_shift(input: impl Operand, other: impl Operand) -> Tensor {
 }
 
 /// Bits shifted to the right by `other`, keeping the sign. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
 #[doc(alias = "torch.bitwise_right_shift")]
 #[track_caller]
 pub fn bitwise_right_shift_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
@@ -3132,6 +3866,14 @@ pub fn bitwise_right_shift_out(input: impl Operand, other: impl Operand, out: &m
 }
 
 /// Bits that exactly one has; logical for bools.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers and bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bitwise_xor(&torch::tensor([6, 12]), 4).to_vec::<i64>(), [2, 8]);
+/// ```
 #[doc(alias = "torch.bitwise_xor")]
 #[track_caller]
 pub fn bitwise_xor(input: impl Operand, other: impl Operand) -> Tensor {
@@ -3141,6 +3883,10 @@ pub fn bitwise_xor(input: impl Operand, other: impl Operand) -> Tensor {
 }
 
 /// Bits that exactly one has; logical for bools. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers and bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point and complex numbers.
 #[doc(alias = "torch.bitwise_xor")]
 #[track_caller]
 pub fn bitwise_xor_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
@@ -3193,6 +3939,15 @@ pub fn blackman_window_with(window_length: i64, options: impl Into<BlackmanWindo
 }
 
 /// A matrix with the given blocks on its diagonal.
+///
+/// - Shapes: matrices, vectors (one row) or numbers; the result's sizes are the sums of theirs.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: tensors with three dimensions or more.
+///
+/// ```text
+/// let x = torch::block_diag([&torch::tensor([[1]]), &torch::tensor([[2, 3]])]);
+/// assert_eq!(x.to_vec2::<i64>(), [[1, 0, 0], [0, 2, 3]]);
+/// ```
 #[doc(alias = "torch.block_diag")]
 #[track_caller]
 pub fn block_diag(tensors: impl TensorList) -> Tensor {
@@ -3216,6 +3971,15 @@ pub fn bmm(input: &Tensor, mat2: &Tensor) -> Tensor {
 }
 
 /// `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+///
+/// - Shapes: `(b, n, m)` and `(b, m, p)` give `(b, n, p)`.
+/// - Dtypes: both the same; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
+///
+/// ```text
+/// let x = torch::ones([1, 2, 2]).to(torch::DType::BF16);
+/// assert_eq!(torch::bmm_dtype(&x, &x, torch::DType::F32).to_vec::<f32>(), [2.0; 4]);
+/// ```
 #[doc(alias = "torch.bmm")]
 #[track_caller]
 pub fn bmm_dtype(input: &Tensor, mat2: &Tensor, out_dtype: DType) -> Tensor {
@@ -3223,6 +3987,10 @@ pub fn bmm_dtype(input: &Tensor, mat2: &Tensor, out_dtype: DType) -> Tensor {
 }
 
 /// `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(b, n, m)` and `(b, m, p)` give `(b, n, p)`.
+/// - Dtypes: both the same; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
 #[doc(alias = "torch.bmm")]
 #[track_caller]
 pub fn bmm_dtype_out(input: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) {
@@ -3241,6 +4009,15 @@ pub fn bmm_out(input: &Tensor, mat2: &Tensor, out: &mut Tensor) {
 }
 
 /// All tensors expanded to their common sizes.
+///
+/// - Shapes: all broadcast; each result has the common sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let all = torch::broadcast_tensors([&torch::ones([2, 1]), &torch::ones(3)]);
+/// assert_eq!((all[0].sizes(), all[1].sizes()), (&[2, 3][..], &[2, 3][..]));
+/// ```
 #[doc(alias = "torch.broadcast_tensors")]
 #[track_caller]
 pub fn broadcast_tensors(tensors: impl TensorList) -> Vec<Tensor> {
@@ -3248,6 +4025,14 @@ pub fn broadcast_tensors(tensors: impl TensorList) -> Vec<Tensor> {
 }
 
 /// Expanded to the given sizes.
+///
+/// - Shapes: the input broadcasts to `size`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// assert_eq!(torch::broadcast_to(&torch::tensor([1, 2]), [2, 2]).to_vec::<i64>(), [1, 2, 1, 2]);
+/// ```
 #[doc(alias = "torch.broadcast_to")]
 #[track_caller]
 pub fn broadcast_to(input: &Tensor, size: impl IntoDims) -> Tensor {
@@ -3255,6 +4040,15 @@ pub fn broadcast_to(input: &Tensor, size: impl IntoDims) -> Tensor {
 }
 
 /// Index of the bucket that each value falls into.
+///
+/// - Shapes: any input, a vector of boundaries; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers, both the same; the result is int64, or int32 if asked for.
+/// - Errors: boundaries that are no vector. different dtypes. bool and complex numbers.
+///
+/// ```text
+/// let edges = torch::tensor([1.0, 3.0, 5.0]);
+/// assert_eq!(torch::bucketize(&torch::tensor([3.0, 6.0]), &edges).to_vec::<i64>(), [1, 3]);
+/// ```
 #[doc(alias = "torch.bucketize")]
 #[track_caller]
 pub fn bucketize(input: &Tensor, boundaries: &Tensor) -> Tensor {
@@ -3262,6 +4056,10 @@ pub fn bucketize(input: &Tensor, boundaries: &Tensor) -> Tensor {
 }
 
 /// Index of the bucket that each value falls into. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any input, a vector of boundaries; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers, both the same; the result is int64, or int32 if asked for.
+/// - Errors: boundaries that are no vector. different dtypes. bool and complex numbers.
 #[doc(alias = "torch.bucketize")]
 #[track_caller]
 pub fn bucketize_out(input: &Tensor, boundaries: &Tensor, out: &mut Tensor) {
@@ -3270,6 +4068,10 @@ pub fn bucketize_out(input: &Tensor, boundaries: &Tensor, out: &mut Tensor) {
 
 /// Index of the bucket that each value falls into. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any input, a vector of boundaries; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers, both the same; the result is int64, or int32 if asked for.
+/// - Errors: boundaries that are no vector. different dtypes. bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn bucketize_out_with(input: &Tensor, boundaries: &Tensor, o: BucketizeOptions, out: &mut Tensor) {
@@ -3277,6 +4079,14 @@ pub fn bucketize_out_with(input: &Tensor, boundaries: &Tensor, o: BucketizeOptio
 }
 
 /// Index of the bucket that a value falls into.
+///
+/// - Shapes: a vector of boundaries; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result is int64, or int32 if asked for.
+/// - Errors: boundaries that are no vector. bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bucketize_scalar(4, &torch::tensor([1, 3, 5])).item::<i64>(), 2);
+/// ```
 #[doc(alias = "torch.bucketize")]
 #[track_caller]
 pub fn bucketize_scalar(self_: impl Into<Scalar>, boundaries: &Tensor) -> Tensor {
@@ -3284,6 +4094,10 @@ pub fn bucketize_scalar(self_: impl Into<Scalar>, boundaries: &Tensor) -> Tensor
 }
 
 /// Index of the bucket that a value falls into. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a vector of boundaries; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result is int64, or int32 if asked for.
+/// - Errors: boundaries that are no vector. bool and complex numbers.
 #[doc(alias = "torch.bucketize")]
 #[track_caller]
 pub fn bucketize_scalar_out(self_: impl Into<Scalar>, boundaries: &Tensor, out: &mut Tensor) {
@@ -3291,6 +4105,10 @@ pub fn bucketize_scalar_out(self_: impl Into<Scalar>, boundaries: &Tensor, out: 
 }
 
 /// Index of the bucket that a value falls into. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a vector of boundaries; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result is int64, or int32 if asked for.
+/// - Errors: boundaries that are no vector. bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -3305,6 +4123,10 @@ pub fn bucketize_scalar_out_with(
 
 /// Index of the bucket that a value falls into.
 ///
+/// - Shapes: a vector of boundaries; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result is int64, or int32 if asked for.
+/// - Errors: boundaries that are no vector. bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn bucketize_scalar_with(
@@ -3317,6 +4139,10 @@ pub fn bucketize_scalar_with(
 
 /// Index of the bucket that each value falls into.
 ///
+/// - Shapes: any input, a vector of boundaries; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers, both the same; the result is int64, or int32 if asked for.
+/// - Errors: boundaries that are no vector. different dtypes. bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn bucketize_with(input: &Tensor, boundaries: &Tensor, o: BucketizeOptions) -> Tensor {
@@ -3324,6 +4150,15 @@ pub fn bucketize_with(input: &Tensor, boundaries: &Tensor, o: BucketizeOptions) 
 }
 
 /// All tuples of elements.
+///
+/// - Shapes: vectors of `n`, `m`, ... elements give `(n * m * ..., k)` for `k` vectors; a single vector stays.
+/// - Dtypes: all tensors the same.
+/// - Errors: an empty list. tensors that are no vectors. different dtypes.
+///
+/// ```text
+/// let x = torch::cartesian_prod([&torch::tensor([1, 2]), &torch::tensor([3, 4])]);
+/// assert_eq!(x.to_vec2::<i64>(), [[1, 3], [1, 4], [2, 3], [2, 4]]);
+/// ```
 #[doc(alias = "torch.cartesian_prod")]
 #[track_caller]
 pub fn cartesian_prod(tensors: impl TensorList) -> Tensor {
@@ -3382,6 +4217,15 @@ pub fn cat_with(tensors: impl TensorList, o: CatOptions) -> Tensor {
 }
 
 /// `p`-norms of the differences between the rows of two (batches of) matrices.
+///
+/// - Shapes: `(*, n, d)` and `(*, m, d)` give `(*, n, m)`; leading dimensions broadcast.
+/// - Dtypes: float32 and float64.
+/// - Errors: fewer than two dimensions. rows of different lengths. a negative `p`. other dtypes.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([[0.0, 0.0], [3.0, 0.0]]), torch::tensor([[0.0, 4.0]]));
+/// assert_eq!(torch::cdist(&x, &y, 2.0).to_vec::<f32>(), [4.0, 5.0]);
+/// ```
 #[doc(alias = "torch.cdist")]
 #[track_caller]
 pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64 /* Python's default: 2.0 */) -> Tensor {
@@ -3389,6 +4233,10 @@ pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64 /* Python's default: 2.0 */) -> Te
 }
 
 /// `p`-norms of the differences between the rows of two (batches of) matrices.
+///
+/// - Shapes: `(*, n, d)` and `(*, m, d)` give `(*, n, m)`; leading dimensions broadcast.
+/// - Dtypes: float32 and float64.
+/// - Errors: fewer than two dimensions. rows of different lengths. a negative `p`. other dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -3424,6 +4272,15 @@ pub fn ceil_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Product of several matrices in the cheapest order.
+///
+/// - Shapes: matrices whose sizes fit, from left to right.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: an empty list. operands that are no matrices. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::ones([2, 3]);
+/// assert_eq!(torch::chain_matmul([&x, &x.t(), &x]).to_vec::<f32>(), [6.0; 6]);
+/// ```
 #[doc(alias = "torch.chain_matmul")]
 #[track_caller]
 pub fn chain_matmul(matrices: impl TensorList) -> Tensor {
@@ -3431,6 +4288,15 @@ pub fn chain_matmul(matrices: impl TensorList) -> Tensor {
 }
 
 /// About equal parts along a dimension.
+///
+/// - Shapes: at most `chunks` views of one size along `dim`, the last of them possibly smaller.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. fewer than one chunk. an input without dimensions.
+///
+/// ```text
+/// let parts = torch::chunk(&torch::arange(5), 2, 0);
+/// assert_eq!((parts[0].to_vec::<i64>(), parts[1].to_vec::<i64>()), (vec![0, 1, 2], vec![3, 4]));
+/// ```
 #[doc(alias = "torch.chunk")]
 #[track_caller]
 pub fn chunk(input: &Tensor, chunks: i64, dim: i64 /* Python's default: 0 */) -> Vec<Tensor> {
@@ -3438,6 +4304,15 @@ pub fn chunk(input: &Tensor, chunks: i64, dim: i64 /* Python's default: 0 */) ->
 }
 
 /// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
+///
+/// - Shapes: tensors of the same sizes before `dim`; the result is `(*, num_chunks, n)`.
+/// - Dtypes: all tensors the same.
+/// - Errors: an empty list. sizes or dtypes that differ. fewer than one chunk.
+///
+/// ```text
+/// let x = torch::chunk_cat([&torch::arange(3), &torch::arange(2)], 0, 2);
+/// assert_eq!(x.to_vec2::<i64>(), [[0, 1, 0], [2, 0, 1]]);
+/// ```
 #[doc(alias = "torch._chunk_cat")]
 #[track_caller]
 pub fn chunk_cat(tensors: impl TensorList, dim: i64, num_chunks: i64) -> Tensor {
@@ -3445,6 +4320,10 @@ pub fn chunk_cat(tensors: impl TensorList, dim: i64, num_chunks: i64) -> Tensor 
 }
 
 /// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: tensors of the same sizes before `dim`; the result is `(*, num_chunks, n)`.
+/// - Dtypes: all tensors the same.
+/// - Errors: an empty list. sizes or dtypes that differ. fewer than one chunk.
 #[doc(alias = "torch._chunk_cat")]
 #[track_caller]
 pub fn chunk_cat_out(tensors: impl TensorList, dim: i64, num_chunks: i64, out: &mut Tensor) {
@@ -3453,6 +4332,10 @@ pub fn chunk_cat_out(tensors: impl TensorList, dim: i64, num_chunks: i64, out: &
 
 /// About equal parts along a dimension.
 ///
+/// - Shapes: at most `chunks` views of one size along `dim`, the last of them possibly smaller.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. fewer than one chunk. an input without dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn chunk_with(input: &Tensor, chunks: i64, o: ChunkOptions) -> Vec<Tensor> {
@@ -3460,6 +4343,16 @@ pub fn chunk_with(input: &Tensor, chunks: i64, o: ChunkOptions) -> Vec<Tensor> {
 }
 
 /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
+///
+/// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+/// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+/// - Errors: both bounds `None`. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([-2.0, 0.5, 3.0]);
+/// assert_eq!(torch::clamp(&x, 0, 1).to_vec::<f32>(), [0.0, 0.5, 1.0]);
+/// assert_eq!(torch::clamp(&x, 0, None).to_vec::<f32>(), [0.0, 0.5, 3.0]);
+/// ```
 #[doc(alias = "torch.clamp")]
 #[track_caller]
 pub fn clamp(input: &Tensor, min: impl Bound, max: impl Bound) -> Tensor {
@@ -3470,6 +4363,14 @@ pub fn clamp(input: &Tensor, min: impl Bound, max: impl Bound) -> Tensor {
 }
 
 /// `min(x, max)`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::clamp_max(&torch::tensor([1.0, 5.0]), 3).to_vec::<f32>(), [1.0, 3.0]);
+/// ```
 #[doc(alias = "torch.clamp_max")]
 #[track_caller]
 pub fn clamp_max(input: &Tensor, max: impl Into<Scalar>) -> Tensor {
@@ -3477,6 +4378,10 @@ pub fn clamp_max(input: &Tensor, max: impl Into<Scalar>) -> Tensor {
 }
 
 /// `min(x, max)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.clamp_max")]
 #[track_caller]
 pub fn clamp_max_out(input: &Tensor, max: impl Into<Scalar>, out: &mut Tensor) {
@@ -3484,6 +4389,15 @@ pub fn clamp_max_out(input: &Tensor, max: impl Into<Scalar>, out: &mut Tensor) {
 }
 
 /// `min(x, max)` with a tensor as bound.
+///
+/// - Shapes: the input and `max` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 5.0]);
+/// assert_eq!(torch::clamp_max_tensor(&x, &torch::tensor([3.0, 3.0])).to_vec::<f32>(), [1.0, 3.0]);
+/// ```
 #[doc(alias = "torch.clamp_max")]
 #[track_caller]
 pub fn clamp_max_tensor(input: &Tensor, max: &Tensor) -> Tensor {
@@ -3491,6 +4405,10 @@ pub fn clamp_max_tensor(input: &Tensor, max: &Tensor) -> Tensor {
 }
 
 /// `min(x, max)` with a tensor as bound. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input and `max` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.clamp_max")]
 #[track_caller]
 pub fn clamp_max_tensor_out(input: &Tensor, max: &Tensor, out: &mut Tensor) {
@@ -3498,6 +4416,14 @@ pub fn clamp_max_tensor_out(input: &Tensor, max: &Tensor, out: &mut Tensor) {
 }
 
 /// `max(x, min)`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::clamp_min(&torch::tensor([1.0, 5.0]), 3).to_vec::<f32>(), [3.0, 5.0]);
+/// ```
 #[doc(alias = "torch.clamp_min")]
 #[track_caller]
 pub fn clamp_min(input: &Tensor, min: impl Into<Scalar>) -> Tensor {
@@ -3505,6 +4431,10 @@ pub fn clamp_min(input: &Tensor, min: impl Into<Scalar>) -> Tensor {
 }
 
 /// `max(x, min)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.clamp_min")]
 #[track_caller]
 pub fn clamp_min_out(input: &Tensor, min: impl Into<Scalar>, out: &mut Tensor) {
@@ -3512,6 +4442,15 @@ pub fn clamp_min_out(input: &Tensor, min: impl Into<Scalar>, out: &mut Tensor) {
 }
 
 /// `max(x, min)` with a tensor as bound.
+///
+/// - Shapes: the input and `min` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 5.0]);
+/// assert_eq!(torch::clamp_min_tensor(&x, &torch::tensor([3.0, 3.0])).to_vec::<f32>(), [3.0, 5.0]);
+/// ```
 #[doc(alias = "torch.clamp_min")]
 #[track_caller]
 pub fn clamp_min_tensor(input: &Tensor, min: &Tensor) -> Tensor {
@@ -3519,6 +4458,10 @@ pub fn clamp_min_tensor(input: &Tensor, min: &Tensor) -> Tensor {
 }
 
 /// `max(x, min)` with a tensor as bound. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input and `min` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.clamp_min")]
 #[track_caller]
 pub fn clamp_min_tensor_out(input: &Tensor, min: &Tensor, out: &mut Tensor) {
@@ -3526,6 +4469,10 @@ pub fn clamp_min_tensor_out(input: &Tensor, min: &Tensor, out: &mut Tensor) {
 }
 
 /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+/// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+/// - Errors: both bounds `None`. complex numbers.
 #[doc(alias = "torch.clamp")]
 #[track_caller]
 pub fn clamp_out(input: &Tensor, min: impl Bound, max: impl Bound, out: &mut Tensor) {
@@ -3537,6 +4484,10 @@ pub fn clamp_out(input: &Tensor, min: impl Bound, max: impl Bound, out: &mut Ten
 
 /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+/// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+/// - Errors: both bounds `None`. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn clamp_out_with(input: &Tensor, o: ClampOptions, out: &mut Tensor) {
@@ -3544,6 +4495,16 @@ pub fn clamp_out_with(input: &Tensor, o: ClampOptions, out: &mut Tensor) {
 }
 
 /// As `clamp` with tensors as bounds.
+///
+/// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 5.0, 9.0]);
+/// let low = torch::tensor([2.0, 2.0, 2.0]);
+/// assert_eq!(torch::clamp_tensor(&x, Some(&low), None).to_vec::<f32>(), [2.0, 5.0, 9.0]);
+/// ```
 #[doc(alias = "torch.clamp")]
 #[track_caller]
 pub fn clamp_tensor(input: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor {
@@ -3551,6 +4512,10 @@ pub fn clamp_tensor(input: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) 
 }
 
 /// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
 #[doc(alias = "torch.clamp")]
 #[track_caller]
 pub fn clamp_tensor_out(input: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>, out: &mut Tensor) {
@@ -3558,6 +4523,10 @@ pub fn clamp_tensor_out(input: &Tensor, min: Option<&Tensor>, max: Option<&Tenso
 }
 
 /// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -3567,6 +4536,10 @@ pub fn clamp_tensor_out_with(input: &Tensor, o: ClampTensorOptions, out: &mut Te
 
 /// As `clamp` with tensors as bounds.
 ///
+/// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn clamp_tensor_with(input: &Tensor, o: ClampTensorOptions) -> Tensor {
@@ -3575,6 +4548,10 @@ pub fn clamp_tensor_with(input: &Tensor, o: ClampTensorOptions) -> Tensor {
 
 /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
 ///
+/// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+/// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+/// - Errors: both bounds `None`. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn clamp_with(input: &Tensor, o: ClampOptions) -> Tensor {
@@ -3582,6 +4559,16 @@ pub fn clamp_with(input: &Tensor, o: ClampOptions) -> Tensor {
 }
 
 /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
+///
+/// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+/// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+/// - Errors: both bounds `None`. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([-2.0, 0.5, 3.0]);
+/// assert_eq!(torch::clamp(&x, 0, 1).to_vec::<f32>(), [0.0, 0.5, 1.0]);
+/// assert_eq!(torch::clamp(&x, 0, None).to_vec::<f32>(), [0.0, 0.5, 3.0]);
+/// ```
 #[doc(alias = "torch.clip")]
 #[track_caller]
 pub fn clip(input: &Tensor, min: impl Bound, max: impl Bound) -> Tensor {
@@ -3592,6 +4579,10 @@ pub fn clip(input: &Tensor, min: impl Bound, max: impl Bound) -> Tensor {
 }
 
 /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+/// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+/// - Errors: both bounds `None`. complex numbers.
 #[doc(alias = "torch.clip")]
 #[track_caller]
 pub fn clip_out(input: &Tensor, min: impl Bound, max: impl Bound, out: &mut Tensor) {
@@ -3603,6 +4594,10 @@ pub fn clip_out(input: &Tensor, min: impl Bound, max: impl Bound, out: &mut Tens
 
 /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+/// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+/// - Errors: both bounds `None`. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn clip_out_with(input: &Tensor, o: ClampOptions, out: &mut Tensor) {
@@ -3610,6 +4605,16 @@ pub fn clip_out_with(input: &Tensor, o: ClampOptions, out: &mut Tensor) {
 }
 
 /// As `clamp` with tensors as bounds.
+///
+/// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 5.0, 9.0]);
+/// let low = torch::tensor([2.0, 2.0, 2.0]);
+/// assert_eq!(torch::clamp_tensor(&x, Some(&low), None).to_vec::<f32>(), [2.0, 5.0, 9.0]);
+/// ```
 #[doc(alias = "torch.clip")]
 #[track_caller]
 pub fn clip_tensor(input: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor {
@@ -3617,6 +4622,10 @@ pub fn clip_tensor(input: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -
 }
 
 /// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
 #[doc(alias = "torch.clip")]
 #[track_caller]
 pub fn clip_tensor_out(input: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>, out: &mut Tensor) {
@@ -3624,6 +4633,10 @@ pub fn clip_tensor_out(input: &Tensor, min: Option<&Tensor>, max: Option<&Tensor
 }
 
 /// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -3633,6 +4646,10 @@ pub fn clip_tensor_out_with(input: &Tensor, o: ClampTensorOptions, out: &mut Ten
 
 /// As `clamp` with tensors as bounds.
 ///
+/// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn clip_tensor_with(input: &Tensor, o: ClampTensorOptions) -> Tensor {
@@ -3641,6 +4658,10 @@ pub fn clip_tensor_with(input: &Tensor, o: ClampTensorOptions) -> Tensor {
 
 /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
 ///
+/// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+/// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+/// - Errors: both bounds `None`. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn clip_with(input: &Tensor, o: ClampOptions) -> Tensor {
@@ -3648,6 +4669,15 @@ pub fn clip_with(input: &Tensor, o: ClampOptions) -> Tensor {
 }
 
 /// Joins vectors and matrices as columns.
+///
+/// - Shapes: vectors `(n)` are columns `(n, 1)`; tensors of one size but along the second dimension, which adds up.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::tensor([1, 2]);
+/// assert_eq!(torch::column_stack([&x, &x]).to_vec2::<i64>(), [[1, 1], [2, 2]]);
+/// ```
 #[doc(alias = "torch.column_stack")]
 #[track_caller]
 pub fn column_stack(tensors: impl TensorList) -> Tensor {
@@ -3655,6 +4685,10 @@ pub fn column_stack(tensors: impl TensorList) -> Tensor {
 }
 
 /// Joins vectors and matrices as columns. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: vectors `(n)` are columns `(n, 1)`; tensors of one size but along the second dimension, which adds up.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
 #[doc(alias = "torch.column_stack")]
 #[track_caller]
 pub fn column_stack_out(tensors: impl TensorList, out: &mut Tensor) {
@@ -3662,6 +4696,15 @@ pub fn column_stack_out(tensors: impl TensorList, out: &mut Tensor) {
 }
 
 /// All combinations of `r` elements of a vector, in lexicographic order of positions.
+///
+/// - Shapes: a vector of `n` elements gives `(n over r, r)`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: an input that is no vector. a negative `r`.
+///
+/// ```text
+/// let x = torch::combinations(&torch::tensor([1, 2, 3]), 2, false);
+/// assert_eq!(x.to_vec2::<i64>(), [[1, 2], [1, 3], [2, 3]]);
+/// ```
 #[doc(alias = "torch.combinations")]
 #[track_caller]
 pub fn combinations(
@@ -3674,6 +4717,10 @@ pub fn combinations(
 
 /// All combinations of `r` elements of a vector, in lexicographic order of positions.
 ///
+/// - Shapes: a vector of `n` elements gives `(n over r, r)`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: an input that is no vector. a negative `r`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn combinations_with(input: &Tensor, o: CombinationsOptions) -> Tensor {
@@ -3681,6 +4728,15 @@ pub fn combinations_with(input: &Tensor, o: CombinationsOptions) -> Tensor {
 }
 
 /// A complex tensor of its real and imaginary parts.
+///
+/// - Shapes: both broadcast; the result has their common sizes.
+/// - Dtypes: float16, float32 and float64, both the same; the result is the complex dtype of these.
+/// - Errors: sizes that do not broadcast. different dtypes. other dtypes.
+///
+/// ```text
+/// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+/// assert_eq!(torch::view_as_real(&z).to_vec::<f32>(), [1.0, 2.0]);
+/// ```
 #[doc(alias = "torch.complex")]
 #[track_caller]
 pub fn complex(real: &Tensor, imag: &Tensor) -> Tensor {
@@ -3688,6 +4744,10 @@ pub fn complex(real: &Tensor, imag: &Tensor) -> Tensor {
 }
 
 /// A complex tensor of its real and imaginary parts. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: both broadcast; the result has their common sizes.
+/// - Dtypes: float16, float32 and float64, both the same; the result is the complex dtype of these.
+/// - Errors: sizes that do not broadcast. different dtypes. other dtypes.
 #[doc(alias = "torch.complex")]
 #[track_caller]
 pub fn complex_out(real: &Tensor, imag: &Tensor, out: &mut Tensor) {
@@ -3797,6 +4857,15 @@ pub fn concatenate_with(tensors: impl TensorList, o: CatOptions) -> Tensor {
 }
 
 /// The complex conjugate, as a lazy view; a real tensor is itself.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+/// assert_eq!(torch::conj(&z).imag().item::<f32>(), -2.0);
+/// ```
 #[doc(alias = "torch.conj")]
 #[track_caller]
 pub fn conj(input: &Tensor) -> Tensor {
@@ -3831,6 +4900,14 @@ pub fn conj_physical_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Magnitude of the input, sign of `other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::copysign(&torch::tensor([1.0, -2.0]), -1.0).to_vec::<f32>(), [-1.0, -2.0]);
+/// ```
 #[doc(alias = "torch.copysign")]
 #[track_caller]
 pub fn copysign(input: &Tensor, other: impl Operand) -> Tensor {
@@ -3839,6 +4916,10 @@ pub fn copysign(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Magnitude of the input, sign of `other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.copysign")]
 #[track_caller]
 pub fn copysign_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -3847,6 +4928,15 @@ pub fn copysign_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// Correlation coefficients of the rows of a matrix, whose columns are observations.
+///
+/// - Shapes: `(n, m)` gives `(n, n)`; a vector of observations one number.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: three dimensions or more. bool.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]);
+/// assert!(torch::allclose(&torch::corrcoef(&x), &torch::tensor([[1.0, -1.0], [-1.0, 1.0]])));
+/// ```
 #[doc(alias = "torch.corrcoef")]
 #[track_caller]
 pub fn corrcoef(input: &Tensor) -> Tensor {
@@ -3908,6 +4998,16 @@ pub fn cosh_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Number of elements that are not zero, of all or over dimensions. For one dimension: `torch::count_nonzero_dim(&x, 1)`.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions.
+/// - Dtypes: all; the result is int64.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// let x = torch::tensor([[0, 1], [2, 3]]);
+/// assert_eq!(torch::count_nonzero(&x).item::<i64>(), 3);
+/// assert_eq!(torch::count_nonzero_dim(&x, 1).to_vec::<i64>(), [1, 2]);
+/// ```
 #[doc(alias = "torch.count_nonzero")]
 #[track_caller]
 pub fn count_nonzero(input: &Tensor /* for one dimension: torch::count_nonzero_dim(&x, 1) */) -> Tensor {
@@ -3915,6 +5015,16 @@ pub fn count_nonzero(input: &Tensor /* for one dimension: torch::count_nonzero_d
 }
 
 /// Number of elements that are not zero, of all or over dimensions.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions.
+/// - Dtypes: all; the result is int64.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// let x = torch::tensor([[0, 1], [2, 3]]);
+/// assert_eq!(torch::count_nonzero(&x).item::<i64>(), 3);
+/// assert_eq!(torch::count_nonzero_dim(&x, 1).to_vec::<i64>(), [1, 2]);
+/// ```
 #[doc(alias = "torch.count_nonzero")]
 #[track_caller]
 pub fn count_nonzero_dim(input: &Tensor, dim: impl IntoDims) -> Tensor {
@@ -3923,6 +5033,10 @@ pub fn count_nonzero_dim(input: &Tensor, dim: impl IntoDims) -> Tensor {
 
 /// Number of elements that are not zero, of all or over dimensions.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions.
+/// - Dtypes: all; the result is int64.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn count_nonzero_with(input: &Tensor, o: CountNonzeroOptions) -> Tensor {
@@ -3930,6 +5044,15 @@ pub fn count_nonzero_with(input: &Tensor, o: CountNonzeroOptions) -> Tensor {
 }
 
 /// Covariances of the rows of a matrix, whose columns are observations.
+///
+/// - Shapes: `(n, m)` gives `(n, n)`; a vector of observations one number.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: three dimensions or more. weights that are negative, or do not fit. bool.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]);
+/// assert_eq!(torch::cov(&x).to_vec::<f32>(), [1.0, -1.0, -1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.cov")]
 #[track_caller]
 pub fn cov(input: &Tensor) -> Tensor {
@@ -3938,6 +5061,10 @@ pub fn cov(input: &Tensor) -> Tensor {
 
 /// Covariances of the rows of a matrix, whose columns are observations.
 ///
+/// - Shapes: `(n, m)` gives `(n, n)`; a vector of observations one number.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: three dimensions or more. weights that are negative, or do not fit. bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn cov_with(input: &Tensor, o: CovOptions) -> Tensor {
@@ -3945,6 +5072,15 @@ pub fn cov_with(input: &Tensor, o: CovOptions) -> Tensor {
 }
 
 /// Cross products along a dimension of size 3, the first such one unless it is named.
+///
+/// - Shapes: both broadcast; the dimension `dim` has size 3.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: no dimension of size 3, or a named one of another size.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 0.0, 0.0]), torch::tensor([0.0, 1.0, 0.0]));
+/// assert_eq!(torch::cross(&x, &y, 0).to_vec::<f32>(), [0.0, 0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.cross")]
 #[track_caller]
 pub fn cross(input: &Tensor, other: &Tensor, dim: i64) -> Tensor {
@@ -3952,6 +5088,10 @@ pub fn cross(input: &Tensor, other: &Tensor, dim: i64) -> Tensor {
 }
 
 /// Cross products along a dimension of size 3, the first such one unless it is named. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: both broadcast; the dimension `dim` has size 3.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: no dimension of size 3, or a named one of another size.
 #[doc(alias = "torch.cross")]
 #[track_caller]
 pub fn cross_out(input: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) {
@@ -3959,6 +5099,10 @@ pub fn cross_out(input: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) {
 }
 
 /// Cross products along a dimension of size 3, the first such one unless it is named. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: both broadcast; the dimension `dim` has size 3.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: no dimension of size 3, or a named one of another size.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -3968,6 +5112,10 @@ pub fn cross_out_with(input: &Tensor, other: &Tensor, o: CrossOptions, out: &mut
 
 /// Cross products along a dimension of size 3, the first such one unless it is named.
 ///
+/// - Shapes: both broadcast; the dimension `dim` has size 3.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: no dimension of size 3, or a named one of another size.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn cross_with(input: &Tensor, other: &Tensor, o: CrossOptions) -> Tensor {
@@ -3975,6 +5123,15 @@ pub fn cross_with(input: &Tensor, other: &Tensor, o: CrossOptions) -> Tensor {
 }
 
 /// The largest element so far along a dimension, and where it is.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
+/// ```text
+/// let (values, indices) = torch::cummax(&torch::tensor([1, 3, 2]), 0).into();
+/// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![1, 3, 3], vec![0, 1, 1]));
+/// ```
 #[doc(alias = "torch.cummax")]
 #[track_caller]
 pub fn cummax(input: &Tensor, dim: i64) -> CummaxResult {
@@ -3982,6 +5139,10 @@ pub fn cummax(input: &Tensor, dim: i64) -> CummaxResult {
 }
 
 /// The largest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
 #[doc(alias = "torch.cummax")]
 #[track_caller]
 pub fn cummax_out(input: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) {
@@ -3989,6 +5150,15 @@ pub fn cummax_out(input: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor
 }
 
 /// The smallest element so far along a dimension, and where it is.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
+/// ```text
+/// let (values, indices) = torch::cummin(&torch::tensor([2, 1, 3]), 0).into();
+/// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![2, 1, 1], vec![0, 1, 1]));
+/// ```
 #[doc(alias = "torch.cummin")]
 #[track_caller]
 pub fn cummin(input: &Tensor, dim: i64) -> CumminResult {
@@ -3996,6 +5166,10 @@ pub fn cummin(input: &Tensor, dim: i64) -> CumminResult {
 }
 
 /// The smallest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
 #[doc(alias = "torch.cummin")]
 #[track_caller]
 pub fn cummin_out(input: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) {
@@ -4105,6 +5279,14 @@ pub fn cumsum_with(input: &Tensor, dim: i64, o: CumsumOptions) -> Tensor {
 }
 
 /// Running integrals by the trapezoidal rule along a dimension, at spacing `dx`.
+///
+/// - Shapes: the input's sizes, one less along `dim`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: a dimension out of range. bool.
+///
+/// ```text
+/// assert_eq!(torch::cumulative_trapezoid(&torch::tensor([1.0, 2.0, 3.0])).to_vec::<f32>(), [1.5, 4.0]);
+/// ```
 #[doc(alias = "torch.cumulative_trapezoid")]
 #[track_caller]
 pub fn cumulative_trapezoid(y: &Tensor) -> Tensor {
@@ -4112,6 +5294,10 @@ pub fn cumulative_trapezoid(y: &Tensor) -> Tensor {
 }
 
 /// Running integrals by the trapezoidal rule along a dimension, at spacing `dx`.
+///
+/// - Shapes: the input's sizes, one less along `dim`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: a dimension out of range. bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -4147,6 +5333,15 @@ pub fn deg2rad_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// The same memory without history.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0]).requires_grad_(true);
+/// assert!(!torch::detach(&x).requires_grad());
+/// ```
 #[doc(alias = "torch.detach")]
 #[track_caller]
 pub fn detach(input: &Tensor) -> Tensor {
@@ -4154,6 +5349,15 @@ pub fn detach(input: &Tensor) -> Tensor {
 }
 
 /// The diagonal of a matrix, or a matrix with a vector on its diagonal.
+///
+/// - Shapes: a matrix gives the vector of its diagonal, a vector `(n)` a square matrix of `n + |diagonal|` rows.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: no dimensions, or more than two.
+///
+/// ```text
+/// assert_eq!(torch::diag(&torch::tensor([[1, 2], [3, 4]]), 0).to_vec::<i64>(), [1, 4]);
+/// assert_eq!(torch::diag(&torch::tensor([1, 2]), 0).to_vec::<i64>(), [1, 0, 0, 2]);
+/// ```
 #[doc(alias = "torch.diag")]
 #[track_caller]
 pub fn diag(input: &Tensor, diagonal: i64 /* Python's default: 0 */) -> Tensor {
@@ -4161,6 +5365,14 @@ pub fn diag(input: &Tensor, diagonal: i64 /* Python's default: 0 */) -> Tensor {
 }
 
 /// Matrices with the last dimension on their diagonal.
+///
+/// - Shapes: `(*, n)` gives `(*, m, m)` with `m = n + |offset|`, its matrices in the dimensions `dim1` and `dim2`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// assert_eq!(torch::diag_embed(&torch::tensor([1, 2]), 0, -2, -1).to_vec::<i64>(), [1, 0, 0, 2]);
+/// ```
 #[doc(alias = "torch.diag_embed")]
 #[track_caller]
 pub fn diag_embed(
@@ -4174,6 +5386,10 @@ pub fn diag_embed(
 
 /// Matrices with the last dimension on their diagonal.
 ///
+/// - Shapes: `(*, n)` gives `(*, m, m)` with `m = n + |offset|`, its matrices in the dimensions `dim1` and `dim2`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn diag_embed_with(input: &Tensor, o: DiagEmbedOptions) -> Tensor {
@@ -4181,6 +5397,10 @@ pub fn diag_embed_with(input: &Tensor, o: DiagEmbedOptions) -> Tensor {
 }
 
 /// The diagonal of a matrix, or a matrix with a vector on its diagonal. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a matrix gives the vector of its diagonal, a vector `(n)` a square matrix of `n + |diagonal|` rows.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: no dimensions, or more than two.
 #[doc(alias = "torch.diag")]
 #[track_caller]
 pub fn diag_out(input: &Tensor, diagonal: i64 /* Python's default: 0 */, out: &mut Tensor) {
@@ -4188,6 +5408,10 @@ pub fn diag_out(input: &Tensor, diagonal: i64 /* Python's default: 0 */, out: &m
 }
 
 /// The diagonal of a matrix, or a matrix with a vector on its diagonal. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a matrix gives the vector of its diagonal, a vector `(n)` a square matrix of `n + |diagonal|` rows.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: no dimensions, or more than two.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -4197,6 +5421,10 @@ pub fn diag_out_with(input: &Tensor, o: DiagOptions, out: &mut Tensor) {
 
 /// The diagonal of a matrix, or a matrix with a vector on its diagonal.
 ///
+/// - Shapes: a matrix gives the vector of its diagonal, a vector `(n)` a square matrix of `n + |diagonal|` rows.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: no dimensions, or more than two.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn diag_with(input: &Tensor, o: DiagOptions) -> Tensor {
@@ -4204,6 +5432,14 @@ pub fn diag_with(input: &Tensor, o: DiagOptions) -> Tensor {
 }
 
 /// A matrix with all elements on its diagonal.
+///
+/// - Shapes: `n` elements give a square matrix of `n + |offset|` rows.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::diagflat(&torch::tensor([1, 2]), 0).to_vec::<i64>(), [1, 0, 0, 2]);
+/// ```
 #[doc(alias = "torch.diagflat")]
 #[track_caller]
 pub fn diagflat(input: &Tensor, offset: i64 /* Python's default: 0 */) -> Tensor {
@@ -4212,6 +5448,10 @@ pub fn diagflat(input: &Tensor, offset: i64 /* Python's default: 0 */) -> Tensor
 
 /// A matrix with all elements on its diagonal.
 ///
+/// - Shapes: `n` elements give a square matrix of `n + |offset|` rows.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn diagflat_with(input: &Tensor, o: DiagflatOptions) -> Tensor {
@@ -4219,6 +5459,14 @@ pub fn diagflat_with(input: &Tensor, o: DiagflatOptions) -> Tensor {
 }
 
 /// The diagonal of two dimensions, as the last dimension.
+///
+/// - Shapes: the input's without the two dimensions, then the diagonal's length.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// assert_eq!(torch::diagonal(&torch::tensor([[1, 2], [3, 4]]), 0, 0, 1).to_vec::<i64>(), [1, 4]);
+/// ```
 #[doc(alias = "torch.diagonal")]
 #[track_caller]
 pub fn diagonal(
@@ -4231,6 +5479,15 @@ pub fn diagonal(
 }
 
 /// A copy with the diagonal of two dimensions replaced by `src`.
+///
+/// - Shapes: `src` has the sizes of the diagonal that it replaces.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that do not fit. twice the same dimension.
+///
+/// ```text
+/// let x = torch::diagonal_scatter(&torch::zeros([2, 2]), &torch::ones(2));
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 0.0, 0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.diagonal_scatter")]
 #[track_caller]
 pub fn diagonal_scatter(input: &Tensor, src: &Tensor) -> Tensor {
@@ -4238,6 +5495,10 @@ pub fn diagonal_scatter(input: &Tensor, src: &Tensor) -> Tensor {
 }
 
 /// A copy with the diagonal of two dimensions replaced by `src`.
+///
+/// - Shapes: `src` has the sizes of the diagonal that it replaces.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that do not fit. twice the same dimension.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -4247,6 +5508,10 @@ pub fn diagonal_scatter_with(input: &Tensor, src: &Tensor, o: DiagonalScatterOpt
 
 /// The diagonal of two dimensions, as the last dimension.
 ///
+/// - Shapes: the input's without the two dimensions, then the diagonal's length.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn diagonal_with(input: &Tensor, o: DiagonalOptions) -> Tensor {
@@ -4254,6 +5519,14 @@ pub fn diagonal_with(input: &Tensor, o: DiagonalOptions) -> Tensor {
 }
 
 /// Differences of neighbours along a dimension, taken `n` times.
+///
+/// - Shapes: the size along `dim` shrinks by `n`, after `prepend` and `append` are joined to it; all others stay.
+/// - Dtypes: all; of bool the exclusive or.
+/// - Errors: a negative `n`. an input without dimensions. sizes that do not fit.
+///
+/// ```text
+/// assert_eq!(torch::diff(&torch::tensor([1, 4, 9]), 1, -1).to_vec::<i64>(), [3, 5]);
+/// ```
 #[doc(alias = "torch.diff")]
 #[track_caller]
 pub fn diff(
@@ -4265,6 +5538,10 @@ pub fn diff(
 }
 
 /// Differences of neighbours along a dimension, taken `n` times. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the size along `dim` shrinks by `n`, after `prepend` and `append` are joined to it; all others stay.
+/// - Dtypes: all; of bool the exclusive or.
+/// - Errors: a negative `n`. an input without dimensions. sizes that do not fit.
 #[doc(alias = "torch.diff")]
 #[track_caller]
 pub fn diff_out(
@@ -4278,6 +5555,10 @@ pub fn diff_out(
 
 /// Differences of neighbours along a dimension, taken `n` times. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: the size along `dim` shrinks by `n`, after `prepend` and `append` are joined to it; all others stay.
+/// - Dtypes: all; of bool the exclusive or.
+/// - Errors: a negative `n`. an input without dimensions. sizes that do not fit.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn diff_out_with(input: &Tensor, o: DiffOptions, out: &mut Tensor) {
@@ -4286,6 +5567,10 @@ pub fn diff_out_with(input: &Tensor, o: DiffOptions, out: &mut Tensor) {
 
 /// Differences of neighbours along a dimension, taken `n` times.
 ///
+/// - Shapes: the size along `dim` shrinks by `n`, after `prepend` and `append` are joined to it; all others stay.
+/// - Dtypes: all; of bool the exclusive or.
+/// - Errors: a negative `n`. an input without dimensions. sizes that do not fit.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn diff_with(input: &Tensor, o: DiffOptions) -> Tensor {
@@ -4293,6 +5578,14 @@ pub fn diff_with(input: &Tensor, o: DiffOptions) -> Tensor {
 }
 
 /// Derivative of `lgamma`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!((torch::digamma(&torch::tensor([1.0])).item::<f32>() - -0.577216).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.digamma")]
 #[track_caller]
 pub fn digamma(input: &Tensor) -> Tensor {
@@ -4300,6 +5593,10 @@ pub fn digamma(input: &Tensor) -> Tensor {
 }
 
 /// Derivative of `lgamma`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.digamma")]
 #[track_caller]
 pub fn digamma_out(input: &Tensor, out: &mut Tensor) {
@@ -4307,6 +5604,15 @@ pub fn digamma_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.
+///
+/// - Shapes: all three of the same sizes.
+/// - Dtypes: float32 and float64, all the same.
+/// - Errors: sizes that do not broadcast. other dtypes.
+///
+/// ```text
+/// let (x, alpha) = (torch::tensor([0.4]), torch::tensor([2.0]));
+/// assert!(torch::dirichlet_grad(&x, &alpha, &torch::tensor([4.0])).item::<f32>() > 0.0);
+/// ```
 #[doc(alias = "torch._dirichlet_grad")]
 #[track_caller]
 pub fn dirichlet_grad(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Tensor {
@@ -4314,6 +5620,10 @@ pub fn dirichlet_grad(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Tensor {
 }
 
 /// The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: all three of the same sizes.
+/// - Dtypes: float32 and float64, all the same.
+/// - Errors: sizes that do not broadcast. other dtypes.
 #[doc(alias = "torch._dirichlet_grad")]
 #[track_caller]
 pub fn dirichlet_grad_out(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) {
@@ -4321,6 +5631,14 @@ pub fn dirichlet_grad_out(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut 
 }
 
 /// The `p`-norm of the difference of two tensors.
+///
+/// - Shapes: both broadcast; the result has no dimensions.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: sizes that do not broadcast. integers and bool.
+///
+/// ```text
+/// assert_eq!(torch::dist(&torch::tensor([3.0, 0.0]), &torch::tensor([0.0, 4.0]), 2).item::<f32>(), 5.0);
+/// ```
 #[doc(alias = "torch.dist")]
 #[track_caller]
 pub fn dist(input: &Tensor, other: &Tensor, p: impl Into<Scalar> /* Python's default: 2 */) -> Tensor {
@@ -4328,6 +5646,10 @@ pub fn dist(input: &Tensor, other: &Tensor, p: impl Into<Scalar> /* Python's def
 }
 
 /// The `p`-norm of the difference of two tensors.
+///
+/// - Shapes: both broadcast; the result has no dimensions.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: sizes that do not broadcast. integers and bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -4353,6 +5675,16 @@ pub fn div(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers and, where it rounds, bool; without rounding integers give floats.
+/// - Errors: sizes that do not broadcast. an unknown rounding mode. rounding of bool or complex numbers. division of integers by zero.
+///
+/// ```text
+/// let x = torch::tensor([-7, 7]);
+/// assert_eq!(torch::div_mode(&x, 2, Some("trunc")).to_vec::<i64>(), [-3, 3]);
+/// assert_eq!(torch::div_mode(&x, 2, Some("floor")).to_vec::<i64>(), [-4, 3]);
+/// ```
 #[doc(alias = "torch.div")]
 #[track_caller]
 pub fn div_mode(input: &Tensor, other: impl Operand, rounding_mode: Option<&str>) -> Tensor {
@@ -4361,6 +5693,10 @@ pub fn div_mode(input: &Tensor, other: impl Operand, rounding_mode: Option<&str>
 }
 
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers and, where it rounds, bool; without rounding integers give floats.
+/// - Errors: sizes that do not broadcast. an unknown rounding mode. rounding of bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.div")]
 #[track_caller]
 pub fn div_mode_out(input: &Tensor, other: impl Operand, rounding_mode: Option<&str>, out: &mut Tensor) {
@@ -4398,6 +5734,16 @@ pub fn divide(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers and, where it rounds, bool; without rounding integers give floats.
+/// - Errors: sizes that do not broadcast. an unknown rounding mode. rounding of bool or complex numbers. division of integers by zero.
+///
+/// ```text
+/// let x = torch::tensor([-7, 7]);
+/// assert_eq!(torch::div_mode(&x, 2, Some("trunc")).to_vec::<i64>(), [-3, 3]);
+/// assert_eq!(torch::div_mode(&x, 2, Some("floor")).to_vec::<i64>(), [-4, 3]);
+/// ```
 #[doc(alias = "torch.divide")]
 #[track_caller]
 pub fn divide_mode(input: &Tensor, other: impl Operand, rounding_mode: Option<&str>) -> Tensor {
@@ -4406,6 +5752,10 @@ pub fn divide_mode(input: &Tensor, other: impl Operand, rounding_mode: Option<&s
 }
 
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers and, where it rounds, bool; without rounding integers give floats.
+/// - Errors: sizes that do not broadcast. an unknown rounding mode. rounding of bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.divide")]
 #[track_caller]
 pub fn divide_mode_out(input: &Tensor, other: impl Operand, rounding_mode: Option<&str>, out: &mut Tensor) {
@@ -4453,6 +5803,14 @@ pub fn dot_out(input: &Tensor, tensor: &Tensor, out: &mut Tensor) {
 }
 
 /// Equal parts along one dimension.
+///
+/// - Shapes: `sections` views along the third dimension.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a size that `sections` does not divide. fewer than three dimensions.
+///
+/// ```text
+/// assert_eq!(torch::dsplit(&torch::zeros([1, 1, 4]), 2)[0].sizes(), [1, 1, 2]);
+/// ```
 #[doc(alias = "torch.dsplit")]
 #[track_caller]
 pub fn dsplit(input: &Tensor, sections: i64) -> Vec<Tensor> {
@@ -4460,6 +5818,14 @@ pub fn dsplit(input: &Tensor, sections: i64) -> Vec<Tensor> {
 }
 
 /// Parts along one dimension, cut at indices.
+///
+/// - Shapes: one view more than there are indices, along the third dimension.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than three dimensions.
+///
+/// ```text
+/// assert_eq!(torch::dsplit_array(&torch::zeros([1, 1, 4]), [1])[1].sizes(), [1, 1, 3]);
+/// ```
 #[doc(alias = "torch.dsplit")]
 #[track_caller]
 pub fn dsplit_array(input: &Tensor, indices: impl IntoDims) -> Vec<Tensor> {
@@ -4467,6 +5833,15 @@ pub fn dsplit_array(input: &Tensor, indices: impl IntoDims) -> Vec<Tensor> {
 }
 
 /// Joins along depth.
+///
+/// - Shapes: tensors of one size but along the third dimension, which adds up; vectors `(n)` are `(1, n, 1)`, matrices `(n, m)` are `(n, m, 1)`.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::tensor([1, 2]);
+/// assert_eq!(torch::dstack([&x, &x]).sizes(), [1, 2, 2]);
+/// ```
 #[doc(alias = "torch.dstack")]
 #[track_caller]
 pub fn dstack(tensors: impl TensorList) -> Tensor {
@@ -4474,6 +5849,10 @@ pub fn dstack(tensors: impl TensorList) -> Tensor {
 }
 
 /// Joins along depth. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: tensors of one size but along the third dimension, which adds up; vectors `(n)` are `(1, n, 1)`, matrices `(n, m)` are `(n, m, 1)`.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
 #[doc(alias = "torch.dstack")]
 #[track_caller]
 pub fn dstack_out(tensors: impl TensorList, out: &mut Tensor) {
@@ -4481,6 +5860,16 @@ pub fn dstack_out(tensors: impl TensorList, out: &mut Tensor) {
 }
 
 /// Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.
+///
+/// - Shapes: each letter is a dimension of one size in all operands (1 broadcasts); the result has the letters after `->`, or those that occur once, in alphabetic order.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: an equation that does not fit the operands. sizes that differ under one letter.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::einsum("ij->ji", &[x.clone()]).to_vec::<f32>(), [1.0, 3.0, 2.0, 4.0]);
+/// assert_eq!(torch::einsum("ij,jk->ik", &[x.clone(), x]).to_vec::<f32>(), [7.0, 10.0, 15.0, 22.0]);
+/// ```
 #[doc(alias = "torch.einsum")]
 #[track_caller]
 pub fn einsum(equation: &str, tensors: impl TensorList) -> Tensor {
@@ -4489,6 +5878,10 @@ pub fn einsum(equation: &str, tensors: impl TensorList) -> Tensor {
 
 /// Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.
 ///
+/// - Shapes: each letter is a dimension of one size in all operands (1 broadcasts); the result has the letters after `->`, or those that occur once, in alphabetic order.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: an equation that does not fit the operands. sizes that differ under one letter.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn einsum_with(equation: &str, tensors: impl TensorList, o: EinsumOptions) -> Tensor {
@@ -4496,6 +5889,14 @@ pub fn einsum_with(equation: &str, tensors: impl TensorList, o: EinsumOptions) -
 }
 
 /// A tensor with undefined content. For several sizes: `torch::empty([2, 3])`.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
+///
+/// ```text
+/// assert_eq!(torch::empty([2, 3]).sizes(), [2, 3]);
+/// ```
 #[doc(alias = "torch.empty")]
 #[track_caller]
 pub fn empty(size: impl IntoDims /* for several sizes: torch::empty([2, 3]) */) -> Tensor {
@@ -4503,6 +5904,14 @@ pub fn empty(size: impl IntoDims /* for several sizes: torch::empty([2, 3]) */) 
 }
 
 /// A tensor with undefined content in the input's shape, dtype and device, unless told otherwise.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::empty_like(&torch::zeros([2, 3])).sizes(), [2, 3]);
+/// ```
 #[doc(alias = "torch.empty_like")]
 #[track_caller]
 pub fn empty_like(input: &Tensor) -> Tensor {
@@ -4510,6 +5919,10 @@ pub fn empty_like(input: &Tensor) -> Tensor {
 }
 
 /// A tensor with undefined content in the input's shape, dtype and device, unless told otherwise.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for.
+/// - Errors: none.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -4522,6 +5935,10 @@ pub fn empty_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Ten
 }
 
 /// A tensor with undefined content. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
 #[doc(alias = "torch.empty")]
 #[track_caller]
 pub fn empty_out(size: impl IntoDims, out: &mut Tensor) {
@@ -4529,6 +5946,10 @@ pub fn empty_out(size: impl IntoDims, out: &mut Tensor) {
 }
 
 /// A tensor with undefined content. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -4546,6 +5967,14 @@ pub fn empty_out_with(size: impl IntoDims, options: impl Into<TensorOptions>, ou
 }
 
 /// A tensor with undefined content and the given strides.
+///
+/// - Shapes: `size`, with the strides `stride`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes or strides. lists of different lengths. more memory than there is.
+///
+/// ```text
+/// assert_eq!(torch::empty_strided([2, 3], [1, 2]).strides(), [1, 2]);
+/// ```
 #[doc(alias = "torch.empty_strided")]
 #[track_caller]
 pub fn empty_strided(size: impl IntoDims, stride: impl IntoDims) -> Tensor {
@@ -4553,6 +5982,10 @@ pub fn empty_strided(size: impl IntoDims, stride: impl IntoDims) -> Tensor {
 }
 
 /// A tensor with undefined content and the given strides.
+///
+/// - Shapes: `size`, with the strides `stride`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes or strides. lists of different lengths. more memory than there is.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -4569,6 +6002,10 @@ pub fn empty_strided_with(
 }
 
 /// A tensor with undefined content.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -4610,6 +6047,15 @@ pub fn eq_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// Whether both have the same shape and elements.
+///
+/// - Shapes: any; tensors of different sizes are not equal.
+/// - Dtypes: all, both the same; the result is a `bool` of Rust.
+/// - Errors: operands of different dtypes or devices.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0]);
+/// assert!(torch::equal(&x, &x.copy()) && !torch::equal(&x, &x.i(..1)));
+/// ```
 #[doc(alias = "torch.equal")]
 #[track_caller]
 pub fn equal(input: &Tensor, other: &Tensor) -> bool {
@@ -4779,6 +6225,14 @@ pub fn expm1_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// The identity matrix.
+///
+/// - Shapes: `(n, n)`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: a negative `n`.
+///
+/// ```text
+/// assert_eq!(torch::eye(2).to_vec::<f32>(), [1.0, 0.0, 0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.eye")]
 #[track_caller]
 pub fn eye(n: i64) -> Tensor {
@@ -4786,6 +6240,14 @@ pub fn eye(n: i64) -> Tensor {
 }
 
 /// Ones on the diagonal of an n by m matrix.
+///
+/// - Shapes: `(n, m)`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes.
+///
+/// ```text
+/// assert_eq!(torch::eye_m(2, 3).to_vec::<f32>(), [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+/// ```
 #[doc(alias = "torch.eye")]
 #[track_caller]
 pub fn eye_m(n: i64, m: i64) -> Tensor {
@@ -4793,6 +6255,10 @@ pub fn eye_m(n: i64, m: i64) -> Tensor {
 }
 
 /// Ones on the diagonal of an n by m matrix. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(n, m)`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes.
 #[doc(alias = "torch.eye")]
 #[track_caller]
 pub fn eye_m_out(n: i64, m: i64, out: &mut Tensor) {
@@ -4800,6 +6266,10 @@ pub fn eye_m_out(n: i64, m: i64, out: &mut Tensor) {
 }
 
 /// Ones on the diagonal of an n by m matrix. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(n, m)`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -4810,6 +6280,10 @@ pub fn eye_m_out_with(n: i64, m: i64, options: impl Into<TensorOptions>, out: &m
 
 /// Ones on the diagonal of an n by m matrix.
 ///
+/// - Shapes: `(n, m)`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn eye_m_with(n: i64, m: i64, options: impl Into<TensorOptions>) -> Tensor {
@@ -4818,6 +6292,10 @@ pub fn eye_m_with(n: i64, m: i64, options: impl Into<TensorOptions>) -> Tensor {
 }
 
 /// The identity matrix. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(n, n)`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: a negative `n`.
 #[doc(alias = "torch.eye")]
 #[track_caller]
 pub fn eye_out(n: i64, out: &mut Tensor) {
@@ -4825,6 +6303,10 @@ pub fn eye_out(n: i64, out: &mut Tensor) {
 }
 
 /// The identity matrix. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(n, n)`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: a negative `n`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -4835,6 +6317,10 @@ pub fn eye_out_with(n: i64, options: impl Into<TensorOptions>, out: &mut Tensor)
 
 /// The identity matrix.
 ///
+/// - Shapes: `(n, n)`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: a negative `n`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn eye_with(n: i64, options: impl Into<TensorOptions>) -> Tensor {
@@ -4843,6 +6329,17 @@ pub fn eye_with(n: i64, options: impl Into<TensorOptions>) -> Tensor {
 }
 
 /// `fake_quantize_per_tensor_affine` with a scale and a zero point for each place of a dimension.
+///
+/// - Shapes: any; `scale` and `zero_point` are vectors as long as the dimension `axis`.
+/// - Dtypes: floating point; float32 scales; zero points of int32, float32 or float16. The result has the input's dtype.
+/// - Errors: `quant_min` above `quant_max`. zero points outside of them. sizes or dtypes that do not fit.
+///
+/// ```text
+/// let x = torch::tensor([[0.4], [0.4]]);
+/// let (scale, zero) = (torch::tensor([0.5, 0.25]), torch::tensor_with([0, 0], torch::DType::I32));
+/// let y = torch::fake_quantize_per_channel_affine(&x, &scale, &zero, 0, 0, 3);
+/// assert_eq!(y.to_vec::<f32>(), [0.5, 0.5]);
+/// ```
 #[doc(alias = "torch.fake_quantize_per_channel_affine")]
 #[track_caller]
 pub fn fake_quantize_per_channel_affine(
@@ -4859,6 +6356,16 @@ pub fn fake_quantize_per_channel_affine(
 /// Rounds to the numbers that integers of `quant_min..=quant_max` stand for; gradients pass where the input is in their range.
 ///
 /// The integer `q` stands for `(q - zero_point) * scale`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: `quant_min` above `quant_max`. a zero point outside of them. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([0.04, 0.26, 9.0]);
+/// let y = torch::fake_quantize_per_tensor_affine(&x, 0.5, 0, 0, 3);
+/// assert_eq!(y.to_vec::<f32>(), [0.0, 0.5, 1.5]);
+/// ```
 #[doc(alias = "torch.fake_quantize_per_tensor_affine")]
 #[track_caller]
 pub fn fake_quantize_per_tensor_affine(
@@ -4872,6 +6379,16 @@ pub fn fake_quantize_per_tensor_affine(
 }
 
 /// `fake_quantize_per_tensor_affine` with scale and zero point in tensors of one element.
+///
+/// - Shapes: any; `scale` and `zero_point` have one element.
+/// - Dtypes: floating point; the scale is float32, the zero point int32. The result has the input's dtype.
+/// - Errors: `quant_min` above `quant_max`. a scale or zero point of several elements.
+///
+/// ```text
+/// let (scale, zero) = (torch::tensor([0.5]), torch::tensor_with([0], torch::DType::I32));
+/// let y = torch::fake_quantize_per_tensor_affine_by(&torch::tensor([0.26, 9.0]), &scale, &zero, 0, 3);
+/// assert_eq!(y.to_vec::<f32>(), [0.5, 1.5]);
+/// ```
 #[doc(alias = "torch.fake_quantize_per_tensor_affine")]
 #[track_caller]
 pub fn fake_quantize_per_tensor_affine_by(
@@ -4885,6 +6402,14 @@ pub fn fake_quantize_per_tensor_affine_by(
 }
 
 /// The input's shape filled with one number.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a number that the dtype cannot hold.
+///
+/// ```text
+/// assert_eq!(torch::fill(&torch::zeros(2), 7).to_vec::<f32>(), [7.0, 7.0]);
+/// ```
 #[doc(alias = "torch.fill")]
 #[track_caller]
 pub fn fill(input: &Tensor, value: impl Into<Scalar>) -> Tensor {
@@ -4892,6 +6417,14 @@ pub fn fill(input: &Tensor, value: impl Into<Scalar>) -> Tensor {
 }
 
 /// The input's shape filled with the number of a zero-dim tensor.
+///
+/// - Shapes: the input's sizes; `value` has no dimensions.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a `value` with dimensions.
+///
+/// ```text
+/// assert_eq!(torch::fill_with(&torch::zeros(2), &torch::tensor(7.0)).to_vec::<f32>(), [7.0, 7.0]);
+/// ```
 #[doc(alias = "torch.fill")]
 #[track_caller]
 pub fn fill_with(input: &Tensor, value: &Tensor) -> Tensor {
@@ -4926,6 +6459,14 @@ pub fn fix_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Joins a range of dimensions into one.
+///
+/// - Shapes: the product of the sizes from `start_dim` to `end_dim` in their place; no dimensions become one.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. a `start_dim` behind `end_dim`.
+///
+/// ```text
+/// assert_eq!(torch::flatten(&torch::zeros([2, 3, 4]), 1, -1).sizes(), [2, 12]);
+/// ```
 #[doc(alias = "torch.flatten")]
 #[track_caller]
 pub fn flatten(
@@ -4937,6 +6478,10 @@ pub fn flatten(
 }
 
 /// Joins a range of dimensions into one.
+///
+/// - Shapes: the product of the sizes from `start_dim` to `end_dim` in their place; no dimensions become one.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. a `start_dim` behind `end_dim`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -4961,6 +6506,14 @@ pub fn flip(input: &Tensor, dims: impl IntoDims /* for several: torch::flip(&x, 
 }
 
 /// Reverses the second dimension.
+///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::fliplr(&torch::tensor([[1, 2], [3, 4]])).to_vec::<i64>(), [2, 1, 4, 3]);
+/// ```
 #[doc(alias = "torch.fliplr")]
 #[track_caller]
 pub fn fliplr(input: &Tensor) -> Tensor {
@@ -4968,6 +6521,14 @@ pub fn fliplr(input: &Tensor) -> Tensor {
 }
 
 /// Reverses the first dimension.
+///
+/// - Shapes: one dimension at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: no dimensions.
+///
+/// ```text
+/// assert_eq!(torch::flipud(&torch::tensor([1, 2, 3])).to_vec::<i64>(), [3, 2, 1]);
+/// ```
 #[doc(alias = "torch.flipud")]
 #[track_caller]
 pub fn flipud(input: &Tensor) -> Tensor {
@@ -4975,6 +6536,15 @@ pub fn flipud(input: &Tensor) -> Tensor {
 }
 
 /// The input to the power `exponent`, computed in float64 or complex128.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is float64, or complex128 where an operand is complex.
+/// - Errors: sizes that do not broadcast. an `out` of another dtype.
+///
+/// ```text
+/// let y = torch::float_power(&torch::tensor([2, 3]), -1);
+/// assert_eq!((y.dtype(), y.to_vec::<f64>()[0]), (torch::DType::F64, 0.5));
+/// ```
 #[doc(alias = "torch.float_power")]
 #[track_caller]
 pub fn float_power(input: impl Operand, exponent: impl Operand) -> Tensor {
@@ -4984,6 +6554,10 @@ pub fn float_power(input: impl Operand, exponent: impl Operand) -> Tensor {
 }
 
 /// The input to the power `exponent`, computed in float64 or complex128. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is float64, or complex128 where an operand is complex.
+/// - Errors: sizes that do not broadcast. an `out` of another dtype.
 #[doc(alias = "torch.float_power")]
 #[track_caller]
 pub fn float_power_out(input: impl Operand, exponent: impl Operand, out: &mut Tensor) {
@@ -5009,6 +6583,14 @@ pub fn floor(input: &Tensor) -> Tensor {
 }
 
 /// Quotient rounded down, as Python's `//`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
+///
+/// ```text
+/// assert_eq!(torch::floor_divide(&torch::tensor([-7, 7]), 2).to_vec::<i64>(), [-4, 3]);
+/// ```
 #[doc(alias = "torch.floor_divide")]
 #[track_caller]
 pub fn floor_divide(input: &Tensor, other: impl Operand) -> Tensor {
@@ -5017,6 +6599,10 @@ pub fn floor_divide(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Quotient rounded down, as Python's `//`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.floor_divide")]
 #[track_caller]
 pub fn floor_divide_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -5036,6 +6622,15 @@ pub fn floor_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// The larger of both; NaN only if both are.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, f32::NAN]), torch::tensor([3.0, 2.0]));
+/// assert_eq!(torch::fmax(&x, &y).to_vec::<f32>(), [3.0, 2.0]);
+/// ```
 #[doc(alias = "torch.fmax")]
 #[track_caller]
 pub fn fmax(input: &Tensor, other: &Tensor) -> Tensor {
@@ -5043,6 +6638,10 @@ pub fn fmax(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// The larger of both; NaN only if both are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.fmax")]
 #[track_caller]
 pub fn fmax_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -5050,6 +6649,15 @@ pub fn fmax_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// The smaller of both; NaN only if both are.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, f32::NAN]), torch::tensor([3.0, 2.0]));
+/// assert_eq!(torch::fmin(&x, &y).to_vec::<f32>(), [1.0, 2.0]);
+/// ```
 #[doc(alias = "torch.fmin")]
 #[track_caller]
 pub fn fmin(input: &Tensor, other: &Tensor) -> Tensor {
@@ -5057,6 +6665,10 @@ pub fn fmin(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// The smaller of both; NaN only if both are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.fmin")]
 #[track_caller]
 pub fn fmin_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -5064,6 +6676,14 @@ pub fn fmin_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Remainder with the sign of the dividend, as C's `fmod`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
+///
+/// ```text
+/// assert_eq!(torch::fmod(&torch::tensor([-7, 7]), 3).to_vec::<i64>(), [-1, 1]);
+/// ```
 #[doc(alias = "torch.fmod")]
 #[track_caller]
 pub fn fmod(input: &Tensor, other: impl Operand) -> Tensor {
@@ -5072,6 +6692,10 @@ pub fn fmod(input: &Tensor, other: impl Operand) -> Tensor {
 }
 
 /// Remainder with the sign of the dividend, as C's `fmod`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.fmod")]
 #[track_caller]
 pub fn fmod_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
@@ -5107,6 +6731,15 @@ pub fn frac_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
+///
+/// - Shapes: any; both results have the input's sizes.
+/// - Dtypes: floating point; mantissas of the input's dtype, exponents int32.
+/// - Errors: integers, bool and complex numbers.
+///
+/// ```text
+/// let (mantissa, exponent) = torch::frexp(&torch::tensor([3.0])).into();
+/// assert_eq!((mantissa.item::<f32>(), exponent.item::<i32>()), (0.75, 2));
+/// ```
 #[doc(alias = "torch.frexp")]
 #[track_caller]
 pub fn frexp(input: &Tensor) -> FrexpResult {
@@ -5114,6 +6747,10 @@ pub fn frexp(input: &Tensor) -> FrexpResult {
 }
 
 /// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; both results have the input's sizes.
+/// - Dtypes: floating point; mantissas of the input's dtype, exponents int32.
+/// - Errors: integers, bool and complex numbers.
 #[doc(alias = "torch.frexp")]
 #[track_caller]
 pub fn frexp_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
@@ -5121,6 +6758,14 @@ pub fn frexp_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
 }
 
 /// The root of the sum of squares over at most two dimensions; over all where none is given.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: more than two dimensions. a dimension out of range. integers and bool.
+///
+/// ```text
+/// assert_eq!(torch::frobenius_norm(&torch::tensor([[3.0, 4.0]]), [0, 1], false).item::<f32>(), 5.0);
+/// ```
 #[doc(alias = "torch.frobenius_norm")]
 #[track_caller]
 pub fn frobenius_norm(
@@ -5132,6 +6777,10 @@ pub fn frobenius_norm(
 }
 
 /// The root of the sum of squares over at most two dimensions; over all where none is given. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: more than two dimensions. a dimension out of range. integers and bool.
 #[doc(alias = "torch.frobenius_norm")]
 #[track_caller]
 pub fn frobenius_norm_out(
@@ -5144,6 +6793,10 @@ pub fn frobenius_norm_out(
 }
 
 /// The root of the sum of squares over at most two dimensions; over all where none is given. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: more than two dimensions. a dimension out of range. integers and bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -5158,6 +6811,10 @@ pub fn frobenius_norm_out_with(
 
 /// The root of the sum of squares over at most two dimensions; over all where none is given.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: more than two dimensions. a dimension out of range. integers and bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn frobenius_norm_with(input: &Tensor, dim: impl IntoDims, o: FrobeniusNormOptions) -> Tensor {
@@ -5165,6 +6822,14 @@ pub fn frobenius_norm_with(input: &Tensor, dim: impl IntoDims, o: FrobeniusNormO
 }
 
 /// A tensor filled with one number; the number's kind gives the default dtype.
+///
+/// - Shapes: `size`.
+/// - Dtypes: bool of a bool, int64 of an integer, the default dtype of a float, unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
+///
+/// ```text
+/// assert_eq!(torch::full([2], 7).to_vec::<i64>(), [7, 7]);
+/// ```
 #[doc(alias = "torch.full")]
 #[track_caller]
 pub fn full(size: impl IntoDims, fill_value: impl Into<Scalar>) -> Tensor {
@@ -5172,6 +6837,14 @@ pub fn full(size: impl IntoDims, fill_value: impl Into<Scalar>) -> Tensor {
 }
 
 /// One number in the input's shape, dtype and device, unless told otherwise.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for.
+/// - Errors: a number that the dtype cannot hold.
+///
+/// ```text
+/// assert_eq!(torch::full_like(&torch::zeros(2), 7).to_vec::<f32>(), [7.0, 7.0]);
+/// ```
 #[doc(alias = "torch.full_like")]
 #[track_caller]
 pub fn full_like(input: &Tensor, fill_value: impl Into<Scalar>) -> Tensor {
@@ -5179,6 +6852,10 @@ pub fn full_like(input: &Tensor, fill_value: impl Into<Scalar>) -> Tensor {
 }
 
 /// One number in the input's shape, dtype and device, unless told otherwise.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for.
+/// - Errors: a number that the dtype cannot hold.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -5195,6 +6872,10 @@ pub fn full_like_with(
 }
 
 /// A tensor filled with one number; the number's kind gives the default dtype. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: bool of a bool, int64 of an integer, the default dtype of a float, unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
 #[doc(alias = "torch.full")]
 #[track_caller]
 pub fn full_out(size: impl IntoDims, fill_value: impl Into<Scalar>, out: &mut Tensor) {
@@ -5202,6 +6883,10 @@ pub fn full_out(size: impl IntoDims, fill_value: impl Into<Scalar>, out: &mut Te
 }
 
 /// A tensor filled with one number; the number's kind gives the default dtype. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: bool of a bool, int64 of an integer, the default dtype of a float, unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -5225,6 +6910,10 @@ pub fn full_out_with(
 
 /// A tensor filled with one number; the number's kind gives the default dtype.
 ///
+/// - Shapes: `size`.
+/// - Dtypes: bool of a bool, int64 of an integer, the default dtype of a float, unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn full_with(
@@ -5240,6 +6929,15 @@ pub fn full_with(
 }
 
 /// Elements along a dimension at `index`, which has as many dimensions as the input.
+///
+/// - Shapes: `index` has as many dimensions as the input and is nowhere longer but along `dim`; the result has its sizes.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::tensor([[1, 2], [3, 4]]);
+/// assert_eq!(torch::gather(&x, 1, &torch::tensor([[1], [0]])).to_vec::<i64>(), [2, 3]);
+/// ```
 #[doc(alias = "torch.gather")]
 #[track_caller]
 pub fn gather(input: &Tensor, dim: i64, index: &Tensor) -> Tensor {
@@ -5247,6 +6945,10 @@ pub fn gather(input: &Tensor, dim: i64, index: &Tensor) -> Tensor {
 }
 
 /// Elements along a dimension at `index`, which has as many dimensions as the input. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `index` has as many dimensions as the input and is nowhere longer but along `dim`; the result has its sizes.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not fit.
 #[doc(alias = "torch.gather")]
 #[track_caller]
 pub fn gather_out(input: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) {
@@ -5254,6 +6956,10 @@ pub fn gather_out(input: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) {
 }
 
 /// Elements along a dimension at `index`, which has as many dimensions as the input. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `index` has as many dimensions as the input and is nowhere longer but along `dim`; the result has its sizes.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not fit.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -5263,6 +6969,10 @@ pub fn gather_out_with(input: &Tensor, dim: i64, index: &Tensor, o: GatherOption
 
 /// Elements along a dimension at `index`, which has as many dimensions as the input.
 ///
+/// - Shapes: `index` has as many dimensions as the input and is nowhere longer but along `dim`; the result has its sizes.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not fit.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn gather_with(input: &Tensor, dim: i64, index: &Tensor, o: GatherOptions) -> Tensor {
@@ -5270,6 +6980,14 @@ pub fn gather_with(input: &Tensor, dim: i64, index: &Tensor, o: GatherOptions) -
 }
 
 /// Greatest common divisor.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
+///
+/// ```text
+/// assert_eq!(torch::gcd(&torch::tensor([12, 9]), &torch::tensor([18, 4])).to_vec::<i64>(), [6, 1]);
+/// ```
 #[doc(alias = "torch.gcd")]
 #[track_caller]
 pub fn gcd(input: &Tensor, other: &Tensor) -> Tensor {
@@ -5277,6 +6995,10 @@ pub fn gcd(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Greatest common divisor. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
 #[doc(alias = "torch.gcd")]
 #[track_caller]
 pub fn gcd_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -5313,6 +7035,15 @@ pub fn ge_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// Outer product of two vectors.
+///
+/// - Shapes: vectors `(n)` and `(m)` give `(n, m)`.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: operands that are no vectors.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+/// assert_eq!(torch::outer(&x, &y).to_vec::<f32>(), [3.0, 4.0, 6.0, 8.0]);
+/// ```
 #[doc(alias = "torch.ger")]
 #[track_caller]
 pub fn ger(input: &Tensor, vec2: &Tensor) -> Tensor {
@@ -5320,6 +7051,10 @@ pub fn ger(input: &Tensor, vec2: &Tensor) -> Tensor {
 }
 
 /// Outer product of two vectors. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: vectors `(n)` and `(m)` give `(n, m)`.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: operands that are no vectors.
 #[doc(alias = "torch.ger")]
 #[track_caller]
 pub fn ger_out(input: &Tensor, vec2: &Tensor, out: &mut Tensor) {
@@ -5329,6 +7064,14 @@ pub fn ger_out(input: &Tensor, vec2: &Tensor, out: &mut Tensor) {
 /// Estimates of the slopes along each dimension, or one of them, from differences of neighbours.
 ///
 /// Inside from both neighbours, at the edges from one (`edge_order` 1) or two; `spacing` is the distance between neighbours.
+///
+/// - Shapes: a result of the input's sizes for each dimension, or for `dim` alone.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool.
+///
+/// ```text
+/// assert_eq!(torch::gradient(&torch::tensor([1.0, 2.0, 4.0]))[0].to_vec::<f32>(), [1.0, 1.5, 2.0]);
+/// ```
 #[doc(alias = "torch.gradient")]
 #[track_caller]
 pub fn gradient(input: &Tensor) -> Vec<Tensor> {
@@ -5336,6 +7079,15 @@ pub fn gradient(input: &Tensor) -> Vec<Tensor> {
 }
 
 /// `gradient` over points whose coordinates along each dimension are given.
+///
+/// - Shapes: a result of the input's sizes for each dimension; coordinates are vectors as long as the dimension.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool. coordinates that do not fit.
+///
+/// ```text
+/// let (x, at) = (torch::tensor([1.0, 2.0, 4.0]), torch::tensor([0.0, 0.5, 1.0]));
+/// assert_eq!(torch::gradient_coordinates(&x, [&at])[0].to_vec::<f32>(), [2.0, 3.0, 4.0]);
+/// ```
 #[doc(alias = "torch.gradient")]
 #[track_caller]
 pub fn gradient_coordinates(input: &Tensor, spacing: impl TensorList) -> Vec<Tensor> {
@@ -5343,6 +7095,15 @@ pub fn gradient_coordinates(input: &Tensor, spacing: impl TensorList) -> Vec<Ten
 }
 
 /// `gradient` of some dimensions over points whose coordinates are given.
+///
+/// - Shapes: a result of the input's sizes for each dimension of `dim`; coordinates are vectors as long as the dimension.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool. coordinates that do not fit.
+///
+/// ```text
+/// let (x, at) = (torch::tensor([1.0, 2.0, 4.0]), torch::tensor([0.0, 0.5, 1.0]));
+/// assert_eq!(torch::gradient_coordinates_dims(&x, [&at], [0])[0].to_vec::<f32>(), [2.0, 3.0, 4.0]);
+/// ```
 #[doc(alias = "torch.gradient")]
 #[track_caller]
 pub fn gradient_coordinates_dims(
@@ -5354,6 +7115,10 @@ pub fn gradient_coordinates_dims(
 }
 
 /// `gradient` of some dimensions over points whose coordinates are given.
+///
+/// - Shapes: a result of the input's sizes for each dimension of `dim`; coordinates are vectors as long as the dimension.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool. coordinates that do not fit.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -5368,6 +7133,10 @@ pub fn gradient_coordinates_dims_with(
 
 /// `gradient` over points whose coordinates along each dimension are given.
 ///
+/// - Shapes: a result of the input's sizes for each dimension; coordinates are vectors as long as the dimension.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool. coordinates that do not fit.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn gradient_coordinates_with(
@@ -5379,6 +7148,15 @@ pub fn gradient_coordinates_with(
 }
 
 /// `gradient` of some dimensions, with steps of 1.
+///
+/// - Shapes: a result of the input's sizes for each dimension of `dim`.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0], [4.0, 8.0]]);
+/// assert_eq!(torch::gradient_dims(&x, [1])[0].to_vec::<f32>(), [1.0, 1.0, 4.0, 4.0]);
+/// ```
 #[doc(alias = "torch.gradient")]
 #[track_caller]
 pub fn gradient_dims(input: &Tensor, dim: impl IntoDims) -> Vec<Tensor> {
@@ -5387,6 +7165,10 @@ pub fn gradient_dims(input: &Tensor, dim: impl IntoDims) -> Vec<Tensor> {
 
 /// `gradient` of some dimensions, with steps of 1.
 ///
+/// - Shapes: a result of the input's sizes for each dimension of `dim`.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn gradient_dims_with(input: &Tensor, dim: impl IntoDims, o: GradientDimsOptions) -> Vec<Tensor> {
@@ -5394,6 +7176,15 @@ pub fn gradient_dims_with(input: &Tensor, dim: impl IntoDims, o: GradientDimsOpt
 }
 
 /// `gradient` of some dimensions, with one step for all.
+///
+/// - Shapes: a result of the input's sizes for each dimension of `dim`.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 4.0]);
+/// assert_eq!(torch::gradient_spacing_dims(&x, 0.5, [0])[0].to_vec::<f32>(), [2.0, 3.0, 4.0]);
+/// ```
 #[doc(alias = "torch.gradient")]
 #[track_caller]
 pub fn gradient_spacing_dims(input: &Tensor, spacing: impl Into<Scalar>, dim: impl IntoDims) -> Vec<Tensor> {
@@ -5401,6 +7192,10 @@ pub fn gradient_spacing_dims(input: &Tensor, spacing: impl Into<Scalar>, dim: im
 }
 
 /// `gradient` of some dimensions, with one step for all.
+///
+/// - Shapes: a result of the input's sizes for each dimension of `dim`.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -5414,6 +7209,15 @@ pub fn gradient_spacing_dims_with(
 }
 
 /// `gradient` with a step for each dimension.
+///
+/// - Shapes: a result of the input's sizes for each dimension, or for `dim` alone.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool. as many steps as results are asked for.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 4.0]);
+/// assert_eq!(torch::gradient_spacings(&x, &[0.5.into()])[0].to_vec::<f32>(), [2.0, 3.0, 4.0]);
+/// ```
 #[doc(alias = "torch.gradient")]
 #[track_caller]
 pub fn gradient_spacings(input: &Tensor, spacing: &[Scalar]) -> Vec<Tensor> {
@@ -5421,6 +7225,15 @@ pub fn gradient_spacings(input: &Tensor, spacing: &[Scalar]) -> Vec<Tensor> {
 }
 
 /// `gradient` of some dimensions, with a step for each.
+///
+/// - Shapes: a result of the input's sizes for each dimension of `dim`.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool. lists of different lengths.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 4.0]);
+/// assert_eq!(torch::gradient_spacings_dims(&x, &[0.5.into()], [0])[0].to_vec::<f32>(), [2.0, 3.0, 4.0]);
+/// ```
 #[doc(alias = "torch.gradient")]
 #[track_caller]
 pub fn gradient_spacings_dims(input: &Tensor, spacing: &[Scalar], dim: impl IntoDims) -> Vec<Tensor> {
@@ -5428,6 +7241,10 @@ pub fn gradient_spacings_dims(input: &Tensor, spacing: &[Scalar], dim: impl Into
 }
 
 /// `gradient` of some dimensions, with a step for each.
+///
+/// - Shapes: a result of the input's sizes for each dimension of `dim`.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool. lists of different lengths.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -5442,6 +7259,10 @@ pub fn gradient_spacings_dims_with(
 
 /// `gradient` with a step for each dimension.
 ///
+/// - Shapes: a result of the input's sizes for each dimension, or for `dim` alone.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool. as many steps as results are asked for.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn gradient_spacings_with(input: &Tensor, spacing: &[Scalar], o: GradientSpacingsOptions) -> Vec<Tensor> {
@@ -5451,6 +7272,10 @@ pub fn gradient_spacings_with(input: &Tensor, spacing: &[Scalar], o: GradientSpa
 /// Estimates of the slopes along each dimension, or one of them, from differences of neighbours.
 ///
 /// Inside from both neighbours, at the edges from one (`edge_order` 1) or two; `spacing` is the distance between neighbours.
+///
+/// - Shapes: a result of the input's sizes for each dimension, or for `dim` alone.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -5634,6 +7459,15 @@ pub fn hann_window_with(window_length: i64, options: impl Into<HannWindowOptions
 }
 
 /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result is uint64.
+/// - Errors: a dimension out of range. twice the same dimension. a `mode` other than 0. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1, 2, 3]);
+/// assert_eq!(torch::hash_tensor(&x).item::<u64>(), 0);
+/// ```
 #[doc(alias = "torch.hash_tensor")]
 #[track_caller]
 pub fn hash_tensor(input: &Tensor) -> Tensor {
@@ -5641,6 +7475,15 @@ pub fn hash_tensor(input: &Tensor) -> Tensor {
 }
 
 /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result is uint64.
+/// - Errors: a dimension out of range. twice the same dimension. a `mode` other than 0. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1, 2, 3]);
+/// assert_eq!(torch::hash_tensor(&x).item::<u64>(), 0);
+/// ```
 #[doc(alias = "torch.hash_tensor")]
 #[track_caller]
 pub fn hash_tensor_dim(
@@ -5652,6 +7495,10 @@ pub fn hash_tensor_dim(
 }
 
 /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result is uint64.
+/// - Errors: a dimension out of range. twice the same dimension. a `mode` other than 0. complex numbers.
 #[doc(alias = "torch.hash_tensor")]
 #[track_caller]
 pub fn hash_tensor_dim_out(
@@ -5664,6 +7511,10 @@ pub fn hash_tensor_dim_out(
 }
 
 /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result is uint64.
+/// - Errors: a dimension out of range. twice the same dimension. a `mode` other than 0. complex numbers.
 #[doc(alias = "torch.hash_tensor")]
 #[track_caller]
 pub fn hash_tensor_out(input: &Tensor, out: &mut Tensor) {
@@ -5671,6 +7522,10 @@ pub fn hash_tensor_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result is uint64.
+/// - Errors: a dimension out of range. twice the same dimension. a `mode` other than 0. complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -5680,6 +7535,10 @@ pub fn hash_tensor_out_with(input: &Tensor, o: HashTensorOptions, out: &mut Tens
 
 /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result is uint64.
+/// - Errors: a dimension out of range. twice the same dimension. a `mode` other than 0. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn hash_tensor_with(input: &Tensor, o: HashTensorOptions) -> Tensor {
@@ -5687,6 +7546,15 @@ pub fn hash_tensor_with(input: &Tensor, o: HashTensorOptions) -> Tensor {
 }
 
 /// 0 where the input is below 0, 1 where above, `values` at 0.
+///
+/// - Shapes: the input and `values` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers, both the same.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 0.0, 2.0]);
+/// assert_eq!(torch::heaviside(&x, &torch::tensor([0.5])).to_vec::<f32>(), [0.0, 0.5, 1.0]);
+/// ```
 #[doc(alias = "torch.heaviside")]
 #[track_caller]
 pub fn heaviside(input: &Tensor, values: &Tensor) -> Tensor {
@@ -5694,6 +7562,10 @@ pub fn heaviside(input: &Tensor, values: &Tensor) -> Tensor {
 }
 
 /// 0 where the input is below 0, 1 where above, `values` at 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input and `values` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers, both the same.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. complex numbers.
 #[doc(alias = "torch.heaviside")]
 #[track_caller]
 pub fn heaviside_out(input: &Tensor, values: &Tensor, out: &mut Tensor) {
@@ -5701,6 +7573,14 @@ pub fn heaviside_out(input: &Tensor, values: &Tensor, out: &mut Tensor) {
 }
 
 /// Counts of values in equal bins.
+///
+/// - Shapes: any input; `bins` counts.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a number of bins below 1. a range that is not finite, or ends before it begins. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::histc(&torch::tensor([0.0, 1.0, 1.0, 4.0]), 2, 0, 4).to_vec::<f32>(), [3.0, 1.0]);
+/// ```
 #[doc(alias = "torch.histc")]
 #[track_caller]
 pub fn histc(
@@ -5713,6 +7593,10 @@ pub fn histc(
 }
 
 /// Counts of values in equal bins. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any input; `bins` counts.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a number of bins below 1. a range that is not finite, or ends before it begins. integers, bool and complex numbers.
 #[doc(alias = "torch.histc")]
 #[track_caller]
 pub fn histc_out(
@@ -5727,6 +7611,10 @@ pub fn histc_out(
 
 /// Counts of values in equal bins. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any input; `bins` counts.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a number of bins below 1. a range that is not finite, or ends before it begins. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn histc_out_with(input: &Tensor, o: HistcOptions, out: &mut Tensor) {
@@ -5734,6 +7622,10 @@ pub fn histc_out_with(input: &Tensor, o: HistcOptions, out: &mut Tensor) {
 }
 
 /// Counts of values in equal bins.
+///
+/// - Shapes: any input; `bins` counts.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a number of bins below 1. a range that is not finite, or ends before it begins. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -5744,6 +7636,16 @@ pub fn histc_with(input: &Tensor, o: HistcOptions) -> Tensor {
 /// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
 ///
 /// With `density` the counts are divided by their sum and the width of a bin.
+///
+/// - Shapes: any input; `bins` counts and `bins + 1` edges.
+/// - Dtypes: float32 and float64.
+/// - Errors: a number of bins below 1. a range that is empty or infinite. weights of other sizes.
+///
+/// ```text
+/// let (counts, edges) = torch::histogram(&torch::tensor([0.0, 1.0, 1.0, 4.0]), 2).into();
+/// assert_eq!(counts.to_vec::<f32>(), [3.0, 1.0]);
+/// assert_eq!(edges.to_vec::<f32>(), [0.0, 2.0, 4.0]);
+/// ```
 #[doc(alias = "torch.histogram")]
 #[track_caller]
 pub fn histogram(input: &Tensor, bins: i64 /* Python's default: 100 */) -> HistogramResult {
@@ -5751,6 +7653,16 @@ pub fn histogram(input: &Tensor, bins: i64 /* Python's default: 100 */) -> Histo
 }
 
 /// Counts of values, or sums of their weights, between the given edges of bins.
+///
+/// - Shapes: any input; `n + 1` edges give `n` counts.
+/// - Dtypes: float32 and float64, both the same.
+/// - Errors: edges that are no vector. weights of other sizes. other dtypes.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 2.5, 3.0]);
+/// let (counts, _) = torch::histogram_edges(&x, &torch::tensor([0.0, 2.0, 4.0])).into();
+/// assert_eq!(counts.to_vec::<f32>(), [1.0, 3.0]);
+/// ```
 #[doc(alias = "torch.histogram")]
 #[track_caller]
 pub fn histogram_edges(input: &Tensor, bins: &Tensor) -> HistogramResult {
@@ -5758,6 +7670,10 @@ pub fn histogram_edges(input: &Tensor, bins: &Tensor) -> HistogramResult {
 }
 
 /// Counts of values, or sums of their weights, between the given edges of bins. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any input; `n + 1` edges give `n` counts.
+/// - Dtypes: float32 and float64, both the same.
+/// - Errors: edges that are no vector. weights of other sizes. other dtypes.
 #[doc(alias = "torch.histogram")]
 #[track_caller]
 pub fn histogram_edges_out(input: &Tensor, bins: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
@@ -5765,6 +7681,10 @@ pub fn histogram_edges_out(input: &Tensor, bins: &Tensor, out0: &mut Tensor, out
 }
 
 /// Counts of values, or sums of their weights, between the given edges of bins. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any input; `n + 1` edges give `n` counts.
+/// - Dtypes: float32 and float64, both the same.
+/// - Errors: edges that are no vector. weights of other sizes. other dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -5780,6 +7700,10 @@ pub fn histogram_edges_out_with(
 
 /// Counts of values, or sums of their weights, between the given edges of bins.
 ///
+/// - Shapes: any input; `n + 1` edges give `n` counts.
+/// - Dtypes: float32 and float64, both the same.
+/// - Errors: edges that are no vector. weights of other sizes. other dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn histogram_edges_with(input: &Tensor, bins: &Tensor, o: HistogramEdgesOptions) -> HistogramResult {
@@ -5789,6 +7713,10 @@ pub fn histogram_edges_with(input: &Tensor, bins: &Tensor, o: HistogramEdgesOpti
 /// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges. Into `out`, which is resized where its shape differs.
 ///
 /// With `density` the counts are divided by their sum and the width of a bin.
+///
+/// - Shapes: any input; `bins` counts and `bins + 1` edges.
+/// - Dtypes: float32 and float64.
+/// - Errors: a number of bins below 1. a range that is empty or infinite. weights of other sizes.
 #[doc(alias = "torch.histogram")]
 #[track_caller]
 pub fn histogram_out(
@@ -5804,6 +7732,10 @@ pub fn histogram_out(
 ///
 /// With `density` the counts are divided by their sum and the width of a bin.
 ///
+/// - Shapes: any input; `bins` counts and `bins + 1` edges.
+/// - Dtypes: float32 and float64.
+/// - Errors: a number of bins below 1. a range that is empty or infinite. weights of other sizes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn histogram_out_with(input: &Tensor, o: HistogramOptions, out0: &mut Tensor, out1: &mut Tensor) {
@@ -5814,6 +7746,10 @@ pub fn histogram_out_with(input: &Tensor, o: HistogramOptions, out0: &mut Tensor
 ///
 /// With `density` the counts are divided by their sum and the width of a bin.
 ///
+/// - Shapes: any input; `bins` counts and `bins + 1` edges.
+/// - Dtypes: float32 and float64.
+/// - Errors: a number of bins below 1. a range that is empty or infinite. weights of other sizes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn histogram_with(input: &Tensor, o: HistogramOptions) -> HistogramResult {
@@ -5821,6 +7757,16 @@ pub fn histogram_with(input: &Tensor, o: HistogramOptions) -> HistogramResult {
 }
 
 /// Counts of points (the last dimension holds their coordinates) in a grid of equal bins, and the bins' edges.
+///
+/// - Shapes: points `(*, d)` and `d` numbers of bins; counts have these as sizes.
+/// - Dtypes: float32 and float64.
+/// - Errors: fewer than two dimensions. other than `d` numbers of bins. weights of other sizes.
+///
+/// ```text
+/// let points = torch::tensor([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]);
+/// let (counts, edges) = torch::histogramdd(&points, [2, 2], &[0.0, 1.0, 0.0, 1.0], None, false).into();
+/// assert_eq!((counts.to_vec2::<f32>(), edges.len()), (vec![vec![1.0, 0.0], vec![0.0, 2.0]], 2));
+/// ```
 #[doc(alias = "torch.histogramdd")]
 #[track_caller]
 pub fn histogramdd(
@@ -5834,6 +7780,15 @@ pub fn histogramdd(
 }
 
 /// Counts of points in a grid with as many equal bins along each dimension.
+///
+/// - Shapes: points `(*, d)`; counts have `d` dimensions of size `bins`.
+/// - Dtypes: float32 and float64.
+/// - Errors: fewer than two dimensions. a number of bins below 1. weights of other sizes.
+///
+/// ```text
+/// let points = torch::tensor([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]);
+/// assert_eq!(torch::histogramdd_bins(&points, 2).hist.to_vec::<f32>(), [1.0, 0.0, 0.0, 2.0]);
+/// ```
 #[doc(alias = "torch.histogramdd")]
 #[track_caller]
 pub fn histogramdd_bins(input: &Tensor, bins: i64) -> HistogramddResult {
@@ -5842,6 +7797,10 @@ pub fn histogramdd_bins(input: &Tensor, bins: i64) -> HistogramddResult {
 
 /// Counts of points in a grid with as many equal bins along each dimension.
 ///
+/// - Shapes: points `(*, d)`; counts have `d` dimensions of size `bins`.
+/// - Dtypes: float32 and float64.
+/// - Errors: fewer than two dimensions. a number of bins below 1. weights of other sizes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn histogramdd_bins_with(input: &Tensor, bins: i64, o: HistogramddBinsOptions) -> HistogramddResult {
@@ -5849,6 +7808,15 @@ pub fn histogramdd_bins_with(input: &Tensor, bins: i64, o: HistogramddBinsOption
 }
 
 /// Counts of points in a grid of bins whose edges along each dimension are given.
+///
+/// - Shapes: points `(*, d)` and `d` vectors of edges.
+/// - Dtypes: float32 and float64, all the same.
+/// - Errors: fewer than two dimensions. other than `d` vectors. weights of other sizes.
+///
+/// ```text
+/// let (points, edges) = (torch::tensor([[0.5], [1.5], [1.6]]), torch::tensor([0.0, 1.0, 2.0]));
+/// assert_eq!(torch::histogramdd_edges(&points, [&edges]).hist.to_vec::<f32>(), [1.0, 2.0]);
+/// ```
 #[doc(alias = "torch.histogramdd")]
 #[track_caller]
 pub fn histogramdd_edges(input: &Tensor, bins: impl TensorList) -> HistogramddResult {
@@ -5856,6 +7824,10 @@ pub fn histogramdd_edges(input: &Tensor, bins: impl TensorList) -> HistogramddRe
 }
 
 /// Counts of points in a grid of bins whose edges along each dimension are given.
+///
+/// - Shapes: points `(*, d)` and `d` vectors of edges.
+/// - Dtypes: float32 and float64, all the same.
+/// - Errors: fewer than two dimensions. other than `d` vectors. weights of other sizes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -5876,6 +7848,10 @@ pub fn histogramdd_edges_with(
 
 /// Counts of points (the last dimension holds their coordinates) in a grid of equal bins, and the bins' edges.
 ///
+/// - Shapes: points `(*, d)` and `d` numbers of bins; counts have these as sizes.
+/// - Dtypes: float32 and float64.
+/// - Errors: fewer than two dimensions. other than `d` numbers of bins. weights of other sizes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn histogramdd_with(input: &Tensor, bins: impl IntoDims, o: HistogramddOptions) -> HistogramddResult {
@@ -5884,6 +7860,14 @@ pub fn histogramdd_with(input: &Tensor, bins: impl IntoDims, o: HistogramddOptio
 }
 
 /// Equal parts along one dimension.
+///
+/// - Shapes: `sections` views along the second dimension (of vectors the first).
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a size that `sections` does not divide. no dimensions.
+///
+/// ```text
+/// assert_eq!(torch::hsplit(&torch::arange(4), 2)[1].to_vec::<i64>(), [2, 3]);
+/// ```
 #[doc(alias = "torch.hsplit")]
 #[track_caller]
 pub fn hsplit(input: &Tensor, sections: i64) -> Vec<Tensor> {
@@ -5891,6 +7875,14 @@ pub fn hsplit(input: &Tensor, sections: i64) -> Vec<Tensor> {
 }
 
 /// Parts along one dimension, cut at indices.
+///
+/// - Shapes: one view more than there are indices, along the second dimension (of vectors the first).
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: no dimensions.
+///
+/// ```text
+/// assert_eq!(torch::hsplit_array(&torch::arange(4), [1])[1].to_vec::<i64>(), [1, 2, 3]);
+/// ```
 #[doc(alias = "torch.hsplit")]
 #[track_caller]
 pub fn hsplit_array(input: &Tensor, indices: impl IntoDims) -> Vec<Tensor> {
@@ -5898,6 +7890,15 @@ pub fn hsplit_array(input: &Tensor, indices: impl IntoDims) -> Vec<Tensor> {
 }
 
 /// Joins along columns.
+///
+/// - Shapes: tensors of one size but along the second dimension (of vectors the first), which adds up.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::tensor([1, 2]);
+/// assert_eq!(torch::hstack([&x, &x]).to_vec::<i64>(), [1, 2, 1, 2]);
+/// ```
 #[doc(alias = "torch.hstack")]
 #[track_caller]
 pub fn hstack(tensors: impl TensorList) -> Tensor {
@@ -5905,6 +7906,10 @@ pub fn hstack(tensors: impl TensorList) -> Tensor {
 }
 
 /// Joins along columns. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: tensors of one size but along the second dimension (of vectors the first), which adds up.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
 #[doc(alias = "torch.hstack")]
 #[track_caller]
 pub fn hstack_out(tensors: impl TensorList, out: &mut Tensor) {
@@ -5939,6 +7944,14 @@ pub fn hypot_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Modified Bessel function of the first kind, order 0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!((torch::i0(&torch::tensor([1.0])).item::<f32>() - 1.266066).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.i0")]
 #[track_caller]
 pub fn i0(input: &Tensor) -> Tensor {
@@ -5946,6 +7959,10 @@ pub fn i0(input: &Tensor) -> Tensor {
 }
 
 /// Modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.i0")]
 #[track_caller]
 pub fn i0_out(input: &Tensor, out: &mut Tensor) {
@@ -5953,6 +7970,14 @@ pub fn i0_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Regularised lower incomplete gamma function of shape `self`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
+///
+/// ```text
+/// assert!((torch::igamma(&torch::tensor([1.0]), &torch::tensor([1.0])).item::<f32>() - 0.63212).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.igamma")]
 #[track_caller]
 pub fn igamma(input: &Tensor, other: &Tensor) -> Tensor {
@@ -5960,6 +7985,10 @@ pub fn igamma(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Regularised lower incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.igamma")]
 #[track_caller]
 pub fn igamma_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -5967,6 +7996,14 @@ pub fn igamma_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Regularised upper incomplete gamma function of shape `self`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
+///
+/// ```text
+/// assert!((torch::igammac(&torch::tensor([1.0]), &torch::tensor([1.0])).item::<f32>() - 0.367879).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.igammac")]
 #[track_caller]
 pub fn igammac(input: &Tensor, other: &Tensor) -> Tensor {
@@ -5974,6 +8011,10 @@ pub fn igammac(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Regularised upper incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.igammac")]
 #[track_caller]
 pub fn igammac_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -5981,6 +8022,15 @@ pub fn igammac_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Imaginary part as a view.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: complex numbers; the result is real.
+/// - Errors: an input that is not complex.
+///
+/// ```text
+/// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+/// assert_eq!(torch::imag(&z).item::<f32>(), 2.0);
+/// ```
 #[doc(alias = "torch.imag")]
 #[track_caller]
 pub fn imag(input: &Tensor) -> Tensor {
@@ -5988,6 +8038,15 @@ pub fn imag(input: &Tensor) -> Tensor {
 }
 
 /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
+///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes.
+///
+/// ```text
+/// let x = torch::index_add(&torch::zeros(2), 0, &torch::tensor([1, 1]), &torch::tensor([5.0, 6.0]));
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 11.0]);
+/// ```
 #[doc(alias = "torch.index_add")]
 #[track_caller]
 pub fn index_add(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Tensor {
@@ -5995,6 +8054,10 @@ pub fn index_add(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> T
 }
 
 /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes.
 #[doc(alias = "torch.index_add")]
 #[track_caller]
 pub fn index_add_out(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor, out: &mut Tensor) {
@@ -6002,6 +8065,10 @@ pub fn index_add_out(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor, 
 }
 
 /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -6018,6 +8085,10 @@ pub fn index_add_out_with(
 
 /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
 ///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn index_add_with(
@@ -6031,6 +8102,15 @@ pub fn index_add_with(
 }
 
 /// Sets the slices of a dimension at `index` to those of `source`.
+///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 indices; all dtypes of elements, `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. indices that are not int64.
+///
+/// ```text
+/// let x = torch::index_copy(&torch::zeros(3), 0, &torch::tensor([2, 0]), &torch::tensor([5.0, 6.0]));
+/// assert_eq!(x.to_vec::<f32>(), [6.0, 0.0, 5.0]);
+/// ```
 #[doc(alias = "torch.index_copy")]
 #[track_caller]
 pub fn index_copy(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Tensor {
@@ -6038,6 +8118,10 @@ pub fn index_copy(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> 
 }
 
 /// Sets the slices of a dimension at `index` to those of `source`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 indices; all dtypes of elements, `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. indices that are not int64.
 #[doc(alias = "torch.index_copy")]
 #[track_caller]
 pub fn index_copy_out(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor, out: &mut Tensor) {
@@ -6045,6 +8129,15 @@ pub fn index_copy_out(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor,
 }
 
 /// Sets the slices of a dimension at `index` to a number.
+///
+/// - Shapes: a vector of indices; the result has the input's sizes.
+/// - Dtypes: int64 indices; all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. indices that are not int64.
+///
+/// ```text
+/// let x = torch::index_fill(&torch::zeros(3), 0, &torch::tensor([0, 2]), 7);
+/// assert_eq!(x.to_vec::<f32>(), [7.0, 0.0, 7.0]);
+/// ```
 #[doc(alias = "torch.index_fill")]
 #[track_caller]
 pub fn index_fill(input: &Tensor, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor {
@@ -6052,6 +8145,15 @@ pub fn index_fill(input: &Tensor, dim: i64, index: &Tensor, value: impl Into<Sca
 }
 
 /// Sets the slices of a dimension at `index` to a zero-dim tensor's value.
+///
+/// - Shapes: a vector of indices, a `value` without dimensions; the result has the input's sizes.
+/// - Dtypes: int64 indices; all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. indices that are not int64. a `value` with dimensions.
+///
+/// ```text
+/// let x = torch::index_fill_tensor(&torch::zeros(3), 0, &torch::tensor([0, 2]), &torch::tensor(7.0));
+/// assert_eq!(x.to_vec::<f32>(), [7.0, 0.0, 7.0]);
+/// ```
 #[doc(alias = "torch.index_fill")]
 #[track_caller]
 pub fn index_fill_tensor(input: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Tensor {
@@ -6059,6 +8161,16 @@ pub fn index_fill_tensor(input: &Tensor, dim: i64, index: &Tensor, value: &Tenso
 }
 
 /// Sets, or adds to, the elements at index tensors.
+///
+/// - Shapes: the index tensors and `values` broadcast; the result has the input's sizes.
+/// - Dtypes: indices int64, int32, bool or uint8; `values` of the input's dtype.
+/// - Errors: an index out of range. index tensors that do not broadcast. values of another dtype.
+///
+/// ```text
+/// let at = [Some(torch::tensor([0, 2]))];
+/// let x = torch::index_put(&torch::zeros(3), &at, &torch::tensor([5.0, 6.0]), false);
+/// assert_eq!(x.to_vec::<f32>(), [5.0, 0.0, 6.0]);
+/// ```
 #[doc(alias = "torch.index_put")]
 #[track_caller]
 pub fn index_put(
@@ -6072,6 +8184,10 @@ pub fn index_put(
 
 /// Sets, or adds to, the elements at index tensors.
 ///
+/// - Shapes: the index tensors and `values` broadcast; the result has the input's sizes.
+/// - Dtypes: indices int64, int32, bool or uint8; `values` of the input's dtype.
+/// - Errors: an index out of range. index tensors that do not broadcast. values of another dtype.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn index_put_with(
@@ -6084,6 +8200,15 @@ pub fn index_put_with(
 }
 
 /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
+///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 or int32 indices; all dtypes of elements but bool and complex numbers, `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
+///
+/// ```text
+/// let x = torch::index_reduce(&torch::ones(2), 0, &torch::tensor([1, 1]), &torch::tensor([5.0, 6.0]), "prod");
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 30.0]);
+/// ```
 #[doc(alias = "torch.index_reduce")]
 #[track_caller]
 pub fn index_reduce(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Tensor {
@@ -6091,6 +8216,10 @@ pub fn index_reduce(input: &Tensor, dim: i64, index: &Tensor, source: &Tensor, r
 }
 
 /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 or int32 indices; all dtypes of elements but bool and complex numbers, `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
 #[doc(alias = "torch.index_reduce")]
 #[track_caller]
 pub fn index_reduce_out(
@@ -6105,6 +8234,10 @@ pub fn index_reduce_out(
 }
 
 /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 or int32 indices; all dtypes of elements but bool and complex numbers, `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -6122,6 +8255,10 @@ pub fn index_reduce_out_with(
 
 /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
 ///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 or int32 indices; all dtypes of elements but bool and complex numbers, `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn index_reduce_with(
@@ -6136,6 +8273,15 @@ pub fn index_reduce_with(
 }
 
 /// The slices of a dimension at a vector of indices.
+///
+/// - Shapes: a vector of `k` indices; the result has the input's sizes, with `k` along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. an index with two dimensions or more.
+///
+/// ```text
+/// let x = torch::tensor([[1, 2], [3, 4]]);
+/// assert_eq!(torch::index_select(&x, 0, &torch::tensor([1, 1])).to_vec::<i64>(), [3, 4, 3, 4]);
+/// ```
 #[doc(alias = "torch.index_select")]
 #[track_caller]
 pub fn index_select(input: &Tensor, dim: i64, index: &Tensor) -> Tensor {
@@ -6143,6 +8289,10 @@ pub fn index_select(input: &Tensor, dim: i64, index: &Tensor) -> Tensor {
 }
 
 /// The slices of a dimension at a vector of indices. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a vector of `k` indices; the result has the input's sizes, with `k` along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. an index with two dimensions or more.
 #[doc(alias = "torch.index_select")]
 #[track_caller]
 pub fn index_select_out(input: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) {
@@ -6150,6 +8300,15 @@ pub fn index_select_out(input: &Tensor, dim: i64, index: &Tensor, out: &mut Tens
 }
 
 /// Sum of products over the last dimensions.
+///
+/// - Shapes: last dimensions of one size; the result has all other dimensions of the first, then of the second. A tensor without dimensions scales.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: last dimensions of different sizes. operands of different dtypes.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::inner(&x, &torch::tensor([1.0, 10.0])).to_vec::<f32>(), [21.0, 43.0]);
+/// ```
 #[doc(alias = "torch.inner")]
 #[track_caller]
 pub fn inner(input: &Tensor, other: &Tensor) -> Tensor {
@@ -6157,6 +8316,10 @@ pub fn inner(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Sum of products over the last dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: last dimensions of one size; the result has all other dimensions of the first, then of the second. A tensor without dimensions scales.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: last dimensions of different sizes. operands of different dtypes.
 #[doc(alias = "torch.inner")]
 #[track_caller]
 pub fn inner_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -6164,6 +8327,15 @@ pub fn inner_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Inverses of square matrices; an error where one has none.
+///
+/// - Shapes: `(*, n, n)` gives `(*, n, n)`.
+/// - Dtypes: float32, float64 and complex numbers; the result has the input's dtype.
+/// - Errors: matrices that are not square. singular matrices. other dtypes.
+///
+/// ```text
+/// let x = torch::inverse(&torch::tensor([[2.0, 0.0], [0.0, 4.0]]));
+/// assert_eq!(x.to_vec::<f32>(), [0.5, 0.0, 0.0, 0.25]);
+/// ```
 #[doc(alias = "torch.inverse")]
 #[track_caller]
 pub fn inverse(input: &Tensor) -> Tensor {
@@ -6171,6 +8343,10 @@ pub fn inverse(input: &Tensor) -> Tensor {
 }
 
 /// Inverses of square matrices; an error where one has none. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(*, n, n)` gives `(*, n, n)`.
+/// - Dtypes: float32, float64 and complex numbers; the result has the input's dtype.
+/// - Errors: matrices that are not square. singular matrices. other dtypes.
 #[doc(alias = "torch.inverse")]
 #[track_caller]
 pub fn inverse_out(input: &Tensor, out: &mut Tensor) {
@@ -6178,6 +8354,15 @@ pub fn inverse_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all, both the same; the result is bool.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. negative tolerances.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0]);
+/// assert!(torch::equal(&torch::isclose(&x, &torch::tensor([1.0000001, 2.1])), &torch::tensor([true, false])));
+/// ```
 #[doc(alias = "torch.isclose")]
 #[track_caller]
 pub fn isclose(input: &Tensor, other: &Tensor) -> Tensor {
@@ -6186,6 +8371,10 @@ pub fn isclose(input: &Tensor, other: &Tensor) -> Tensor {
 
 /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
 ///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all, both the same; the result is bool.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. negative tolerances.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn isclose_with(input: &Tensor, other: &Tensor, o: IscloseOptions) -> Tensor {
@@ -6193,6 +8382,14 @@ pub fn isclose_with(input: &Tensor, other: &Tensor, o: IscloseOptions) -> Tensor
 }
 
 /// Whether elements are neither infinite nor NaN.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: none.
+///
+/// ```text
+/// assert!(torch::equal(&torch::isfinite(&torch::tensor([1.0, f32::NAN])), &torch::tensor([true, false])));
+/// ```
 #[doc(alias = "torch.isfinite")]
 #[track_caller]
 pub fn isfinite(input: &Tensor) -> Tensor {
@@ -6200,6 +8397,15 @@ pub fn isfinite(input: &Tensor) -> Tensor {
 }
 
 /// Whether each element is among the others.
+///
+/// - Shapes: any; the result has the sizes of `elements`.
+/// - Dtypes: all but bool and complex numbers; the result is bool.
+/// - Errors: bool and complex numbers.
+///
+/// ```text
+/// let x = torch::isin(&torch::tensor([1, 2, 3]), &torch::tensor([3, 1]));
+/// assert!(torch::equal(&x, &torch::tensor([true, false, true])));
+/// ```
 #[doc(alias = "torch.isin")]
 #[track_caller]
 pub fn isin(elements: &Tensor, test_elements: &Tensor) -> Tensor {
@@ -6207,6 +8413,14 @@ pub fn isin(elements: &Tensor, test_elements: &Tensor) -> Tensor {
 }
 
 /// Whether each element is a number.
+///
+/// - Shapes: any; the result has the sizes of `elements`.
+/// - Dtypes: all but bool and complex numbers; the result is bool.
+/// - Errors: bool and complex numbers.
+///
+/// ```text
+/// assert!(torch::equal(&torch::isin_number(&torch::tensor([1, 2]), 2), &torch::tensor([false, true])));
+/// ```
 #[doc(alias = "torch.isin")]
 #[track_caller]
 pub fn isin_number(elements: &Tensor, test_element: impl Into<Scalar>) -> Tensor {
@@ -6214,6 +8428,10 @@ pub fn isin_number(elements: &Tensor, test_element: impl Into<Scalar>) -> Tensor
 }
 
 /// Whether each element is a number. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the sizes of `elements`.
+/// - Dtypes: all but bool and complex numbers; the result is bool.
+/// - Errors: bool and complex numbers.
 #[doc(alias = "torch.isin")]
 #[track_caller]
 pub fn isin_number_out(elements: &Tensor, test_element: impl Into<Scalar>, out: &mut Tensor) {
@@ -6221,6 +8439,10 @@ pub fn isin_number_out(elements: &Tensor, test_element: impl Into<Scalar>, out: 
 }
 
 /// Whether each element is a number. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the sizes of `elements`.
+/// - Dtypes: all but bool and complex numbers; the result is bool.
+/// - Errors: bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -6235,6 +8457,10 @@ pub fn isin_number_out_with(
 
 /// Whether each element is a number.
 ///
+/// - Shapes: any; the result has the sizes of `elements`.
+/// - Dtypes: all but bool and complex numbers; the result is bool.
+/// - Errors: bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn isin_number_with(elements: &Tensor, test_element: impl Into<Scalar>, o: IsinNumberOptions) -> Tensor {
@@ -6242,6 +8468,10 @@ pub fn isin_number_with(elements: &Tensor, test_element: impl Into<Scalar>, o: I
 }
 
 /// Whether each element is among the others. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the sizes of `elements`.
+/// - Dtypes: all but bool and complex numbers; the result is bool.
+/// - Errors: bool and complex numbers.
 #[doc(alias = "torch.isin")]
 #[track_caller]
 pub fn isin_out(elements: &Tensor, test_elements: &Tensor, out: &mut Tensor) {
@@ -6249,6 +8479,10 @@ pub fn isin_out(elements: &Tensor, test_elements: &Tensor, out: &mut Tensor) {
 }
 
 /// Whether each element is among the others. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the sizes of `elements`.
+/// - Dtypes: all but bool and complex numbers; the result is bool.
+/// - Errors: bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -6258,6 +8492,10 @@ pub fn isin_out_with(elements: &Tensor, test_elements: &Tensor, o: IsinOptions, 
 
 /// Whether each element is among the others.
 ///
+/// - Shapes: any; the result has the sizes of `elements`.
+/// - Dtypes: all but bool and complex numbers; the result is bool.
+/// - Errors: bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn isin_with(elements: &Tensor, test_elements: &Tensor, o: IsinOptions) -> Tensor {
@@ -6265,6 +8503,14 @@ pub fn isin_with(elements: &Tensor, test_elements: &Tensor, o: IsinOptions) -> T
 }
 
 /// Whether elements are infinite.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: none.
+///
+/// ```text
+/// assert!(torch::equal(&torch::isinf(&torch::tensor([1.0, f32::NEG_INFINITY])), &torch::tensor([false, true])));
+/// ```
 #[doc(alias = "torch.isinf")]
 #[track_caller]
 pub fn isinf(input: &Tensor) -> Tensor {
@@ -6272,6 +8518,14 @@ pub fn isinf(input: &Tensor) -> Tensor {
 }
 
 /// Whether elements are NaN.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: none.
+///
+/// ```text
+/// assert!(torch::equal(&torch::isnan(&torch::tensor([1.0, f32::NAN])), &torch::tensor([false, true])));
+/// ```
 #[doc(alias = "torch.isnan")]
 #[track_caller]
 pub fn isnan(input: &Tensor) -> Tensor {
@@ -6279,6 +8533,15 @@ pub fn isnan(input: &Tensor) -> Tensor {
 }
 
 /// Whether elements are minus infinity.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([f32::INFINITY, f32::NEG_INFINITY]);
+/// assert!(torch::equal(&torch::isneginf(&x), &torch::tensor([false, true])));
+/// ```
 #[doc(alias = "torch.isneginf")]
 #[track_caller]
 pub fn isneginf(input: &Tensor) -> Tensor {
@@ -6286,6 +8549,10 @@ pub fn isneginf(input: &Tensor) -> Tensor {
 }
 
 /// Whether elements are minus infinity. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.isneginf")]
 #[track_caller]
 pub fn isneginf_out(input: &Tensor, out: &mut Tensor) {
@@ -6293,6 +8560,15 @@ pub fn isneginf_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Whether elements are plus infinity.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([f32::INFINITY, f32::NEG_INFINITY]);
+/// assert!(torch::equal(&torch::isposinf(&x), &torch::tensor([true, false])));
+/// ```
 #[doc(alias = "torch.isposinf")]
 #[track_caller]
 pub fn isposinf(input: &Tensor) -> Tensor {
@@ -6300,6 +8576,10 @@ pub fn isposinf(input: &Tensor) -> Tensor {
 }
 
 /// Whether elements are plus infinity. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.isposinf")]
 #[track_caller]
 pub fn isposinf_out(input: &Tensor, out: &mut Tensor) {
@@ -6307,6 +8587,15 @@ pub fn isposinf_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Whether imaginary parts are 0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: none.
+///
+/// ```text
+/// let z = torch::complex(&torch::tensor([1.0, 1.0]), &torch::tensor([0.0, 2.0]));
+/// assert!(torch::equal(&torch::isreal(&z), &torch::tensor([true, false])));
+/// ```
 #[doc(alias = "torch.isreal")]
 #[track_caller]
 pub fn isreal(input: &Tensor) -> Tensor {
@@ -6358,6 +8647,15 @@ pub fn kaiser_window_with(window_length: i64, options: impl Into<KaiserWindowOpt
 }
 
 /// Kronecker product.
+///
+/// - Shapes: the result's sizes are the products of the operands', dimension by dimension from the last.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::kron(&torch::eye(2), &torch::tensor([[1.0, 2.0]]));
+/// assert_eq!(x.to_vec2::<f32>(), [[1.0, 2.0, 0.0, 0.0], [0.0, 0.0, 1.0, 2.0]]);
+/// ```
 #[doc(alias = "torch.kron")]
 #[track_caller]
 pub fn kron(input: &Tensor, other: &Tensor) -> Tensor {
@@ -6365,6 +8663,10 @@ pub fn kron(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Kronecker product. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the result's sizes are the products of the operands', dimension by dimension from the last.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: none.
 #[doc(alias = "torch.kron")]
 #[track_caller]
 pub fn kron_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -6372,6 +8674,15 @@ pub fn kron_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// k-th smallest elements over a dimension, and where they are.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a `k` below 1 or above the size of `dim`. bool and complex numbers.
+///
+/// ```text
+/// let r = torch::kthvalue(&torch::tensor([5, 1, 3]), 2, -1, false);
+/// assert_eq!((r.values.item::<i64>(), r.indices.item::<i64>()), (3, 2));
+/// ```
 #[doc(alias = "torch.kthvalue")]
 #[track_caller]
 pub fn kthvalue(
@@ -6384,6 +8695,10 @@ pub fn kthvalue(
 }
 
 /// k-th smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a `k` below 1 or above the size of `dim`. bool and complex numbers.
 #[doc(alias = "torch.kthvalue")]
 #[track_caller]
 pub fn kthvalue_out(
@@ -6399,6 +8714,10 @@ pub fn kthvalue_out(
 
 /// k-th smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a `k` below 1 or above the size of `dim`. bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn kthvalue_out_with(input: &Tensor, k: i64, o: KthvalueOptions, out0: &mut Tensor, out1: &mut Tensor) {
@@ -6407,6 +8726,10 @@ pub fn kthvalue_out_with(input: &Tensor, k: i64, o: KthvalueOptions, out0: &mut 
 
 /// k-th smallest elements over a dimension, and where they are.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a `k` below 1 or above the size of `dim`. bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn kthvalue_with(input: &Tensor, k: i64, o: KthvalueOptions) -> KthvalueResult {
@@ -6414,6 +8737,14 @@ pub fn kthvalue_with(input: &Tensor, k: i64, o: KthvalueOptions) -> KthvalueResu
 }
 
 /// Least common multiple.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
+///
+/// ```text
+/// assert_eq!(torch::lcm(&torch::tensor([4, 3]), &torch::tensor([6, 5])).to_vec::<i64>(), [12, 15]);
+/// ```
 #[doc(alias = "torch.lcm")]
 #[track_caller]
 pub fn lcm(input: &Tensor, other: &Tensor) -> Tensor {
@@ -6421,6 +8752,10 @@ pub fn lcm(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Least common multiple. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
 #[doc(alias = "torch.lcm")]
 #[track_caller]
 pub fn lcm_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -6428,6 +8763,15 @@ pub fn lcm_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// `self * 2^other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let (x, e) = (torch::tensor([1.0, 3.0]), torch::tensor([2, -1]));
+/// assert_eq!(torch::ldexp(&x, &e).to_vec::<f32>(), [4.0, 1.5]);
+/// ```
 #[doc(alias = "torch.ldexp")]
 #[track_caller]
 pub fn ldexp(input: &Tensor, other: &Tensor) -> Tensor {
@@ -6435,6 +8779,10 @@ pub fn ldexp(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// `self * 2^other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.ldexp")]
 #[track_caller]
 pub fn ldexp_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -6471,6 +8819,15 @@ pub fn le_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// `self + weight * (end - self)` with one number as weight.
+///
+/// - Shapes: the input and `end` broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers, both the same.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0.0, 2.0]), torch::tensor([10.0, 4.0]));
+/// assert_eq!(torch::lerp(&x, &y, 0.5).to_vec::<f32>(), [5.0, 3.0]);
+/// ```
 #[doc(alias = "torch.lerp")]
 #[track_caller]
 pub fn lerp(input: &Tensor, end: &Tensor, weight: impl Into<Scalar>) -> Tensor {
@@ -6478,6 +8835,10 @@ pub fn lerp(input: &Tensor, end: &Tensor, weight: impl Into<Scalar>) -> Tensor {
 }
 
 /// `self + weight * (end - self)` with one number as weight. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input and `end` broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers, both the same.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
 #[doc(alias = "torch.lerp")]
 #[track_caller]
 pub fn lerp_out(input: &Tensor, end: &Tensor, weight: impl Into<Scalar>, out: &mut Tensor) {
@@ -6485,6 +8846,15 @@ pub fn lerp_out(input: &Tensor, end: &Tensor, weight: impl Into<Scalar>, out: &m
 }
 
 /// `self + weight * (end - self)`.
+///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers, all three the same.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0.0, 0.0]), torch::tensor([10.0, 10.0]));
+/// assert_eq!(torch::lerp_tensor(&x, &y, &torch::tensor([0.5, 0.25])).to_vec::<f32>(), [5.0, 2.5]);
+/// ```
 #[doc(alias = "torch.lerp")]
 #[track_caller]
 pub fn lerp_tensor(input: &Tensor, end: &Tensor, weight: &Tensor) -> Tensor {
@@ -6492,6 +8862,10 @@ pub fn lerp_tensor(input: &Tensor, end: &Tensor, weight: &Tensor) -> Tensor {
 }
 
 /// `self + weight * (end - self)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers, all three the same.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
 #[doc(alias = "torch.lerp")]
 #[track_caller]
 pub fn lerp_tensor_out(input: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) {
@@ -6584,6 +8958,14 @@ pub fn lgamma_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// `steps` numbers from `start` to `end`, inclusive, evenly spaced.
+///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: a negative number of steps.
+///
+/// ```text
+/// assert_eq!(torch::linspace(0, 1, 5).to_vec::<f32>(), [0.0, 0.25, 0.5, 0.75, 1.0]);
+/// ```
 #[doc(alias = "torch.linspace")]
 #[track_caller]
 pub fn linspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64) -> Tensor {
@@ -6591,6 +8973,10 @@ pub fn linspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64) ->
 }
 
 /// `steps` numbers from `start` to `end`, inclusive, evenly spaced. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: a negative number of steps.
 #[doc(alias = "torch.linspace")]
 #[track_caller]
 pub fn linspace_out(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64, out: &mut Tensor) {
@@ -6598,6 +8984,10 @@ pub fn linspace_out(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: i64
 }
 
 /// `steps` numbers from `start` to `end`, inclusive, evenly spaced. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: a negative number of steps.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -6622,6 +9012,10 @@ pub fn linspace_out_with(
 }
 
 /// `steps` numbers from `start` to `end`, inclusive, evenly spaced.
+///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: a negative number of steps.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -6747,6 +9141,15 @@ pub fn log_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Logarithm of softmax, without loss of precision.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::log_softmax(&torch::tensor([0.0, 0.0]), 0);
+/// assert!(torch::allclose(&x, &torch::tensor([-0.6931472, -0.6931472])));
+/// ```
 #[doc(alias = "torch.log_softmax")]
 #[track_caller]
 pub fn log_softmax(input: &Tensor, dim: i64) -> Tensor {
@@ -6754,6 +9157,10 @@ pub fn log_softmax(input: &Tensor, dim: i64) -> Tensor {
 }
 
 /// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 #[doc(alias = "torch.log_softmax")]
 #[track_caller]
 pub fn log_softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
@@ -6761,6 +9168,10 @@ pub fn log_softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
 }
 
 /// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -6770,6 +9181,10 @@ pub fn log_softmax_out_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions, out:
 
 /// Logarithm of softmax, without loss of precision.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn log_softmax_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions) -> Tensor {
@@ -6777,6 +9192,15 @@ pub fn log_softmax_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions) -> Tenso
 }
 
 /// `log(exp(self) + exp(other))` without overflow.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([1000.0]);
+/// assert!((torch::logaddexp(&x, &x).item::<f32>() - 1000.6931).abs() < 1e-3);
+/// ```
 #[doc(alias = "torch.logaddexp")]
 #[track_caller]
 pub fn logaddexp(input: &Tensor, other: &Tensor) -> Tensor {
@@ -6784,6 +9208,15 @@ pub fn logaddexp(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// `log2(2^self + 2^other)` without overflow.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1000.0]);
+/// assert_eq!(torch::logaddexp2(&x, &x).item::<f32>(), 1001.0);
+/// ```
 #[doc(alias = "torch.logaddexp2")]
 #[track_caller]
 pub fn logaddexp2(input: &Tensor, other: &Tensor) -> Tensor {
@@ -6791,6 +9224,10 @@ pub fn logaddexp2(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// `log2(2^self + 2^other)` without overflow. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.logaddexp2")]
 #[track_caller]
 pub fn logaddexp2_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -6798,6 +9235,10 @@ pub fn logaddexp2_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// `log(exp(self) + exp(other))` without overflow. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers and bool.
 #[doc(alias = "torch.logaddexp")]
 #[track_caller]
 pub fn logaddexp_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -6805,6 +9246,15 @@ pub fn logaddexp_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Logarithm of running sums of exponentials along a dimension.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. integers and bool.
+///
+/// ```text
+/// let x = torch::logcumsumexp(&torch::tensor([0.0, 0.0]), 0);
+/// assert!(torch::allclose(&x, &torch::tensor([0.0, 0.6931472])));
+/// ```
 #[doc(alias = "torch.logcumsumexp")]
 #[track_caller]
 pub fn logcumsumexp(input: &Tensor, dim: i64) -> Tensor {
@@ -6812,6 +9262,10 @@ pub fn logcumsumexp(input: &Tensor, dim: i64) -> Tensor {
 }
 
 /// Logarithm of running sums of exponentials along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. integers and bool.
 #[doc(alias = "torch.logcumsumexp")]
 #[track_caller]
 pub fn logcumsumexp_out(input: &Tensor, dim: i64, out: &mut Tensor) {
@@ -6819,6 +9273,15 @@ pub fn logcumsumexp_out(input: &Tensor, dim: i64, out: &mut Tensor) {
 }
 
 /// Natural logarithm of determinants: NaN of negative ones, minus infinity of zero.
+///
+/// - Shapes: `(*, n, n)` gives `(*)`.
+/// - Dtypes: float32, float64 and complex numbers; the result has the input's dtype.
+/// - Errors: matrices that are not square. other dtypes.
+///
+/// ```text
+/// assert_eq!(torch::logdet(&torch::eye(3)).item::<f32>(), 0.0);
+/// assert!(torch::logdet(&torch::tensor([[0.0, 1.0], [1.0, 0.0]])).isnan().item::<bool>());
+/// ```
 #[doc(alias = "torch.logdet")]
 #[track_caller]
 pub fn logdet(input: &Tensor) -> Tensor {
@@ -6826,6 +9289,15 @@ pub fn logdet(input: &Tensor) -> Tensor {
 }
 
 /// Whether both elements are non-zero.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0, 1, 2]), torch::tensor([1, 0, 3]));
+/// assert!(torch::equal(&torch::logical_and(&x, &y), &torch::tensor([false, false, true])));
+/// ```
 #[doc(alias = "torch.logical_and")]
 #[track_caller]
 pub fn logical_and(input: &Tensor, other: &Tensor) -> Tensor {
@@ -6833,6 +9305,10 @@ pub fn logical_and(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Whether both elements are non-zero. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.logical_and")]
 #[track_caller]
 pub fn logical_and_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -6840,6 +9316,14 @@ pub fn logical_and_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Whether elements are zero.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: none.
+///
+/// ```text
+/// assert!(torch::equal(&torch::logical_not(&torch::tensor([0, 1, 2])), &torch::tensor([true, false, false])));
+/// ```
 #[doc(alias = "torch.logical_not")]
 #[track_caller]
 pub fn logical_not(input: &Tensor) -> Tensor {
@@ -6847,6 +9331,10 @@ pub fn logical_not(input: &Tensor) -> Tensor {
 }
 
 /// Whether elements are zero. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: none.
 #[doc(alias = "torch.logical_not")]
 #[track_caller]
 pub fn logical_not_out(input: &Tensor, out: &mut Tensor) {
@@ -6854,6 +9342,15 @@ pub fn logical_not_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Whether either element is non-zero.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0, 1, 0]), torch::tensor([1, 0, 0]));
+/// assert!(torch::equal(&torch::logical_or(&x, &y), &torch::tensor([true, true, false])));
+/// ```
 #[doc(alias = "torch.logical_or")]
 #[track_caller]
 pub fn logical_or(input: &Tensor, other: &Tensor) -> Tensor {
@@ -6861,6 +9358,10 @@ pub fn logical_or(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Whether either element is non-zero. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.logical_or")]
 #[track_caller]
 pub fn logical_or_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -6868,6 +9369,15 @@ pub fn logical_or_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Whether exactly one element is non-zero.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0, 1, 2]), torch::tensor([1, 0, 3]));
+/// assert!(torch::equal(&torch::logical_xor(&x, &y), &torch::tensor([true, true, false])));
+/// ```
 #[doc(alias = "torch.logical_xor")]
 #[track_caller]
 pub fn logical_xor(input: &Tensor, other: &Tensor) -> Tensor {
@@ -6875,6 +9385,10 @@ pub fn logical_xor(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Whether exactly one element is non-zero. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.logical_xor")]
 #[track_caller]
 pub fn logical_xor_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -6882,6 +9396,14 @@ pub fn logical_xor_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::logit(&torch::tensor([0.5]), 0.0).item::<f32>(), 0.0);
+/// ```
 #[doc(alias = "torch.logit")]
 #[track_caller]
 pub fn logit(input: &Tensor, eps: f64) -> Tensor {
@@ -6889,6 +9411,10 @@ pub fn logit(input: &Tensor, eps: f64) -> Tensor {
 }
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.logit")]
 #[track_caller]
 pub fn logit_out(input: &Tensor, eps: f64, out: &mut Tensor) {
@@ -6896,6 +9422,10 @@ pub fn logit_out(input: &Tensor, eps: f64, out: &mut Tensor) {
 }
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -6905,6 +9435,10 @@ pub fn logit_out_with(input: &Tensor, o: LogitOptions, out: &mut Tensor) {
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn logit_with(input: &Tensor, o: LogitOptions) -> Tensor {
@@ -6912,6 +9446,14 @@ pub fn logit_with(input: &Tensor, o: LogitOptions) -> Tensor {
 }
 
 /// `steps` powers of `base`, evenly spaced exponents.
+///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: a negative number of steps.
+///
+/// ```text
+/// assert_eq!(torch::logspace(0, 3, 4, 2.0).to_vec::<f32>(), [1.0, 2.0, 4.0, 8.0]);
+/// ```
 #[doc(alias = "torch.logspace")]
 #[track_caller]
 pub fn logspace(
@@ -6924,6 +9466,10 @@ pub fn logspace(
 }
 
 /// `steps` powers of `base`, evenly spaced exponents. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: a negative number of steps.
 #[doc(alias = "torch.logspace")]
 #[track_caller]
 pub fn logspace_out(
@@ -6937,6 +9483,10 @@ pub fn logspace_out(
 }
 
 /// `steps` powers of `base`, evenly spaced exponents. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: a negative number of steps.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -6963,6 +9513,10 @@ pub fn logspace_out_with(
 
 /// `steps` powers of `base`, evenly spaced exponents.
 ///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: a negative number of steps.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn logspace_with(
@@ -6988,6 +9542,15 @@ pub fn logspace_with(
 }
 
 /// Logarithm of the sum of exponentials over dimensions, without overflow.
+///
+/// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// let x = torch::tensor([1000.0, 1000.0]);
+/// assert!((torch::logsumexp(&x, 0, false).item::<f32>() - 1000.6931).abs() < 1e-3);
+/// ```
 #[doc(alias = "torch.logsumexp")]
 #[track_caller]
 pub fn logsumexp(
@@ -6999,6 +9562,10 @@ pub fn logsumexp(
 }
 
 /// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
 #[doc(alias = "torch.logsumexp")]
 #[track_caller]
 pub fn logsumexp_out(
@@ -7012,6 +9579,10 @@ pub fn logsumexp_out(
 
 /// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn logsumexp_out_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOptions, out: &mut Tensor) {
@@ -7019,6 +9590,10 @@ pub fn logsumexp_out_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOption
 }
 
 /// Logarithm of the sum of exponentials over dimensions, without overflow.
+///
+/// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -7056,6 +9631,15 @@ pub fn lt_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// The input with a number where the mask is true.
+///
+/// - Shapes: input and mask broadcast; the result has their common sizes.
+/// - Dtypes: a bool mask; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast. a mask that is not bool. a number that the dtype cannot hold.
+///
+/// ```text
+/// let x = torch::tensor([1, 2, 3]);
+/// assert_eq!(torch::masked_fill(&x, &x.gt(1), 0).to_vec::<i64>(), [1, 0, 0]);
+/// ```
 #[doc(alias = "torch.masked_fill")]
 #[track_caller]
 pub fn masked_fill(input: &Tensor, mask: &Tensor, value: impl Into<Scalar>) -> Tensor {
@@ -7063,6 +9647,15 @@ pub fn masked_fill(input: &Tensor, mask: &Tensor, value: impl Into<Scalar>) -> T
 }
 
 /// The input with a zero-dim tensor's value where the mask is true.
+///
+/// - Shapes: input and mask broadcast; `value` has no dimensions.
+/// - Dtypes: a bool mask; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast. a mask that is not bool. a `value` with dimensions.
+///
+/// ```text
+/// let x = torch::tensor([1, 2, 3]);
+/// assert_eq!(torch::masked_fill_tensor(&x, &x.gt(1), &torch::tensor(0)).to_vec::<i64>(), [1, 0, 0]);
+/// ```
 #[doc(alias = "torch.masked_fill")]
 #[track_caller]
 pub fn masked_fill_tensor(input: &Tensor, mask: &Tensor, value: &Tensor) -> Tensor {
@@ -7070,6 +9663,16 @@ pub fn masked_fill_tensor(input: &Tensor, mask: &Tensor, value: &Tensor) -> Tens
 }
 
 /// The input with the elements of `source`, one after the other, where the mask is true.
+///
+/// - Shapes: input and mask broadcast; `source` has at least as many elements as the mask has `true`s.
+/// - Dtypes: a bool mask; `source` of the input's dtype.
+/// - Errors: sizes that do not broadcast. a mask that is not bool. different dtypes. too few elements in `source`.
+///
+/// ```text
+/// let mask = torch::tensor([true, false, true]);
+/// let x = torch::masked_scatter(&torch::zeros(3), &mask, &torch::tensor([5.0, 6.0]));
+/// assert_eq!(x.to_vec::<f32>(), [5.0, 0.0, 6.0]);
+/// ```
 #[doc(alias = "torch.masked_scatter")]
 #[track_caller]
 pub fn masked_scatter(input: &Tensor, mask: &Tensor, source: &Tensor) -> Tensor {
@@ -7077,6 +9680,15 @@ pub fn masked_scatter(input: &Tensor, mask: &Tensor, source: &Tensor) -> Tensor 
 }
 
 /// The elements where the mask is true, as a vector.
+///
+/// - Shapes: input and mask broadcast; the result is a vector of as many elements as the mask has `true`s.
+/// - Dtypes: a bool mask; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast. a mask that is not bool.
+///
+/// ```text
+/// let x = torch::tensor([1, 2, 3]);
+/// assert_eq!(torch::masked_select(&x, &x.gt(1)).to_vec::<i64>(), [2, 3]);
+/// ```
 #[doc(alias = "torch.masked_select")]
 #[track_caller]
 pub fn masked_select(input: &Tensor, mask: &Tensor) -> Tensor {
@@ -7084,6 +9696,10 @@ pub fn masked_select(input: &Tensor, mask: &Tensor) -> Tensor {
 }
 
 /// The elements where the mask is true, as a vector. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: input and mask broadcast; the result is a vector of as many elements as the mask has `true`s.
+/// - Dtypes: a bool mask; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast. a mask that is not bool.
 #[doc(alias = "torch.masked_select")]
 #[track_caller]
 pub fn masked_select_out(input: &Tensor, mask: &Tensor, out: &mut Tensor) {
@@ -7118,6 +9734,14 @@ pub fn matmul_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Exponentials of square matrices.
+///
+/// - Shapes: `(*, n, n)` gives `(*, n, n)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: matrices that are not square. integers and bool.
+///
+/// ```text
+/// assert_eq!(torch::matrix_exp(&torch::zeros([2, 2])).to_vec::<f32>(), [1.0, 0.0, 0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.matrix_exp")]
 #[track_caller]
 pub fn matrix_exp(input: &Tensor) -> Tensor {
@@ -7125,6 +9749,15 @@ pub fn matrix_exp(input: &Tensor) -> Tensor {
 }
 
 /// A square matrix to an integer power.
+///
+/// - Shapes: `(*, n, n)`, square matrices; the result has the same sizes.
+/// - Dtypes: all but bool; floating point and complex numbers for negative powers.
+/// - Errors: matrices that are not square. a negative power of a singular matrix.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 1.0], [0.0, 1.0]]);
+/// assert_eq!(torch::matrix_power(&x, 3).to_vec::<f32>(), [1.0, 3.0, 0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.matrix_power")]
 #[track_caller]
 pub fn matrix_power(input: &Tensor, n: i64) -> Tensor {
@@ -7132,6 +9765,10 @@ pub fn matrix_power(input: &Tensor, n: i64) -> Tensor {
 }
 
 /// A square matrix to an integer power. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(*, n, n)`, square matrices; the result has the same sizes.
+/// - Dtypes: all but bool; floating point and complex numbers for negative powers.
+/// - Errors: matrices that are not square. a negative power of a singular matrix.
 #[doc(alias = "torch.matrix_power")]
 #[track_caller]
 pub fn matrix_power_out(input: &Tensor, n: i64, out: &mut Tensor) {
@@ -7139,6 +9776,14 @@ pub fn matrix_power_out(input: &Tensor, n: i64, out: &mut Tensor) {
 }
 
 /// Largest element; NaN wins. For one dimension: `torch::max_dim(&x, 1, false)`.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: an input without elements. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::max(&torch::tensor([1, 3, 2])).item::<i64>(), 3);
+/// ```
 #[doc(alias = "torch.max")]
 #[track_caller]
 pub fn max(input: &Tensor /* for one dimension: torch::max_dim(&x, 1, false) */) -> Tensor {
@@ -7146,6 +9791,15 @@ pub fn max(input: &Tensor /* for one dimension: torch::max_dim(&x, 1, false) */)
 }
 
 /// Largest elements over a dimension, and where they are.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
+///
+/// ```text
+/// let (values, indices) = torch::max_dim(&torch::tensor([[1, 3], [4, 2]]), 1, false).into();
+/// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![3, 4], vec![1, 0]));
+/// ```
 #[doc(alias = "torch.max")]
 #[track_caller]
 pub fn max_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: false */) -> MaxResult {
@@ -7153,6 +9807,10 @@ pub fn max_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: fals
 }
 
 /// Largest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
 #[doc(alias = "torch.max")]
 #[track_caller]
 pub fn max_dim_out(
@@ -7167,6 +9825,10 @@ pub fn max_dim_out(
 
 /// Largest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn max_dim_out_with(input: &Tensor, dim: i64, o: MaxDimOptions, out0: &mut Tensor, out1: &mut Tensor) {
@@ -7175,6 +9837,10 @@ pub fn max_dim_out_with(input: &Tensor, dim: i64, o: MaxDimOptions, out0: &mut T
 
 /// Largest elements over a dimension, and where they are.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn max_dim_with(input: &Tensor, dim: i64, o: MaxDimOptions) -> MaxResult {
@@ -7182,6 +9848,10 @@ pub fn max_dim_with(input: &Tensor, dim: i64, o: MaxDimOptions) -> MaxResult {
 }
 
 /// Largest element; NaN wins. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: an input without elements. complex numbers.
 #[doc(alias = "torch.max")]
 #[track_caller]
 pub fn max_out(input: &Tensor, out: &mut Tensor) {
@@ -7217,6 +9887,16 @@ pub fn maximum_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Mean of all elements, or over dimensions. For one dimension: `torch::mean_dim(&x, 1, false)`.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers, or any with such a `dtype`.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::mean(&x).item::<f32>(), 2.5);
+/// assert_eq!(torch::mean_dim(&x, 0, false).to_vec::<f32>(), [2.0, 3.0]);
+/// ```
 #[doc(alias = "torch.mean")]
 #[track_caller]
 pub fn mean(input: &Tensor /* for one dimension: torch::mean_dim(&x, 1, false) */) -> Tensor {
@@ -7224,6 +9904,16 @@ pub fn mean(input: &Tensor /* for one dimension: torch::mean_dim(&x, 1, false) *
 }
 
 /// Mean of all elements, or over dimensions.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers, or any with such a `dtype`.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::mean(&x).item::<f32>(), 2.5);
+/// assert_eq!(torch::mean_dim(&x, 0, false).to_vec::<f32>(), [2.0, 3.0]);
+/// ```
 #[doc(alias = "torch.mean")]
 #[track_caller]
 pub fn mean_dim(
@@ -7235,6 +9925,10 @@ pub fn mean_dim(
 }
 
 /// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers, or any with such a `dtype`.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 #[doc(alias = "torch.mean")]
 #[track_caller]
 pub fn mean_dim_out(
@@ -7247,6 +9941,10 @@ pub fn mean_dim_out(
 }
 
 /// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers, or any with such a `dtype`.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 #[doc(alias = "torch.mean")]
 #[track_caller]
 pub fn mean_out(input: &Tensor, out: &mut Tensor) {
@@ -7254,6 +9952,10 @@ pub fn mean_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers, or any with such a `dtype`.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -7263,6 +9965,10 @@ pub fn mean_out_with(input: &Tensor, o: MeanOptions, out: &mut Tensor) {
 
 /// Mean of all elements, or over dimensions.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers, or any with such a `dtype`.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn mean_with(input: &Tensor, o: MeanOptions) -> Tensor {
@@ -7270,6 +9976,14 @@ pub fn mean_with(input: &Tensor, o: MeanOptions) -> Tensor {
 }
 
 /// The median of all elements (the lower of two). For one dimension: `torch::median_dim(&x, 1, false)`.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype. NaN where one is among the elements, or there are none.
+/// - Errors: bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::median(&torch::tensor([4, 1, 3, 2])).item::<i64>(), 2);
+/// ```
 #[doc(alias = "torch.median")]
 #[track_caller]
 pub fn median(input: &Tensor /* for one dimension: torch::median_dim(&x, 1, false) */) -> Tensor {
@@ -7277,6 +9991,15 @@ pub fn median(input: &Tensor /* for one dimension: torch::median_dim(&x, 1, fals
 }
 
 /// Medians over a dimension (the lower of two), and where they are.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. bool and complex numbers.
+///
+/// ```text
+/// let r = torch::median_dim(&torch::tensor([[1, 5, 3]]), 1, false);
+/// assert_eq!((r.values.item::<i64>(), r.indices.item::<i64>()), (3, 2));
+/// ```
 #[doc(alias = "torch.median")]
 #[track_caller]
 pub fn median_dim(
@@ -7288,6 +10011,10 @@ pub fn median_dim(
 }
 
 /// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. bool and complex numbers.
 #[doc(alias = "torch.median")]
 #[track_caller]
 pub fn median_dim_out(
@@ -7301,6 +10028,10 @@ pub fn median_dim_out(
 }
 
 /// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -7316,20 +10047,37 @@ pub fn median_dim_out_with(
 
 /// Medians over a dimension (the lower of two), and where they are.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn median_dim_with(input: &Tensor, dim: i64, o: MedianDimOptions) -> MedianResult {
     expect(ops::median_dim(input, dim, o.keepdim)).into()
 }
 
-/// Grids of coordinates.
+/// Grids of coordinates: for vectors of positions along each axis, the coordinates of every point of the grid that they span, one tensor per axis.
+///
+/// - Shapes: vectors of `n`, `m`, ... elements give as many tensors of sizes `(n, m, ...)`; `"xy"` swaps the first two.
+/// - Dtypes: all tensors the same.
+/// - Errors: an empty list. tensors with two dimensions or more. different dtypes. an unknown `indexing`.
+///
+/// ```text
+/// let grid = torch::meshgrid([&torch::arange(2), &torch::arange(3)], "ij");
+/// assert_eq!((grid[0].to_vec::<i64>(), grid[1].to_vec::<i64>()), (vec![0, 0, 0, 1, 1, 1], vec![0, 1, 2, 0, 1, 2]));
+/// ```
 #[doc(alias = "torch.meshgrid")]
 #[track_caller]
 pub fn meshgrid(tensors: impl TensorList, indexing: &str /* Python's default: "ij" */) -> Vec<Tensor> {
     expect(ops::meshgrid(&tensors.tensor_list(), indexing))
 }
 
-/// Grids of coordinates.
+/// Grids of coordinates: for vectors of positions along each axis, the coordinates of every point of the grid that they span, one tensor per axis.
+///
+/// - Shapes: vectors of `n`, `m`, ... elements give as many tensors of sizes `(n, m, ...)`; `"xy"` swaps the first two.
+/// - Dtypes: all tensors the same.
+/// - Errors: an empty list. tensors with two dimensions or more. different dtypes. an unknown `indexing`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -7338,6 +10086,14 @@ pub fn meshgrid_with(tensors: impl TensorList, o: MeshgridOptions) -> Vec<Tensor
 }
 
 /// Smallest element; NaN wins. For one dimension: `torch::min_dim(&x, 1, false)`.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: an input without elements. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::min(&torch::tensor([2, 1, 3])).item::<i64>(), 1);
+/// ```
 #[doc(alias = "torch.min")]
 #[track_caller]
 pub fn min(input: &Tensor /* for one dimension: torch::min_dim(&x, 1, false) */) -> Tensor {
@@ -7345,6 +10101,15 @@ pub fn min(input: &Tensor /* for one dimension: torch::min_dim(&x, 1, false) */)
 }
 
 /// Smallest elements over a dimension, and where they are.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
+///
+/// ```text
+/// let (values, indices) = torch::min_dim(&torch::tensor([[1, 3], [4, 2]]), 1, false).into();
+/// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![1, 2], vec![0, 1]));
+/// ```
 #[doc(alias = "torch.min")]
 #[track_caller]
 pub fn min_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: false */) -> MinResult {
@@ -7352,6 +10117,10 @@ pub fn min_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: fals
 }
 
 /// Smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
 #[doc(alias = "torch.min")]
 #[track_caller]
 pub fn min_dim_out(
@@ -7366,6 +10135,10 @@ pub fn min_dim_out(
 
 /// Smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn min_dim_out_with(input: &Tensor, dim: i64, o: MinDimOptions, out0: &mut Tensor, out1: &mut Tensor) {
@@ -7374,6 +10147,10 @@ pub fn min_dim_out_with(input: &Tensor, dim: i64, o: MinDimOptions, out0: &mut T
 
 /// Smallest elements over a dimension, and where they are.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn min_dim_with(input: &Tensor, dim: i64, o: MinDimOptions) -> MinResult {
@@ -7381,6 +10158,10 @@ pub fn min_dim_with(input: &Tensor, dim: i64, o: MinDimOptions) -> MinResult {
 }
 
 /// Smallest element; NaN wins. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: an input without elements. complex numbers.
 #[doc(alias = "torch.min")]
 #[track_caller]
 pub fn min_out(input: &Tensor, out: &mut Tensor) {
@@ -7432,6 +10213,16 @@ pub fn mm(input: &Tensor, mat2: &Tensor) -> Tensor {
 }
 
 /// `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+///
+/// - Shapes: `(n, m)` and `(m, p)` give `(n, p)`.
+/// - Dtypes: both the same; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
+///
+/// ```text
+/// let x = torch::ones([2, 2]).to(torch::DType::BF16);
+/// let y = torch::mm_dtype(&x, &x, torch::DType::F32);
+/// assert_eq!(y.to_vec::<f32>(), [2.0; 4]);
+/// ```
 #[doc(alias = "torch.mm")]
 #[track_caller]
 pub fn mm_dtype(input: &Tensor, mat2: &Tensor, out_dtype: DType) -> Tensor {
@@ -7439,6 +10230,10 @@ pub fn mm_dtype(input: &Tensor, mat2: &Tensor, out_dtype: DType) -> Tensor {
 }
 
 /// `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(n, m)` and `(m, p)` give `(n, p)`.
+/// - Dtypes: both the same; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
 #[doc(alias = "torch.mm")]
 #[track_caller]
 pub fn mm_dtype_out(input: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) {
@@ -7457,6 +10252,14 @@ pub fn mm_out(input: &Tensor, mat2: &Tensor, out: &mut Tensor) {
 }
 
 /// Most frequent elements over a dimension, and where they are.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::mode(&torch::tensor([1, 2, 2, 3]), -1, false).values.item::<i64>(), 2);
+/// ```
 #[doc(alias = "torch.mode")]
 #[track_caller]
 pub fn mode(
@@ -7468,6 +10271,10 @@ pub fn mode(
 }
 
 /// Most frequent elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
 #[doc(alias = "torch.mode")]
 #[track_caller]
 pub fn mode_out(
@@ -7482,6 +10289,10 @@ pub fn mode_out(
 
 /// Most frequent elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn mode_out_with(input: &Tensor, o: ModeOptions, out0: &mut Tensor, out1: &mut Tensor) {
@@ -7490,6 +10301,10 @@ pub fn mode_out_with(input: &Tensor, o: ModeOptions, out0: &mut Tensor, out1: &m
 
 /// Most frequent elements over a dimension, and where they are.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn mode_with(input: &Tensor, o: ModeOptions) -> ModeResult {
@@ -7497,6 +10312,14 @@ pub fn mode_with(input: &Tensor, o: ModeOptions) -> ModeResult {
 }
 
 /// Moves dimensions to other places.
+///
+/// - Shapes: the same sizes in another order.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. lists of different lengths. twice the same dimension.
+///
+/// ```text
+/// assert_eq!(torch::movedim(&torch::zeros([2, 3, 4]), [0, 1], [1, 2]).sizes(), [4, 2, 3]);
+/// ```
 #[doc(alias = "torch.moveaxis")]
 #[track_caller]
 pub fn moveaxis(input: &Tensor, source: impl IntoDims, destination: impl IntoDims) -> Tensor {
@@ -7504,6 +10327,14 @@ pub fn moveaxis(input: &Tensor, source: impl IntoDims, destination: impl IntoDim
 }
 
 /// Moves dimensions to other places.
+///
+/// - Shapes: the same sizes in another order.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. lists of different lengths. twice the same dimension.
+///
+/// ```text
+/// assert_eq!(torch::movedim(&torch::zeros([2, 3, 4]), [0, 1], [1, 2]).sizes(), [4, 2, 3]);
+/// ```
 #[doc(alias = "torch.movedim")]
 #[track_caller]
 pub fn movedim(input: &Tensor, source: impl IntoDims, destination: impl IntoDims) -> Tensor {
@@ -7511,6 +10342,14 @@ pub fn movedim(input: &Tensor, source: impl IntoDims, destination: impl IntoDims
 }
 
 /// Sorted along the first dimension.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::msort(&torch::tensor([3, 1, 2])).to_vec::<i64>(), [1, 2, 3]);
+/// ```
 #[doc(alias = "torch.msort")]
 #[track_caller]
 pub fn msort(input: &Tensor) -> Tensor {
@@ -7518,6 +10357,10 @@ pub fn msort(input: &Tensor) -> Tensor {
 }
 
 /// Sorted along the first dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.msort")]
 #[track_caller]
 pub fn msort_out(input: &Tensor, out: &mut Tensor) {
@@ -7554,6 +10397,14 @@ pub fn mul_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// Indices drawn with the weights of each row.
+///
+/// - Shapes: `(n)` gives `(num_samples)`, `(m, n)` gives `(m, num_samples)`.
+/// - Dtypes: floating point; the result is int64.
+/// - Errors: weights that are negative, infinite or NaN, or sum to 0. more samples than weights without `replacement`. three dimensions or more. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::multinomial(&torch::tensor([0.0, 1.0, 0.0]), 2, true).to_vec::<i64>(), [1, 1]);
+/// ```
 #[doc(alias = "torch.multinomial")]
 #[track_caller]
 pub fn multinomial(
@@ -7565,6 +10416,10 @@ pub fn multinomial(
 }
 
 /// Indices drawn with the weights of each row. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(n)` gives `(num_samples)`, `(m, n)` gives `(m, num_samples)`.
+/// - Dtypes: floating point; the result is int64.
+/// - Errors: weights that are negative, infinite or NaN, or sum to 0. more samples than weights without `replacement`. three dimensions or more. integers, bool and complex numbers.
 #[doc(alias = "torch.multinomial")]
 #[track_caller]
 pub fn multinomial_out(
@@ -7578,6 +10433,10 @@ pub fn multinomial_out(
 
 /// Indices drawn with the weights of each row. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: `(n)` gives `(num_samples)`, `(m, n)` gives `(m, num_samples)`.
+/// - Dtypes: floating point; the result is int64.
+/// - Errors: weights that are negative, infinite or NaN, or sum to 0. more samples than weights without `replacement`. three dimensions or more. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn multinomial_out_with(input: &Tensor, num_samples: i64, o: MultinomialOptions, out: &mut Tensor) {
@@ -7585,6 +10444,10 @@ pub fn multinomial_out_with(input: &Tensor, num_samples: i64, o: MultinomialOpti
 }
 
 /// Indices drawn with the weights of each row.
+///
+/// - Shapes: `(n)` gives `(num_samples)`, `(m, n)` gives `(m, num_samples)`.
+/// - Dtypes: floating point; the result is int64.
+/// - Errors: weights that are negative, infinite or NaN, or sum to 0. more samples than weights without `replacement`. three dimensions or more. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -7649,6 +10512,14 @@ pub fn mv_out(input: &Tensor, vec: &Tensor, out: &mut Tensor) {
 }
 
 /// Multivariate log-gamma function with dimension `p`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; of integers the result has the default dtype.
+/// - Errors: a `p` below 1. bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::mvlgamma(&torch::tensor([2.0]), 1).item::<f32>(), 0.0);
+/// ```
 #[doc(alias = "torch.mvlgamma")]
 #[track_caller]
 pub fn mvlgamma(input: &Tensor, p: i64) -> Tensor {
@@ -7656,6 +10527,10 @@ pub fn mvlgamma(input: &Tensor, p: i64) -> Tensor {
 }
 
 /// Multivariate log-gamma function with dimension `p`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; of integers the result has the default dtype.
+/// - Errors: a `p` below 1. bool and complex numbers.
 #[doc(alias = "torch.mvlgamma")]
 #[track_caller]
 pub fn mvlgamma_out(input: &Tensor, p: i64, out: &mut Tensor) {
@@ -7663,6 +10538,15 @@ pub fn mvlgamma_out(input: &Tensor, p: i64, out: &mut Tensor) {
 }
 
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::nan_to_num(&torch::tensor([f32::NAN, f32::INFINITY]), 0.0, 1.0, -1.0);
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.nan_to_num")]
 #[track_caller]
 pub fn nan_to_num(input: &Tensor, nan: f64, posinf: f64, neginf: f64) -> Tensor {
@@ -7670,6 +10554,10 @@ pub fn nan_to_num(input: &Tensor, nan: f64, posinf: f64, neginf: f64) -> Tensor 
 }
 
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
 #[doc(alias = "torch.nan_to_num")]
 #[track_caller]
 pub fn nan_to_num_out(input: &Tensor, nan: f64, posinf: f64, neginf: f64, out: &mut Tensor) {
@@ -7677,6 +10565,10 @@ pub fn nan_to_num_out(input: &Tensor, nan: f64, posinf: f64, neginf: f64, out: &
 }
 
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -7686,6 +10578,10 @@ pub fn nan_to_num_out_with(input: &Tensor, o: NanToNumOptions, out: &mut Tensor)
 
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn nan_to_num_with(input: &Tensor, o: NanToNumOptions) -> Tensor {
@@ -7693,6 +10589,14 @@ pub fn nan_to_num_with(input: &Tensor, o: NanToNumOptions) -> Tensor {
 }
 
 /// Mean of all elements but NaN, or over dimensions. For one dimension: `torch::nanmean_dim(&x, 1, false)`.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::nanmean(&torch::tensor([1.0, f32::NAN, 3.0])).item::<f32>(), 2.0);
+/// ```
 #[doc(alias = "torch.nanmean")]
 #[track_caller]
 pub fn nanmean(input: &Tensor /* for one dimension: torch::nanmean_dim(&x, 1, false) */) -> Tensor {
@@ -7700,6 +10604,14 @@ pub fn nanmean(input: &Tensor /* for one dimension: torch::nanmean_dim(&x, 1, fa
 }
 
 /// Mean of all elements but NaN, or over dimensions.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::nanmean(&torch::tensor([1.0, f32::NAN, 3.0])).item::<f32>(), 2.0);
+/// ```
 #[doc(alias = "torch.nanmean")]
 #[track_caller]
 pub fn nanmean_dim(
@@ -7711,6 +10623,10 @@ pub fn nanmean_dim(
 }
 
 /// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. integers, bool and complex numbers.
 #[doc(alias = "torch.nanmean")]
 #[track_caller]
 pub fn nanmean_dim_out(
@@ -7723,6 +10639,10 @@ pub fn nanmean_dim_out(
 }
 
 /// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. integers, bool and complex numbers.
 #[doc(alias = "torch.nanmean")]
 #[track_caller]
 pub fn nanmean_out(input: &Tensor, out: &mut Tensor) {
@@ -7730,6 +10650,10 @@ pub fn nanmean_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -7739,6 +10663,10 @@ pub fn nanmean_out_with(input: &Tensor, o: NanmeanOptions, out: &mut Tensor) {
 
 /// Mean of all elements but NaN, or over dimensions.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn nanmean_with(input: &Tensor, o: NanmeanOptions) -> Tensor {
@@ -7746,6 +10674,14 @@ pub fn nanmean_with(input: &Tensor, o: NanmeanOptions) -> Tensor {
 }
 
 /// The median of all elements (the lower of two).
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype. NaN takes no part.
+/// - Errors: bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::nanmedian(&torch::tensor([1.0, f32::NAN, 3.0])).item::<f32>(), 1.0);
+/// ```
 #[doc(alias = "torch.nanmedian")]
 #[track_caller]
 pub fn nanmedian(input: &Tensor) -> Tensor {
@@ -7753,6 +10689,15 @@ pub fn nanmedian(input: &Tensor) -> Tensor {
 }
 
 /// Medians over a dimension (the lower of two), and where they are.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64. NaN takes no part.
+/// - Errors: a dimension out of range. a dimension without elements. bool and complex numbers.
+///
+/// ```text
+/// let r = torch::nanmedian_dim(&torch::tensor([[1.0, f32::NAN, 3.0]]), 1, false);
+/// assert_eq!((r.values.item::<f32>(), r.indices.item::<i64>()), (1.0, 0));
+/// ```
 #[doc(alias = "torch.nanmedian")]
 #[track_caller]
 pub fn nanmedian_dim(
@@ -7764,6 +10709,10 @@ pub fn nanmedian_dim(
 }
 
 /// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64. NaN takes no part.
+/// - Errors: a dimension out of range. a dimension without elements. bool and complex numbers.
 #[doc(alias = "torch.nanmedian")]
 #[track_caller]
 pub fn nanmedian_dim_out(
@@ -7777,6 +10726,10 @@ pub fn nanmedian_dim_out(
 }
 
 /// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64. NaN takes no part.
+/// - Errors: a dimension out of range. a dimension without elements. bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -7792,6 +10745,10 @@ pub fn nanmedian_dim_out_with(
 
 /// Medians over a dimension (the lower of two), and where they are.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64. NaN takes no part.
+/// - Errors: a dimension out of range. a dimension without elements. bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn nanmedian_dim_with(input: &Tensor, dim: i64, o: NanmedianDimOptions) -> NanmedianResult {
@@ -7799,6 +10756,15 @@ pub fn nanmedian_dim_with(input: &Tensor, dim: i64, o: NanmedianDimOptions) -> N
 }
 
 /// Quantiles of all elements, or over a dimension.
+///
+/// - Shapes: a vector of `k` quantiles adds a first dimension of `k`; without `dim` the input is flattened.
+/// - Dtypes: float32 and float64, `q` the same. NaN takes no part.
+/// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
+///
+/// ```text
+/// let x = torch::tensor([0.0, f32::NAN, 1.0]);
+/// assert_eq!(torch::nanquantile(&x, &torch::tensor([0.5])).to_vec::<f32>(), [0.5]);
+/// ```
 #[doc(alias = "torch.nanquantile")]
 #[track_caller]
 pub fn nanquantile(input: &Tensor, q: &Tensor) -> Tensor {
@@ -7806,6 +10772,10 @@ pub fn nanquantile(input: &Tensor, q: &Tensor) -> Tensor {
 }
 
 /// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a vector of `k` quantiles adds a first dimension of `k`; without `dim` the input is flattened.
+/// - Dtypes: float32 and float64, `q` the same. NaN takes no part.
+/// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
 #[doc(alias = "torch.nanquantile")]
 #[track_caller]
 pub fn nanquantile_out(input: &Tensor, q: &Tensor, out: &mut Tensor) {
@@ -7814,6 +10784,10 @@ pub fn nanquantile_out(input: &Tensor, q: &Tensor, out: &mut Tensor) {
 
 /// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: a vector of `k` quantiles adds a first dimension of `k`; without `dim` the input is flattened.
+/// - Dtypes: float32 and float64, `q` the same. NaN takes no part.
+/// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn nanquantile_out_with(input: &Tensor, q: &Tensor, o: NanquantileOptions, out: &mut Tensor) {
@@ -7821,6 +10795,14 @@ pub fn nanquantile_out_with(input: &Tensor, q: &Tensor, o: NanquantileOptions, o
 }
 
 /// One quantile of all elements, or over a dimension.
+///
+/// - Shapes: without `dim` the result has no dimensions; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: float32 and float64; the result has the input's dtype. NaN takes no part.
+/// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
+///
+/// ```text
+/// assert_eq!(torch::nanquantile_scalar(&torch::tensor([0.0, f32::NAN, 1.0]), 0.5).item::<f32>(), 0.5);
+/// ```
 #[doc(alias = "torch.nanquantile")]
 #[track_caller]
 pub fn nanquantile_scalar(input: &Tensor, q: f64) -> Tensor {
@@ -7828,6 +10810,10 @@ pub fn nanquantile_scalar(input: &Tensor, q: f64) -> Tensor {
 }
 
 /// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without `dim` the result has no dimensions; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: float32 and float64; the result has the input's dtype. NaN takes no part.
+/// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
 #[doc(alias = "torch.nanquantile")]
 #[track_caller]
 pub fn nanquantile_scalar_out(input: &Tensor, q: f64, out: &mut Tensor) {
@@ -7835,6 +10821,10 @@ pub fn nanquantile_scalar_out(input: &Tensor, q: f64, out: &mut Tensor) {
 }
 
 /// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without `dim` the result has no dimensions; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: float32 and float64; the result has the input's dtype. NaN takes no part.
+/// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -7844,6 +10834,10 @@ pub fn nanquantile_scalar_out_with(input: &Tensor, q: f64, o: NanquantileScalarO
 
 /// One quantile of all elements, or over a dimension.
 ///
+/// - Shapes: without `dim` the result has no dimensions; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: float32 and float64; the result has the input's dtype. NaN takes no part.
+/// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn nanquantile_scalar_with(input: &Tensor, q: f64, o: NanquantileScalarOptions) -> Tensor {
@@ -7852,6 +10846,10 @@ pub fn nanquantile_scalar_with(input: &Tensor, q: f64, o: NanquantileScalarOptio
 
 /// Quantiles of all elements, or over a dimension.
 ///
+/// - Shapes: a vector of `k` quantiles adds a first dimension of `k`; without `dim` the input is flattened.
+/// - Dtypes: float32 and float64, `q` the same. NaN takes no part.
+/// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn nanquantile_with(input: &Tensor, q: &Tensor, o: NanquantileOptions) -> Tensor {
@@ -7859,6 +10857,14 @@ pub fn nanquantile_with(input: &Tensor, q: &Tensor, o: NanquantileOptions) -> Te
 }
 
 /// Sum of all elements but NaN, or over dimensions. For one dimension: `torch::nansum_dim(&x, 1, false)`.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::nansum(&torch::tensor([1.0, f32::NAN, 2.0])).item::<f32>(), 3.0);
+/// ```
 #[doc(alias = "torch.nansum")]
 #[track_caller]
 pub fn nansum(input: &Tensor /* for one dimension: torch::nansum_dim(&x, 1, false) */) -> Tensor {
@@ -7866,6 +10872,14 @@ pub fn nansum(input: &Tensor /* for one dimension: torch::nansum_dim(&x, 1, fals
 }
 
 /// Sum of all elements but NaN, or over dimensions.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::nansum(&torch::tensor([1.0, f32::NAN, 2.0])).item::<f32>(), 3.0);
+/// ```
 #[doc(alias = "torch.nansum")]
 #[track_caller]
 pub fn nansum_dim(
@@ -7877,6 +10891,10 @@ pub fn nansum_dim(
 }
 
 /// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension. complex numbers.
 #[doc(alias = "torch.nansum")]
 #[track_caller]
 pub fn nansum_dim_out(
@@ -7889,6 +10907,10 @@ pub fn nansum_dim_out(
 }
 
 /// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension. complex numbers.
 #[doc(alias = "torch.nansum")]
 #[track_caller]
 pub fn nansum_out(input: &Tensor, out: &mut Tensor) {
@@ -7896,6 +10918,10 @@ pub fn nansum_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension. complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -7905,6 +10931,10 @@ pub fn nansum_out_with(input: &Tensor, o: NansumOptions, out: &mut Tensor) {
 
 /// Sum of all elements but NaN, or over dimensions.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn nansum_with(input: &Tensor, o: NansumOptions) -> Tensor {
@@ -7912,6 +10942,14 @@ pub fn nansum_with(input: &Tensor, o: NansumOptions) -> Tensor {
 }
 
 /// `length` elements of a dimension from `start`.
+///
+/// - Shapes: the input's sizes, with `length` along `dim`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. a range that leaves the dimension.
+///
+/// ```text
+/// assert_eq!(torch::narrow(&torch::tensor([1, 2, 3]), 0, 1, 2).to_vec::<i64>(), [2, 3]);
+/// ```
 #[doc(alias = "torch.narrow")]
 #[track_caller]
 pub fn narrow(input: &Tensor, dim: i64, start: i64, length: i64) -> Tensor {
@@ -7919,6 +10957,14 @@ pub fn narrow(input: &Tensor, dim: i64, start: i64, length: i64) -> Tensor {
 }
 
 /// A copy of `length` elements of a dimension from `start`.
+///
+/// - Shapes: the input's sizes, with `length` along `dim`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. a range that leaves the dimension.
+///
+/// ```text
+/// assert_eq!(torch::narrow_copy(&torch::tensor([1, 2, 3]), 0, 1, 2).to_vec::<i64>(), [2, 3]);
+/// ```
 #[doc(alias = "torch.narrow_copy")]
 #[track_caller]
 pub fn narrow_copy(input: &Tensor, dim: i64, start: i64, length: i64) -> Tensor {
@@ -7926,6 +10972,10 @@ pub fn narrow_copy(input: &Tensor, dim: i64, start: i64, length: i64) -> Tensor 
 }
 
 /// A copy of `length` elements of a dimension from `start`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes, with `length` along `dim`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. a range that leaves the dimension.
 #[doc(alias = "torch.narrow_copy")]
 #[track_caller]
 pub fn narrow_copy_out(input: &Tensor, dim: i64, start: i64, length: i64, out: &mut Tensor) {
@@ -8016,6 +11066,15 @@ pub fn negative_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// The next float after the input towards `other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::nextafter(&torch::tensor([1.0]), &torch::tensor([2.0]));
+/// assert_eq!(x.item::<f32>(), 1.0 + f32::EPSILON);
+/// ```
 #[doc(alias = "torch.nextafter")]
 #[track_caller]
 pub fn nextafter(input: &Tensor, other: &Tensor) -> Tensor {
@@ -8023,6 +11082,10 @@ pub fn nextafter(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// The next float after the input towards `other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.nextafter")]
 #[track_caller]
 pub fn nextafter_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -8030,6 +11093,15 @@ pub fn nextafter_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Coordinates of the elements that are not zero, one row each.
+///
+/// - Shapes: `(n, d)` for `n` such elements of a tensor with `d` dimensions.
+/// - Dtypes: all; the result is int64.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([[0, 3], [4, 0]]);
+/// assert_eq!(torch::nonzero(&x).to_vec2::<i64>(), [[0, 1], [1, 0]]);
+/// ```
 #[doc(alias = "torch.nonzero")]
 #[track_caller]
 pub fn nonzero(input: &Tensor) -> Tensor {
@@ -8037,6 +11109,10 @@ pub fn nonzero(input: &Tensor) -> Tensor {
 }
 
 /// Coordinates of the elements that are not zero, one row each. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(n, d)` for `n` such elements of a tensor with `d` dimensions.
+/// - Dtypes: all; the result is int64.
+/// - Errors: none.
 #[doc(alias = "torch.nonzero")]
 #[track_caller]
 pub fn nonzero_out(input: &Tensor, out: &mut Tensor) {
@@ -8044,6 +11120,15 @@ pub fn nonzero_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// The first `size` rows of `nonzero`, filled up with `fill_value`.
+///
+/// - Shapes: `(size, d)` for a tensor with `d` dimensions.
+/// - Dtypes: all; the result is int64.
+/// - Errors: a negative size.
+///
+/// ```text
+/// let x = torch::nonzero_static(&torch::tensor([0, 3, 4]), 3);
+/// assert_eq!(x.to_vec::<i64>(), [1, 2, -1]);
+/// ```
 #[doc(alias = "torch.nonzero_static")]
 #[track_caller]
 pub fn nonzero_static(input: &Tensor, size: i64) -> Tensor {
@@ -8051,6 +11136,10 @@ pub fn nonzero_static(input: &Tensor, size: i64) -> Tensor {
 }
 
 /// The first `size` rows of `nonzero`, filled up with `fill_value`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(size, d)` for a tensor with `d` dimensions.
+/// - Dtypes: all; the result is int64.
+/// - Errors: a negative size.
 #[doc(alias = "torch.nonzero_static")]
 #[track_caller]
 pub fn nonzero_static_out(input: &Tensor, size: i64, out: &mut Tensor) {
@@ -8058,6 +11147,10 @@ pub fn nonzero_static_out(input: &Tensor, size: i64, out: &mut Tensor) {
 }
 
 /// The first `size` rows of `nonzero`, filled up with `fill_value`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(size, d)` for a tensor with `d` dimensions.
+/// - Dtypes: all; the result is int64.
+/// - Errors: a negative size.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8067,6 +11160,10 @@ pub fn nonzero_static_out_with(input: &Tensor, size: i64, o: NonzeroStaticOption
 
 /// The first `size` rows of `nonzero`, filled up with `fill_value`.
 ///
+/// - Shapes: `(size, d)` for a tensor with `d` dimensions.
+/// - Dtypes: all; the result is int64.
+/// - Errors: a negative size.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn nonzero_static_with(input: &Tensor, size: i64, o: NonzeroStaticOptions) -> Tensor {
@@ -8074,6 +11171,15 @@ pub fn nonzero_static_with(input: &Tensor, size: i64, o: NonzeroStaticOptions) -
 }
 
 /// Vector norm of all elements, or over dimensions. For one dimension: `torch::norm_dim(&x, 2, 1, false)`.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([[3.0, 4.0], [6.0, 8.0]]);
+/// assert_eq!(torch::norm_dim(&x, 2, 1, false).to_vec::<f32>(), [5.0, 10.0]);
+/// ```
 #[doc(alias = "torch.norm")]
 #[track_caller]
 pub fn norm(input: &Tensor /* for one dimension: torch::norm_dim(&x, 2, 1, false) */) -> Tensor {
@@ -8081,6 +11187,15 @@ pub fn norm(input: &Tensor /* for one dimension: torch::norm_dim(&x, 2, 1, false
 }
 
 /// Vector norm of all elements, or over dimensions.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([[3.0, 4.0], [6.0, 8.0]]);
+/// assert_eq!(torch::norm_dim(&x, 2, 1, false).to_vec::<f32>(), [5.0, 10.0]);
+/// ```
 #[doc(alias = "torch.norm")]
 #[track_caller]
 pub fn norm_dim(
@@ -8093,6 +11208,10 @@ pub fn norm_dim(
 }
 
 /// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 #[doc(alias = "torch.norm")]
 #[track_caller]
 pub fn norm_dim_out(
@@ -8106,6 +11225,15 @@ pub fn norm_dim_out(
 }
 
 /// The norm over all dimensions but one, which keep their place with size 1; over all for -1.
+///
+/// - Shapes: the input's sizes, 1 but along `dim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. integers and bool.
+///
+/// ```text
+/// let v = torch::tensor([[3.0, 4.0], [6.0, 8.0]]);
+/// assert_eq!(torch::norm_except_dim(&v, 2, 0).to_vec2::<f32>(), [[5.0], [10.0]]);
+/// ```
 #[doc(alias = "torch.norm_except_dim")]
 #[track_caller]
 pub fn norm_except_dim(
@@ -8118,6 +11246,10 @@ pub fn norm_except_dim(
 
 /// The norm over all dimensions but one, which keep their place with size 1; over all for -1.
 ///
+/// - Shapes: the input's sizes, 1 but along `dim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. integers and bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn norm_except_dim_with(v: &Tensor, o: NormExceptDimOptions) -> Tensor {
@@ -8125,6 +11257,10 @@ pub fn norm_except_dim_with(v: &Tensor, o: NormExceptDimOptions) -> Tensor {
 }
 
 /// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 #[doc(alias = "torch.norm")]
 #[track_caller]
 pub fn norm_out(input: &Tensor, out: &mut Tensor) {
@@ -8133,6 +11269,10 @@ pub fn norm_out(input: &Tensor, out: &mut Tensor) {
 
 /// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn norm_out_with(input: &Tensor, o: NormOptions, out: &mut Tensor) {
@@ -8140,6 +11280,10 @@ pub fn norm_out_with(input: &Tensor, o: NormOptions, out: &mut Tensor) {
 }
 
 /// Vector norm of all elements, or over dimensions.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8177,6 +11321,15 @@ pub fn not_equal_out(input: &Tensor, other: impl Operand, out: &mut Tensor) {
 }
 
 /// The sum of a matrix's singular values.
+///
+/// - Shapes: a matrix gives a tensor without dimensions, or `(1, 1)` with `keepdim`.
+/// - Dtypes: float32, float64 and complex numbers; the result is real.
+/// - Errors: an input that is no matrix. other dtypes.
+///
+/// ```text
+/// let x = torch::tensor([[3.0, 0.0], [0.0, -4.0]]);
+/// assert!((torch::nuclear_norm(&x, false).item::<f32>() - 7.0).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.nuclear_norm")]
 #[track_caller]
 pub fn nuclear_norm(input: &Tensor, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -8184,6 +11337,15 @@ pub fn nuclear_norm(input: &Tensor, keepdim: bool /* Python's default: false */)
 }
 
 /// The sums of the singular values of the matrices in two dimensions.
+///
+/// - Shapes: the input's sizes without the two dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: float32, float64 and complex numbers; the result is real.
+/// - Errors: other than two different dimensions. other dtypes.
+///
+/// ```text
+/// let x = torch::tensor([[3.0, 0.0], [0.0, -4.0]]);
+/// assert!((torch::nuclear_norm_dim(&x, [0, 1], false).item::<f32>() - 7.0).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.nuclear_norm")]
 #[track_caller]
 pub fn nuclear_norm_dim(
@@ -8195,6 +11357,10 @@ pub fn nuclear_norm_dim(
 }
 
 /// The sums of the singular values of the matrices in two dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without the two dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: float32, float64 and complex numbers; the result is real.
+/// - Errors: other than two different dimensions. other dtypes.
 #[doc(alias = "torch.nuclear_norm")]
 #[track_caller]
 pub fn nuclear_norm_dim_out(
@@ -8207,6 +11373,10 @@ pub fn nuclear_norm_dim_out(
 }
 
 /// The sums of the singular values of the matrices in two dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without the two dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: float32, float64 and complex numbers; the result is real.
+/// - Errors: other than two different dimensions. other dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8221,6 +11391,10 @@ pub fn nuclear_norm_dim_out_with(
 
 /// The sums of the singular values of the matrices in two dimensions.
 ///
+/// - Shapes: the input's sizes without the two dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: float32, float64 and complex numbers; the result is real.
+/// - Errors: other than two different dimensions. other dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn nuclear_norm_dim_with(input: &Tensor, dim: impl IntoDims, o: NuclearNormDimOptions) -> Tensor {
@@ -8228,6 +11402,10 @@ pub fn nuclear_norm_dim_with(input: &Tensor, dim: impl IntoDims, o: NuclearNormD
 }
 
 /// The sum of a matrix's singular values. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a matrix gives a tensor without dimensions, or `(1, 1)` with `keepdim`.
+/// - Dtypes: float32, float64 and complex numbers; the result is real.
+/// - Errors: an input that is no matrix. other dtypes.
 #[doc(alias = "torch.nuclear_norm")]
 #[track_caller]
 pub fn nuclear_norm_out(input: &Tensor, keepdim: bool /* Python's default: false */, out: &mut Tensor) {
@@ -8235,6 +11413,10 @@ pub fn nuclear_norm_out(input: &Tensor, keepdim: bool /* Python's default: false
 }
 
 /// The sum of a matrix's singular values. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a matrix gives a tensor without dimensions, or `(1, 1)` with `keepdim`.
+/// - Dtypes: float32, float64 and complex numbers; the result is real.
+/// - Errors: an input that is no matrix. other dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8244,6 +11426,10 @@ pub fn nuclear_norm_out_with(input: &Tensor, o: NuclearNormOptions, out: &mut Te
 
 /// The sum of a matrix's singular values.
 ///
+/// - Shapes: a matrix gives a tensor without dimensions, or `(1, 1)` with `keepdim`.
+/// - Dtypes: float32, float64 and complex numbers; the result is real.
+/// - Errors: an input that is no matrix. other dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn nuclear_norm_with(input: &Tensor, o: NuclearNormOptions) -> Tensor {
@@ -8251,6 +11437,14 @@ pub fn nuclear_norm_with(input: &Tensor, o: NuclearNormOptions) -> Tensor {
 }
 
 /// A tensor of ones. For several sizes: `torch::ones([2, 3])`.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
+///
+/// ```text
+/// assert_eq!(torch::ones(3).to_vec::<f32>(), [1.0; 3]);
+/// ```
 #[doc(alias = "torch.ones")]
 #[track_caller]
 pub fn ones(size: impl IntoDims /* for several sizes: torch::ones([2, 3]) */) -> Tensor {
@@ -8258,6 +11452,14 @@ pub fn ones(size: impl IntoDims /* for several sizes: torch::ones([2, 3]) */) ->
 }
 
 /// Ones in the input's shape, dtype and device, unless told otherwise.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::ones_like(&torch::tensor([5.0, 6.0])).to_vec::<f32>(), [1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.ones_like")]
 #[track_caller]
 pub fn ones_like(input: &Tensor) -> Tensor {
@@ -8265,6 +11467,10 @@ pub fn ones_like(input: &Tensor) -> Tensor {
 }
 
 /// Ones in the input's shape, dtype and device, unless told otherwise.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for.
+/// - Errors: none.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8274,6 +11480,10 @@ pub fn ones_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Tens
 }
 
 /// A tensor of ones. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
 #[doc(alias = "torch.ones")]
 #[track_caller]
 pub fn ones_out(size: impl IntoDims, out: &mut Tensor) {
@@ -8281,6 +11491,10 @@ pub fn ones_out(size: impl IntoDims, out: &mut Tensor) {
 }
 
 /// A tensor of ones. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8291,6 +11505,10 @@ pub fn ones_out_with(size: impl IntoDims, options: impl Into<TensorOptions>, out
 
 /// A tensor of ones.
 ///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn ones_with(size: impl IntoDims, options: impl Into<TensorOptions>) -> Tensor {
@@ -8299,6 +11517,15 @@ pub fn ones_with(size: impl IntoDims, options: impl Into<TensorOptions>) -> Tens
 }
 
 /// Outer product of two vectors.
+///
+/// - Shapes: vectors `(n)` and `(m)` give `(n, m)`.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: operands that are no vectors.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+/// assert_eq!(torch::outer(&x, &y).to_vec::<f32>(), [3.0, 4.0, 6.0, 8.0]);
+/// ```
 #[doc(alias = "torch.outer")]
 #[track_caller]
 pub fn outer(input: &Tensor, vec2: &Tensor) -> Tensor {
@@ -8306,6 +11533,10 @@ pub fn outer(input: &Tensor, vec2: &Tensor) -> Tensor {
 }
 
 /// Outer product of two vectors. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: vectors `(n)` and `(m)` give `(n, m)`.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: operands that are no vectors.
 #[doc(alias = "torch.outer")]
 #[track_caller]
 pub fn outer_out(input: &Tensor, vec2: &Tensor, out: &mut Tensor) {
@@ -8313,6 +11544,15 @@ pub fn outer_out(input: &Tensor, vec2: &Tensor, out: &mut Tensor) {
 }
 
 /// `p`-norms of the differences between each two rows of a matrix.
+///
+/// - Shapes: `(n, d)` gives `n * (n - 1) / 2` distances, row by row of the upper triangle.
+/// - Dtypes: float32 and float64.
+/// - Errors: an input that is no matrix. a negative `p`. other dtypes.
+///
+/// ```text
+/// let x = torch::tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]]);
+/// assert_eq!(torch::pdist(&x, 2.0).to_vec::<f32>(), [3.0, 4.0, 5.0]);
+/// ```
 #[doc(alias = "torch.pdist")]
 #[track_caller]
 pub fn pdist(input: &Tensor, p: f64 /* Python's default: 2.0 */) -> Tensor {
@@ -8320,6 +11560,10 @@ pub fn pdist(input: &Tensor, p: f64 /* Python's default: 2.0 */) -> Tensor {
 }
 
 /// `p`-norms of the differences between each two rows of a matrix.
+///
+/// - Shapes: `(n, d)` gives `n * (n - 1) / 2` distances, row by row of the upper triangle.
+/// - Dtypes: float32 and float64.
+/// - Errors: an input that is no matrix. a negative `p`. other dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8347,6 +11591,14 @@ pub fn permute(
 }
 
 /// Numbers of the Poisson distribution with the given rates.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a negative rate. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::poisson(&torch::zeros(2)).to_vec::<f32>(), [0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.poisson")]
 #[track_caller]
 pub fn poisson(input: &Tensor) -> Tensor {
@@ -8355,6 +11607,10 @@ pub fn poisson(input: &Tensor) -> Tensor {
 
 /// Numbers of the Poisson distribution with the given rates.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a negative rate. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn poisson_with(input: &Tensor, o: PoissonOptions) -> Tensor {
@@ -8362,6 +11618,15 @@ pub fn poisson_with(input: &Tensor, o: PoissonOptions) -> Tensor {
 }
 
 /// A complex tensor of its magnitude `abs` and its angle.
+///
+/// - Shapes: both broadcast; the result has their common sizes.
+/// - Dtypes: float16, float32 and float64, both the same; the result is the complex dtype of these.
+/// - Errors: sizes that do not broadcast. different dtypes. other dtypes.
+///
+/// ```text
+/// let z = torch::polar(&torch::tensor([2.0]), &torch::tensor([0.0]));
+/// assert_eq!(torch::view_as_real(&z).to_vec::<f32>(), [2.0, 0.0]);
+/// ```
 #[doc(alias = "torch.polar")]
 #[track_caller]
 pub fn polar(abs: &Tensor, angle: &Tensor) -> Tensor {
@@ -8369,6 +11634,10 @@ pub fn polar(abs: &Tensor, angle: &Tensor) -> Tensor {
 }
 
 /// A complex tensor of its magnitude `abs` and its angle. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: both broadcast; the result has their common sizes.
+/// - Dtypes: float16, float32 and float64, both the same; the result is the complex dtype of these.
+/// - Errors: sizes that do not broadcast. different dtypes. other dtypes.
 #[doc(alias = "torch.polar")]
 #[track_caller]
 pub fn polar_out(abs: &Tensor, angle: &Tensor, out: &mut Tensor) {
@@ -8376,6 +11645,14 @@ pub fn polar_out(abs: &Tensor, angle: &Tensor, out: &mut Tensor) {
 }
 
 /// The `n`th derivative of `digamma`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: a negative `n`. complex numbers.
+///
+/// ```text
+/// assert!((torch::polygamma(1, &torch::tensor([1.0])).item::<f32>() - 1.644934).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.polygamma")]
 #[track_caller]
 pub fn polygamma(n: i64, input: &Tensor) -> Tensor {
@@ -8383,6 +11660,10 @@ pub fn polygamma(n: i64, input: &Tensor) -> Tensor {
 }
 
 /// The `n`th derivative of `digamma`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: a negative `n`. complex numbers.
 #[doc(alias = "torch.polygamma")]
 #[track_caller]
 pub fn polygamma_out(n: i64, input: &Tensor, out: &mut Tensor) {
@@ -8406,6 +11687,16 @@ pub fn positive(input: &Tensor) -> Tensor {
 }
 
 /// The input to the power `exponent`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but two bools; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. two bools. integers to the power of a negative number.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::pow(&x, 2).to_vec::<f32>(), [1.0, 4.0, 9.0]);
+/// assert_eq!(torch::pow(2, &x).to_vec::<f32>(), [2.0, 4.0, 8.0]);
+/// ```
 #[doc(alias = "torch.pow")]
 #[track_caller]
 pub fn pow(input: impl Operand, exponent: impl Operand) -> Tensor {
@@ -8415,6 +11706,10 @@ pub fn pow(input: impl Operand, exponent: impl Operand) -> Tensor {
 }
 
 /// The input to the power `exponent`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but two bools; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. two bools. integers to the power of a negative number.
 #[doc(alias = "torch.pow")]
 #[track_caller]
 pub fn pow_out(input: impl Operand, exponent: impl Operand, out: &mut Tensor) {
@@ -8424,6 +11719,14 @@ pub fn pow_out(input: impl Operand, exponent: impl Operand, out: &mut Tensor) {
 }
 
 /// Product of all elements. For one dimension: `torch::prod_dim(&x, 1, false)`.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::prod(&torch::tensor([2, 3, 4])).item::<i64>(), 24);
+/// ```
 #[doc(alias = "torch.prod")]
 #[track_caller]
 pub fn prod(input: &Tensor /* for one dimension: torch::prod_dim(&x, 1, false) */) -> Tensor {
@@ -8431,6 +11734,15 @@ pub fn prod(input: &Tensor /* for one dimension: torch::prod_dim(&x, 1, false) *
 }
 
 /// Product over a dimension.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// let x = torch::tensor([[1, 2], [3, 4]]);
+/// assert_eq!(torch::prod_dim(&x, 1, false).to_vec::<i64>(), [2, 12]);
+/// ```
 #[doc(alias = "torch.prod")]
 #[track_caller]
 pub fn prod_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -8438,6 +11750,10 @@ pub fn prod_dim(input: &Tensor, dim: i64, keepdim: bool /* Python's default: fal
 }
 
 /// Product over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range.
 #[doc(alias = "torch.prod")]
 #[track_caller]
 pub fn prod_dim_out(
@@ -8451,6 +11767,10 @@ pub fn prod_dim_out(
 
 /// Product over a dimension. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn prod_dim_out_with(input: &Tensor, dim: i64, o: ProdDimOptions, out: &mut Tensor) {
@@ -8459,6 +11779,10 @@ pub fn prod_dim_out_with(input: &Tensor, dim: i64, o: ProdDimOptions, out: &mut 
 
 /// Product over a dimension.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn prod_dim_with(input: &Tensor, dim: i64, o: ProdDimOptions) -> Tensor {
@@ -8466,6 +11790,10 @@ pub fn prod_dim_with(input: &Tensor, dim: i64, o: ProdDimOptions) -> Tensor {
 }
 
 /// Product of all elements. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: none.
 #[doc(alias = "torch.prod")]
 #[track_caller]
 pub fn prod_out(input: &Tensor, out: &mut Tensor) {
@@ -8473,6 +11801,10 @@ pub fn prod_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Product of all elements. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: none.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8482,6 +11814,10 @@ pub fn prod_out_with(input: &Tensor, o: ProdOptions, out: &mut Tensor) {
 
 /// Product of all elements.
 ///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: none.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn prod_with(input: &Tensor, o: ProdOptions) -> Tensor {
@@ -8489,6 +11825,15 @@ pub fn prod_with(input: &Tensor, o: ProdOptions) -> Tensor {
 }
 
 /// Sets, or adds to, elements of the flattened input at indices.
+///
+/// - Shapes: `index` and `source` have as many elements; the result has the input's sizes.
+/// - Dtypes: int64 indices; `source` of the input's dtype.
+/// - Errors: an index out of range. different numbers of elements. different dtypes. indices that are not int64.
+///
+/// ```text
+/// let x = torch::put(&torch::zeros([2, 2]), &torch::tensor([3]), &torch::tensor([5.0]), false);
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 0.0, 0.0, 5.0]);
+/// ```
 #[doc(alias = "torch.put")]
 #[track_caller]
 pub fn put(
@@ -8502,6 +11847,10 @@ pub fn put(
 
 /// Sets, or adds to, elements of the flattened input at indices.
 ///
+/// - Shapes: `index` and `source` have as many elements; the result has the input's sizes.
+/// - Dtypes: int64 indices; `source` of the input's dtype.
+/// - Errors: an index out of range. different numbers of elements. different dtypes. indices that are not int64.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn put_with(input: &Tensor, index: &Tensor, source: &Tensor, o: PutOptions) -> Tensor {
@@ -8509,6 +11858,15 @@ pub fn put_with(input: &Tensor, index: &Tensor, source: &Tensor, o: PutOptions) 
 }
 
 /// Quantiles of all elements, or over a dimension.
+///
+/// - Shapes: a vector of `k` quantiles adds a first dimension of `k`; without `dim` the input is flattened.
+/// - Dtypes: float32 and float64, `q` the same.
+/// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
+///
+/// ```text
+/// let x = torch::tensor([0.0, 1.0, 2.0]);
+/// assert_eq!(torch::quantile(&x, &torch::tensor([0.25, 1.0])).to_vec::<f32>(), [0.5, 2.0]);
+/// ```
 #[doc(alias = "torch.quantile")]
 #[track_caller]
 pub fn quantile(input: &Tensor, q: &Tensor) -> Tensor {
@@ -8516,6 +11874,10 @@ pub fn quantile(input: &Tensor, q: &Tensor) -> Tensor {
 }
 
 /// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a vector of `k` quantiles adds a first dimension of `k`; without `dim` the input is flattened.
+/// - Dtypes: float32 and float64, `q` the same.
+/// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
 #[doc(alias = "torch.quantile")]
 #[track_caller]
 pub fn quantile_out(input: &Tensor, q: &Tensor, out: &mut Tensor) {
@@ -8524,6 +11886,10 @@ pub fn quantile_out(input: &Tensor, q: &Tensor, out: &mut Tensor) {
 
 /// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: a vector of `k` quantiles adds a first dimension of `k`; without `dim` the input is flattened.
+/// - Dtypes: float32 and float64, `q` the same.
+/// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn quantile_out_with(input: &Tensor, q: &Tensor, o: QuantileOptions, out: &mut Tensor) {
@@ -8531,6 +11897,14 @@ pub fn quantile_out_with(input: &Tensor, q: &Tensor, o: QuantileOptions, out: &m
 }
 
 /// One quantile of all elements, or over a dimension.
+///
+/// - Shapes: without `dim` the result has no dimensions; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
+///
+/// ```text
+/// assert_eq!(torch::quantile_scalar(&torch::tensor([0.0, 1.0, 2.0]), 0.25).item::<f32>(), 0.5);
+/// ```
 #[doc(alias = "torch.quantile")]
 #[track_caller]
 pub fn quantile_scalar(input: &Tensor, q: f64) -> Tensor {
@@ -8538,6 +11912,10 @@ pub fn quantile_scalar(input: &Tensor, q: f64) -> Tensor {
 }
 
 /// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without `dim` the result has no dimensions; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
 #[doc(alias = "torch.quantile")]
 #[track_caller]
 pub fn quantile_scalar_out(input: &Tensor, q: f64, out: &mut Tensor) {
@@ -8545,6 +11923,10 @@ pub fn quantile_scalar_out(input: &Tensor, q: f64, out: &mut Tensor) {
 }
 
 /// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without `dim` the result has no dimensions; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8554,6 +11936,10 @@ pub fn quantile_scalar_out_with(input: &Tensor, q: f64, o: QuantileScalarOptions
 
 /// One quantile of all elements, or over a dimension.
 ///
+/// - Shapes: without `dim` the result has no dimensions; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn quantile_scalar_with(input: &Tensor, q: f64, o: QuantileScalarOptions) -> Tensor {
@@ -8561,6 +11947,10 @@ pub fn quantile_scalar_with(input: &Tensor, q: f64, o: QuantileScalarOptions) ->
 }
 
 /// Quantiles of all elements, or over a dimension.
+///
+/// - Shapes: a vector of `k` quantiles adds a first dimension of `k`; without `dim` the input is flattened.
+/// - Dtypes: float32 and float64, `q` the same.
+/// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8596,6 +11986,16 @@ pub fn rad2deg_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// A tensor of uniform numbers of `[0, 1)`. For several sizes: `torch::rand([2, 3])`.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: negative sizes, or more memory than there is. integers and bool.
+///
+/// ```text
+/// let x = torch::rand([2, 3]);
+/// assert_eq!(x.sizes(), [2, 3]);
+/// assert!(x.ge(0).all().item::<bool>() && x.lt(1).all().item::<bool>());
+/// ```
 #[doc(alias = "torch.rand")]
 #[track_caller]
 pub fn rand(size: impl IntoDims /* for several sizes: torch::rand([2, 3]) */) -> Tensor {
@@ -8603,6 +12003,15 @@ pub fn rand(size: impl IntoDims /* for several sizes: torch::rand([2, 3]) */) ->
 }
 
 /// Uniform numbers of `[0, 1)` in the input's shape.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: integers and bool.
+///
+/// ```text
+/// let x = torch::rand_like(&torch::zeros([2, 3]));
+/// assert!(x.ge(0).all().item::<bool>() && x.lt(1).all().item::<bool>());
+/// ```
 #[doc(alias = "torch.rand_like")]
 #[track_caller]
 pub fn rand_like(input: &Tensor) -> Tensor {
@@ -8610,6 +12019,16 @@ pub fn rand_like(input: &Tensor) -> Tensor {
 }
 
 /// `rand_like` with a generator.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: integers and bool.
+///
+/// ```text
+/// let (x, g) = (torch::zeros(2), torch::Generator::new());
+/// g.manual_seed(0);
+/// assert_eq!(torch::rand_like_generator(&x, Some(&g)).to_vec::<f32>(), [0.49625659, 0.76822180]);
+/// ```
 #[doc(alias = "torch.rand_like")]
 #[track_caller]
 pub fn rand_like_generator(input: &Tensor, generator: Option<&Generator>) -> Tensor {
@@ -8617,6 +12036,10 @@ pub fn rand_like_generator(input: &Tensor, generator: Option<&Generator>) -> Ten
 }
 
 /// `rand_like` with a generator.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: integers and bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8634,6 +12057,10 @@ pub fn rand_like_generator_with(
 
 /// Uniform numbers of `[0, 1)` in the input's shape.
 ///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: integers and bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn rand_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Tensor {
@@ -8642,6 +12069,10 @@ pub fn rand_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Tens
 }
 
 /// A tensor of uniform numbers of `[0, 1)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: negative sizes, or more memory than there is. integers and bool.
 #[doc(alias = "torch.rand")]
 #[track_caller]
 pub fn rand_out(size: impl IntoDims, out: &mut Tensor) {
@@ -8649,6 +12080,10 @@ pub fn rand_out(size: impl IntoDims, out: &mut Tensor) {
 }
 
 /// A tensor of uniform numbers of `[0, 1)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: negative sizes, or more memory than there is. integers and bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8666,6 +12101,10 @@ pub fn rand_out_with(size: impl IntoDims, options: impl Into<RandOptions>, out: 
 }
 
 /// A tensor of uniform numbers of `[0, 1)`.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: negative sizes, or more memory than there is. integers and bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8685,6 +12124,15 @@ pub fn rand_with(size: impl IntoDims, options: impl Into<RandOptions>) -> Tensor
 }
 
 /// A tensor of integers of `[0, high)`.
+///
+/// - Shapes: `size`.
+/// - Dtypes: int64 unless another is asked for; complex numbers are refused.
+/// - Errors: a `high` below 1, or outside of the dtype's range. negative sizes.
+///
+/// ```text
+/// let x = torch::randint(10, [2, 3]);
+/// assert!(x.ge(0).all().item::<bool>() && x.lt(10).all().item::<bool>());
+/// ```
 #[doc(alias = "torch.randint")]
 #[track_caller]
 pub fn randint(high: i64, size: impl IntoDims) -> Tensor {
@@ -8692,6 +12140,14 @@ pub fn randint(high: i64, size: impl IntoDims) -> Tensor {
 }
 
 /// Integers of `[0, high)` in the input's shape.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; complex numbers are refused.
+/// - Errors: a `high` below 1, or outside of the dtype's range.
+///
+/// ```text
+/// assert_eq!(torch::randint_like(&torch::zeros(3), 1).to_vec::<f32>(), [0.0; 3]);
+/// ```
 #[doc(alias = "torch.randint_like")]
 #[track_caller]
 pub fn randint_like(input: &Tensor, high: i64) -> Tensor {
@@ -8699,6 +12155,15 @@ pub fn randint_like(input: &Tensor, high: i64) -> Tensor {
 }
 
 /// `randint_like` with a generator.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; complex numbers are refused.
+/// - Errors: a `high` below 1, or outside of the dtype's range.
+///
+/// ```text
+/// let g = torch::Generator::new();
+/// assert!(torch::randint_like_generator(&torch::zeros(4), 3, Some(&g)).lt(3).all().item::<bool>());
+/// ```
 #[doc(alias = "torch.randint_like")]
 #[track_caller]
 pub fn randint_like_generator(input: &Tensor, high: i64, generator: Option<&Generator>) -> Tensor {
@@ -8706,6 +12171,10 @@ pub fn randint_like_generator(input: &Tensor, high: i64, generator: Option<&Gene
 }
 
 /// `randint_like` with a generator.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; complex numbers are refused.
+/// - Errors: a `high` below 1, or outside of the dtype's range.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8732,6 +12201,14 @@ pub fn randint_like_generator_with(
 }
 
 /// Integers of `[low, high)` in the input's shape.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; complex numbers are refused.
+/// - Errors: a `low` that is not below `high`, or bounds outside of the dtype's range.
+///
+/// ```text
+/// assert_eq!(torch::randint_like_low(&torch::zeros(3), 7, 8).to_vec::<f32>(), [7.0; 3]);
+/// ```
 #[doc(alias = "torch.randint_like")]
 #[track_caller]
 pub fn randint_like_low(input: &Tensor, low: i64, high: i64) -> Tensor {
@@ -8739,6 +12216,15 @@ pub fn randint_like_low(input: &Tensor, low: i64, high: i64) -> Tensor {
 }
 
 /// `randint_like` from `low`, with a generator.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; complex numbers are refused.
+/// - Errors: a `low` that is not below `high`, or bounds outside of the dtype's range.
+///
+/// ```text
+/// let g = torch::Generator::new();
+/// assert!(torch::randint_like_low_generator(&torch::zeros(4), 2, 3, Some(&g)).eq(2).all().item::<bool>());
+/// ```
 #[doc(alias = "torch.randint_like")]
 #[track_caller]
 pub fn randint_like_low_generator(
@@ -8751,6 +12237,10 @@ pub fn randint_like_low_generator(
 }
 
 /// `randint_like` from `low`, with a generator.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; complex numbers are refused.
+/// - Errors: a `low` that is not below `high`, or bounds outside of the dtype's range.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8780,6 +12270,10 @@ pub fn randint_like_low_generator_with(
 
 /// Integers of `[low, high)` in the input's shape.
 ///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; complex numbers are refused.
+/// - Errors: a `low` that is not below `high`, or bounds outside of the dtype's range.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn randint_like_low_with(
@@ -8797,6 +12291,10 @@ pub fn randint_like_low_with(
 
 /// Integers of `[0, high)` in the input's shape.
 ///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; complex numbers are refused.
+/// - Errors: a `high` below 1, or outside of the dtype's range.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn randint_like_with(input: &Tensor, high: i64, options: impl Into<TensorOptions>) -> Tensor {
@@ -8808,6 +12306,15 @@ pub fn randint_like_with(input: &Tensor, high: i64, options: impl Into<TensorOpt
 }
 
 /// A tensor of integers of `[low, high)`.
+///
+/// - Shapes: `size`.
+/// - Dtypes: int64 unless another is asked for; complex numbers are refused.
+/// - Errors: a `low` that is not below `high`, or bounds outside of the dtype's range. negative sizes.
+///
+/// ```text
+/// let x = torch::randint_low(5, 7, 10);
+/// assert!(x.ge(5).all().item::<bool>() && x.lt(7).all().item::<bool>());
+/// ```
 #[doc(alias = "torch.randint")]
 #[track_caller]
 pub fn randint_low(low: i64, high: i64, size: impl IntoDims) -> Tensor {
@@ -8815,6 +12322,10 @@ pub fn randint_low(low: i64, high: i64, size: impl IntoDims) -> Tensor {
 }
 
 /// A tensor of integers of `[low, high)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: int64 unless another is asked for; complex numbers are refused.
+/// - Errors: a `low` that is not below `high`, or bounds outside of the dtype's range. negative sizes.
 #[doc(alias = "torch.randint")]
 #[track_caller]
 pub fn randint_low_out(low: i64, high: i64, size: impl IntoDims, out: &mut Tensor) {
@@ -8822,6 +12333,10 @@ pub fn randint_low_out(low: i64, high: i64, size: impl IntoDims, out: &mut Tenso
 }
 
 /// A tensor of integers of `[low, high)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: int64 unless another is asked for; complex numbers are refused.
+/// - Errors: a `low` that is not below `high`, or bounds outside of the dtype's range. negative sizes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8848,6 +12363,10 @@ pub fn randint_low_out_with(
 
 /// A tensor of integers of `[low, high)`.
 ///
+/// - Shapes: `size`.
+/// - Dtypes: int64 unless another is asked for; complex numbers are refused.
+/// - Errors: a `low` that is not below `high`, or bounds outside of the dtype's range. negative sizes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn randint_low_with(
@@ -8873,6 +12392,10 @@ pub fn randint_low_with(
 }
 
 /// A tensor of integers of `[0, high)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: int64 unless another is asked for; complex numbers are refused.
+/// - Errors: a `high` below 1, or outside of the dtype's range. negative sizes.
 #[doc(alias = "torch.randint")]
 #[track_caller]
 pub fn randint_out(high: i64, size: impl IntoDims, out: &mut Tensor) {
@@ -8880,6 +12403,10 @@ pub fn randint_out(high: i64, size: impl IntoDims, out: &mut Tensor) {
 }
 
 /// A tensor of integers of `[0, high)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: int64 unless another is asked for; complex numbers are refused.
+/// - Errors: a `high` below 1, or outside of the dtype's range. negative sizes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8904,6 +12431,10 @@ pub fn randint_out_with(
 
 /// A tensor of integers of `[0, high)`.
 ///
+/// - Shapes: `size`.
+/// - Dtypes: int64 unless another is asked for; complex numbers are refused.
+/// - Errors: a `high` below 1, or outside of the dtype's range. negative sizes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn randint_with(high: i64, size: impl IntoDims, options: impl Into<RandintOptions>) -> Tensor {
@@ -8923,6 +12454,15 @@ pub fn randint_with(high: i64, size: impl IntoDims, options: impl Into<RandintOp
 }
 
 /// A tensor of standard normal numbers. For several sizes: `torch::randn([2, 3])`.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: negative sizes, or more memory than there is. integers and bool.
+///
+/// ```text
+/// let x = torch::randn([100, 100]);
+/// assert!(x.mean().item::<f32>().abs() < 0.1 && (x.std().item::<f32>() - 1.0).abs() < 0.1);
+/// ```
 #[doc(alias = "torch.randn")]
 #[track_caller]
 pub fn randn(size: impl IntoDims /* for several sizes: torch::randn([2, 3]) */) -> Tensor {
@@ -8930,6 +12470,14 @@ pub fn randn(size: impl IntoDims /* for several sizes: torch::randn([2, 3]) */) 
 }
 
 /// Standard normal numbers in the input's shape.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: integers and bool.
+///
+/// ```text
+/// assert_eq!(torch::randn_like(&torch::zeros([2, 3])).sizes(), [2, 3]);
+/// ```
 #[doc(alias = "torch.randn_like")]
 #[track_caller]
 pub fn randn_like(input: &Tensor) -> Tensor {
@@ -8937,6 +12485,16 @@ pub fn randn_like(input: &Tensor) -> Tensor {
 }
 
 /// `randn_like` with a generator.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: integers and bool.
+///
+/// ```text
+/// let (x, g) = (torch::zeros(1), torch::Generator::new());
+/// g.manual_seed(0);
+/// assert!((torch::randn_like_generator(&x, Some(&g)).item::<f32>() - 1.5409961).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.randn_like")]
 #[track_caller]
 pub fn randn_like_generator(input: &Tensor, generator: Option<&Generator>) -> Tensor {
@@ -8944,6 +12502,10 @@ pub fn randn_like_generator(input: &Tensor, generator: Option<&Generator>) -> Te
 }
 
 /// `randn_like` with a generator.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: integers and bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8961,6 +12523,10 @@ pub fn randn_like_generator_with(
 
 /// Standard normal numbers in the input's shape.
 ///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: integers and bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn randn_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Tensor {
@@ -8972,6 +12538,10 @@ pub fn randn_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Ten
 }
 
 /// A tensor of standard normal numbers. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: negative sizes, or more memory than there is. integers and bool.
 #[doc(alias = "torch.randn")]
 #[track_caller]
 pub fn randn_out(size: impl IntoDims, out: &mut Tensor) {
@@ -8979,6 +12549,10 @@ pub fn randn_out(size: impl IntoDims, out: &mut Tensor) {
 }
 
 /// A tensor of standard normal numbers. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: negative sizes, or more memory than there is. integers and bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -8996,6 +12570,10 @@ pub fn randn_out_with(size: impl IntoDims, options: impl Into<RandnOptions>, out
 }
 
 /// A tensor of standard normal numbers.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: negative sizes, or more memory than there is. integers and bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -9015,6 +12593,15 @@ pub fn randn_with(size: impl IntoDims, options: impl Into<RandnOptions>) -> Tens
 }
 
 /// A random permutation of `0..n`.
+///
+/// - Shapes: one dimension of `n` elements.
+/// - Dtypes: int64 unless another is asked for; bool and complex numbers are refused.
+/// - Errors: a negative `n`, or one that the dtype cannot count to.
+///
+/// ```text
+/// let x = torch::randperm(4);
+/// assert_eq!(x.sort(-1, false).values.to_vec::<i64>(), [0, 1, 2, 3]);
+/// ```
 #[doc(alias = "torch.randperm")]
 #[track_caller]
 pub fn randperm(n: i64) -> Tensor {
@@ -9022,6 +12609,10 @@ pub fn randperm(n: i64) -> Tensor {
 }
 
 /// A random permutation of `0..n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `n` elements.
+/// - Dtypes: int64 unless another is asked for; bool and complex numbers are refused.
+/// - Errors: a negative `n`, or one that the dtype cannot count to.
 #[doc(alias = "torch.randperm")]
 #[track_caller]
 pub fn randperm_out(n: i64, out: &mut Tensor) {
@@ -9029,6 +12620,10 @@ pub fn randperm_out(n: i64, out: &mut Tensor) {
 }
 
 /// A random permutation of `0..n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `n` elements.
+/// - Dtypes: int64 unless another is asked for; bool and complex numbers are refused.
+/// - Errors: a negative `n`, or one that the dtype cannot count to.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -9046,6 +12641,10 @@ pub fn randperm_out_with(n: i64, options: impl Into<RandpermOptions>, out: &mut 
 }
 
 /// A random permutation of `0..n`.
+///
+/// - Shapes: one dimension of `n` elements.
+/// - Dtypes: int64 unless another is asked for; bool and complex numbers are refused.
+/// - Errors: a negative `n`, or one that the dtype cannot count to.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -9065,6 +12664,16 @@ pub fn randperm_with(n: i64, options: impl Into<RandpermOptions>) -> Tensor {
 }
 
 /// Numbers from `start` to `end`, inclusive, in steps.
+///
+/// - Shapes: one dimension of `floor((end - start) / step) + 1` elements.
+/// - Dtypes: the default dtype unless another is asked for. bool and complex numbers are refused.
+/// - Errors: a step of 0 or away from `end`. infinite numbers or NaN.
+///
+/// ```text
+/// #[allow(deprecated)]
+/// let x = torch::range_step(1, 4, 1);
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0, 3.0, 4.0]);
+/// ```
 #[doc(alias = "torch.range")]
 #[track_caller]
 pub fn range_step(
@@ -9076,6 +12685,10 @@ pub fn range_step(
 }
 
 /// Numbers from `start` to `end`, inclusive, in steps. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `floor((end - start) / step) + 1` elements.
+/// - Dtypes: the default dtype unless another is asked for. bool and complex numbers are refused.
+/// - Errors: a step of 0 or away from `end`. infinite numbers or NaN.
 #[doc(alias = "torch.range")]
 #[track_caller]
 pub fn range_step_out(
@@ -9088,6 +12701,10 @@ pub fn range_step_out(
 }
 
 /// Numbers from `start` to `end`, inclusive, in steps. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `floor((end - start) / step) + 1` elements.
+/// - Dtypes: the default dtype unless another is asked for. bool and complex numbers are refused.
+/// - Errors: a step of 0 or away from `end`. infinite numbers or NaN.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -9112,6 +12729,10 @@ pub fn range_step_out_with(
 
 /// Numbers from `start` to `end`, inclusive, in steps.
 ///
+/// - Shapes: one dimension of `floor((end - start) / step) + 1` elements.
+/// - Dtypes: the default dtype unless another is asked for. bool and complex numbers are refused.
+/// - Errors: a step of 0 or away from `end`. infinite numbers or NaN.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn range_step_with(
@@ -9135,6 +12756,14 @@ pub fn range_step_with(
 }
 
 /// All elements in one dimension.
+///
+/// - Shapes: one dimension of all elements.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::ravel(&torch::tensor([[1, 2], [3, 4]])).to_vec::<i64>(), [1, 2, 3, 4]);
+/// ```
 #[doc(alias = "torch.ravel")]
 #[track_caller]
 pub fn ravel(input: &Tensor) -> Tensor {
@@ -9142,6 +12771,15 @@ pub fn ravel(input: &Tensor) -> Tensor {
 }
 
 /// Real part as a view; a real tensor is returned as it is.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result is real.
+/// - Errors: none.
+///
+/// ```text
+/// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+/// assert_eq!(torch::real(&z).item::<f32>(), 1.0);
+/// ```
 #[doc(alias = "torch.real")]
 #[track_caller]
 pub fn real(input: &Tensor) -> Tensor {
@@ -9192,6 +12830,14 @@ pub fn relu(input: &Tensor) -> Tensor {
 }
 
 /// Remainder with the sign of the divisor, as Python's `%`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
+///
+/// ```text
+/// assert_eq!(torch::remainder(&torch::tensor([-7, 7]), 3).to_vec::<i64>(), [2, 1]);
+/// ```
 #[doc(alias = "torch.remainder")]
 #[track_caller]
 pub fn remainder(input: impl Operand, other: impl Operand) -> Tensor {
@@ -9201,6 +12847,10 @@ pub fn remainder(input: impl Operand, other: impl Operand) -> Tensor {
 }
 
 /// Remainder with the sign of the divisor, as Python's `%`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.remainder")]
 #[track_caller]
 pub fn remainder_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
@@ -9210,6 +12860,15 @@ pub fn remainder_out(input: impl Operand, other: impl Operand, out: &mut Tensor)
 }
 
 /// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
+///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. fewer than two dimensions. a `p` that is not above 0, or a negative `maxnorm`. integers and bool.
+///
+/// ```text
+/// let x = torch::renorm(&torch::tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1);
+/// assert!(torch::allclose(&x, &torch::tensor([[0.6, 0.8], [0.3, 0.4]])));
+/// ```
 #[doc(alias = "torch.renorm")]
 #[track_caller]
 pub fn renorm(input: &Tensor, p: impl Into<Scalar>, dim: i64, maxnorm: impl Into<Scalar>) -> Tensor {
@@ -9217,6 +12876,10 @@ pub fn renorm(input: &Tensor, p: impl Into<Scalar>, dim: i64, maxnorm: impl Into
 }
 
 /// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. fewer than two dimensions. a `p` that is not above 0, or a negative `maxnorm`. integers and bool.
 #[doc(alias = "torch.renorm")]
 #[track_caller]
 pub fn renorm_out(
@@ -9230,6 +12893,14 @@ pub fn renorm_out(
 }
 
 /// The same elements in another shape: a view where possible, else a copy. For several: `torch::reshape(&x, [2, -1])`.
+///
+/// - Shapes: `shape`, of which one may be -1: as many elements as before.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: another number of elements.
+///
+/// ```text
+/// assert_eq!(torch::reshape(&torch::arange(6), [2, -1]).sizes(), [2, 3]);
+/// ```
 #[doc(alias = "torch.reshape")]
 #[track_caller]
 pub fn reshape(
@@ -9240,6 +12911,15 @@ pub fn reshape(
 }
 
 /// The same values without a lazy conjugate bit.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+/// assert_eq!(torch::view_as_real(&torch::resolve_conj(&z.conj())).to_vec::<f32>(), [1.0, -2.0]);
+/// ```
 #[doc(alias = "torch.resolve_conj")]
 #[track_caller]
 pub fn resolve_conj(input: &Tensor) -> Tensor {
@@ -9247,6 +12927,15 @@ pub fn resolve_conj(input: &Tensor) -> Tensor {
 }
 
 /// The same values without a lazy negative bit.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+/// assert_eq!(torch::resolve_neg(&z.conj().imag()).to_vec::<f32>(), [-2.0]);
+/// ```
 #[doc(alias = "torch.resolve_neg")]
 #[track_caller]
 pub fn resolve_neg(input: &Tensor) -> Tensor {
@@ -9254,6 +12943,14 @@ pub fn resolve_neg(input: &Tensor) -> Tensor {
 }
 
 /// Shifts elements along dimensions, around the end.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. as many shifts as dimensions, or none of the latter for one shift of the flattened input.
+///
+/// ```text
+/// assert_eq!(torch::roll(&torch::tensor([1, 2, 3]), 1, 0).to_vec::<i64>(), [3, 1, 2]);
+/// ```
 #[doc(alias = "torch.roll")]
 #[track_caller]
 pub fn roll(
@@ -9266,6 +12963,10 @@ pub fn roll(
 
 /// Shifts elements along dimensions, around the end.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. as many shifts as dimensions, or none of the latter for one shift of the flattened input.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn roll_with(input: &Tensor, shifts: impl IntoDims, o: RollOptions) -> Tensor {
@@ -9273,6 +12974,15 @@ pub fn roll_with(input: &Tensor, shifts: impl IntoDims, o: RollOptions) -> Tenso
 }
 
 /// Rotates by 90 degrees in a plane.
+///
+/// - Shapes: two dimensions at least; those of the plane swap for odd `k`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: other than two different dimensions.
+///
+/// ```text
+/// let x = torch::tensor([[1, 2], [3, 4]]);
+/// assert_eq!(torch::rot90(&x, 1, [0, 1]).to_vec::<i64>(), [2, 4, 1, 3]);
+/// ```
 #[doc(alias = "torch.rot90")]
 #[track_caller]
 pub fn rot90(
@@ -9284,6 +12994,10 @@ pub fn rot90(
 }
 
 /// Rotates by 90 degrees in a plane.
+///
+/// - Shapes: two dimensions at least; those of the plane swap for odd `k`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: other than two different dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -9308,6 +13022,15 @@ pub fn round(input: &Tensor) -> Tensor {
 }
 
 /// Rounds to `decimals` places behind the point, before it where negative, halves to even.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::round_decimals(&torch::tensor([1.234, -5.678]), 1);
+/// assert!(torch::allclose(&x, &torch::tensor([1.2, -5.7])));
+/// ```
 #[doc(alias = "torch.round")]
 #[track_caller]
 pub fn round_decimals(input: &Tensor, decimals: i64) -> Tensor {
@@ -9315,6 +13038,10 @@ pub fn round_decimals(input: &Tensor, decimals: i64) -> Tensor {
 }
 
 /// Rounds to `decimals` places behind the point, before it where negative, halves to even. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
 #[doc(alias = "torch.round")]
 #[track_caller]
 pub fn round_decimals_out(input: &Tensor, decimals: i64, out: &mut Tensor) {
@@ -9333,6 +13060,15 @@ pub fn round_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Joins along rows.
+///
+/// - Shapes: tensors of one size but along the first dimension, which adds up; vectors are rows.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::tensor([1, 2]);
+/// assert_eq!(torch::vstack([&x, &x]).to_vec2::<i64>(), [[1, 2], [1, 2]]);
+/// ```
 #[doc(alias = "torch.row_stack")]
 #[track_caller]
 pub fn row_stack(tensors: impl TensorList) -> Tensor {
@@ -9340,6 +13076,10 @@ pub fn row_stack(tensors: impl TensorList) -> Tensor {
 }
 
 /// Joins along rows. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: tensors of one size but along the first dimension, which adds up; vectors are rows.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
 #[doc(alias = "torch.row_stack")]
 #[track_caller]
 pub fn row_stack_out(tensors: impl TensorList, out: &mut Tensor) {
@@ -9374,6 +13114,15 @@ pub fn rsqrt_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Subtracts the input, scaled by `alpha`, from `other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool operands.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0]);
+/// assert_eq!(torch::rsub(&x, &torch::tensor([5.0, 5.0])).to_vec::<f32>(), [4.0, 3.0]);
+/// ```
 #[doc(alias = "torch.rsub")]
 #[track_caller]
 pub fn rsub(input: &Tensor, other: &Tensor) -> Tensor {
@@ -9381,6 +13130,15 @@ pub fn rsub(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Subtracts the input, scaled by `alpha`, from a number.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool; the result has the dtype that the input and the number promote to.
+/// - Errors: bool operands.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0]);
+/// assert_eq!(torch::rsub_scalar(&x, 5.0, 1).to_vec::<f32>(), [4.0, 3.0]);
+/// ```
 #[doc(alias = "torch.rsub")]
 #[track_caller]
 pub fn rsub_scalar(
@@ -9393,6 +13151,10 @@ pub fn rsub_scalar(
 
 /// Subtracts the input, scaled by `alpha`, from a number.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool; the result has the dtype that the input and the number promote to.
+/// - Errors: bool operands.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn rsub_scalar_with(input: &Tensor, other: impl Into<Scalar>, o: RsubScalarOptions) -> Tensor {
@@ -9401,6 +13163,10 @@ pub fn rsub_scalar_with(input: &Tensor, other: impl Into<Scalar>, o: RsubScalarO
 
 /// Subtracts the input, scaled by `alpha`, from `other`.
 ///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool operands.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn rsub_with(input: &Tensor, other: &Tensor, o: RsubOptions) -> Tensor {
@@ -9408,6 +13174,15 @@ pub fn rsub_with(input: &Tensor, other: &Tensor, o: RsubOptions) -> Tensor {
 }
 
 /// Samples of Dirichlet distributions whose concentrations stand along the last dimension.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: other dtypes.
+///
+/// ```text
+/// let x = torch::sample_dirichlet(&torch::ones(3));
+/// assert!((x.sum().item::<f32>() - 1.0).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch._sample_dirichlet")]
 #[track_caller]
 pub fn sample_dirichlet(input: &Tensor) -> Tensor {
@@ -9415,6 +13190,10 @@ pub fn sample_dirichlet(input: &Tensor) -> Tensor {
 }
 
 /// Samples of Dirichlet distributions whose concentrations stand along the last dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: other dtypes.
 #[doc(alias = "torch._sample_dirichlet")]
 #[track_caller]
 pub fn sample_dirichlet_out(input: &Tensor, out: &mut Tensor) {
@@ -9422,6 +13201,10 @@ pub fn sample_dirichlet_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Samples of Dirichlet distributions whose concentrations stand along the last dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: other dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -9431,6 +13214,10 @@ pub fn sample_dirichlet_out_with(input: &Tensor, o: SampleDirichletOptions, out:
 
 /// Samples of Dirichlet distributions whose concentrations stand along the last dimension.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: other dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn sample_dirichlet_with(input: &Tensor, o: SampleDirichletOptions) -> Tensor {
@@ -9438,6 +13225,15 @@ pub fn sample_dirichlet_with(input: &Tensor, o: SampleDirichletOptions) -> Tenso
 }
 
 /// Sets the elements along a dimension at `index` to those of `src`.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes.
+///
+/// ```text
+/// let x = torch::scatter(&torch::zeros(3), 0, &torch::tensor([2, 0]), &torch::tensor([5.0, 6.0]));
+/// assert_eq!(x.to_vec::<f32>(), [6.0, 0.0, 5.0]);
+/// ```
 #[doc(alias = "torch.scatter")]
 #[track_caller]
 pub fn scatter(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Tensor {
@@ -9445,6 +13241,15 @@ pub fn scatter(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Tensor
 }
 
 /// Adds the elements of `src` to those along a dimension at `index`.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes.
+///
+/// ```text
+/// let x = torch::scatter_add(&torch::zeros(2), 0, &torch::tensor([1, 1]), &torch::tensor([5.0, 6.0]));
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 11.0]);
+/// ```
 #[doc(alias = "torch.scatter_add")]
 #[track_caller]
 pub fn scatter_add(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Tensor {
@@ -9452,6 +13257,10 @@ pub fn scatter_add(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Te
 }
 
 /// Adds the elements of `src` to those along a dimension at `index`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes.
 #[doc(alias = "torch.scatter_add")]
 #[track_caller]
 pub fn scatter_add_out(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) {
@@ -9459,6 +13268,10 @@ pub fn scatter_add_out(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor, o
 }
 
 /// Sets the elements along a dimension at `index` to those of `src`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes.
 #[doc(alias = "torch.scatter")]
 #[track_caller]
 pub fn scatter_out(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) {
@@ -9466,6 +13279,15 @@ pub fn scatter_out(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: 
 }
 
 /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `amax` and `amin` take no complex numbers, `mean` no bool.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
+///
+/// ```text
+/// let x = torch::scatter_reduce(&torch::ones(2), 0, &torch::tensor([1, 1]), &torch::tensor([5.0, 6.0]), "amax");
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 6.0]);
+/// ```
 #[doc(alias = "torch.scatter_reduce")]
 #[track_caller]
 pub fn scatter_reduce(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Tensor {
@@ -9473,6 +13295,10 @@ pub fn scatter_reduce(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor, re
 }
 
 /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `amax` and `amin` take no complex numbers, `mean` no bool.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
 #[doc(alias = "torch.scatter_reduce")]
 #[track_caller]
 pub fn scatter_reduce_out(
@@ -9487,6 +13313,10 @@ pub fn scatter_reduce_out(
 }
 
 /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `amax` and `amin` take no complex numbers, `mean` no bool.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -9504,6 +13334,10 @@ pub fn scatter_reduce_out_with(
 
 /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
 ///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `amax` and `amin` take no complex numbers, `mean` no bool.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn scatter_reduce_with(
@@ -9518,6 +13352,15 @@ pub fn scatter_reduce_with(
 }
 
 /// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. a `reduce` other than `add` and `multiply`.
+///
+/// ```text
+/// let x = torch::scatter_src_reduce(&torch::ones(3), 0, &torch::tensor([0, 0]), &torch::tensor([5.0, 6.0]), "add");
+/// assert_eq!(x.to_vec::<f32>(), [12.0, 1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.scatter")]
 #[track_caller]
 pub fn scatter_src_reduce(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Tensor {
@@ -9525,6 +13368,10 @@ pub fn scatter_src_reduce(input: &Tensor, dim: i64, index: &Tensor, src: &Tensor
 }
 
 /// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. a `reduce` other than `add` and `multiply`.
 #[doc(alias = "torch.scatter")]
 #[track_caller]
 pub fn scatter_src_reduce_out(
@@ -9539,6 +13386,15 @@ pub fn scatter_src_reduce_out(
 }
 
 /// Sets the elements along a dimension at `index` to a number.
+///
+/// - Shapes: `index` has as many dimensions as the input, and is nowhere longer but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::scatter_value(&torch::zeros(3), 0, &torch::tensor([2]), 5);
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 0.0, 5.0]);
+/// ```
 #[doc(alias = "torch.scatter")]
 #[track_caller]
 pub fn scatter_value(input: &Tensor, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor {
@@ -9546,6 +13402,10 @@ pub fn scatter_value(input: &Tensor, dim: i64, index: &Tensor, value: impl Into<
 }
 
 /// Sets the elements along a dimension at `index` to a number. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `index` has as many dimensions as the input, and is nowhere longer but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not fit.
 #[doc(alias = "torch.scatter")]
 #[track_caller]
 pub fn scatter_value_out(
@@ -9559,6 +13419,15 @@ pub fn scatter_value_out(
 }
 
 /// Adds a number to the elements along a dimension at `index`, or multiplies by it.
+///
+/// - Shapes: `index` has as many dimensions as the input, and is nowhere longer but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not fit. a `reduce` other than `add` and `multiply`.
+///
+/// ```text
+/// let x = torch::scatter_value_reduce(&torch::ones(2), 0, &torch::tensor([1]), 5, "multiply");
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 5.0]);
+/// ```
 #[doc(alias = "torch.scatter")]
 #[track_caller]
 pub fn scatter_value_reduce(
@@ -9572,6 +13441,10 @@ pub fn scatter_value_reduce(
 }
 
 /// Adds a number to the elements along a dimension at `index`, or multiplies by it. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `index` has as many dimensions as the input, and is nowhere longer but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not fit. a `reduce` other than `add` and `multiply`.
 #[doc(alias = "torch.scatter")]
 #[track_caller]
 pub fn scatter_value_reduce_out(
@@ -9586,6 +13459,15 @@ pub fn scatter_value_reduce_out(
 }
 
 /// Where values would be inserted into sorted rows.
+///
+/// - Shapes: a sorted vector and any values, or rows of both; the result has the sizes of the values.
+/// - Dtypes: all but bool and complex numbers, both the same; the result is int64, or int32 if asked for.
+/// - Errors: sizes or dtypes that do not fit. `side` and `right` that disagree. bool and complex numbers.
+///
+/// ```text
+/// let sorted = torch::tensor([1, 3, 5]);
+/// assert_eq!(torch::searchsorted(&sorted, &torch::tensor([3, 6])).to_vec::<i64>(), [1, 3]);
+/// ```
 #[doc(alias = "torch.searchsorted")]
 #[track_caller]
 pub fn searchsorted(sorted_sequence: &Tensor, input: &Tensor) -> Tensor {
@@ -9593,6 +13475,10 @@ pub fn searchsorted(sorted_sequence: &Tensor, input: &Tensor) -> Tensor {
 }
 
 /// Where values would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a sorted vector and any values, or rows of both; the result has the sizes of the values.
+/// - Dtypes: all but bool and complex numbers, both the same; the result is int64, or int32 if asked for.
+/// - Errors: sizes or dtypes that do not fit. `side` and `right` that disagree. bool and complex numbers.
 #[doc(alias = "torch.searchsorted")]
 #[track_caller]
 pub fn searchsorted_out(sorted_sequence: &Tensor, input: &Tensor, out: &mut Tensor) {
@@ -9600,6 +13486,10 @@ pub fn searchsorted_out(sorted_sequence: &Tensor, input: &Tensor, out: &mut Tens
 }
 
 /// Where values would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a sorted vector and any values, or rows of both; the result has the sizes of the values.
+/// - Dtypes: all but bool and complex numbers, both the same; the result is int64, or int32 if asked for.
+/// - Errors: sizes or dtypes that do not fit. `side` and `right` that disagree. bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -9621,6 +13511,14 @@ pub fn searchsorted_out_with(
 }
 
 /// Where a value would be inserted into sorted rows.
+///
+/// - Shapes: a sorted vector; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result is int64, or int32 if asked for.
+/// - Errors: a sequence that is no vector. `side` and `right` that disagree. bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::searchsorted_scalar(&torch::tensor([1, 3, 5]), 4).item::<i64>(), 2);
+/// ```
 #[doc(alias = "torch.searchsorted")]
 #[track_caller]
 pub fn searchsorted_scalar(sorted_sequence: &Tensor, self_: impl Into<Scalar>) -> Tensor {
@@ -9628,6 +13526,10 @@ pub fn searchsorted_scalar(sorted_sequence: &Tensor, self_: impl Into<Scalar>) -
 }
 
 /// Where a value would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a sorted vector; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result is int64, or int32 if asked for.
+/// - Errors: a sequence that is no vector. `side` and `right` that disagree. bool and complex numbers.
 #[doc(alias = "torch.searchsorted")]
 #[track_caller]
 pub fn searchsorted_scalar_out(sorted_sequence: &Tensor, self_: impl Into<Scalar>, out: &mut Tensor) {
@@ -9635,6 +13537,10 @@ pub fn searchsorted_scalar_out(sorted_sequence: &Tensor, self_: impl Into<Scalar
 }
 
 /// Where a value would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a sorted vector; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result is int64, or int32 if asked for.
+/// - Errors: a sequence that is no vector. `side` and `right` that disagree. bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -9657,6 +13563,10 @@ pub fn searchsorted_scalar_out_with(
 
 /// Where a value would be inserted into sorted rows.
 ///
+/// - Shapes: a sorted vector; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result is int64, or int32 if asked for.
+/// - Errors: a sequence that is no vector. `side` and `right` that disagree. bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn searchsorted_scalar_with(
@@ -9676,6 +13586,10 @@ pub fn searchsorted_scalar_with(
 
 /// Where values would be inserted into sorted rows.
 ///
+/// - Shapes: a sorted vector and any values, or rows of both; the result has the sizes of the values.
+/// - Dtypes: all but bool and complex numbers, both the same; the result is int64, or int32 if asked for.
+/// - Errors: sizes or dtypes that do not fit. `side` and `right` that disagree. bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn searchsorted_with(sorted_sequence: &Tensor, input: &Tensor, o: SearchsortedOptions) -> Tensor {
@@ -9692,6 +13606,18 @@ pub fn searchsorted_with(sorted_sequence: &Tensor, input: &Tensor, o: Searchsort
 /// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
 ///
 /// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+///
+/// - Shapes: `lengths` `(*, k)`, or `offsets` `(*, k + 1)`, make `k` of the dimension `axis`.
+/// - Dtypes: floating point; lengths and offsets are int64 or int32.
+/// - Errors: an unknown `reduce`. neither lengths nor offsets. lengths that do not add up. integers, bool and complex numbers.
+///
+/// ```text
+/// use torch::options::SegmentReduceOptions;
+/// let lengths = torch::tensor([2, 1]);
+/// let o = SegmentReduceOptions::new().lengths(&lengths);
+/// let x = torch::segment_reduce_with(&torch::tensor([1.0, 2.0, 3.0]), "sum", o);
+/// assert_eq!(x.to_vec::<f32>(), [3.0, 3.0]);
+/// ```
 #[doc(alias = "torch.segment_reduce")]
 #[track_caller]
 pub fn segment_reduce(data: &Tensor, reduce: &str) -> Tensor {
@@ -9701,6 +13627,10 @@ pub fn segment_reduce(data: &Tensor, reduce: &str) -> Tensor {
 /// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
 ///
 /// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+///
+/// - Shapes: `lengths` `(*, k)`, or `offsets` `(*, k + 1)`, make `k` of the dimension `axis`.
+/// - Dtypes: floating point; lengths and offsets are int64 or int32.
+/// - Errors: an unknown `reduce`. neither lengths nor offsets. lengths that do not add up. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -9718,6 +13648,14 @@ pub fn segment_reduce_with(data: &Tensor, reduce: &str, o: SegmentReduceOptions)
 }
 
 /// One slice along a dimension, which is removed.
+///
+/// - Shapes: the input's sizes without `dim`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. an index out of range. an input without dimensions.
+///
+/// ```text
+/// assert_eq!(torch::select(&torch::tensor([[1, 2], [3, 4]]), 0, 1).to_vec::<i64>(), [3, 4]);
+/// ```
 #[doc(alias = "torch.select")]
 #[track_caller]
 pub fn select(input: &Tensor, dim: i64, index: i64) -> Tensor {
@@ -9725,6 +13663,15 @@ pub fn select(input: &Tensor, dim: i64, index: i64) -> Tensor {
 }
 
 /// A copy with one slice of a dimension replaced by `src`.
+///
+/// - Shapes: `src` has the input's sizes without `dim`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. an index out of range. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::select_scatter(&torch::zeros([2, 2]), &torch::ones(2), 0, 1);
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 0.0, 1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.select_scatter")]
 #[track_caller]
 pub fn select_scatter(input: &Tensor, src: &Tensor, dim: i64, index: i64) -> Tensor {
@@ -9813,6 +13760,14 @@ pub fn sign_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Whether the sign bit is set; so for -0.0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!(torch::equal(&torch::signbit(&torch::tensor([-0.0, 0.0])), &torch::tensor([true, false])));
+/// ```
 #[doc(alias = "torch.signbit")]
 #[track_caller]
 pub fn signbit(input: &Tensor) -> Tensor {
@@ -9820,6 +13775,10 @@ pub fn signbit(input: &Tensor) -> Tensor {
 }
 
 /// Whether the sign bit is set; so for -0.0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.signbit")]
 #[track_caller]
 pub fn signbit_out(input: &Tensor, out: &mut Tensor) {
@@ -9908,6 +13867,17 @@ pub fn sinh_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// A copy with a range of a dimension replaced by `src`.
+///
+/// - Shapes: `src` has the sizes of the range that it replaces.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that do not fit. a step below 1.
+///
+/// ```text
+/// use torch::options::SliceScatterOptions;
+/// let o = SliceScatterOptions::new().start(1);
+/// let x = torch::slice_scatter_with(&torch::zeros(3), &torch::ones(2), o);
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.slice_scatter")]
 #[track_caller]
 pub fn slice_scatter(input: &Tensor, src: &Tensor) -> Tensor {
@@ -9915,6 +13885,10 @@ pub fn slice_scatter(input: &Tensor, src: &Tensor) -> Tensor {
 }
 
 /// A copy with a range of a dimension replaced by `src`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `src` has the sizes of the range that it replaces.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that do not fit. a step below 1.
 #[doc(alias = "torch.slice_scatter")]
 #[track_caller]
 pub fn slice_scatter_out(input: &Tensor, src: &Tensor, out: &mut Tensor) {
@@ -9922,6 +13896,10 @@ pub fn slice_scatter_out(input: &Tensor, src: &Tensor, out: &mut Tensor) {
 }
 
 /// A copy with a range of a dimension replaced by `src`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `src` has the sizes of the range that it replaces.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that do not fit. a step below 1.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -9931,6 +13909,10 @@ pub fn slice_scatter_out_with(input: &Tensor, src: &Tensor, o: SliceScatterOptio
 
 /// A copy with a range of a dimension replaced by `src`.
 ///
+/// - Shapes: `src` has the sizes of the range that it replaces.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that do not fit. a step below 1.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn slice_scatter_with(input: &Tensor, src: &Tensor, o: SliceScatterOptions) -> Tensor {
@@ -9938,6 +13920,15 @@ pub fn slice_scatter_with(input: &Tensor, src: &Tensor, o: SliceScatterOptions) 
 }
 
 /// Sign and natural logarithm of the magnitude of determinants.
+///
+/// - Shapes: `(*, n, n)` gives `sign` and `logabsdet`, both `(*)`.
+/// - Dtypes: float32, float64 and complex numbers; `logabsdet` is real.
+/// - Errors: matrices that are not square. other dtypes.
+///
+/// ```text
+/// let r = torch::slogdet(&torch::tensor([[0.0, 1.0], [1.0, 0.0]]));
+/// assert_eq!((r.sign.item::<f32>(), r.logabsdet.item::<f32>()), (-1.0, 0.0));
+/// ```
 #[doc(alias = "torch.slogdet")]
 #[track_caller]
 pub fn slogdet(input: &Tensor) -> SlogdetResult {
@@ -9945,6 +13936,10 @@ pub fn slogdet(input: &Tensor) -> SlogdetResult {
 }
 
 /// Sign and natural logarithm of the magnitude of determinants. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(*, n, n)` gives `sign` and `logabsdet`, both `(*)`.
+/// - Dtypes: float32, float64 and complex numbers; `logabsdet` is real.
+/// - Errors: matrices that are not square. other dtypes.
 #[doc(alias = "torch.slogdet")]
 #[track_caller]
 pub fn slogdet_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
@@ -9952,6 +13947,14 @@ pub fn slogdet_out(input: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
 }
 
 /// Exponentials over their sum, along a dimension.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::softmax(&torch::tensor([1.0, 1.0]), 0).to_vec::<f32>(), [0.5, 0.5]);
+/// ```
 #[doc(alias = "torch.softmax")]
 #[track_caller]
 pub fn softmax(input: &Tensor, dim: i64) -> Tensor {
@@ -9959,6 +13962,10 @@ pub fn softmax(input: &Tensor, dim: i64) -> Tensor {
 }
 
 /// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 #[doc(alias = "torch.softmax")]
 #[track_caller]
 pub fn softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
@@ -9966,6 +13973,10 @@ pub fn softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
 }
 
 /// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -9975,6 +13986,10 @@ pub fn softmax_out_with(input: &Tensor, dim: i64, o: SoftmaxOptions, out: &mut T
 
 /// Exponentials over their sum, along a dimension.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn softmax_with(input: &Tensor, dim: i64, o: SoftmaxOptions) -> Tensor {
@@ -9982,6 +13997,15 @@ pub fn softmax_with(input: &Tensor, dim: i64, o: SoftmaxOptions) -> Tensor {
 }
 
 /// Sorted elements along a dimension, and where they come from.
+///
+/// - Shapes: any; both results have the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
+/// ```text
+/// let (values, indices) = torch::sort(&torch::tensor([3, 1, 2]), -1, true).into();
+/// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![3, 2, 1], vec![0, 2, 1]));
+/// ```
 #[doc(alias = "torch.sort")]
 #[track_caller]
 pub fn sort(
@@ -9993,6 +14017,10 @@ pub fn sort(
 }
 
 /// Sorted elements along a dimension, and where they come from. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; both results have the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
 #[doc(alias = "torch.sort")]
 #[track_caller]
 pub fn sort_out(
@@ -10007,6 +14035,10 @@ pub fn sort_out(
 
 /// Sorted elements along a dimension, and where they come from. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any; both results have the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn sort_out_with(input: &Tensor, o: SortOptions, out0: &mut Tensor, out1: &mut Tensor) {
@@ -10014,6 +14046,15 @@ pub fn sort_out_with(input: &Tensor, o: SortOptions, out0: &mut Tensor, out1: &m
 }
 
 /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
+///
+/// - Shapes: any; both results have the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
+/// ```text
+/// let r = torch::sort_stable(&torch::tensor([2, 1, 2]), Some(true), -1, false);
+/// assert_eq!((r.values.to_vec::<i64>(), r.indices.to_vec::<i64>()), (vec![1, 2, 2], vec![1, 0, 2]));
+/// ```
 #[doc(alias = "torch.sort")]
 #[track_caller]
 pub fn sort_stable(
@@ -10026,6 +14067,10 @@ pub fn sort_stable(
 }
 
 /// Sorted elements along a dimension, and where they come from; equal elements keep their order. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; both results have the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
 #[doc(alias = "torch.sort")]
 #[track_caller]
 pub fn sort_stable_out(
@@ -10041,6 +14086,10 @@ pub fn sort_stable_out(
 
 /// Sorted elements along a dimension, and where they come from; equal elements keep their order. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any; both results have the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn sort_stable_out_with(
@@ -10055,6 +14104,10 @@ pub fn sort_stable_out_with(
 
 /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
 ///
+/// - Shapes: any; both results have the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn sort_stable_with(input: &Tensor, stable: Option<bool>, o: SortStableOptions) -> SortResult {
@@ -10063,6 +14116,10 @@ pub fn sort_stable_with(input: &Tensor, stable: Option<bool>, o: SortStableOptio
 
 /// Sorted elements along a dimension, and where they come from.
 ///
+/// - Shapes: any; both results have the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn sort_with(input: &Tensor, o: SortOptions) -> SortResult {
@@ -10070,6 +14127,14 @@ pub fn sort_with(input: &Tensor, o: SortOptions) -> SortResult {
 }
 
 /// Chunks of `split_size` along a dimension.
+///
+/// - Shapes: parts of `split_size` along `dim`, the last one possibly smaller.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. a negative `split_size`, or 0. an input without dimensions.
+///
+/// ```text
+/// assert_eq!(torch::split(&torch::arange(3), 2, 0)[1].to_vec::<i64>(), [2]);
+/// ```
 #[doc(alias = "torch.split")]
 #[track_caller]
 pub fn split(input: &Tensor, split_size: i64, dim: i64 /* Python's default: 0 */) -> Vec<Tensor> {
@@ -10077,6 +14142,14 @@ pub fn split(input: &Tensor, split_size: i64, dim: i64 /* Python's default: 0 */
 }
 
 /// Chunks of the given sizes along a dimension.
+///
+/// - Shapes: parts of these sizes along `dim`, which add up to it.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that are negative or do not add up.
+///
+/// ```text
+/// assert_eq!(torch::split_sizes(&torch::arange(3), [1, 2], 0)[1].to_vec::<i64>(), [1, 2]);
+/// ```
 #[doc(alias = "torch.split")]
 #[track_caller]
 pub fn split_sizes(
@@ -10089,6 +14162,10 @@ pub fn split_sizes(
 
 /// Chunks of the given sizes along a dimension.
 ///
+/// - Shapes: parts of these sizes along `dim`, which add up to it.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that are negative or do not add up.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn split_sizes_with(input: &Tensor, split_size: impl IntoDims, o: SplitSizesOptions) -> Vec<Tensor> {
@@ -10097,6 +14174,10 @@ pub fn split_sizes_with(input: &Tensor, split_size: impl IntoDims, o: SplitSizes
 
 /// Chunks of `split_size` along a dimension.
 ///
+/// - Shapes: parts of `split_size` along `dim`, the last one possibly smaller.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. a negative `split_size`, or 0. an input without dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn split_with(input: &Tensor, split_size: i64, o: SplitOptions) -> Vec<Tensor> {
@@ -10104,6 +14185,14 @@ pub fn split_with(input: &Tensor, split_size: i64, o: SplitOptions) -> Vec<Tenso
 }
 
 /// Chunks of the given sizes along a dimension.
+///
+/// - Shapes: parts of these sizes along `dim`, which add up to it.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that are negative or do not add up.
+///
+/// ```text
+/// assert_eq!(torch::split_with_sizes(&torch::arange(3), [1, 2], 0)[1].to_vec::<i64>(), [1, 2]);
+/// ```
 #[doc(alias = "torch.split_with_sizes")]
 #[track_caller]
 pub fn split_with_sizes(
@@ -10115,6 +14204,10 @@ pub fn split_with_sizes(
 }
 
 /// Chunks of the given sizes along a dimension.
+///
+/// - Shapes: parts of these sizes along `dim`, which add up to it.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that are negative or do not add up.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -10181,6 +14274,14 @@ pub fn square_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Removes all dimensions of size 1. For one dimension: `torch::squeeze_dim(&x, 1)`.
+///
+/// - Shapes: the input's sizes without those that are 1.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::squeeze(&torch::zeros([1, 2, 1])).sizes(), [2]);
+/// ```
 #[doc(alias = "torch.squeeze")]
 #[track_caller]
 pub fn squeeze(input: &Tensor /* for one dimension: torch::squeeze_dim(&x, 1) */) -> Tensor {
@@ -10188,6 +14289,14 @@ pub fn squeeze(input: &Tensor /* for one dimension: torch::squeeze_dim(&x, 1) */
 }
 
 /// Removes a dimension if its size is 1.
+///
+/// - Shapes: the input's sizes without `dim`, if it is 1.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// assert_eq!(torch::squeeze_dim(&torch::zeros([1, 2, 1]), 0).sizes(), [2, 1]);
+/// ```
 #[doc(alias = "torch.squeeze")]
 #[track_caller]
 pub fn squeeze_dim(input: &Tensor, dim: i64) -> Tensor {
@@ -10195,6 +14304,14 @@ pub fn squeeze_dim(input: &Tensor, dim: i64) -> Tensor {
 }
 
 /// Removes the given dimensions whose size is 1.
+///
+/// - Shapes: the input's sizes without the named ones that are 1.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// assert_eq!(torch::squeeze_dims(&torch::zeros([1, 2, 1]), [0, 2]).sizes(), [2]);
+/// ```
 #[doc(alias = "torch.squeeze")]
 #[track_caller]
 pub fn squeeze_dims(input: &Tensor, dim: impl IntoDims) -> Tensor {
@@ -10253,6 +14370,15 @@ pub fn stack_with(tensors: impl TensorList, o: StackOptions) -> Tensor {
 }
 
 /// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: other dtypes.
+///
+/// ```text
+/// let x = torch::standard_gamma(&torch::full(3, 2.0));
+/// assert!(x.gt(0).all().item::<bool>());
+/// ```
 #[doc(alias = "torch._standard_gamma")]
 #[track_caller]
 pub fn standard_gamma(input: &Tensor) -> Tensor {
@@ -10260,6 +14386,15 @@ pub fn standard_gamma(input: &Tensor) -> Tensor {
 }
 
 /// The derivative of samples `output` of gamma distributions for their shapes.
+///
+/// - Shapes: shapes and samples of the same sizes.
+/// - Dtypes: float32 and float64, both the same.
+/// - Errors: other dtypes.
+///
+/// ```text
+/// let (shape, sample) = (torch::tensor([2.0]), torch::tensor([1.5]));
+/// assert!(torch::standard_gamma_grad(&shape, &sample).item::<f32>() > 0.0);
+/// ```
 #[doc(alias = "torch._standard_gamma_grad")]
 #[track_caller]
 pub fn standard_gamma_grad(input: &Tensor, output: &Tensor) -> Tensor {
@@ -10267,6 +14402,10 @@ pub fn standard_gamma_grad(input: &Tensor, output: &Tensor) -> Tensor {
 }
 
 /// The derivative of samples `output` of gamma distributions for their shapes. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: shapes and samples of the same sizes.
+/// - Dtypes: float32 and float64, both the same.
+/// - Errors: other dtypes.
 #[doc(alias = "torch._standard_gamma_grad")]
 #[track_caller]
 pub fn standard_gamma_grad_out(input: &Tensor, output: &Tensor, out: &mut Tensor) {
@@ -10274,6 +14413,10 @@ pub fn standard_gamma_grad_out(input: &Tensor, output: &Tensor, out: &mut Tensor
 }
 
 /// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: other dtypes.
 #[doc(alias = "torch._standard_gamma")]
 #[track_caller]
 pub fn standard_gamma_out(input: &Tensor, out: &mut Tensor) {
@@ -10281,6 +14424,10 @@ pub fn standard_gamma_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: other dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -10290,6 +14437,10 @@ pub fn standard_gamma_out_with(input: &Tensor, o: StandardGammaOptions, out: &mu
 
 /// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: other dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn standard_gamma_with(input: &Tensor, o: StandardGammaOptions) -> Tensor {
@@ -10297,6 +14448,16 @@ pub fn standard_gamma_with(input: &Tensor, o: StandardGammaOptions) -> Tensor {
 }
 
 /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). For one dimension: `torch::std_dim(&x, 1, false)`.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// let o = torch::options::StdOptions::new().correction(0.0);
+/// assert!((torch::std_with(&x, o).item::<f32>() - 0.8164966).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.std")]
 #[track_caller]
 pub fn std(input: &Tensor /* for one dimension: torch::std_dim(&x, 1, false) */) -> Tensor {
@@ -10304,6 +14465,16 @@ pub fn std(input: &Tensor /* for one dimension: torch::std_dim(&x, 1, false) */)
 }
 
 /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// let o = torch::options::StdOptions::new().correction(0.0);
+/// assert!((torch::std_with(&x, o).item::<f32>() - 0.8164966).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.std")]
 #[track_caller]
 pub fn std_dim(
@@ -10315,6 +14486,10 @@ pub fn std_dim(
 }
 
 /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 #[doc(alias = "torch.std")]
 #[track_caller]
 pub fn std_dim_out(
@@ -10327,6 +14502,15 @@ pub fn std_dim_out(
 }
 
 /// Standard deviation and mean.
+///
+/// - Shapes: as of `std`, for both results.
+/// - Dtypes: floating point and complex numbers; the deviation is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let (std, mean) = torch::std_mean(&torch::tensor([1.0, 2.0, 3.0]));
+/// assert_eq!((std.item::<f32>(), mean.item::<f32>()), (1.0, 2.0));
+/// ```
 #[doc(alias = "torch.std_mean")]
 #[track_caller]
 pub fn std_mean(input: &Tensor) -> (Tensor, Tensor) {
@@ -10335,6 +14519,10 @@ pub fn std_mean(input: &Tensor) -> (Tensor, Tensor) {
 
 /// Standard deviation and mean.
 ///
+/// - Shapes: as of `std`, for both results.
+/// - Dtypes: floating point and complex numbers; the deviation is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn std_mean_with(input: &Tensor, o: StdMeanOptions) -> (Tensor, Tensor) {
@@ -10342,6 +14530,10 @@ pub fn std_mean_with(input: &Tensor, o: StdMeanOptions) -> (Tensor, Tensor) {
 }
 
 /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 #[doc(alias = "torch.std")]
 #[track_caller]
 pub fn std_out(input: &Tensor, out: &mut Tensor) {
@@ -10350,6 +14542,10 @@ pub fn std_out(input: &Tensor, out: &mut Tensor) {
 
 /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn std_out_with(input: &Tensor, o: StdOptions, out: &mut Tensor) {
@@ -10357,6 +14553,10 @@ pub fn std_out_with(input: &Tensor, o: StdOptions, out: &mut Tensor) {
 }
 
 /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -10475,6 +14675,16 @@ pub fn subtract_with(input: &Tensor, other: impl Operand, o: SubOptions) -> Tens
 }
 
 /// Sum of all elements, or over dimensions; integers and bools give int64. For one dimension: `torch::sum_dim(&x, 1, false)`.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// let x = torch::tensor([[1, 2], [3, 4]]);
+/// assert_eq!(torch::sum(&x).item::<i64>(), 10);
+/// assert_eq!(torch::sum_dim(&x, 1, false).to_vec::<i64>(), [3, 7]);
+/// ```
 #[doc(alias = "torch.sum")]
 #[track_caller]
 pub fn sum(input: &Tensor /* for one dimension: torch::sum_dim(&x, 1, false) */) -> Tensor {
@@ -10482,6 +14692,16 @@ pub fn sum(input: &Tensor /* for one dimension: torch::sum_dim(&x, 1, false) */)
 }
 
 /// Sum of all elements, or over dimensions; integers and bools give int64.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// let x = torch::tensor([[1, 2], [3, 4]]);
+/// assert_eq!(torch::sum(&x).item::<i64>(), 10);
+/// assert_eq!(torch::sum_dim(&x, 1, false).to_vec::<i64>(), [3, 7]);
+/// ```
 #[doc(alias = "torch.sum")]
 #[track_caller]
 pub fn sum_dim(
@@ -10493,6 +14713,10 @@ pub fn sum_dim(
 }
 
 /// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension.
 #[doc(alias = "torch.sum")]
 #[track_caller]
 pub fn sum_dim_out(
@@ -10505,6 +14729,10 @@ pub fn sum_dim_out(
 }
 
 /// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension.
 #[doc(alias = "torch.sum")]
 #[track_caller]
 pub fn sum_out(input: &Tensor, out: &mut Tensor) {
@@ -10512,6 +14740,10 @@ pub fn sum_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -10521,6 +14753,10 @@ pub fn sum_out_with(input: &Tensor, o: SumOptions, out: &mut Tensor) {
 
 /// Sum of all elements, or over dimensions; integers and bools give int64.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn sum_with(input: &Tensor, o: SumOptions) -> Tensor {
@@ -10528,6 +14764,14 @@ pub fn sum_with(input: &Tensor, o: SumOptions) -> Tensor {
 }
 
 /// Swaps two dimensions.
+///
+/// - Shapes: two sizes swap.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// assert_eq!(torch::swapaxes(&torch::zeros([2, 3]), 0, 1).sizes(), [3, 2]);
+/// ```
 #[doc(alias = "torch.swapaxes")]
 #[track_caller]
 pub fn swapaxes(input: &Tensor, axis0: i64, axis1: i64) -> Tensor {
@@ -10535,6 +14779,14 @@ pub fn swapaxes(input: &Tensor, axis0: i64, axis1: i64) -> Tensor {
 }
 
 /// Swaps two dimensions.
+///
+/// - Shapes: two sizes swap.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// assert_eq!(torch::swapdims(&torch::zeros([2, 3]), 0, 1).sizes(), [3, 2]);
+/// ```
 #[doc(alias = "torch.swapdims")]
 #[track_caller]
 pub fn swapdims(input: &Tensor, dim0: i64, dim1: i64) -> Tensor {
@@ -10542,6 +14794,14 @@ pub fn swapdims(input: &Tensor, dim0: i64, dim1: i64) -> Tensor {
 }
 
 /// Transposes a matrix.
+///
+/// - Shapes: `(n, m)` gives `(m, n)`; fewer dimensions stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: more than two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::t(&torch::zeros([2, 3])).sizes(), [3, 2]);
+/// ```
 #[doc(alias = "torch.t")]
 #[track_caller]
 pub fn t(input: &Tensor) -> Tensor {
@@ -10549,6 +14809,15 @@ pub fn t(input: &Tensor) -> Tensor {
 }
 
 /// Elements of the flattened input at indices.
+///
+/// - Shapes: any; the result has the sizes of `index`.
+/// - Dtypes: int64 indices; the result has the input's dtype.
+/// - Errors: an index out of range. indices that are not int64.
+///
+/// ```text
+/// let x = torch::tensor([[1, 2], [3, 4]]);
+/// assert_eq!(torch::take(&x, &torch::tensor([3, -4])).to_vec::<i64>(), [4, 1]);
+/// ```
 #[doc(alias = "torch.take")]
 #[track_caller]
 pub fn take(input: &Tensor, index: &Tensor) -> Tensor {
@@ -10556,6 +14825,16 @@ pub fn take(input: &Tensor, index: &Tensor) -> Tensor {
 }
 
 /// `gather` with broadcasting; without `dim` in the flattened input.
+///
+/// - Shapes: input and indices broadcast but along `dim`; the result has the sizes of the indices.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not broadcast.
+///
+/// ```text
+/// let x = torch::tensor([[3, 1], [2, 4]]);
+/// let order = torch::argsort(&x, 1, false);
+/// assert_eq!(torch::take_along_dim(&x, &order, 1).to_vec::<i64>(), [1, 3, 2, 4]);
+/// ```
 #[doc(alias = "torch.take_along_dim")]
 #[track_caller]
 pub fn take_along_dim(input: &Tensor, indices: &Tensor, dim: i64) -> Tensor {
@@ -10563,6 +14842,10 @@ pub fn take_along_dim(input: &Tensor, indices: &Tensor, dim: i64) -> Tensor {
 }
 
 /// `gather` with broadcasting; without `dim` in the flattened input. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: input and indices broadcast but along `dim`; the result has the sizes of the indices.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not broadcast.
 #[doc(alias = "torch.take_along_dim")]
 #[track_caller]
 pub fn take_along_dim_out(input: &Tensor, indices: &Tensor, dim: i64, out: &mut Tensor) {
@@ -10570,6 +14853,10 @@ pub fn take_along_dim_out(input: &Tensor, indices: &Tensor, dim: i64, out: &mut 
 }
 
 /// `gather` with broadcasting; without `dim` in the flattened input. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: input and indices broadcast but along `dim`; the result has the sizes of the indices.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not broadcast.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -10579,6 +14866,10 @@ pub fn take_along_dim_out_with(input: &Tensor, indices: &Tensor, o: TakeAlongDim
 
 /// `gather` with broadcasting; without `dim` in the flattened input.
 ///
+/// - Shapes: input and indices broadcast but along `dim`; the result has the sizes of the indices.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not broadcast.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn take_along_dim_with(input: &Tensor, indices: &Tensor, o: TakeAlongDimOptions) -> Tensor {
@@ -10586,6 +14877,10 @@ pub fn take_along_dim_with(input: &Tensor, indices: &Tensor, o: TakeAlongDimOpti
 }
 
 /// Elements of the flattened input at indices. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the sizes of `index`.
+/// - Dtypes: int64 indices; the result has the input's dtype.
+/// - Errors: an index out of range. indices that are not int64.
 #[doc(alias = "torch.take")]
 #[track_caller]
 pub fn take_out(input: &Tensor, index: &Tensor, out: &mut Tensor) {
@@ -10647,6 +14942,15 @@ pub fn tanh_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Parts along a dimension, cut at indices.
+///
+/// - Shapes: one view more than there are indices.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. an input without dimensions.
+///
+/// ```text
+/// let parts = torch::tensor_split_indices(&torch::arange(5), [1, 3], 0);
+/// assert_eq!(parts.iter().map(|p| p.len()).collect::<Vec<_>>(), [1, 2, 2]);
+/// ```
 #[doc(alias = "torch.tensor_split")]
 #[track_caller]
 pub fn tensor_split_indices(
@@ -10659,6 +14963,10 @@ pub fn tensor_split_indices(
 
 /// Parts along a dimension, cut at indices.
 ///
+/// - Shapes: one view more than there are indices.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. an input without dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn tensor_split_indices_with(
@@ -10670,6 +14978,15 @@ pub fn tensor_split_indices_with(
 }
 
 /// Equal parts along a dimension; the first ones take the remainder.
+///
+/// - Shapes: `sections` views; the first ones are one longer where the size does not divide.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. fewer than one section. an input without dimensions.
+///
+/// ```text
+/// let parts = torch::tensor_split_sections(&torch::arange(5), 3, 0);
+/// assert_eq!(parts.iter().map(|p| p.len()).collect::<Vec<_>>(), [2, 2, 1]);
+/// ```
 #[doc(alias = "torch.tensor_split")]
 #[track_caller]
 pub fn tensor_split_sections(
@@ -10682,6 +14999,10 @@ pub fn tensor_split_sections(
 
 /// Equal parts along a dimension; the first ones take the remainder.
 ///
+/// - Shapes: `sections` views; the first ones are one longer where the size does not divide.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. fewer than one section. an input without dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn tensor_split_sections_with(
@@ -10693,6 +15014,15 @@ pub fn tensor_split_sections_with(
 }
 
 /// Sum of products over pairs of dimensions.
+///
+/// - Shapes: the named dimensions agree in size, pair by pair (1 broadcasts), and vanish; the others of the first come first.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: lists of different lengths. sizes that do not fit. dimensions out of range.
+///
+/// ```text
+/// let x = torch::arange(6).reshape([2, 3]);
+/// assert_eq!(torch::tensordot(&x, &x, [1], [1]).to_vec::<i64>(), [5, 14, 14, 50]);
+/// ```
 #[doc(alias = "torch.tensordot")]
 #[track_caller]
 pub fn tensordot(
@@ -10705,6 +15035,10 @@ pub fn tensordot(
 }
 
 /// Sum of products over pairs of dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the named dimensions agree in size, pair by pair (1 broadcasts), and vanish; the others of the first come first.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: lists of different lengths. sizes that do not fit. dimensions out of range.
 #[doc(alias = "torch.tensordot")]
 #[track_caller]
 pub fn tensordot_out(
@@ -10718,6 +15052,14 @@ pub fn tensordot_out(
 }
 
 /// Repeats the tensor along its last dimensions. For several: `torch::tile(&x, [2, 1])`.
+///
+/// - Shapes: each size from the last is multiplied; missing numbers are 1, missing dimensions come first.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a negative number.
+///
+/// ```text
+/// assert_eq!(torch::tile(&torch::tensor([1, 2]), 2).to_vec::<i64>(), [1, 2, 1, 2]);
+/// ```
 #[doc(alias = "torch.tile")]
 #[track_caller]
 pub fn tile(input: &Tensor, dims: impl IntoDims /* for several: torch::tile(&x, [2, 1]) */) -> Tensor {
@@ -10725,6 +15067,15 @@ pub fn tile(input: &Tensor, dims: impl IntoDims /* for several: torch::tile(&x, 
 }
 
 /// The k largest (or smallest) elements along a dimension, and where they are.
+///
+/// - Shapes: the input's sizes, with `k` along `dim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a `k` above the size of `dim`. bool and complex numbers.
+///
+/// ```text
+/// let (values, indices) = torch::topk(&torch::tensor([3, 1, 2]), 2, -1).into();
+/// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![3, 2], vec![0, 2]));
+/// ```
 #[doc(alias = "torch.topk")]
 #[track_caller]
 pub fn topk(input: &Tensor, k: i64, dim: i64 /* Python's default: -1 */) -> TopkResult {
@@ -10732,6 +15083,10 @@ pub fn topk(input: &Tensor, k: i64, dim: i64 /* Python's default: -1 */) -> Topk
 }
 
 /// The k largest (or smallest) elements along a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes, with `k` along `dim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a `k` above the size of `dim`. bool and complex numbers.
 #[doc(alias = "torch.topk")]
 #[track_caller]
 pub fn topk_out(
@@ -10746,6 +15101,10 @@ pub fn topk_out(
 
 /// The k largest (or smallest) elements along a dimension, and where they are. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: the input's sizes, with `k` along `dim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a `k` above the size of `dim`. bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn topk_out_with(input: &Tensor, k: i64, o: TopkOptions, out0: &mut Tensor, out1: &mut Tensor) {
@@ -10754,6 +15113,10 @@ pub fn topk_out_with(input: &Tensor, k: i64, o: TopkOptions, out0: &mut Tensor, 
 
 /// The k largest (or smallest) elements along a dimension, and where they are.
 ///
+/// - Shapes: the input's sizes, with `k` along `dim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a `k` above the size of `dim`. bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn topk_with(input: &Tensor, k: i64, o: TopkOptions) -> TopkResult {
@@ -10761,6 +15124,14 @@ pub fn topk_with(input: &Tensor, k: i64, o: TopkOptions) -> TopkResult {
 }
 
 /// Sum of a matrix's diagonal.
+///
+/// - Shapes: a matrix; the result has no dimensions.
+/// - Dtypes: all but bool; integers give int64.
+/// - Errors: an input that is no matrix. bool.
+///
+/// ```text
+/// assert_eq!(torch::trace(&torch::tensor([[1, 2], [3, 4]])).item::<i64>(), 5);
+/// ```
 #[doc(alias = "torch.trace")]
 #[track_caller]
 pub fn trace(input: &Tensor) -> Tensor {
@@ -10768,6 +15139,14 @@ pub fn trace(input: &Tensor) -> Tensor {
 }
 
 /// Swaps two dimensions.
+///
+/// - Shapes: two sizes swap.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// assert_eq!(torch::transpose(&torch::zeros([2, 3]), 0, 1).sizes(), [3, 2]);
+/// ```
 #[doc(alias = "torch.transpose")]
 #[track_caller]
 pub fn transpose(input: &Tensor, dim0: i64, dim1: i64) -> Tensor {
@@ -10775,6 +15154,14 @@ pub fn transpose(input: &Tensor, dim0: i64, dim1: i64) -> Tensor {
 }
 
 /// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
+///
+/// - Shapes: the input's sizes without `dim`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: a dimension out of range. bool.
+///
+/// ```text
+/// assert_eq!(torch::trapezoid(&torch::tensor([1.0, 2.0, 3.0])).item::<f32>(), 4.0);
+/// ```
 #[doc(alias = "torch.trapezoid")]
 #[track_caller]
 pub fn trapezoid(y: &Tensor) -> Tensor {
@@ -10783,6 +15170,10 @@ pub fn trapezoid(y: &Tensor) -> Tensor {
 
 /// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
 ///
+/// - Shapes: the input's sizes without `dim`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: a dimension out of range. bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn trapezoid_with(y: &Tensor, o: TrapezoidOptions) -> Tensor {
@@ -10790,6 +15181,14 @@ pub fn trapezoid_with(y: &Tensor, o: TrapezoidOptions) -> Tensor {
 }
 
 /// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
+///
+/// - Shapes: the input's sizes without `dim`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: a dimension out of range. bool.
+///
+/// ```text
+/// assert_eq!(torch::trapezoid(&torch::tensor([1.0, 2.0, 3.0])).item::<f32>(), 4.0);
+/// ```
 #[doc(alias = "torch.trapz")]
 #[track_caller]
 pub fn trapz(y: &Tensor) -> Tensor {
@@ -10798,6 +15197,10 @@ pub fn trapz(y: &Tensor) -> Tensor {
 
 /// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
 ///
+/// - Shapes: the input's sizes without `dim`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: a dimension out of range. bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn trapz_with(y: &Tensor, o: TrapezoidOptions) -> Tensor {
@@ -10805,6 +15208,14 @@ pub fn trapz_with(y: &Tensor, o: TrapezoidOptions) -> Tensor {
 }
 
 /// Lower triangle of the last two dimensions; zeros elsewhere.
+///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::tril(&torch::ones([2, 2]), 0).to_vec::<f32>(), [1.0, 0.0, 1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.tril")]
 #[track_caller]
 pub fn tril(input: &Tensor, diagonal: i64 /* Python's default: 0 */) -> Tensor {
@@ -10812,6 +15223,14 @@ pub fn tril(input: &Tensor, diagonal: i64 /* Python's default: 0 */) -> Tensor {
 }
 
 /// Coordinates of a triangle.
+///
+/// - Shapes: `(2, n)`: rows, then columns, of the `n` places on and below the diagonal `offset` of a `row` by `col` matrix.
+/// - Dtypes: int64, or int32 if asked for.
+/// - Errors: negative sizes. another dtype.
+///
+/// ```text
+/// assert_eq!(torch::tril_indices(2, 2, 0).to_vec2::<i64>(), [[0, 1, 1], [0, 0, 1]]);
+/// ```
 #[doc(alias = "torch.tril_indices")]
 #[track_caller]
 pub fn tril_indices(row: i64, col: i64, offset: i64 /* Python's default: 0 */) -> Tensor {
@@ -10819,6 +15238,10 @@ pub fn tril_indices(row: i64, col: i64, offset: i64 /* Python's default: 0 */) -
 }
 
 /// Coordinates of a triangle.
+///
+/// - Shapes: `(2, n)`: rows, then columns, of the `n` places on and below the diagonal `offset` of a `row` by `col` matrix.
+/// - Dtypes: int64, or int32 if asked for.
+/// - Errors: negative sizes. another dtype.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -10831,6 +15254,10 @@ pub fn tril_indices_with(row: i64, col: i64, options: impl Into<TrilIndicesOptio
 }
 
 /// Lower triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
 #[doc(alias = "torch.tril")]
 #[track_caller]
 pub fn tril_out(input: &Tensor, diagonal: i64 /* Python's default: 0 */, out: &mut Tensor) {
@@ -10838,6 +15265,10 @@ pub fn tril_out(input: &Tensor, diagonal: i64 /* Python's default: 0 */, out: &m
 }
 
 /// Lower triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -10847,6 +15278,10 @@ pub fn tril_out_with(input: &Tensor, o: TrilOptions, out: &mut Tensor) {
 
 /// Lower triangle of the last two dimensions; zeros elsewhere.
 ///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn tril_with(input: &Tensor, o: TrilOptions) -> Tensor {
@@ -10854,6 +15289,14 @@ pub fn tril_with(input: &Tensor, o: TrilOptions) -> Tensor {
 }
 
 /// Upper triangle of the last two dimensions; zeros elsewhere.
+///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::triu(&torch::ones([2, 2]), 1).to_vec::<f32>(), [0.0, 1.0, 0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.triu")]
 #[track_caller]
 pub fn triu(input: &Tensor, diagonal: i64 /* Python's default: 0 */) -> Tensor {
@@ -10861,6 +15304,14 @@ pub fn triu(input: &Tensor, diagonal: i64 /* Python's default: 0 */) -> Tensor {
 }
 
 /// Coordinates of a triangle.
+///
+/// - Shapes: `(2, n)`: rows, then columns, of the `n` places on and above the diagonal `offset` of a `row` by `col` matrix.
+/// - Dtypes: int64, or int32 if asked for.
+/// - Errors: negative sizes. another dtype.
+///
+/// ```text
+/// assert_eq!(torch::triu_indices(2, 2, 0).to_vec2::<i64>(), [[0, 0, 1], [0, 1, 1]]);
+/// ```
 #[doc(alias = "torch.triu_indices")]
 #[track_caller]
 pub fn triu_indices(row: i64, col: i64, offset: i64 /* Python's default: 0 */) -> Tensor {
@@ -10868,6 +15319,10 @@ pub fn triu_indices(row: i64, col: i64, offset: i64 /* Python's default: 0 */) -
 }
 
 /// Coordinates of a triangle.
+///
+/// - Shapes: `(2, n)`: rows, then columns, of the `n` places on and above the diagonal `offset` of a `row` by `col` matrix.
+/// - Dtypes: int64, or int32 if asked for.
+/// - Errors: negative sizes. another dtype.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -10880,6 +15335,10 @@ pub fn triu_indices_with(row: i64, col: i64, options: impl Into<TriuIndicesOptio
 }
 
 /// Upper triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
 #[doc(alias = "torch.triu")]
 #[track_caller]
 pub fn triu_out(input: &Tensor, diagonal: i64 /* Python's default: 0 */, out: &mut Tensor) {
@@ -10888,6 +15347,10 @@ pub fn triu_out(input: &Tensor, diagonal: i64 /* Python's default: 0 */, out: &m
 
 /// Upper triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn triu_out_with(input: &Tensor, o: TriuOptions, out: &mut Tensor) {
@@ -10895,6 +15358,10 @@ pub fn triu_out_with(input: &Tensor, o: TriuOptions, out: &mut Tensor) {
 }
 
 /// Upper triangle of the last two dimensions; zeros elsewhere.
+///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -10959,6 +15426,14 @@ pub fn trunc_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// All slices along a dimension, which is removed.
+///
+/// - Shapes: as many results as `dim` is long, of the input's sizes without it.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. an input without dimensions.
+///
+/// ```text
+/// assert_eq!(torch::unbind(&torch::tensor([[1, 2], [3, 4]]), 0)[1].to_vec::<i64>(), [3, 4]);
+/// ```
 #[doc(alias = "torch.unbind")]
 #[track_caller]
 pub fn unbind(input: &Tensor, dim: i64 /* Python's default: 0 */) -> Vec<Tensor> {
@@ -10967,6 +15442,10 @@ pub fn unbind(input: &Tensor, dim: i64 /* Python's default: 0 */) -> Vec<Tensor>
 
 /// All slices along a dimension, which is removed.
 ///
+/// - Shapes: as many results as `dim` is long, of the input's sizes without it.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. an input without dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn unbind_with(input: &Tensor, o: UnbindOptions) -> Vec<Tensor> {
@@ -10974,6 +15453,14 @@ pub fn unbind_with(input: &Tensor, o: UnbindOptions) -> Vec<Tensor> {
 }
 
 /// One dimension as several.
+///
+/// - Shapes: the size of `dim` is the product of `sizes`, of which one may be -1.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that do not multiply up. an empty list.
+///
+/// ```text
+/// assert_eq!(torch::unflatten(&torch::zeros([2, 6]), 1, [3, -1]).sizes(), [2, 3, 2]);
+/// ```
 #[doc(alias = "torch.unflatten")]
 #[track_caller]
 pub fn unflatten(input: &Tensor, dim: i64, sizes: impl IntoDims) -> Tensor {
@@ -10983,6 +15470,16 @@ pub fn unflatten(input: &Tensor, dim: i64, sizes: impl IntoDims) -> Tensor {
 /// The different values in ascending order, for each element the position of its value, and how often each occurs.
 ///
 /// Inverse and counts are empty unless asked for. Each NaN is a value of its own.
+///
+/// - Shapes: any input; a vector of values, inverse indices of the input's sizes, counts as long as the values.
+/// - Dtypes: all but complex numbers; inverse and counts are int64.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// let (values, inverse, counts) = torch::unique(&torch::tensor([3, 1, 3]), true, true, true).into();
+/// assert_eq!((values.to_vec::<i64>(), inverse.to_vec::<i64>()), (vec![1, 3], vec![1, 0, 1]));
+/// assert_eq!(counts.to_vec::<i64>(), [1, 2]);
+/// ```
 #[doc(alias = "torch.unique")]
 #[track_caller]
 pub fn unique(
@@ -10995,6 +15492,15 @@ pub fn unique(
 }
 
 /// Values, or slices along a dimension, without consecutive repetitions.
+///
+/// - Shapes: a vector, or the input's sizes with fewer slices along `dim`.
+/// - Dtypes: all but complex numbers; inverse and counts are int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
+/// ```text
+/// let r = torch::ops::unique_consecutive(&torch::tensor([1, 1, 2, 1]), false, true, None).unwrap();
+/// assert_eq!((r.0.to_vec::<i64>(), r.2.to_vec::<i64>()), (vec![1, 2, 1], vec![2, 1, 1]));
+/// ```
 #[doc(alias = "torch.unique_consecutive")]
 #[track_caller]
 pub fn unique_consecutive(
@@ -11008,6 +15514,10 @@ pub fn unique_consecutive(
 
 /// Values, or slices along a dimension, without consecutive repetitions.
 ///
+/// - Shapes: a vector, or the input's sizes with fewer slices along `dim`.
+/// - Dtypes: all but complex numbers; inverse and counts are int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn unique_consecutive_with(input: &Tensor, o: UniqueConsecutiveOptions) -> UniqueConsecutiveResult {
@@ -11017,6 +15527,10 @@ pub fn unique_consecutive_with(input: &Tensor, o: UniqueConsecutiveOptions) -> U
 /// The different values in ascending order, for each element the position of its value, and how often each occurs.
 ///
 /// Inverse and counts are empty unless asked for. Each NaN is a value of its own.
+///
+/// - Shapes: any input; a vector of values, inverse indices of the input's sizes, counts as long as the values.
+/// - Dtypes: all but complex numbers; inverse and counts are int64.
+/// - Errors: complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -11041,6 +15555,14 @@ pub fn unsqueeze(input: &Tensor, dim: i64) -> Tensor {
 }
 
 /// Powers of each element of a vector as rows of a matrix.
+///
+/// - Shapes: a vector of `n` elements gives `(n, N)`; `N` is `n` if it is not given.
+/// - Dtypes: all; integers and bool give int64.
+/// - Errors: an input that is no vector. a negative `N`.
+///
+/// ```text
+/// assert_eq!(torch::vander(&torch::tensor([2, 3]), 3, false).to_vec2::<i64>(), [[4, 2, 1], [9, 3, 1]]);
+/// ```
 #[doc(alias = "torch.vander")]
 #[track_caller]
 pub fn vander(x: &Tensor, n: i64, increasing: bool /* Python's default: false */) -> Tensor {
@@ -11049,6 +15571,10 @@ pub fn vander(x: &Tensor, n: i64, increasing: bool /* Python's default: false */
 
 /// Powers of each element of a vector as rows of a matrix.
 ///
+/// - Shapes: a vector of `n` elements gives `(n, N)`; `N` is `n` if it is not given.
+/// - Dtypes: all; integers and bool give int64.
+/// - Errors: an input that is no vector. a negative `N`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn vander_with(x: &Tensor, o: VanderOptions) -> Tensor {
@@ -11056,6 +15582,16 @@ pub fn vander_with(x: &Tensor, o: VanderOptions) -> Tensor {
 }
 
 /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). For one dimension: `torch::var_dim(&x, 1, false)`.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// let o = torch::options::VarOptions::new().correction(0.0);
+/// assert_eq!((torch::var(&x).item::<f32>(), torch::var_with(&x, o).item::<f32>()), (1.0, 2.0 / 3.0));
+/// ```
 #[doc(alias = "torch.var")]
 #[track_caller]
 pub fn var(input: &Tensor /* for one dimension: torch::var_dim(&x, 1, false) */) -> Tensor {
@@ -11063,6 +15599,16 @@ pub fn var(input: &Tensor /* for one dimension: torch::var_dim(&x, 1, false) */)
 }
 
 /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// let o = torch::options::VarOptions::new().correction(0.0);
+/// assert_eq!((torch::var(&x).item::<f32>(), torch::var_with(&x, o).item::<f32>()), (1.0, 2.0 / 3.0));
+/// ```
 #[doc(alias = "torch.var")]
 #[track_caller]
 pub fn var_dim(
@@ -11074,6 +15620,10 @@ pub fn var_dim(
 }
 
 /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 #[doc(alias = "torch.var")]
 #[track_caller]
 pub fn var_dim_out(
@@ -11086,6 +15636,15 @@ pub fn var_dim_out(
 }
 
 /// Variance and mean.
+///
+/// - Shapes: as of `var`, for both results.
+/// - Dtypes: floating point and complex numbers; the variance is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let (var, mean) = torch::var_mean(&torch::tensor([1.0, 2.0, 3.0]));
+/// assert_eq!((var.item::<f32>(), mean.item::<f32>()), (1.0, 2.0));
+/// ```
 #[doc(alias = "torch.var_mean")]
 #[track_caller]
 pub fn var_mean(input: &Tensor) -> (Tensor, Tensor) {
@@ -11094,6 +15653,10 @@ pub fn var_mean(input: &Tensor) -> (Tensor, Tensor) {
 
 /// Variance and mean.
 ///
+/// - Shapes: as of `var`, for both results.
+/// - Dtypes: floating point and complex numbers; the variance is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn var_mean_with(input: &Tensor, o: VarMeanOptions) -> (Tensor, Tensor) {
@@ -11101,6 +15664,10 @@ pub fn var_mean_with(input: &Tensor, o: VarMeanOptions) -> (Tensor, Tensor) {
 }
 
 /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 #[doc(alias = "torch.var")]
 #[track_caller]
 pub fn var_out(input: &Tensor, out: &mut Tensor) {
@@ -11108,6 +15675,10 @@ pub fn var_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -11117,6 +15688,10 @@ pub fn var_out_with(input: &Tensor, o: VarOptions, out: &mut Tensor) {
 
 /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn var_with(input: &Tensor, o: VarOptions) -> Tensor {
@@ -11124,6 +15699,15 @@ pub fn var_with(input: &Tensor, o: VarOptions) -> Tensor {
 }
 
 /// Dot product with the first vector conjugated.
+///
+/// - Shapes: two vectors of one length give a tensor without dimensions.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: operands that are no vectors, of different lengths or dtypes. bool.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::vdot(&x, &x).item::<f32>(), 14.0);
+/// ```
 #[doc(alias = "torch.vdot")]
 #[track_caller]
 pub fn vdot(input: &Tensor, other: &Tensor) -> Tensor {
@@ -11131,6 +15715,10 @@ pub fn vdot(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Dot product with the first vector conjugated. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: two vectors of one length give a tensor without dimensions.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: operands that are no vectors, of different lengths or dtypes. bool.
 #[doc(alias = "torch.vdot")]
 #[track_caller]
 pub fn vdot_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -11138,6 +15726,14 @@ pub fn vdot_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// A real tensor with a last dimension of 2 as a complex one.
+///
+/// - Shapes: the input's sizes without the last dimension, which is 2.
+/// - Dtypes: float16, float32 and float64; the result is complex.
+/// - Errors: a last dimension other than 2, or not dense. other dtypes.
+///
+/// ```text
+/// assert_eq!(torch::view_as_complex(&torch::ones([3, 2])).sizes(), [3]);
+/// ```
 #[doc(alias = "torch.view_as_complex")]
 #[track_caller]
 pub fn view_as_complex(input: &Tensor) -> Tensor {
@@ -11145,6 +15741,15 @@ pub fn view_as_complex(input: &Tensor) -> Tensor {
 }
 
 /// A complex tensor as a real one with a last dimension of 2.
+///
+/// - Shapes: the input's sizes and a last dimension of 2: real and imaginary part.
+/// - Dtypes: complex numbers; the result is real.
+/// - Errors: an input that is not complex, or lazily conjugated.
+///
+/// ```text
+/// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+/// assert_eq!(torch::view_as_real(&z).to_vec::<f32>(), [1.0, 2.0]);
+/// ```
 #[doc(alias = "torch.view_as_real")]
 #[track_caller]
 pub fn view_as_real(input: &Tensor) -> Tensor {
@@ -11152,6 +15757,14 @@ pub fn view_as_real(input: &Tensor) -> Tensor {
 }
 
 /// Equal parts along one dimension.
+///
+/// - Shapes: `sections` views along the first dimension.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a size that `sections` does not divide. fewer than two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::vsplit(&torch::zeros([4, 2]), 2)[0].sizes(), [2, 2]);
+/// ```
 #[doc(alias = "torch.vsplit")]
 #[track_caller]
 pub fn vsplit(input: &Tensor, sections: i64) -> Vec<Tensor> {
@@ -11159,6 +15772,14 @@ pub fn vsplit(input: &Tensor, sections: i64) -> Vec<Tensor> {
 }
 
 /// Parts along one dimension, cut at indices.
+///
+/// - Shapes: one view more than there are indices, along the first dimension.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::vsplit_array(&torch::zeros([4, 2]), [1])[1].sizes(), [3, 2]);
+/// ```
 #[doc(alias = "torch.vsplit")]
 #[track_caller]
 pub fn vsplit_array(input: &Tensor, indices: impl IntoDims) -> Vec<Tensor> {
@@ -11166,6 +15787,15 @@ pub fn vsplit_array(input: &Tensor, indices: impl IntoDims) -> Vec<Tensor> {
 }
 
 /// Joins along rows.
+///
+/// - Shapes: tensors of one size but along the first dimension, which adds up; vectors are rows.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::tensor([1, 2]);
+/// assert_eq!(torch::vstack([&x, &x]).to_vec2::<i64>(), [[1, 2], [1, 2]]);
+/// ```
 #[doc(alias = "torch.vstack")]
 #[track_caller]
 pub fn vstack(tensors: impl TensorList) -> Tensor {
@@ -11173,6 +15803,10 @@ pub fn vstack(tensors: impl TensorList) -> Tensor {
 }
 
 /// Joins along rows. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: tensors of one size but along the first dimension, which adds up; vectors are rows.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
 #[doc(alias = "torch.vstack")]
 #[track_caller]
 pub fn vstack_out(tensors: impl TensorList, out: &mut Tensor) {
@@ -11180,6 +15814,15 @@ pub fn vstack_out(tensors: impl TensorList, out: &mut Tensor) {
 }
 
 /// Elements of the input where `condition` holds, of `other` elsewhere.
+///
+/// - Shapes: the condition and both operands broadcast; the result has their common sizes.
+/// - Dtypes: a bool condition; operands of all dtypes, the result has the promoted one.
+/// - Errors: sizes that do not broadcast. a condition that is not bool (or, as PyTorch's older programs have it, uint8).
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 2.0]);
+/// assert_eq!(torch::where_(&x.gt(0), &x, 0.0).to_vec::<f32>(), [0.0, 2.0]);
+/// ```
 #[doc(alias = "torch.where")]
 #[track_caller]
 pub fn where_(condition: &Tensor, input: impl Operand, other: impl Operand) -> Tensor {
@@ -11189,6 +15832,10 @@ pub fn where_(condition: &Tensor, input: impl Operand, other: impl Operand) -> T
 }
 
 /// Elements of the input where `condition` holds, of `other` elsewhere. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the condition and both operands broadcast; the result has their common sizes.
+/// - Dtypes: a bool condition; operands of all dtypes, the result has the promoted one.
+/// - Errors: sizes that do not broadcast. a condition that is not bool (or, as PyTorch's older programs have it, uint8).
 #[doc(alias = "torch.where")]
 #[track_caller]
 pub fn where_out(condition: &Tensor, input: impl Operand, other: impl Operand, out: &mut Tensor) {
@@ -11198,6 +15845,15 @@ pub fn where_out(condition: &Tensor, input: impl Operand, other: impl Operand, o
 }
 
 /// `x log(y)`, 0 where x is 0 unless y is NaN.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0.0, 2.0]), torch::tensor([0.0, 1.0]));
+/// assert_eq!(torch::xlogy(&x, &y).to_vec::<f32>(), [0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.xlogy")]
 #[track_caller]
 pub fn xlogy(input: impl Operand, other: impl Operand) -> Tensor {
@@ -11207,6 +15863,10 @@ pub fn xlogy(input: impl Operand, other: impl Operand) -> Tensor {
 }
 
 /// `x log(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.xlogy")]
 #[track_caller]
 pub fn xlogy_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
@@ -11216,6 +15876,16 @@ pub fn xlogy_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
 }
 
 /// Sets every element to zero.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a leaf that requires a gradient, in a recorded region.
+///
+/// ```text
+/// let x = torch::ones(2);
+/// x.zero_();
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.zero_")]
 #[track_caller]
 pub fn zero_(input: &Tensor) {
@@ -11223,6 +15893,14 @@ pub fn zero_(input: &Tensor) {
 }
 
 /// A tensor of zeros. For several sizes: `torch::zeros([2, 3])`.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
+///
+/// ```text
+/// assert_eq!(torch::zeros([2, 2]).to_vec::<f32>(), [0.0; 4]);
+/// ```
 #[doc(alias = "torch.zeros")]
 #[track_caller]
 pub fn zeros(size: impl IntoDims /* for several sizes: torch::zeros([2, 3]) */) -> Tensor {
@@ -11230,6 +15908,14 @@ pub fn zeros(size: impl IntoDims /* for several sizes: torch::zeros([2, 3]) */) 
 }
 
 /// Zeros in the input's shape, dtype and device, unless told otherwise.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::zeros_like(&torch::tensor([1, 2])).to_vec::<i64>(), [0, 0]);
+/// ```
 #[doc(alias = "torch.zeros_like")]
 #[track_caller]
 pub fn zeros_like(input: &Tensor) -> Tensor {
@@ -11237,6 +15923,10 @@ pub fn zeros_like(input: &Tensor) -> Tensor {
 }
 
 /// Zeros in the input's shape, dtype and device, unless told otherwise.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for.
+/// - Errors: none.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -11249,6 +15939,10 @@ pub fn zeros_like_with(input: &Tensor, options: impl Into<TensorOptions>) -> Ten
 }
 
 /// A tensor of zeros. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
 #[doc(alias = "torch.zeros")]
 #[track_caller]
 pub fn zeros_out(size: impl IntoDims, out: &mut Tensor) {
@@ -11256,6 +15950,10 @@ pub fn zeros_out(size: impl IntoDims, out: &mut Tensor) {
 }
 
 /// A tensor of zeros. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -11265,6 +15963,10 @@ pub fn zeros_out_with(size: impl IntoDims, options: impl Into<TensorOptions>, ou
 }
 
 /// A tensor of zeros.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
 ///
 /// With all keyword arguments.
 #[track_caller]

@@ -1718,7 +1718,7 @@ fn numpy_t_adaptor(self_: &Tensor) -> Result<Tensor> {
 
 /// Type of [`MESHGRID`].
 pub type MeshgridFn = fn(&[Tensor], &str) -> Result<Vec<Tensor>>;
-/// `meshgrid.indexing`: Grids of coordinates.
+/// `meshgrid.indexing`: Grids of coordinates: for vectors of positions along each axis, the coordinates of every point of the grid that they span, one tensor per axis.
 pub static MESHGRID: Op<MeshgridFn> = Op::composite(&MESHGRID_INFO, f::meshgrid, meshgrid_adaptor);
 static MESHGRID_INFO: OpInfo = OpInfo {
     name: "meshgrid.indexing",
@@ -1738,7 +1738,7 @@ static MESHGRID_INFO: OpInfo = OpInfo {
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: meshgrid_boxed,
-    doc: "Grids of coordinates.",
+    doc: "Grids of coordinates: for vectors of positions along each axis, the coordinates of every point of the grid that they span, one tensor per axis.",
     grad: Differentiability::Composite,
 };
 fn meshgrid_boxed(a: &[Value]) -> Result<Vec<Value>> {

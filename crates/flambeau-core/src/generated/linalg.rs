@@ -11,6 +11,15 @@ pub use super::options::{
 };
 
 /// Cross products along a dimension of size 3.
+///
+/// - Shapes: both broadcast; the dimension `dim` has size 3.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: a size other than 3 along `dim`. different numbers of dimensions.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 0.0, 0.0]), torch::tensor([0.0, 1.0, 0.0]));
+/// assert_eq!(torch::linalg::cross(&x, &y).to_vec::<f32>(), [0.0, 0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.linalg.cross")]
 #[track_caller]
 pub fn cross(input: &Tensor, other: &Tensor) -> Tensor {
@@ -18,6 +27,10 @@ pub fn cross(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Cross products along a dimension of size 3. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: both broadcast; the dimension `dim` has size 3.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: a size other than 3 along `dim`. different numbers of dimensions.
 #[doc(alias = "torch.linalg.cross")]
 #[track_caller]
 pub fn cross_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -25,6 +38,10 @@ pub fn cross_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Cross products along a dimension of size 3. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: both broadcast; the dimension `dim` has size 3.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: a size other than 3 along `dim`. different numbers of dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -34,6 +51,10 @@ pub fn cross_out_with(input: &Tensor, other: &Tensor, o: LinalgCrossOptions, out
 
 /// Cross products along a dimension of size 3.
 ///
+/// - Shapes: both broadcast; the dimension `dim` has size 3.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: a size other than 3 along `dim`. different numbers of dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn cross_with(input: &Tensor, other: &Tensor, o: LinalgCrossOptions) -> Tensor {
@@ -41,6 +62,15 @@ pub fn cross_with(input: &Tensor, other: &Tensor, o: LinalgCrossOptions) -> Tens
 }
 
 /// `diagonal` of the last two dimensions unless others are named.
+///
+/// - Shapes: the input's without the two dimensions, then the diagonal's length.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// let a = torch::tensor([[1, 2], [3, 4]]);
+/// assert_eq!(torch::linalg::diagonal(&a).to_vec::<i64>(), [1, 4]);
+/// ```
 #[doc(alias = "torch.linalg.diagonal")]
 #[track_caller]
 pub fn diagonal(a: &Tensor) -> Tensor {
@@ -49,6 +79,10 @@ pub fn diagonal(a: &Tensor) -> Tensor {
 
 /// `diagonal` of the last two dimensions unless others are named.
 ///
+/// - Shapes: the input's without the two dimensions, then the diagonal's length.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn diagonal_with(a: &Tensor, o: LinalgDiagonalOptions) -> Tensor {
@@ -56,6 +90,15 @@ pub fn diagonal_with(a: &Tensor, o: LinalgDiagonalOptions) -> Tensor {
 }
 
 /// Inverses of square matrices; an error where one has none.
+///
+/// - Shapes: `(*, n, n)` gives `(*, n, n)`.
+/// - Dtypes: float32, float64 and complex numbers; the result has the input's dtype.
+/// - Errors: matrices that are not square. singular matrices. other dtypes.
+///
+/// ```text
+/// let x = torch::linalg::inv(&torch::tensor([[2.0, 0.0], [0.0, 4.0]]));
+/// assert_eq!(x.to_vec::<f32>(), [0.5, 0.0, 0.0, 0.25]);
+/// ```
 #[doc(alias = "torch.linalg.inv")]
 #[track_caller]
 pub fn inv(a: &Tensor) -> Tensor {
@@ -63,6 +106,15 @@ pub fn inv(a: &Tensor) -> Tensor {
 }
 
 /// Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot.
+///
+/// - Shapes: `(*, n, n)` gives inverses `(*, n, n)` and `info` `(*)`.
+/// - Dtypes: float32, float64 and complex numbers; `info` is int32.
+/// - Errors: matrices that are not square. other dtypes. singular ones only with `check_errors`.
+///
+/// ```text
+/// let r = torch::linalg::inv_ex(&torch::tensor([[2.0, 0.0], [0.0, 4.0]]));
+/// assert_eq!((r.inverse.to_vec::<f32>(), r.info.item::<i32>()), (vec![0.5, 0.0, 0.0, 0.25], 0));
+/// ```
 #[doc(alias = "torch.linalg.inv_ex")]
 #[track_caller]
 pub fn inv_ex(a: &Tensor) -> LinalgInvExResult {
@@ -70,6 +122,10 @@ pub fn inv_ex(a: &Tensor) -> LinalgInvExResult {
 }
 
 /// Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(*, n, n)` gives inverses `(*, n, n)` and `info` `(*)`.
+/// - Dtypes: float32, float64 and complex numbers; `info` is int32.
+/// - Errors: matrices that are not square. other dtypes. singular ones only with `check_errors`.
 #[doc(alias = "torch.linalg.inv_ex")]
 #[track_caller]
 pub fn inv_ex_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
@@ -77,6 +133,10 @@ pub fn inv_ex_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
 }
 
 /// Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(*, n, n)` gives inverses `(*, n, n)` and `info` `(*)`.
+/// - Dtypes: float32, float64 and complex numbers; `info` is int32.
+/// - Errors: matrices that are not square. other dtypes. singular ones only with `check_errors`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -86,6 +146,10 @@ pub fn inv_ex_out_with(a: &Tensor, o: LinalgInvExOptions, out0: &mut Tensor, out
 
 /// Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot.
 ///
+/// - Shapes: `(*, n, n)` gives inverses `(*, n, n)` and `info` `(*)`.
+/// - Dtypes: float32, float64 and complex numbers; `info` is int32.
+/// - Errors: matrices that are not square. other dtypes. singular ones only with `check_errors`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn inv_ex_with(a: &Tensor, o: LinalgInvExOptions) -> LinalgInvExResult {
@@ -93,6 +157,10 @@ pub fn inv_ex_with(a: &Tensor, o: LinalgInvExOptions) -> LinalgInvExResult {
 }
 
 /// Inverses of square matrices; an error where one has none. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(*, n, n)` gives `(*, n, n)`.
+/// - Dtypes: float32, float64 and complex numbers; the result has the input's dtype.
+/// - Errors: matrices that are not square. singular matrices. other dtypes.
 #[doc(alias = "torch.linalg.inv")]
 #[track_caller]
 pub fn inv_out(a: &Tensor, out: &mut Tensor) {
@@ -127,6 +195,14 @@ pub fn matmul_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Exponentials of square matrices.
+///
+/// - Shapes: `(*, n, n)` gives `(*, n, n)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: matrices that are not square. integers and bool.
+///
+/// ```text
+/// assert_eq!(torch::linalg::matrix_exp(&torch::zeros([2, 2])).to_vec::<f32>(), [1.0, 0.0, 0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.linalg.matrix_exp")]
 #[track_caller]
 pub fn matrix_exp(input: &Tensor) -> Tensor {
@@ -134,6 +210,10 @@ pub fn matrix_exp(input: &Tensor) -> Tensor {
 }
 
 /// Exponentials of square matrices. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(*, n, n)` gives `(*, n, n)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: matrices that are not square. integers and bool.
 #[doc(alias = "torch.linalg.matrix_exp")]
 #[track_caller]
 pub fn matrix_exp_out(input: &Tensor, out: &mut Tensor) {
@@ -141,6 +221,15 @@ pub fn matrix_exp_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// A square matrix to an integer power.
+///
+/// - Shapes: `(*, n, n)`, square matrices; the result has the same sizes.
+/// - Dtypes: all but bool; floating point and complex numbers for negative powers.
+/// - Errors: matrices that are not square. a negative power of a singular matrix.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 1.0], [0.0, 1.0]]);
+/// assert_eq!(torch::matrix_power(&x, 3).to_vec::<f32>(), [1.0, 3.0, 0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.linalg.matrix_power")]
 #[track_caller]
 pub fn matrix_power(input: &Tensor, n: i64) -> Tensor {
@@ -148,6 +237,10 @@ pub fn matrix_power(input: &Tensor, n: i64) -> Tensor {
 }
 
 /// A square matrix to an integer power. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(*, n, n)`, square matrices; the result has the same sizes.
+/// - Dtypes: all but bool; floating point and complex numbers for negative powers.
+/// - Errors: matrices that are not square. a negative power of a singular matrix.
 #[doc(alias = "torch.linalg.matrix_power")]
 #[track_caller]
 pub fn matrix_power_out(input: &Tensor, n: i64, out: &mut Tensor) {
@@ -155,6 +248,15 @@ pub fn matrix_power_out(input: &Tensor, n: i64, out: &mut Tensor) {
 }
 
 /// The product of several matrices in the cheapest order; the first and last may be vectors.
+///
+/// - Shapes: two or more matrices whose sizes fit; the first and the last may be vectors.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: fewer than two tensors. sizes that do not fit. different dtypes.
+///
+/// ```text
+/// let (v, m) = (torch::tensor([1.0, 2.0]), torch::eye(2));
+/// assert_eq!(torch::linalg::multi_dot([&v, &m, &v]).item::<f32>(), 5.0);
+/// ```
 #[doc(alias = "torch.linalg.multi_dot")]
 #[track_caller]
 pub fn multi_dot(tensors: impl TensorList) -> Tensor {
@@ -162,6 +264,10 @@ pub fn multi_dot(tensors: impl TensorList) -> Tensor {
 }
 
 /// The product of several matrices in the cheapest order; the first and last may be vectors. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: two or more matrices whose sizes fit; the first and the last may be vectors.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: fewer than two tensors. sizes that do not fit. different dtypes.
 #[doc(alias = "torch.linalg.multi_dot")]
 #[track_caller]
 pub fn multi_dot_out(tensors: impl TensorList, out: &mut Tensor) {
@@ -169,6 +275,15 @@ pub fn multi_dot_out(tensors: impl TensorList, out: &mut Tensor) {
 }
 
 /// Sign (of complex matrices, direction) and natural logarithm of the magnitude of determinants.
+///
+/// - Shapes: `(*, n, n)` gives `sign` and `logabsdet`, both `(*)`.
+/// - Dtypes: float32, float64 and complex numbers; `logabsdet` is real.
+/// - Errors: matrices that are not square. other dtypes.
+///
+/// ```text
+/// let r = torch::linalg::slogdet(&torch::tensor([[0.0, 1.0], [1.0, 0.0]]));
+/// assert_eq!((r.sign.item::<f32>(), r.logabsdet.item::<f32>()), (-1.0, 0.0));
+/// ```
 #[doc(alias = "torch.linalg.slogdet")]
 #[track_caller]
 pub fn slogdet(a: &Tensor) -> LinalgSlogdetResult {
@@ -176,6 +291,10 @@ pub fn slogdet(a: &Tensor) -> LinalgSlogdetResult {
 }
 
 /// Sign (of complex matrices, direction) and natural logarithm of the magnitude of determinants. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(*, n, n)` gives `sign` and `logabsdet`, both `(*)`.
+/// - Dtypes: float32, float64 and complex numbers; `logabsdet` is real.
+/// - Errors: matrices that are not square. other dtypes.
 #[doc(alias = "torch.linalg.slogdet")]
 #[track_caller]
 pub fn slogdet_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
@@ -183,6 +302,14 @@ pub fn slogdet_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) {
 }
 
 /// Ascending powers of each element along a new last dimension.
+///
+/// - Shapes: `(*, n)` gives `(*, n, N)`; `N` is `n` if it is not given.
+/// - Dtypes: integers, float32, float64 and complex numbers; integers give int64.
+/// - Errors: an `N` below 2. an input without dimensions. bool, float16 and bfloat16.
+///
+/// ```text
+/// assert_eq!(torch::linalg::vander(&torch::tensor([2, 3])).to_vec2::<i64>(), [[1, 2], [1, 3]]);
+/// ```
 #[doc(alias = "torch.linalg.vander")]
 #[track_caller]
 pub fn vander(x: &Tensor) -> Tensor {
@@ -191,6 +318,10 @@ pub fn vander(x: &Tensor) -> Tensor {
 
 /// Ascending powers of each element along a new last dimension.
 ///
+/// - Shapes: `(*, n)` gives `(*, n, N)`; `N` is `n` if it is not given.
+/// - Dtypes: integers, float32, float64 and complex numbers; integers give int64.
+/// - Errors: an `N` below 2. an input without dimensions. bool, float16 and bfloat16.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn vander_with(x: &Tensor, o: LinalgVanderOptions) -> Tensor {
@@ -198,6 +329,15 @@ pub fn vander_with(x: &Tensor, o: LinalgVanderOptions) -> Tensor {
 }
 
 /// Dot products along a dimension, the first factor conjugated.
+///
+/// - Shapes: `x` and `y` broadcast; the dimension `dim` of their common sizes vanishes.
+/// - Dtypes: floating point and complex numbers, both the same.
+/// - Errors: sizes that do not broadcast or differ along `dim`. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::linalg::vecdot(&x, &x).to_vec::<f32>(), [5.0, 25.0]);
+/// ```
 #[doc(alias = "torch.linalg.vecdot")]
 #[track_caller]
 pub fn vecdot(x: &Tensor, y: &Tensor) -> Tensor {
@@ -205,6 +345,10 @@ pub fn vecdot(x: &Tensor, y: &Tensor) -> Tensor {
 }
 
 /// Dot products along a dimension, the first factor conjugated. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `x` and `y` broadcast; the dimension `dim` of their common sizes vanishes.
+/// - Dtypes: floating point and complex numbers, both the same.
+/// - Errors: sizes that do not broadcast or differ along `dim`. integers and bool.
 #[doc(alias = "torch.linalg.vecdot")]
 #[track_caller]
 pub fn vecdot_out(x: &Tensor, y: &Tensor, out: &mut Tensor) {
@@ -212,6 +356,10 @@ pub fn vecdot_out(x: &Tensor, y: &Tensor, out: &mut Tensor) {
 }
 
 /// Dot products along a dimension, the first factor conjugated. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `x` and `y` broadcast; the dimension `dim` of their common sizes vanishes.
+/// - Dtypes: floating point and complex numbers, both the same.
+/// - Errors: sizes that do not broadcast or differ along `dim`. integers and bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -221,6 +369,10 @@ pub fn vecdot_out_with(x: &Tensor, y: &Tensor, o: LinalgVecdotOptions, out: &mut
 
 /// Dot products along a dimension, the first factor conjugated.
 ///
+/// - Shapes: `x` and `y` broadcast; the dimension `dim` of their common sizes vanishes.
+/// - Dtypes: floating point and complex numbers, both the same.
+/// - Errors: sizes that do not broadcast or differ along `dim`. integers and bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn vecdot_with(x: &Tensor, y: &Tensor, o: LinalgVecdotOptions) -> Tensor {
@@ -228,6 +380,14 @@ pub fn vecdot_with(x: &Tensor, y: &Tensor, o: LinalgVecdotOptions) -> Tensor {
 }
 
 /// Vector norm of all elements, or over dimensions.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool. a negative or infinite order over no elements.
+///
+/// ```text
+/// assert_eq!(torch::linalg::vector_norm(&torch::tensor([3.0, 4.0])).item::<f32>(), 5.0);
+/// ```
 #[doc(alias = "torch.linalg.vector_norm")]
 #[track_caller]
 pub fn vector_norm(input: &Tensor) -> Tensor {
@@ -235,6 +395,10 @@ pub fn vector_norm(input: &Tensor) -> Tensor {
 }
 
 /// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool. a negative or infinite order over no elements.
 #[doc(alias = "torch.linalg.vector_norm")]
 #[track_caller]
 pub fn vector_norm_out(input: &Tensor, out: &mut Tensor) {
@@ -243,6 +407,10 @@ pub fn vector_norm_out(input: &Tensor, out: &mut Tensor) {
 
 /// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool. a negative or infinite order over no elements.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn vector_norm_out_with(input: &Tensor, o: LinalgVectorNormOptions, out: &mut Tensor) {
@@ -250,6 +418,10 @@ pub fn vector_norm_out_with(input: &Tensor, o: LinalgVectorNormOptions, out: &mu
 }
 
 /// Vector norm of all elements, or over dimensions.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool. a negative or infinite order over no elements.
 ///
 /// With all keyword arguments.
 #[track_caller]

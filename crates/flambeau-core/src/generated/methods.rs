@@ -184,6 +184,15 @@ impl Tensor {
     }
 
     /// `beta self + alpha` times the sum of the batches' products.
+    ///
+    /// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(n, p)`.
+    /// - Dtypes: all but bool, all three the same.
+    /// - Errors: sizes that do not fit. operands of different dtypes. bool.
+    ///
+    /// ```text
+    /// let x = torch::ones([2, 1, 3]);
+    /// assert_eq!(torch::addbmm(&torch::zeros([1, 1]), &x, &x.transpose(1, 2)).to_vec::<f32>(), [6.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.addbmm")]
     #[track_caller]
     pub fn addbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Tensor {
@@ -191,6 +200,10 @@ impl Tensor {
     }
 
     /// `beta self + alpha` times the sum of the batches' products. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(n, p)`.
+    /// - Dtypes: all but bool, all three the same.
+    /// - Errors: sizes that do not fit. operands of different dtypes. bool.
     #[doc(alias = "torch.Tensor.addbmm_")]
     #[track_caller]
     pub fn addbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> &Self {
@@ -200,6 +213,10 @@ impl Tensor {
 
     /// `beta self + alpha` times the sum of the batches' products.
     ///
+    /// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(n, p)`.
+    /// - Dtypes: all but bool, all three the same.
+    /// - Errors: sizes that do not fit. operands of different dtypes. bool.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn addbmm_with(&self, batch1: &Tensor, batch2: &Tensor, o: AddbmmOptions) -> Tensor {
@@ -207,6 +224,10 @@ impl Tensor {
     }
 
     /// `beta self + alpha` times the sum of the batches' products. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(n, p)`.
+    /// - Dtypes: all but bool, all three the same.
+    /// - Errors: sizes that do not fit. operands of different dtypes. bool.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -216,6 +237,15 @@ impl Tensor {
     }
 
     /// `self + value * tensor1 / tensor2`.
+    ///
+    /// - Shapes: all three broadcast; the result has their common sizes.
+    /// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. two integer tensors to divide.
+    ///
+    /// ```text
+    /// let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+    /// assert_eq!(torch::addcdiv(&x, &y, &y).to_vec::<f32>(), [2.0, 3.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.addcdiv")]
     #[track_caller]
     pub fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
@@ -223,6 +253,10 @@ impl Tensor {
     }
 
     /// `self + value * tensor1 / tensor2`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: all three broadcast; the result has their common sizes.
+    /// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. two integer tensors to divide.
     #[doc(alias = "torch.Tensor.addcdiv_")]
     #[track_caller]
     pub fn addcdiv_(&self, tensor1: &Tensor, tensor2: &Tensor) -> &Self {
@@ -232,6 +266,10 @@ impl Tensor {
 
     /// `self + value * tensor1 / tensor2`.
     ///
+    /// - Shapes: all three broadcast; the result has their common sizes.
+    /// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. two integer tensors to divide.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn addcdiv_with(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcdivOptions) -> Tensor {
@@ -239,6 +277,10 @@ impl Tensor {
     }
 
     /// `self + value * tensor1 / tensor2`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: all three broadcast; the result has their common sizes.
+    /// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. two integer tensors to divide.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -248,6 +290,15 @@ impl Tensor {
     }
 
     /// `self + value * tensor1 * tensor2`.
+    ///
+    /// - Shapes: all three broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool. `value` of a float with integer operands.
+    ///
+    /// ```text
+    /// let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+    /// assert_eq!(torch::addcmul(&x, &y, &y).to_vec::<f32>(), [10.0, 18.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.addcmul")]
     #[track_caller]
     pub fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Tensor {
@@ -255,6 +306,10 @@ impl Tensor {
     }
 
     /// `self + value * tensor1 * tensor2`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: all three broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool. `value` of a float with integer operands.
     #[doc(alias = "torch.Tensor.addcmul_")]
     #[track_caller]
     pub fn addcmul_(&self, tensor1: &Tensor, tensor2: &Tensor) -> &Self {
@@ -264,6 +319,10 @@ impl Tensor {
 
     /// `self + value * tensor1 * tensor2`.
     ///
+    /// - Shapes: all three broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool. `value` of a float with integer operands.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn addcmul_with(&self, tensor1: &Tensor, tensor2: &Tensor, o: AddcmulOptions) -> Tensor {
@@ -271,6 +330,10 @@ impl Tensor {
     }
 
     /// `self + value * tensor1 * tensor2`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: all three broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool. `value` of a float with integer operands.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -280,6 +343,15 @@ impl Tensor {
     }
 
     /// `beta self + alpha (mat1 @ mat2)`.
+    ///
+    /// - Shapes: matrices `(n, m)` and `(m, p)`; `input` broadcasts to the result, `(n, p)`.
+    /// - Dtypes: all but bool, all three the same.
+    /// - Errors: sizes that do not fit. operands of different dtypes. bool.
+    ///
+    /// ```text
+    /// let (b, x) = (torch::ones([2, 2]), torch::tensor([[1.0, 2.0], [3.0, 4.0]]));
+    /// assert_eq!(torch::addmm(&b, &x, &x).to_vec::<f32>(), [8.0, 11.0, 16.0, 23.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.addmm")]
     #[track_caller]
     pub fn addmm(&self, mat1: &Tensor, mat2: &Tensor) -> Tensor {
@@ -287,6 +359,10 @@ impl Tensor {
     }
 
     /// `beta self + alpha (mat1 @ mat2)`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: matrices `(n, m)` and `(m, p)`; `input` broadcasts to the result, `(n, p)`.
+    /// - Dtypes: all but bool, all three the same.
+    /// - Errors: sizes that do not fit. operands of different dtypes. bool.
     #[doc(alias = "torch.Tensor.addmm_")]
     #[track_caller]
     pub fn addmm_(&self, mat1: &Tensor, mat2: &Tensor) -> &Self {
@@ -296,6 +372,10 @@ impl Tensor {
 
     /// `beta self + alpha (mat1 @ mat2)`.
     ///
+    /// - Shapes: matrices `(n, m)` and `(m, p)`; `input` broadcasts to the result, `(n, p)`.
+    /// - Dtypes: all but bool, all three the same.
+    /// - Errors: sizes that do not fit. operands of different dtypes. bool.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn addmm_with(&self, mat1: &Tensor, mat2: &Tensor, o: AddmmOptions) -> Tensor {
@@ -303,6 +383,10 @@ impl Tensor {
     }
 
     /// `beta self + alpha (mat1 @ mat2)`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: matrices `(n, m)` and `(m, p)`; `input` broadcasts to the result, `(n, p)`.
+    /// - Dtypes: all but bool, all three the same.
+    /// - Errors: sizes that do not fit. operands of different dtypes. bool.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -312,6 +396,15 @@ impl Tensor {
     }
 
     /// `beta self + alpha (mat @ vec)`.
+    ///
+    /// - Shapes: a matrix `(n, m)` and a vector `(m)`; `input` broadcasts to the result, `(n)`.
+    /// - Dtypes: all but bool, all three the same.
+    /// - Errors: sizes that do not fit. operands of different dtypes. bool.
+    ///
+    /// ```text
+    /// let m = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(torch::addmv(&torch::ones(2), &m, &torch::ones(2)).to_vec::<f32>(), [4.0, 8.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.addmv")]
     #[track_caller]
     pub fn addmv(&self, mat: &Tensor, vec: &Tensor) -> Tensor {
@@ -319,6 +412,10 @@ impl Tensor {
     }
 
     /// `beta self + alpha (mat @ vec)`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: a matrix `(n, m)` and a vector `(m)`; `input` broadcasts to the result, `(n)`.
+    /// - Dtypes: all but bool, all three the same.
+    /// - Errors: sizes that do not fit. operands of different dtypes. bool.
     #[doc(alias = "torch.Tensor.addmv_")]
     #[track_caller]
     pub fn addmv_(&self, mat: &Tensor, vec: &Tensor) -> &Self {
@@ -328,6 +425,10 @@ impl Tensor {
 
     /// `beta self + alpha (mat @ vec)`.
     ///
+    /// - Shapes: a matrix `(n, m)` and a vector `(m)`; `input` broadcasts to the result, `(n)`.
+    /// - Dtypes: all but bool, all three the same.
+    /// - Errors: sizes that do not fit. operands of different dtypes. bool.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn addmv_with(&self, mat: &Tensor, vec: &Tensor, o: AddmvOptions) -> Tensor {
@@ -335,6 +436,10 @@ impl Tensor {
     }
 
     /// `beta self + alpha (mat @ vec)`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: a matrix `(n, m)` and a vector `(m)`; `input` broadcasts to the result, `(n)`.
+    /// - Dtypes: all but bool, all three the same.
+    /// - Errors: sizes that do not fit. operands of different dtypes. bool.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -344,6 +449,15 @@ impl Tensor {
     }
 
     /// `beta self + alpha` times the outer product.
+    ///
+    /// - Shapes: vectors `(n)` and `(m)`; `input` broadcasts to the result, `(n, m)`.
+    /// - Dtypes: all; the result has the promoted dtype.
+    /// - Errors: operands that are no vectors. sizes that do not fit.
+    ///
+    /// ```text
+    /// let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+    /// assert_eq!(torch::addr(&torch::zeros([2, 2]), &x, &y).to_vec::<f32>(), [3.0, 4.0, 6.0, 8.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.addr")]
     #[track_caller]
     pub fn addr(&self, vec1: &Tensor, vec2: &Tensor) -> Tensor {
@@ -351,6 +465,10 @@ impl Tensor {
     }
 
     /// `beta self + alpha` times the outer product. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: vectors `(n)` and `(m)`; `input` broadcasts to the result, `(n, m)`.
+    /// - Dtypes: all; the result has the promoted dtype.
+    /// - Errors: operands that are no vectors. sizes that do not fit.
     #[doc(alias = "torch.Tensor.addr_")]
     #[track_caller]
     pub fn addr_(&self, vec1: &Tensor, vec2: &Tensor) -> &Self {
@@ -360,6 +478,10 @@ impl Tensor {
 
     /// `beta self + alpha` times the outer product.
     ///
+    /// - Shapes: vectors `(n)` and `(m)`; `input` broadcasts to the result, `(n, m)`.
+    /// - Dtypes: all; the result has the promoted dtype.
+    /// - Errors: operands that are no vectors. sizes that do not fit.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn addr_with(&self, vec1: &Tensor, vec2: &Tensor, o: AddrOptions) -> Tensor {
@@ -367,6 +489,10 @@ impl Tensor {
     }
 
     /// `beta self + alpha` times the outer product. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: vectors `(n)` and `(m)`; `input` broadcasts to the result, `(n, m)`.
+    /// - Dtypes: all; the result has the promoted dtype.
+    /// - Errors: operands that are no vectors. sizes that do not fit.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -376,6 +502,14 @@ impl Tensor {
     }
 
     /// Conjugate transpose of the last two dimensions.
+    ///
+    /// - Shapes: `(*, n, m)` gives `(*, m, n)`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::adjoint(&torch::zeros([4, 2, 3])).sizes(), [4, 3, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.adjoint")]
     #[track_caller]
     pub fn adjoint(&self) -> Tensor {
@@ -399,6 +533,15 @@ impl Tensor {
     }
 
     /// Whether all elements are true, over a dimension.
+    ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all; the result is bool, of uint8 uint8.
+    /// - Errors: a dimension out of range.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[true, false], [true, true]]);
+    /// assert!(torch::equal(&torch::all_dim(&x, 1, false), &torch::tensor([false, true])));
+    /// ```
     #[doc(alias = "torch.Tensor.all")]
     #[track_caller]
     pub fn all_dim(&self, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -407,6 +550,10 @@ impl Tensor {
 
     /// Whether all elements are true, over a dimension.
     ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all; the result is bool, of uint8 uint8.
+    /// - Errors: a dimension out of range.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn all_dim_with(&self, dim: i64, o: AllDimOptions) -> Tensor {
@@ -414,6 +561,15 @@ impl Tensor {
     }
 
     /// Whether all elements are true, over dimensions.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all; the result is bool, of uint8 uint8.
+    /// - Errors: a dimension out of range. twice the same dimension.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[true, false], [true, true]]);
+    /// assert!(!torch::all_dims(&x, [0, 1], false).item::<bool>());
+    /// ```
     #[doc(alias = "torch.Tensor.all")]
     #[track_caller]
     pub fn all_dims(&self, dim: impl IntoDims, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -422,6 +578,10 @@ impl Tensor {
 
     /// Whether all elements are true, over dimensions.
     ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all; the result is bool, of uint8 uint8.
+    /// - Errors: a dimension out of range. twice the same dimension.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn all_dims_with(&self, o: AllDimsOptions) -> Tensor {
@@ -429,6 +589,15 @@ impl Tensor {
     }
 
     /// Whether all elements are close, by `isclose`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all, both the same; the result is a `bool` of Rust.
+    /// - Errors: sizes that do not broadcast. operands of different dtypes. negative tolerances.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0]);
+    /// assert!(torch::allclose(&x, &(&x + 1e-7)) && !torch::allclose(&x, &(&x + 1.0)));
+    /// ```
     #[doc(alias = "torch.Tensor.allclose")]
     #[track_caller]
     pub fn allclose(&self, other: &Tensor) -> bool {
@@ -437,6 +606,10 @@ impl Tensor {
 
     /// Whether all elements are close, by `isclose`.
     ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all, both the same; the result is a `bool` of Rust.
+    /// - Errors: sizes that do not broadcast. operands of different dtypes. negative tolerances.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn allclose_with(&self, other: &Tensor, o: AllcloseOptions) -> bool {
@@ -444,6 +617,14 @@ impl Tensor {
     }
 
     /// Largest elements over dimensions; the gradient is shared among equal ones.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; the result has the input's dtype.
+    /// - Errors: a dimension out of range. twice the same dimension. a reduced dimension without elements. complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::amax(&torch::tensor([[1, 3], [4, 2]]), 0, false).to_vec::<i64>(), [4, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.amax")]
     #[track_caller]
     pub fn amax(
@@ -456,6 +637,10 @@ impl Tensor {
 
     /// Largest elements over dimensions; the gradient is shared among equal ones.
     ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; the result has the input's dtype.
+    /// - Errors: a dimension out of range. twice the same dimension. a reduced dimension without elements. complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn amax_with(&self, o: AmaxOptions) -> Tensor {
@@ -463,6 +648,14 @@ impl Tensor {
     }
 
     /// Smallest elements over dimensions; the gradient is shared among equal ones.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; the result has the input's dtype.
+    /// - Errors: a dimension out of range. twice the same dimension. a reduced dimension without elements. complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::amin(&torch::tensor([[1, 3], [4, 2]]), 0, false).to_vec::<i64>(), [1, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.amin")]
     #[track_caller]
     pub fn amin(
@@ -475,6 +668,10 @@ impl Tensor {
 
     /// Smallest elements over dimensions; the gradient is shared among equal ones.
     ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; the result has the input's dtype.
+    /// - Errors: a dimension out of range. twice the same dimension. a reduced dimension without elements. complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn amin_with(&self, o: AminOptions) -> Tensor {
@@ -482,6 +679,15 @@ impl Tensor {
     }
 
     /// Smallest and largest elements.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; the result has the input's dtype.
+    /// - Errors: a dimension out of range. a reduction of no elements. complex numbers.
+    ///
+    /// ```text
+    /// let r = torch::aminmax(&torch::tensor([2, 1, 3]));
+    /// assert_eq!((r.min.item::<i64>(), r.max.item::<i64>()), (1, 3));
+    /// ```
     #[doc(alias = "torch.Tensor.aminmax")]
     #[track_caller]
     pub fn aminmax(&self) -> AminmaxResult {
@@ -489,6 +695,10 @@ impl Tensor {
     }
 
     /// Smallest and largest elements.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; the result has the input's dtype.
+    /// - Errors: a dimension out of range. a reduction of no elements. complex numbers.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -529,6 +739,15 @@ impl Tensor {
     }
 
     /// Whether any elements are true, over a dimension.
+    ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all; the result is bool, of uint8 uint8.
+    /// - Errors: a dimension out of range.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[true, false], [false, false]]);
+    /// assert!(torch::equal(&torch::any_dim(&x, 1, false), &torch::tensor([true, false])));
+    /// ```
     #[doc(alias = "torch.Tensor.any")]
     #[track_caller]
     pub fn any_dim(&self, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -537,6 +756,10 @@ impl Tensor {
 
     /// Whether any elements are true, over a dimension.
     ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all; the result is bool, of uint8 uint8.
+    /// - Errors: a dimension out of range.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn any_dim_with(&self, dim: i64, o: AnyDimOptions) -> Tensor {
@@ -544,6 +767,15 @@ impl Tensor {
     }
 
     /// Whether any elements are true, over dimensions.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all; the result is bool, of uint8 uint8.
+    /// - Errors: a dimension out of range. twice the same dimension.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[true, false], [false, false]]);
+    /// assert!(torch::any_dims(&x, [0, 1], false).item::<bool>());
+    /// ```
     #[doc(alias = "torch.Tensor.any")]
     #[track_caller]
     pub fn any_dims(&self, dim: impl IntoDims, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -551,6 +783,10 @@ impl Tensor {
     }
 
     /// Whether any elements are true, over dimensions.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all; the result is bool, of uint8 uint8.
+    /// - Errors: a dimension out of range. twice the same dimension.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -687,6 +923,15 @@ impl Tensor {
     }
 
     /// Angle of the point (`other`, `self`).
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+    /// - Errors: sizes that do not broadcast. complex numbers.
+    ///
+    /// ```text
+    /// let angle = torch::atan2(&torch::tensor([0.0, 1.0]), &torch::tensor([1.0, 0.0])).to_vec::<f32>();
+    /// assert_eq!(angle, [0.0, std::f32::consts::FRAC_PI_2]);
+    /// ```
     #[doc(alias = "torch.Tensor.arctan2")]
     #[track_caller]
     pub fn arctan2(&self, other: &Tensor) -> Tensor {
@@ -694,6 +939,10 @@ impl Tensor {
     }
 
     /// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+    /// - Errors: sizes that do not broadcast. complex numbers.
     #[doc(alias = "torch.Tensor.arctan2_")]
     #[track_caller]
     pub fn arctan2_(&self, other: &Tensor) -> &Self {
@@ -742,6 +991,16 @@ impl Tensor {
     }
 
     /// Index of the largest element, in the flattened input or over a dimension. For one dimension: `x.argmax_dim(1, false)`.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but bool and complex numbers; the result is int64.
+    /// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[1, 3], [4, 2]]);
+    /// assert_eq!(torch::argmax(&x).item::<i64>(), 2);
+    /// assert_eq!(torch::argmax_dim(&x, 1, false).to_vec::<i64>(), [1, 0]);
+    /// ```
     #[doc(alias = "torch.Tensor.argmax")]
     #[track_caller]
     pub fn argmax(&self /* for one dimension: x.argmax_dim(1, false) */) -> Tensor {
@@ -749,6 +1008,16 @@ impl Tensor {
     }
 
     /// Index of the largest element, in the flattened input or over a dimension.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but bool and complex numbers; the result is int64.
+    /// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[1, 3], [4, 2]]);
+    /// assert_eq!(torch::argmax(&x).item::<i64>(), 2);
+    /// assert_eq!(torch::argmax_dim(&x, 1, false).to_vec::<i64>(), [1, 0]);
+    /// ```
     #[doc(alias = "torch.Tensor.argmax")]
     #[track_caller]
     pub fn argmax_dim(&self, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -757,6 +1026,10 @@ impl Tensor {
 
     /// Index of the largest element, in the flattened input or over a dimension.
     ///
+    /// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but bool and complex numbers; the result is int64.
+    /// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn argmax_with(&self, o: ArgmaxOptions) -> Tensor {
@@ -764,6 +1037,14 @@ impl Tensor {
     }
 
     /// Index of the smallest element, in the flattened input or over a dimension. For one dimension: `x.argmin_dim(1, false)`.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but bool and complex numbers; the result is int64.
+    /// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::argmin(&torch::tensor([[1, 3], [4, 0]])).item::<i64>(), 3);
+    /// ```
     #[doc(alias = "torch.Tensor.argmin")]
     #[track_caller]
     pub fn argmin(&self /* for one dimension: x.argmin_dim(1, false) */) -> Tensor {
@@ -771,6 +1052,14 @@ impl Tensor {
     }
 
     /// Index of the smallest element, in the flattened input or over a dimension.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but bool and complex numbers; the result is int64.
+    /// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::argmin(&torch::tensor([[1, 3], [4, 0]])).item::<i64>(), 3);
+    /// ```
     #[doc(alias = "torch.Tensor.argmin")]
     #[track_caller]
     pub fn argmin_dim(&self, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -779,6 +1068,10 @@ impl Tensor {
 
     /// Index of the smallest element, in the flattened input or over a dimension.
     ///
+    /// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but bool and complex numbers; the result is int64.
+    /// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn argmin_with(&self, o: ArgminOptions) -> Tensor {
@@ -786,6 +1079,14 @@ impl Tensor {
     }
 
     /// Indices that sort a dimension.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; the result is int64.
+    /// - Errors: a dimension out of range. complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::argsort(&torch::tensor([3, 1, 2]), -1, false).to_vec::<i64>(), [1, 2, 0]);
+    /// ```
     #[doc(alias = "torch.Tensor.argsort")]
     #[track_caller]
     pub fn argsort(
@@ -797,6 +1098,14 @@ impl Tensor {
     }
 
     /// Indices that sort a dimension; equal elements keep their order.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; the result is int64.
+    /// - Errors: a dimension out of range. complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::argsort_stable(&torch::tensor([2, 1, 2]), true, -1, false).to_vec::<i64>(), [1, 0, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.argsort")]
     #[track_caller]
     pub fn argsort_stable(
@@ -810,6 +1119,10 @@ impl Tensor {
 
     /// Indices that sort a dimension; equal elements keep their order.
     ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; the result is int64.
+    /// - Errors: a dimension out of range. complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn argsort_stable_with(&self, stable: bool, o: ArgsortStableOptions) -> Tensor {
@@ -818,6 +1131,10 @@ impl Tensor {
 
     /// Indices that sort a dimension.
     ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; the result is int64.
+    /// - Errors: a dimension out of range. complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn argsort_with(&self, o: ArgsortOptions) -> Tensor {
@@ -825,6 +1142,14 @@ impl Tensor {
     }
 
     /// Coordinates of the elements that are not zero, one row each.
+    ///
+    /// - Shapes: `(n, d)` for `n` such elements of a tensor with `d` dimensions.
+    /// - Dtypes: all; the result is int64.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// assert_eq!(torch::argwhere(&torch::tensor([0, 3, 4])).to_vec::<i64>(), [1, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.argwhere")]
     #[track_caller]
     pub fn argwhere(&self) -> Tensor {
@@ -832,6 +1157,14 @@ impl Tensor {
     }
 
     /// A view with any sizes, strides and offset.
+    ///
+    /// - Shapes: `size`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a view that leaves the storage. negative strides. lists of different lengths.
+    ///
+    /// ```text
+    /// assert_eq!(torch::as_strided(&torch::arange(4), [2], [2], 1).to_vec::<i64>(), [1, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.as_strided")]
     #[track_caller]
     pub fn as_strided(&self, size: impl IntoDims, stride: impl IntoDims, storage_offset: i64) -> Tensor {
@@ -841,6 +1174,15 @@ impl Tensor {
     /// A copy of the input in which `src` stands where `as_strided` would look.
     ///
     /// The input's gradient is PyTorch's: it is taken where `src` stands, and is zero elsewhere.
+    ///
+    /// - Shapes: `src` has the sizes `size`; the result has the input's.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a view that leaves the input's memory. sizes that do not fit.
+    ///
+    /// ```text
+    /// let x = torch::as_strided_scatter(&torch::zeros(4), &torch::ones(2), [2], [2], 1);
+    /// assert_eq!(x.to_vec::<f32>(), [0.0, 1.0, 0.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.as_strided_scatter")]
     #[track_caller]
     pub fn as_strided_scatter(
@@ -863,6 +1205,10 @@ impl Tensor {
     ///
     /// The input's gradient is PyTorch's: it is taken where `src` stands, and is zero elsewhere.
     ///
+    /// - Shapes: `src` has the sizes `size`; the result has the input's.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a view that leaves the input's memory. sizes that do not fit.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn as_strided_scatter_with(
@@ -876,6 +1222,10 @@ impl Tensor {
     }
 
     /// A view with any sizes, strides and offset.
+    ///
+    /// - Shapes: `size`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a view that leaves the storage. negative strides. lists of different lengths.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -956,6 +1306,15 @@ impl Tensor {
     }
 
     /// Angle of the point (`other`, `self`).
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+    /// - Errors: sizes that do not broadcast. complex numbers.
+    ///
+    /// ```text
+    /// let angle = torch::atan2(&torch::tensor([0.0, 1.0]), &torch::tensor([1.0, 0.0])).to_vec::<f32>();
+    /// assert_eq!(angle, [0.0, std::f32::consts::FRAC_PI_2]);
+    /// ```
     #[doc(alias = "torch.Tensor.atan2")]
     #[track_caller]
     pub fn atan2(&self, other: &Tensor) -> Tensor {
@@ -963,6 +1322,10 @@ impl Tensor {
     }
 
     /// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+    /// - Errors: sizes that do not broadcast. complex numbers.
     #[doc(alias = "torch.Tensor.atan2_")]
     #[track_caller]
     pub fn atan2_(&self, other: &Tensor) -> &Self {
@@ -1011,6 +1374,16 @@ impl Tensor {
     }
 
     /// `beta self + alpha (batch1 @ batch2)` over batches.
+    ///
+    /// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(b, n, p)`.
+    /// - Dtypes: all but bool, all three the same.
+    /// - Errors: sizes that do not fit. operands of different dtypes. bool.
+    ///
+    /// ```text
+    /// let x = torch::ones([2, 1, 3]);
+    /// let y = torch::baddbmm(&torch::zeros(1), &x, &x.transpose(1, 2));
+    /// assert_eq!((y.sizes(), y.to_vec::<f32>()), (&[2, 1, 1][..], vec![3.0, 3.0]));
+    /// ```
     #[doc(alias = "torch.Tensor.baddbmm")]
     #[track_caller]
     pub fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Tensor {
@@ -1018,6 +1391,10 @@ impl Tensor {
     }
 
     /// `beta self + alpha (batch1 @ batch2)` over batches. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(b, n, p)`.
+    /// - Dtypes: all but bool, all three the same.
+    /// - Errors: sizes that do not fit. operands of different dtypes. bool.
     #[doc(alias = "torch.Tensor.baddbmm_")]
     #[track_caller]
     pub fn baddbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> &Self {
@@ -1027,6 +1404,10 @@ impl Tensor {
 
     /// `beta self + alpha (batch1 @ batch2)` over batches.
     ///
+    /// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(b, n, p)`.
+    /// - Dtypes: all but bool, all three the same.
+    /// - Errors: sizes that do not fit. operands of different dtypes. bool.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn baddbmm_with(&self, batch1: &Tensor, batch2: &Tensor, o: BaddbmmOptions) -> Tensor {
@@ -1034,6 +1415,10 @@ impl Tensor {
     }
 
     /// `beta self + alpha (batch1 @ batch2)` over batches. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(b, n, p)`.
+    /// - Dtypes: all but bool, all three the same.
+    /// - Errors: sizes that do not fit. operands of different dtypes. bool.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -1043,6 +1428,14 @@ impl Tensor {
     }
 
     /// Ones with the probabilities of the input, zeros else.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point; the result has the input's dtype.
+    /// - Errors: probabilities outside of 0 to 1. integers, bool and complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::bernoulli(&torch::tensor([0.0, 1.0])).to_vec::<f32>(), [0.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.bernoulli")]
     #[track_caller]
     pub fn bernoulli(&self) -> Tensor {
@@ -1050,6 +1443,14 @@ impl Tensor {
     }
 
     /// Ones with probability `p`, zeros else, in the input's shape.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; the result has the input's dtype.
+    /// - Errors: a probability outside of 0 to 1. complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::bernoulli_p(&torch::zeros(2), 1.0).to_vec::<f32>(), [1.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.bernoulli")]
     #[track_caller]
     pub fn bernoulli_p(&self, p: f64) -> Tensor {
@@ -1057,6 +1458,10 @@ impl Tensor {
     }
 
     /// Ones with probability `p`, zeros else, in the input's shape.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; the result has the input's dtype.
+    /// - Errors: a probability outside of 0 to 1. complex numbers.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -1066,6 +1471,10 @@ impl Tensor {
 
     /// Ones with the probabilities of the input, zeros else.
     ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point; the result has the input's dtype.
+    /// - Errors: probabilities outside of 0 to 1. integers, bool and complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn bernoulli_with(&self, o: BernoulliOptions) -> Tensor {
@@ -1073,6 +1482,14 @@ impl Tensor {
     }
 
     /// Counts (or sums of weights) of each non-negative integer.
+    ///
+    /// - Shapes: a vector; the result has as many elements as the largest number and one more, at least `minlength`.
+    /// - Dtypes: integers; the result is int64, with weights float32 of float32 and float64 of others.
+    /// - Errors: negative numbers. an input that is no vector. weights of another length.
+    ///
+    /// ```text
+    /// assert_eq!(torch::bincount(&torch::tensor([0, 2, 2])).to_vec::<i64>(), [1, 0, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.bincount")]
     #[track_caller]
     pub fn bincount(&self) -> Tensor {
@@ -1081,6 +1498,10 @@ impl Tensor {
 
     /// Counts (or sums of weights) of each non-negative integer.
     ///
+    /// - Shapes: a vector; the result has as many elements as the largest number and one more, at least `minlength`.
+    /// - Dtypes: integers; the result is int64, with weights float32 of float32 and float64 of others.
+    /// - Errors: negative numbers. an input that is no vector. weights of another length.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn bincount_with(&self, o: BincountOptions) -> Tensor {
@@ -1088,6 +1509,14 @@ impl Tensor {
     }
 
     /// Bits that both have; logical for bools.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: integers and bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. floating point and complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::bitwise_and(&torch::tensor([6, 12]), 4).to_vec::<i64>(), [4, 4]);
+    /// ```
     #[doc(alias = "torch.Tensor.bitwise_and")]
     #[track_caller]
     pub fn bitwise_and(&self, other: impl Operand) -> Tensor {
@@ -1096,6 +1525,10 @@ impl Tensor {
     }
 
     /// Bits that both have; logical for bools. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: integers and bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. floating point and complex numbers.
     #[doc(alias = "torch.Tensor.bitwise_and_")]
     #[track_caller]
     pub fn bitwise_and_(&self, other: impl Operand) -> &Self {
@@ -1105,6 +1538,14 @@ impl Tensor {
     }
 
     /// Bits shifted to the left by `other`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: integers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::bitwise_left_shift(&torch::tensor([1, 3]), 2).to_vec::<i64>(), [4, 12]);
+    /// ```
     #[doc(alias = "torch.Tensor.bitwise_left_shift")]
     #[track_caller]
     pub fn bitwise_left_shift(&self, other: impl Operand) -> Tensor {
@@ -1113,6 +1554,10 @@ impl Tensor {
     }
 
     /// Bits shifted to the left by `other`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: integers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
     #[doc(alias = "torch.Tensor.bitwise_left_shift_")]
     #[track_caller]
     pub fn bitwise_left_shift_(&self, other: impl Operand) -> &Self {
@@ -1122,6 +1567,14 @@ impl Tensor {
     }
 
     /// All bits flipped; logical for bools.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: integers and bool; the result has the input's dtype.
+    /// - Errors: floating point and complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::bitwise_not(&torch::tensor([0, 5])).to_vec::<i64>(), [-1, -6]);
+    /// ```
     #[doc(alias = "torch.Tensor.bitwise_not")]
     #[track_caller]
     pub fn bitwise_not(&self) -> Tensor {
@@ -1129,6 +1582,10 @@ impl Tensor {
     }
 
     /// All bits flipped; logical for bools. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: integers and bool; the result has the input's dtype.
+    /// - Errors: floating point and complex numbers.
     #[doc(alias = "torch.Tensor.bitwise_not_")]
     #[track_caller]
     pub fn bitwise_not_(&self) -> &Self {
@@ -1137,6 +1594,14 @@ impl Tensor {
     }
 
     /// Bits that either has; logical for bools.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: integers and bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. floating point and complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::bitwise_or(&torch::tensor([6, 12]), 1).to_vec::<i64>(), [7, 13]);
+    /// ```
     #[doc(alias = "torch.Tensor.bitwise_or")]
     #[track_caller]
     pub fn bitwise_or(&self, other: impl Operand) -> Tensor {
@@ -1145,6 +1610,10 @@ impl Tensor {
     }
 
     /// Bits that either has; logical for bools. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: integers and bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. floating point and complex numbers.
     #[doc(alias = "torch.Tensor.bitwise_or_")]
     #[track_caller]
     pub fn bitwise_or_(&self, other: impl Operand) -> &Self {
@@ -1154,6 +1623,14 @@ impl Tensor {
     }
 
     /// Bits shifted to the right by `other`, keeping the sign.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: integers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::bitwise_right_shift(&torch::tensor([-8, 9]), 2).to_vec::<i64>(), [-2, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.bitwise_right_shift")]
     #[track_caller]
     pub fn bitwise_right_shift(&self, other: impl Operand) -> Tensor {
@@ -1162,6 +1639,10 @@ impl Tensor {
     }
 
     /// Bits shifted to the right by `other`, keeping the sign. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: integers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
     #[doc(alias = "torch.Tensor.bitwise_right_shift_")]
     #[track_caller]
     pub fn bitwise_right_shift_(&self, other: impl Operand) -> &Self {
@@ -1171,6 +1652,14 @@ impl Tensor {
     }
 
     /// Bits that exactly one has; logical for bools.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: integers and bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. floating point and complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::bitwise_xor(&torch::tensor([6, 12]), 4).to_vec::<i64>(), [2, 8]);
+    /// ```
     #[doc(alias = "torch.Tensor.bitwise_xor")]
     #[track_caller]
     pub fn bitwise_xor(&self, other: impl Operand) -> Tensor {
@@ -1179,6 +1668,10 @@ impl Tensor {
     }
 
     /// Bits that exactly one has; logical for bools. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: integers and bool; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. floating point and complex numbers.
     #[doc(alias = "torch.Tensor.bitwise_xor_")]
     #[track_caller]
     pub fn bitwise_xor_(&self, other: impl Operand) -> &Self {
@@ -1204,6 +1697,14 @@ impl Tensor {
     }
 
     /// Expanded to the given sizes.
+    ///
+    /// - Shapes: the input broadcasts to `size`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: sizes that do not broadcast.
+    ///
+    /// ```text
+    /// assert_eq!(torch::broadcast_to(&torch::tensor([1, 2]), [2, 2]).to_vec::<i64>(), [1, 2, 1, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.broadcast_to")]
     #[track_caller]
     pub fn broadcast_to(&self, size: impl IntoDims) -> Tensor {
@@ -1211,6 +1712,16 @@ impl Tensor {
     }
 
     /// Fills with numbers of the Cauchy distribution.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point; the result has the input's dtype.
+    /// - Errors: a `sigma` that is not above 0. integers, bool and complex numbers. a leaf that requires a gradient, in a recorded region.
+    ///
+    /// ```text
+    /// let x = torch::empty(10);
+    /// x.cauchy_(0.0, 1.0);
+    /// assert!(x.isfinite().all().item::<bool>());
+    /// ```
     #[doc(alias = "torch.Tensor.cauchy_")]
     #[track_caller]
     pub fn cauchy_(
@@ -1223,6 +1734,10 @@ impl Tensor {
     }
 
     /// Fills with numbers of the Cauchy distribution.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point; the result has the input's dtype.
+    /// - Errors: a `sigma` that is not above 0. integers, bool and complex numbers. a leaf that requires a gradient, in a recorded region.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -1260,6 +1775,15 @@ impl Tensor {
     }
 
     /// About equal parts along a dimension.
+    ///
+    /// - Shapes: at most `chunks` views of one size along `dim`, the last of them possibly smaller.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. fewer than one chunk. an input without dimensions.
+    ///
+    /// ```text
+    /// let parts = torch::chunk(&torch::arange(5), 2, 0);
+    /// assert_eq!((parts[0].to_vec::<i64>(), parts[1].to_vec::<i64>()), (vec![0, 1, 2], vec![3, 4]));
+    /// ```
     #[doc(alias = "torch.Tensor.chunk")]
     #[track_caller]
     pub fn chunk(&self, chunks: i64, dim: i64 /* Python's default: 0 */) -> Vec<Tensor> {
@@ -1268,6 +1792,10 @@ impl Tensor {
 
     /// About equal parts along a dimension.
     ///
+    /// - Shapes: at most `chunks` views of one size along `dim`, the last of them possibly smaller.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. fewer than one chunk. an input without dimensions.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn chunk_with(&self, chunks: i64, o: ChunkOptions) -> Vec<Tensor> {
@@ -1275,6 +1803,16 @@ impl Tensor {
     }
 
     /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
+    ///
+    /// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+    /// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+    /// - Errors: both bounds `None`. complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-2.0, 0.5, 3.0]);
+    /// assert_eq!(torch::clamp(&x, 0, 1).to_vec::<f32>(), [0.0, 0.5, 1.0]);
+    /// assert_eq!(torch::clamp(&x, 0, None).to_vec::<f32>(), [0.0, 0.5, 3.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.clamp")]
     #[track_caller]
     pub fn clamp(&self, min: impl Bound, max: impl Bound) -> Tensor {
@@ -1285,6 +1823,10 @@ impl Tensor {
     }
 
     /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+    /// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+    /// - Errors: both bounds `None`. complex numbers.
     #[doc(alias = "torch.Tensor.clamp_")]
     #[track_caller]
     pub fn clamp_(&self, min: impl Bound, max: impl Bound) -> &Self {
@@ -1296,6 +1838,14 @@ impl Tensor {
     }
 
     /// `min(x, max)`.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
+    /// - Errors: complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::clamp_max(&torch::tensor([1.0, 5.0]), 3).to_vec::<f32>(), [1.0, 3.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.clamp_max")]
     #[track_caller]
     pub fn clamp_max(&self, max: impl Into<Scalar>) -> Tensor {
@@ -1303,6 +1853,10 @@ impl Tensor {
     }
 
     /// `min(x, max)`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
+    /// - Errors: complex numbers.
     #[doc(alias = "torch.Tensor.clamp_max_")]
     #[track_caller]
     pub fn clamp_max_(&self, max: impl Into<Scalar>) -> &Self {
@@ -1311,6 +1865,15 @@ impl Tensor {
     }
 
     /// `min(x, max)` with a tensor as bound.
+    ///
+    /// - Shapes: the input and `max` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 5.0]);
+    /// assert_eq!(torch::clamp_max_tensor(&x, &torch::tensor([3.0, 3.0])).to_vec::<f32>(), [1.0, 3.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.clamp_max")]
     #[track_caller]
     pub fn clamp_max_tensor(&self, max: &Tensor) -> Tensor {
@@ -1318,6 +1881,10 @@ impl Tensor {
     }
 
     /// `min(x, max)` with a tensor as bound. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: the input and `max` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. complex numbers.
     #[doc(alias = "torch.Tensor.clamp_max_")]
     #[track_caller]
     pub fn clamp_max_tensor_(&self, max: &Tensor) -> &Self {
@@ -1326,6 +1893,14 @@ impl Tensor {
     }
 
     /// `max(x, min)`.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
+    /// - Errors: complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::clamp_min(&torch::tensor([1.0, 5.0]), 3).to_vec::<f32>(), [3.0, 5.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.clamp_min")]
     #[track_caller]
     pub fn clamp_min(&self, min: impl Into<Scalar>) -> Tensor {
@@ -1333,6 +1908,10 @@ impl Tensor {
     }
 
     /// `max(x, min)`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
+    /// - Errors: complex numbers.
     #[doc(alias = "torch.Tensor.clamp_min_")]
     #[track_caller]
     pub fn clamp_min_(&self, min: impl Into<Scalar>) -> &Self {
@@ -1341,6 +1920,15 @@ impl Tensor {
     }
 
     /// `max(x, min)` with a tensor as bound.
+    ///
+    /// - Shapes: the input and `min` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 5.0]);
+    /// assert_eq!(torch::clamp_min_tensor(&x, &torch::tensor([3.0, 3.0])).to_vec::<f32>(), [3.0, 5.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.clamp_min")]
     #[track_caller]
     pub fn clamp_min_tensor(&self, min: &Tensor) -> Tensor {
@@ -1348,6 +1936,10 @@ impl Tensor {
     }
 
     /// `max(x, min)` with a tensor as bound. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: the input and `min` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. complex numbers.
     #[doc(alias = "torch.Tensor.clamp_min_")]
     #[track_caller]
     pub fn clamp_min_tensor_(&self, min: &Tensor) -> &Self {
@@ -1356,6 +1948,16 @@ impl Tensor {
     }
 
     /// As `clamp` with tensors as bounds.
+    ///
+    /// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 5.0, 9.0]);
+    /// let low = torch::tensor([2.0, 2.0, 2.0]);
+    /// assert_eq!(torch::clamp_tensor(&x, Some(&low), None).to_vec::<f32>(), [2.0, 5.0, 9.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.clamp")]
     #[track_caller]
     pub fn clamp_tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor {
@@ -1363,6 +1965,10 @@ impl Tensor {
     }
 
     /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
     #[doc(alias = "torch.Tensor.clamp_")]
     #[track_caller]
     pub fn clamp_tensor_(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> &Self {
@@ -1372,6 +1978,10 @@ impl Tensor {
 
     /// As `clamp` with tensors as bounds.
     ///
+    /// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn clamp_tensor_with(&self, o: ClampTensorOptions) -> Tensor {
@@ -1379,6 +1989,10 @@ impl Tensor {
     }
 
     /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -1389,6 +2003,10 @@ impl Tensor {
 
     /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
     ///
+    /// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+    /// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+    /// - Errors: both bounds `None`. complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn clamp_with(&self, o: ClampOptions) -> Tensor {
@@ -1396,6 +2014,10 @@ impl Tensor {
     }
 
     /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+    /// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+    /// - Errors: both bounds `None`. complex numbers.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -1405,6 +2027,16 @@ impl Tensor {
     }
 
     /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
+    ///
+    /// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+    /// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+    /// - Errors: both bounds `None`. complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-2.0, 0.5, 3.0]);
+    /// assert_eq!(torch::clamp(&x, 0, 1).to_vec::<f32>(), [0.0, 0.5, 1.0]);
+    /// assert_eq!(torch::clamp(&x, 0, None).to_vec::<f32>(), [0.0, 0.5, 3.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.clip")]
     #[track_caller]
     pub fn clip(&self, min: impl Bound, max: impl Bound) -> Tensor {
@@ -1415,6 +2047,10 @@ impl Tensor {
     }
 
     /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+    /// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+    /// - Errors: both bounds `None`. complex numbers.
     #[doc(alias = "torch.Tensor.clip_")]
     #[track_caller]
     pub fn clip_(&self, min: impl Bound, max: impl Bound) -> &Self {
@@ -1426,6 +2062,16 @@ impl Tensor {
     }
 
     /// As `clamp` with tensors as bounds.
+    ///
+    /// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 5.0, 9.0]);
+    /// let low = torch::tensor([2.0, 2.0, 2.0]);
+    /// assert_eq!(torch::clamp_tensor(&x, Some(&low), None).to_vec::<f32>(), [2.0, 5.0, 9.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.clip")]
     #[track_caller]
     pub fn clip_tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Tensor {
@@ -1433,6 +2079,10 @@ impl Tensor {
     }
 
     /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
     #[doc(alias = "torch.Tensor.clip_")]
     #[track_caller]
     pub fn clip_tensor_(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> &Self {
@@ -1442,6 +2092,10 @@ impl Tensor {
 
     /// As `clamp` with tensors as bounds.
     ///
+    /// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn clip_tensor_with(&self, o: ClampTensorOptions) -> Tensor {
@@ -1449,6 +2103,10 @@ impl Tensor {
     }
 
     /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -1459,6 +2117,10 @@ impl Tensor {
 
     /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
     ///
+    /// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+    /// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+    /// - Errors: both bounds `None`. complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn clip_with(&self, o: ClampOptions) -> Tensor {
@@ -1466,6 +2128,10 @@ impl Tensor {
     }
 
     /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+    /// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+    /// - Errors: both bounds `None`. complex numbers.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -1475,6 +2141,15 @@ impl Tensor {
     }
 
     /// The complex conjugate, as a lazy view; a real tensor is itself.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+    /// assert_eq!(torch::conj(&z).imag().item::<f32>(), -2.0);
+    /// ```
     #[doc(alias = "torch.Tensor.conj")]
     #[track_caller]
     pub fn conj(&self) -> Tensor {
@@ -1510,6 +2185,15 @@ impl Tensor {
     }
 
     /// The same values, contiguous in memory; the tensor itself if it already is.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: `preserve_format`, which says nothing here.
+    ///
+    /// ```text
+    /// let x = torch::arange(6).reshape([2, 3]).t();
+    /// assert!(!x.is_contiguous() && x.contiguous().is_contiguous());
+    /// ```
     #[doc(alias = "torch.Tensor.contiguous")]
     #[track_caller]
     pub fn contiguous(&self) -> Tensor {
@@ -1518,6 +2202,10 @@ impl Tensor {
 
     /// The same values, contiguous in memory; the tensor itself if it already is.
     ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: `preserve_format`, which says nothing here.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn contiguous_with(&self, o: ContiguousOptions) -> Tensor {
@@ -1525,6 +2213,16 @@ impl Tensor {
     }
 
     /// Copies the elements of `src`, broadcast and cast, into the tensor.
+    ///
+    /// - Shapes: `src` broadcasts to the tensor's sizes.
+    /// - Dtypes: all, cast where they differ.
+    /// - Errors: sizes that do not broadcast. a leaf that requires a gradient, in a recorded region. memory that overlaps itself.
+    ///
+    /// ```text
+    /// let x = torch::zeros([2, 2]);
+    /// x.copy_(&torch::tensor([1, 2]));
+    /// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0, 1.0, 2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.copy_")]
     #[track_caller]
     pub fn copy_(&self, src: &Tensor) -> &Self {
@@ -1534,6 +2232,10 @@ impl Tensor {
 
     /// Copies the elements of `src`, broadcast and cast, into the tensor.
     ///
+    /// - Shapes: `src` broadcasts to the tensor's sizes.
+    /// - Dtypes: all, cast where they differ.
+    /// - Errors: sizes that do not broadcast. a leaf that requires a gradient, in a recorded region. memory that overlaps itself.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn copy_with_(&self, src: &Tensor, o: CopyInplaceOptions) -> &Self {
@@ -1542,6 +2244,14 @@ impl Tensor {
     }
 
     /// Magnitude of the input, sign of `other`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+    /// - Errors: sizes that do not broadcast. complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::copysign(&torch::tensor([1.0, -2.0]), -1.0).to_vec::<f32>(), [-1.0, -2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.copysign")]
     #[track_caller]
     pub fn copysign(&self, other: impl Operand) -> Tensor {
@@ -1550,6 +2260,10 @@ impl Tensor {
     }
 
     /// Magnitude of the input, sign of `other`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+    /// - Errors: sizes that do not broadcast. complex numbers.
     #[doc(alias = "torch.Tensor.copysign_")]
     #[track_caller]
     pub fn copysign_(&self, other: impl Operand) -> &Self {
@@ -1559,6 +2273,15 @@ impl Tensor {
     }
 
     /// Correlation coefficients of the rows of a matrix, whose columns are observations.
+    ///
+    /// - Shapes: `(n, m)` gives `(n, n)`; a vector of observations one number.
+    /// - Dtypes: all but bool; of integers the result has the default dtype.
+    /// - Errors: three dimensions or more. bool.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]);
+    /// assert!(torch::allclose(&torch::corrcoef(&x), &torch::tensor([[1.0, -1.0], [-1.0, 1.0]])));
+    /// ```
     #[doc(alias = "torch.Tensor.corrcoef")]
     #[track_caller]
     pub fn corrcoef(&self) -> Tensor {
@@ -1622,6 +2345,16 @@ impl Tensor {
     }
 
     /// Number of elements that are not zero, of all or over dimensions. For one dimension: `x.count_nonzero_dim(1)`.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions.
+    /// - Dtypes: all; the result is int64.
+    /// - Errors: a dimension out of range. twice the same dimension.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[0, 1], [2, 3]]);
+    /// assert_eq!(torch::count_nonzero(&x).item::<i64>(), 3);
+    /// assert_eq!(torch::count_nonzero_dim(&x, 1).to_vec::<i64>(), [1, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.count_nonzero")]
     #[track_caller]
     pub fn count_nonzero(&self /* for one dimension: x.count_nonzero_dim(1) */) -> Tensor {
@@ -1629,6 +2362,16 @@ impl Tensor {
     }
 
     /// Number of elements that are not zero, of all or over dimensions.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions.
+    /// - Dtypes: all; the result is int64.
+    /// - Errors: a dimension out of range. twice the same dimension.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[0, 1], [2, 3]]);
+    /// assert_eq!(torch::count_nonzero(&x).item::<i64>(), 3);
+    /// assert_eq!(torch::count_nonzero_dim(&x, 1).to_vec::<i64>(), [1, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.count_nonzero")]
     #[track_caller]
     pub fn count_nonzero_dim(&self, dim: impl IntoDims) -> Tensor {
@@ -1637,6 +2380,10 @@ impl Tensor {
 
     /// Number of elements that are not zero, of all or over dimensions.
     ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions.
+    /// - Dtypes: all; the result is int64.
+    /// - Errors: a dimension out of range. twice the same dimension.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn count_nonzero_with(&self, o: CountNonzeroOptions) -> Tensor {
@@ -1644,6 +2391,15 @@ impl Tensor {
     }
 
     /// Covariances of the rows of a matrix, whose columns are observations.
+    ///
+    /// - Shapes: `(n, m)` gives `(n, n)`; a vector of observations one number.
+    /// - Dtypes: all but bool; of integers the result has the default dtype.
+    /// - Errors: three dimensions or more. weights that are negative, or do not fit. bool.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]);
+    /// assert_eq!(torch::cov(&x).to_vec::<f32>(), [1.0, -1.0, -1.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.cov")]
     #[track_caller]
     pub fn cov(&self) -> Tensor {
@@ -1652,6 +2408,10 @@ impl Tensor {
 
     /// Covariances of the rows of a matrix, whose columns are observations.
     ///
+    /// - Shapes: `(n, m)` gives `(n, n)`; a vector of observations one number.
+    /// - Dtypes: all but bool; of integers the result has the default dtype.
+    /// - Errors: three dimensions or more. weights that are negative, or do not fit. bool.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn cov_with(&self, o: CovOptions) -> Tensor {
@@ -1659,6 +2419,15 @@ impl Tensor {
     }
 
     /// Cross products along a dimension of size 3, the first such one unless it is named.
+    ///
+    /// - Shapes: both broadcast; the dimension `dim` has size 3.
+    /// - Dtypes: all but bool, both the same.
+    /// - Errors: no dimension of size 3, or a named one of another size.
+    ///
+    /// ```text
+    /// let (x, y) = (torch::tensor([1.0, 0.0, 0.0]), torch::tensor([0.0, 1.0, 0.0]));
+    /// assert_eq!(torch::cross(&x, &y, 0).to_vec::<f32>(), [0.0, 0.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.cross")]
     #[track_caller]
     pub fn cross(&self, other: &Tensor, dim: i64) -> Tensor {
@@ -1667,6 +2436,10 @@ impl Tensor {
 
     /// Cross products along a dimension of size 3, the first such one unless it is named.
     ///
+    /// - Shapes: both broadcast; the dimension `dim` has size 3.
+    /// - Dtypes: all but bool, both the same.
+    /// - Errors: no dimension of size 3, or a named one of another size.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn cross_with(&self, other: &Tensor, o: CrossOptions) -> Tensor {
@@ -1674,6 +2447,15 @@ impl Tensor {
     }
 
     /// The largest element so far along a dimension, and where it is.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. complex numbers.
+    ///
+    /// ```text
+    /// let (values, indices) = torch::cummax(&torch::tensor([1, 3, 2]), 0).into();
+    /// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![1, 3, 3], vec![0, 1, 1]));
+    /// ```
     #[doc(alias = "torch.Tensor.cummax")]
     #[track_caller]
     pub fn cummax(&self, dim: i64) -> CummaxResult {
@@ -1681,6 +2463,15 @@ impl Tensor {
     }
 
     /// The smallest element so far along a dimension, and where it is.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. complex numbers.
+    ///
+    /// ```text
+    /// let (values, indices) = torch::cummin(&torch::tensor([2, 1, 3]), 0).into();
+    /// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![2, 1, 1], vec![0, 1, 1]));
+    /// ```
     #[doc(alias = "torch.Tensor.cummin")]
     #[track_caller]
     pub fn cummin(&self, dim: i64) -> CumminResult {
@@ -1822,6 +2613,15 @@ impl Tensor {
     }
 
     /// The same memory without history.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0]).requires_grad_(true);
+    /// assert!(!torch::detach(&x).requires_grad());
+    /// ```
     #[doc(alias = "torch.Tensor.detach")]
     #[track_caller]
     pub fn detach(&self) -> Tensor {
@@ -1829,6 +2629,15 @@ impl Tensor {
     }
 
     /// The diagonal of a matrix, or a matrix with a vector on its diagonal.
+    ///
+    /// - Shapes: a matrix gives the vector of its diagonal, a vector `(n)` a square matrix of `n + |diagonal|` rows.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: no dimensions, or more than two.
+    ///
+    /// ```text
+    /// assert_eq!(torch::diag(&torch::tensor([[1, 2], [3, 4]]), 0).to_vec::<i64>(), [1, 4]);
+    /// assert_eq!(torch::diag(&torch::tensor([1, 2]), 0).to_vec::<i64>(), [1, 0, 0, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.diag")]
     #[track_caller]
     pub fn diag(&self, diagonal: i64 /* Python's default: 0 */) -> Tensor {
@@ -1836,6 +2645,14 @@ impl Tensor {
     }
 
     /// Matrices with the last dimension on their diagonal.
+    ///
+    /// - Shapes: `(*, n)` gives `(*, m, m)` with `m = n + |offset|`, its matrices in the dimensions `dim1` and `dim2`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. twice the same dimension.
+    ///
+    /// ```text
+    /// assert_eq!(torch::diag_embed(&torch::tensor([1, 2]), 0, -2, -1).to_vec::<i64>(), [1, 0, 0, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.diag_embed")]
     #[track_caller]
     pub fn diag_embed(
@@ -1849,6 +2666,10 @@ impl Tensor {
 
     /// Matrices with the last dimension on their diagonal.
     ///
+    /// - Shapes: `(*, n)` gives `(*, m, m)` with `m = n + |offset|`, its matrices in the dimensions `dim1` and `dim2`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. twice the same dimension.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn diag_embed_with(&self, o: DiagEmbedOptions) -> Tensor {
@@ -1857,6 +2678,10 @@ impl Tensor {
 
     /// The diagonal of a matrix, or a matrix with a vector on its diagonal.
     ///
+    /// - Shapes: a matrix gives the vector of its diagonal, a vector `(n)` a square matrix of `n + |diagonal|` rows.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: no dimensions, or more than two.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn diag_with(&self, o: DiagOptions) -> Tensor {
@@ -1864,6 +2689,14 @@ impl Tensor {
     }
 
     /// A matrix with all elements on its diagonal.
+    ///
+    /// - Shapes: `n` elements give a square matrix of `n + |offset|` rows.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// assert_eq!(torch::diagflat(&torch::tensor([1, 2]), 0).to_vec::<i64>(), [1, 0, 0, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.diagflat")]
     #[track_caller]
     pub fn diagflat(&self, offset: i64 /* Python's default: 0 */) -> Tensor {
@@ -1872,6 +2705,10 @@ impl Tensor {
 
     /// A matrix with all elements on its diagonal.
     ///
+    /// - Shapes: `n` elements give a square matrix of `n + |offset|` rows.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: none.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn diagflat_with(&self, o: DiagflatOptions) -> Tensor {
@@ -1879,6 +2716,14 @@ impl Tensor {
     }
 
     /// The diagonal of two dimensions, as the last dimension.
+    ///
+    /// - Shapes: the input's without the two dimensions, then the diagonal's length.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. twice the same dimension.
+    ///
+    /// ```text
+    /// assert_eq!(torch::diagonal(&torch::tensor([[1, 2], [3, 4]]), 0, 0, 1).to_vec::<i64>(), [1, 4]);
+    /// ```
     #[doc(alias = "torch.Tensor.diagonal")]
     #[track_caller]
     pub fn diagonal(
@@ -1891,6 +2736,15 @@ impl Tensor {
     }
 
     /// A copy with the diagonal of two dimensions replaced by `src`.
+    ///
+    /// - Shapes: `src` has the sizes of the diagonal that it replaces.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. sizes that do not fit. twice the same dimension.
+    ///
+    /// ```text
+    /// let x = torch::diagonal_scatter(&torch::zeros([2, 2]), &torch::ones(2));
+    /// assert_eq!(x.to_vec::<f32>(), [1.0, 0.0, 0.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.diagonal_scatter")]
     #[track_caller]
     pub fn diagonal_scatter(&self, src: &Tensor) -> Tensor {
@@ -1898,6 +2752,10 @@ impl Tensor {
     }
 
     /// A copy with the diagonal of two dimensions replaced by `src`.
+    ///
+    /// - Shapes: `src` has the sizes of the diagonal that it replaces.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. sizes that do not fit. twice the same dimension.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -1907,6 +2765,10 @@ impl Tensor {
 
     /// The diagonal of two dimensions, as the last dimension.
     ///
+    /// - Shapes: the input's without the two dimensions, then the diagonal's length.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. twice the same dimension.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn diagonal_with(&self, o: DiagonalOptions) -> Tensor {
@@ -1914,6 +2776,14 @@ impl Tensor {
     }
 
     /// Differences of neighbours along a dimension, taken `n` times.
+    ///
+    /// - Shapes: the size along `dim` shrinks by `n`, after `prepend` and `append` are joined to it; all others stay.
+    /// - Dtypes: all; of bool the exclusive or.
+    /// - Errors: a negative `n`. an input without dimensions. sizes that do not fit.
+    ///
+    /// ```text
+    /// assert_eq!(torch::diff(&torch::tensor([1, 4, 9]), 1, -1).to_vec::<i64>(), [3, 5]);
+    /// ```
     #[doc(alias = "torch.Tensor.diff")]
     #[track_caller]
     pub fn diff(
@@ -1926,6 +2796,10 @@ impl Tensor {
 
     /// Differences of neighbours along a dimension, taken `n` times.
     ///
+    /// - Shapes: the size along `dim` shrinks by `n`, after `prepend` and `append` are joined to it; all others stay.
+    /// - Dtypes: all; of bool the exclusive or.
+    /// - Errors: a negative `n`. an input without dimensions. sizes that do not fit.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn diff_with(&self, o: DiffOptions) -> Tensor {
@@ -1933,6 +2807,14 @@ impl Tensor {
     }
 
     /// Derivative of `lgamma`.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers.
+    ///
+    /// ```text
+    /// assert!((torch::digamma(&torch::tensor([1.0])).item::<f32>() - -0.577216).abs() < 1e-5);
+    /// ```
     #[doc(alias = "torch.Tensor.digamma")]
     #[track_caller]
     pub fn digamma(&self) -> Tensor {
@@ -1940,6 +2822,10 @@ impl Tensor {
     }
 
     /// Derivative of `lgamma`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers.
     #[doc(alias = "torch.Tensor.digamma_")]
     #[track_caller]
     pub fn digamma_(&self) -> &Self {
@@ -1948,6 +2834,14 @@ impl Tensor {
     }
 
     /// The `p`-norm of the difference of two tensors.
+    ///
+    /// - Shapes: both broadcast; the result has no dimensions.
+    /// - Dtypes: floating point and complex numbers; the result is real.
+    /// - Errors: sizes that do not broadcast. integers and bool.
+    ///
+    /// ```text
+    /// assert_eq!(torch::dist(&torch::tensor([3.0, 0.0]), &torch::tensor([0.0, 4.0]), 2).item::<f32>(), 5.0);
+    /// ```
     #[doc(alias = "torch.Tensor.dist")]
     #[track_caller]
     pub fn dist(&self, other: &Tensor, p: impl Into<Scalar> /* Python's default: 2 */) -> Tensor {
@@ -1955,6 +2849,10 @@ impl Tensor {
     }
 
     /// The `p`-norm of the difference of two tensors.
+    ///
+    /// - Shapes: both broadcast; the result has no dimensions.
+    /// - Dtypes: floating point and complex numbers; the result is real.
+    /// - Errors: sizes that do not broadcast. integers and bool.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -1993,6 +2891,16 @@ impl Tensor {
     }
 
     /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers and, where it rounds, bool; without rounding integers give floats.
+    /// - Errors: sizes that do not broadcast. an unknown rounding mode. rounding of bool or complex numbers. division of integers by zero.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-7, 7]);
+    /// assert_eq!(torch::div_mode(&x, 2, Some("trunc")).to_vec::<i64>(), [-3, 3]);
+    /// assert_eq!(torch::div_mode(&x, 2, Some("floor")).to_vec::<i64>(), [-4, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.div")]
     #[track_caller]
     pub fn div_mode(&self, other: impl Operand, rounding_mode: Option<&str>) -> Tensor {
@@ -2001,6 +2909,10 @@ impl Tensor {
     }
 
     /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers and, where it rounds, bool; without rounding integers give floats.
+    /// - Errors: sizes that do not broadcast. an unknown rounding mode. rounding of bool or complex numbers. division of integers by zero.
     #[doc(alias = "torch.Tensor.div_")]
     #[track_caller]
     pub fn div_mode_(&self, other: impl Operand, rounding_mode: Option<&str>) -> &Self {
@@ -2040,6 +2952,16 @@ impl Tensor {
     }
 
     /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers and, where it rounds, bool; without rounding integers give floats.
+    /// - Errors: sizes that do not broadcast. an unknown rounding mode. rounding of bool or complex numbers. division of integers by zero.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-7, 7]);
+    /// assert_eq!(torch::div_mode(&x, 2, Some("trunc")).to_vec::<i64>(), [-3, 3]);
+    /// assert_eq!(torch::div_mode(&x, 2, Some("floor")).to_vec::<i64>(), [-4, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.divide")]
     #[track_caller]
     pub fn divide_mode(&self, other: impl Operand, rounding_mode: Option<&str>) -> Tensor {
@@ -2048,6 +2970,10 @@ impl Tensor {
     }
 
     /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers and, where it rounds, bool; without rounding integers give floats.
+    /// - Errors: sizes that do not broadcast. an unknown rounding mode. rounding of bool or complex numbers. division of integers by zero.
     #[doc(alias = "torch.Tensor.divide_")]
     #[track_caller]
     pub fn divide_mode_(&self, other: impl Operand, rounding_mode: Option<&str>) -> &Self {
@@ -2073,6 +2999,14 @@ impl Tensor {
     }
 
     /// Equal parts along one dimension.
+    ///
+    /// - Shapes: `sections` views along the third dimension.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a size that `sections` does not divide. fewer than three dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::dsplit(&torch::zeros([1, 1, 4]), 2)[0].sizes(), [1, 1, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.dsplit")]
     #[track_caller]
     pub fn dsplit(&self, sections: i64) -> Vec<Tensor> {
@@ -2080,6 +3014,14 @@ impl Tensor {
     }
 
     /// Parts along one dimension, cut at indices.
+    ///
+    /// - Shapes: one view more than there are indices, along the third dimension.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than three dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::dsplit_array(&torch::zeros([1, 1, 4]), [1])[1].sizes(), [1, 1, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.dsplit")]
     #[track_caller]
     pub fn dsplit_array(&self, indices: impl IntoDims) -> Vec<Tensor> {
@@ -2117,6 +3059,15 @@ impl Tensor {
     }
 
     /// Whether both have the same shape and elements.
+    ///
+    /// - Shapes: any; tensors of different sizes are not equal.
+    /// - Dtypes: all, both the same; the result is a `bool` of Rust.
+    /// - Errors: operands of different dtypes or devices.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0]);
+    /// assert!(torch::equal(&x, &x.copy()) && !torch::equal(&x, &x.i(..1)));
+    /// ```
     #[doc(alias = "torch.Tensor.equal")]
     #[track_caller]
     pub fn equal(&self, other: &Tensor) -> bool {
@@ -2264,6 +3215,14 @@ impl Tensor {
     }
 
     /// Repeats dimensions of size 1 without a copy. For several: `x.expand([3, -1])`.
+    ///
+    /// - Shapes: `size`, to which the input broadcasts; -1 keeps a size.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: sizes that do not broadcast. fewer sizes than dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::tensor([[1], [2]]).expand([-1, 2]).to_vec::<i64>(), [1, 1, 2, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.expand")]
     #[track_caller]
     pub fn expand(&self, size: impl IntoDims /* for several: x.expand([3, -1]) */) -> Tensor {
@@ -2271,6 +3230,14 @@ impl Tensor {
     }
 
     /// Expanded to another tensor's sizes.
+    ///
+    /// - Shapes: the input broadcasts to the sizes of `other`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: sizes that do not broadcast.
+    ///
+    /// ```text
+    /// assert_eq!(torch::ones([1, 2]).expand_as(&torch::zeros([3, 2])).sizes(), [3, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.expand_as")]
     #[track_caller]
     pub fn expand_as(&self, other: &Tensor) -> Tensor {
@@ -2278,6 +3245,10 @@ impl Tensor {
     }
 
     /// Repeats dimensions of size 1 without a copy.
+    ///
+    /// - Shapes: `size`, to which the input broadcasts; -1 keeps a size.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: sizes that do not broadcast. fewer sizes than dimensions.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -2314,6 +3285,16 @@ impl Tensor {
     }
 
     /// Fills with exponentially distributed numbers.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point; the result has the input's dtype.
+    /// - Errors: a rate `lambd` that is not above 0. integers, bool and complex numbers. a leaf that requires a gradient, in a recorded region.
+    ///
+    /// ```text
+    /// let x = torch::empty(10);
+    /// x.exponential_(2.0);
+    /// assert!(x.gt(0).all().item::<bool>());
+    /// ```
     #[doc(alias = "torch.Tensor.exponential_")]
     #[track_caller]
     pub fn exponential_(&self, lambd: f64 /* Python's default: 1.0 */) -> &Self {
@@ -2323,6 +3304,10 @@ impl Tensor {
 
     /// Fills with exponentially distributed numbers.
     ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point; the result has the input's dtype.
+    /// - Errors: a rate `lambd` that is not above 0. integers, bool and complex numbers. a leaf that requires a gradient, in a recorded region.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn exponential_with_(&self, o: ExponentialInplaceOptions) -> &Self {
@@ -2331,6 +3316,16 @@ impl Tensor {
     }
 
     /// Sets every element to `value`.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a number that the dtype cannot hold. a leaf that requires a gradient, in a recorded region.
+    ///
+    /// ```text
+    /// let x = torch::zeros(2);
+    /// x.fill_(7);
+    /// assert_eq!(x.to_vec::<f32>(), [7.0, 7.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.fill_")]
     #[track_caller]
     pub fn fill_(&self, value: impl Into<Scalar>) -> &Self {
@@ -2339,6 +3334,16 @@ impl Tensor {
     }
 
     /// Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.
+    ///
+    /// - Shapes: two dimensions, or more of one size.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions. more than two of different sizes.
+    ///
+    /// ```text
+    /// let x = torch::zeros([2, 2]);
+    /// x.fill_diagonal_(1, false);
+    /// assert_eq!(x.to_vec::<f32>(), [1.0, 0.0, 0.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.fill_diagonal_")]
     #[track_caller]
     pub fn fill_diagonal_(
@@ -2352,6 +3357,10 @@ impl Tensor {
 
     /// Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.
     ///
+    /// - Shapes: two dimensions, or more of one size.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions. more than two of different sizes.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn fill_diagonal_with_(&self, fill_value: impl Into<Scalar>, o: FillDiagonalInplaceOptions) -> &Self {
@@ -2360,6 +3369,16 @@ impl Tensor {
     }
 
     /// Sets every element to the value of a zero-dim tensor.
+    ///
+    /// - Shapes: any; `value` has no dimensions.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a `value` with dimensions. a leaf that requires a gradient, in a recorded region.
+    ///
+    /// ```text
+    /// let x = torch::zeros(2);
+    /// torch::ops::fill_tensor_(&x, &torch::tensor(7.0)).unwrap();
+    /// assert_eq!(x.to_vec::<f32>(), [7.0, 7.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.fill_")]
     #[track_caller]
     pub fn fill_tensor_(&self, value: &Tensor) -> &Self {
@@ -2396,6 +3415,14 @@ impl Tensor {
     }
 
     /// Joins a range of dimensions into one.
+    ///
+    /// - Shapes: the product of the sizes from `start_dim` to `end_dim` in their place; no dimensions become one.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. a `start_dim` behind `end_dim`.
+    ///
+    /// ```text
+    /// assert_eq!(torch::flatten(&torch::zeros([2, 3, 4]), 1, -1).sizes(), [2, 12]);
+    /// ```
     #[doc(alias = "torch.Tensor.flatten")]
     #[track_caller]
     pub fn flatten(
@@ -2407,6 +3434,10 @@ impl Tensor {
     }
 
     /// Joins a range of dimensions into one.
+    ///
+    /// - Shapes: the product of the sizes from `start_dim` to `end_dim` in their place; no dimensions become one.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. a `start_dim` behind `end_dim`.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -2431,6 +3462,14 @@ impl Tensor {
     }
 
     /// Reverses the second dimension.
+    ///
+    /// - Shapes: two dimensions at least; they stay.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::fliplr(&torch::tensor([[1, 2], [3, 4]])).to_vec::<i64>(), [2, 1, 4, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.fliplr")]
     #[track_caller]
     pub fn fliplr(&self) -> Tensor {
@@ -2438,6 +3477,14 @@ impl Tensor {
     }
 
     /// Reverses the first dimension.
+    ///
+    /// - Shapes: one dimension at least; they stay.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: no dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::flipud(&torch::tensor([1, 2, 3])).to_vec::<i64>(), [3, 2, 1]);
+    /// ```
     #[doc(alias = "torch.Tensor.flipud")]
     #[track_caller]
     pub fn flipud(&self) -> Tensor {
@@ -2445,6 +3492,15 @@ impl Tensor {
     }
 
     /// The input to the power `exponent`, computed in float64 or complex128.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result is float64, or complex128 where an operand is complex.
+    /// - Errors: sizes that do not broadcast. an `out` of another dtype.
+    ///
+    /// ```text
+    /// let y = torch::float_power(&torch::tensor([2, 3]), -1);
+    /// assert_eq!((y.dtype(), y.to_vec::<f64>()[0]), (torch::DType::F64, 0.5));
+    /// ```
     #[doc(alias = "torch.Tensor.float_power")]
     #[track_caller]
     pub fn float_power(&self, exponent: impl Operand) -> Tensor {
@@ -2453,6 +3509,10 @@ impl Tensor {
     }
 
     /// The input to the power `exponent`, computed in float64 or complex128. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result is float64, or complex128 where an operand is complex.
+    /// - Errors: sizes that do not broadcast. an `out` of another dtype.
     #[doc(alias = "torch.Tensor.float_power_")]
     #[track_caller]
     pub fn float_power_(&self, exponent: impl Operand) -> &Self {
@@ -2490,6 +3550,14 @@ impl Tensor {
     }
 
     /// Quotient rounded down, as Python's `//`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
+    ///
+    /// ```text
+    /// assert_eq!(torch::floor_divide(&torch::tensor([-7, 7]), 2).to_vec::<i64>(), [-4, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.floor_divide")]
     #[track_caller]
     pub fn floor_divide(&self, other: impl Operand) -> Tensor {
@@ -2498,6 +3566,10 @@ impl Tensor {
     }
 
     /// Quotient rounded down, as Python's `//`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
     #[doc(alias = "torch.Tensor.floor_divide_")]
     #[track_caller]
     pub fn floor_divide_(&self, other: impl Operand) -> &Self {
@@ -2507,6 +3579,15 @@ impl Tensor {
     }
 
     /// The larger of both; NaN only if both are.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. complex numbers.
+    ///
+    /// ```text
+    /// let (x, y) = (torch::tensor([1.0, f32::NAN]), torch::tensor([3.0, 2.0]));
+    /// assert_eq!(torch::fmax(&x, &y).to_vec::<f32>(), [3.0, 2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.fmax")]
     #[track_caller]
     pub fn fmax(&self, other: &Tensor) -> Tensor {
@@ -2514,6 +3595,15 @@ impl Tensor {
     }
 
     /// The smaller of both; NaN only if both are.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. complex numbers.
+    ///
+    /// ```text
+    /// let (x, y) = (torch::tensor([1.0, f32::NAN]), torch::tensor([3.0, 2.0]));
+    /// assert_eq!(torch::fmin(&x, &y).to_vec::<f32>(), [1.0, 2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.fmin")]
     #[track_caller]
     pub fn fmin(&self, other: &Tensor) -> Tensor {
@@ -2521,6 +3611,14 @@ impl Tensor {
     }
 
     /// Remainder with the sign of the dividend, as C's `fmod`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
+    ///
+    /// ```text
+    /// assert_eq!(torch::fmod(&torch::tensor([-7, 7]), 3).to_vec::<i64>(), [-1, 1]);
+    /// ```
     #[doc(alias = "torch.Tensor.fmod")]
     #[track_caller]
     pub fn fmod(&self, other: impl Operand) -> Tensor {
@@ -2529,6 +3627,10 @@ impl Tensor {
     }
 
     /// Remainder with the sign of the dividend, as C's `fmod`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
     #[doc(alias = "torch.Tensor.fmod_")]
     #[track_caller]
     pub fn fmod_(&self, other: impl Operand) -> &Self {
@@ -2566,6 +3668,15 @@ impl Tensor {
     }
 
     /// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
+    ///
+    /// - Shapes: any; both results have the input's sizes.
+    /// - Dtypes: floating point; mantissas of the input's dtype, exponents int32.
+    /// - Errors: integers, bool and complex numbers.
+    ///
+    /// ```text
+    /// let (mantissa, exponent) = torch::frexp(&torch::tensor([3.0])).into();
+    /// assert_eq!((mantissa.item::<f32>(), exponent.item::<i32>()), (0.75, 2));
+    /// ```
     #[doc(alias = "torch.Tensor.frexp")]
     #[track_caller]
     pub fn frexp(&self) -> FrexpResult {
@@ -2573,6 +3684,15 @@ impl Tensor {
     }
 
     /// Elements along a dimension at `index`, which has as many dimensions as the input.
+    ///
+    /// - Shapes: `index` has as many dimensions as the input and is nowhere longer but along `dim`; the result has its sizes.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+    /// - Errors: an index out of range. sizes that do not fit.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[1, 2], [3, 4]]);
+    /// assert_eq!(torch::gather(&x, 1, &torch::tensor([[1], [0]])).to_vec::<i64>(), [2, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.gather")]
     #[track_caller]
     pub fn gather(&self, dim: i64, index: &Tensor) -> Tensor {
@@ -2581,6 +3701,10 @@ impl Tensor {
 
     /// Elements along a dimension at `index`, which has as many dimensions as the input.
     ///
+    /// - Shapes: `index` has as many dimensions as the input and is nowhere longer but along `dim`; the result has its sizes.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+    /// - Errors: an index out of range. sizes that do not fit.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn gather_with(&self, dim: i64, index: &Tensor, o: GatherOptions) -> Tensor {
@@ -2588,6 +3712,14 @@ impl Tensor {
     }
 
     /// Greatest common divisor.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: integers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
+    ///
+    /// ```text
+    /// assert_eq!(torch::gcd(&torch::tensor([12, 9]), &torch::tensor([18, 4])).to_vec::<i64>(), [6, 1]);
+    /// ```
     #[doc(alias = "torch.Tensor.gcd")]
     #[track_caller]
     pub fn gcd(&self, other: &Tensor) -> Tensor {
@@ -2595,6 +3727,10 @@ impl Tensor {
     }
 
     /// Greatest common divisor. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: integers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
     #[doc(alias = "torch.Tensor.gcd_")]
     #[track_caller]
     pub fn gcd_(&self, other: &Tensor) -> &Self {
@@ -2633,6 +3769,16 @@ impl Tensor {
     }
 
     /// Fills with numbers of the geometric distribution.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but bool and complex numbers.
+    /// - Errors: a `p` outside of 0 to 1 or at its ends. bool and complex numbers. a leaf that requires a gradient, in a recorded region.
+    ///
+    /// ```text
+    /// let x = torch::empty(10);
+    /// x.geometric_(0.5);
+    /// assert!(x.ge(1).all().item::<bool>());
+    /// ```
     #[doc(alias = "torch.Tensor.geometric_")]
     #[track_caller]
     pub fn geometric_(&self, p: f64) -> &Self {
@@ -2642,6 +3788,10 @@ impl Tensor {
 
     /// Fills with numbers of the geometric distribution.
     ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but bool and complex numbers.
+    /// - Errors: a `p` outside of 0 to 1 or at its ends. bool and complex numbers. a leaf that requires a gradient, in a recorded region.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn geometric_with_(&self, p: f64, o: GeometricInplaceOptions) -> &Self {
@@ -2650,6 +3800,15 @@ impl Tensor {
     }
 
     /// Outer product of two vectors.
+    ///
+    /// - Shapes: vectors `(n)` and `(m)` give `(n, m)`.
+    /// - Dtypes: all; the result has the promoted dtype.
+    /// - Errors: operands that are no vectors.
+    ///
+    /// ```text
+    /// let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+    /// assert_eq!(torch::outer(&x, &y).to_vec::<f32>(), [3.0, 4.0, 6.0, 8.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.ger")]
     #[track_caller]
     pub fn ger(&self, vec2: &Tensor) -> Tensor {
@@ -2747,6 +3906,15 @@ impl Tensor {
     }
 
     /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; the result is uint64.
+    /// - Errors: a dimension out of range. twice the same dimension. a `mode` other than 0. complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1, 2, 3]);
+    /// assert_eq!(torch::hash_tensor(&x).item::<u64>(), 0);
+    /// ```
     #[doc(alias = "torch.Tensor.hash_tensor")]
     #[track_caller]
     pub fn hash_tensor(&self) -> Tensor {
@@ -2754,6 +3922,15 @@ impl Tensor {
     }
 
     /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; the result is uint64.
+    /// - Errors: a dimension out of range. twice the same dimension. a `mode` other than 0. complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1, 2, 3]);
+    /// assert_eq!(torch::hash_tensor(&x).item::<u64>(), 0);
+    /// ```
     #[doc(alias = "torch.Tensor.hash_tensor")]
     #[track_caller]
     pub fn hash_tensor_dim(
@@ -2766,6 +3943,10 @@ impl Tensor {
 
     /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
     ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; the result is uint64.
+    /// - Errors: a dimension out of range. twice the same dimension. a `mode` other than 0. complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn hash_tensor_with(&self, o: HashTensorOptions) -> Tensor {
@@ -2773,6 +3954,15 @@ impl Tensor {
     }
 
     /// 0 where the input is below 0, 1 where above, `values` at 0.
+    ///
+    /// - Shapes: the input and `values` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers, both the same.
+    /// - Errors: sizes that do not broadcast. operands of different dtypes. complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([-1.0, 0.0, 2.0]);
+    /// assert_eq!(torch::heaviside(&x, &torch::tensor([0.5])).to_vec::<f32>(), [0.0, 0.5, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.heaviside")]
     #[track_caller]
     pub fn heaviside(&self, values: &Tensor) -> Tensor {
@@ -2780,6 +3970,10 @@ impl Tensor {
     }
 
     /// 0 where the input is below 0, 1 where above, `values` at 0. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: the input and `values` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers, both the same.
+    /// - Errors: sizes that do not broadcast. operands of different dtypes. complex numbers.
     #[doc(alias = "torch.Tensor.heaviside_")]
     #[track_caller]
     pub fn heaviside_(&self, values: &Tensor) -> &Self {
@@ -2788,6 +3982,14 @@ impl Tensor {
     }
 
     /// Counts of values in equal bins.
+    ///
+    /// - Shapes: any input; `bins` counts.
+    /// - Dtypes: floating point; the result has the input's dtype.
+    /// - Errors: a number of bins below 1. a range that is not finite, or ends before it begins. integers, bool and complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::histc(&torch::tensor([0.0, 1.0, 1.0, 4.0]), 2, 0, 4).to_vec::<f32>(), [3.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.histc")]
     #[track_caller]
     pub fn histc(
@@ -2801,6 +4003,10 @@ impl Tensor {
 
     /// Counts of values in equal bins.
     ///
+    /// - Shapes: any input; `bins` counts.
+    /// - Dtypes: floating point; the result has the input's dtype.
+    /// - Errors: a number of bins below 1. a range that is not finite, or ends before it begins. integers, bool and complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn histc_with(&self, o: HistcOptions) -> Tensor {
@@ -2810,6 +4016,16 @@ impl Tensor {
     /// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.
     ///
     /// With `density` the counts are divided by their sum and the width of a bin.
+    ///
+    /// - Shapes: any input; `bins` counts and `bins + 1` edges.
+    /// - Dtypes: float32 and float64.
+    /// - Errors: a number of bins below 1. a range that is empty or infinite. weights of other sizes.
+    ///
+    /// ```text
+    /// let (counts, edges) = torch::histogram(&torch::tensor([0.0, 1.0, 1.0, 4.0]), 2).into();
+    /// assert_eq!(counts.to_vec::<f32>(), [3.0, 1.0]);
+    /// assert_eq!(edges.to_vec::<f32>(), [0.0, 2.0, 4.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.histogram")]
     #[track_caller]
     pub fn histogram(&self, bins: i64 /* Python's default: 100 */) -> HistogramResult {
@@ -2817,6 +4033,16 @@ impl Tensor {
     }
 
     /// Counts of values, or sums of their weights, between the given edges of bins.
+    ///
+    /// - Shapes: any input; `n + 1` edges give `n` counts.
+    /// - Dtypes: float32 and float64, both the same.
+    /// - Errors: edges that are no vector. weights of other sizes. other dtypes.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 2.5, 3.0]);
+    /// let (counts, _) = torch::histogram_edges(&x, &torch::tensor([0.0, 2.0, 4.0])).into();
+    /// assert_eq!(counts.to_vec::<f32>(), [1.0, 3.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.histogram")]
     #[track_caller]
     pub fn histogram_edges(&self, bins: &Tensor) -> HistogramResult {
@@ -2824,6 +4050,10 @@ impl Tensor {
     }
 
     /// Counts of values, or sums of their weights, between the given edges of bins.
+    ///
+    /// - Shapes: any input; `n + 1` edges give `n` counts.
+    /// - Dtypes: float32 and float64, both the same.
+    /// - Errors: edges that are no vector. weights of other sizes. other dtypes.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -2835,6 +4065,10 @@ impl Tensor {
     ///
     /// With `density` the counts are divided by their sum and the width of a bin.
     ///
+    /// - Shapes: any input; `bins` counts and `bins + 1` edges.
+    /// - Dtypes: float32 and float64.
+    /// - Errors: a number of bins below 1. a range that is empty or infinite. weights of other sizes.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn histogram_with(&self, o: HistogramOptions) -> HistogramResult {
@@ -2842,6 +4076,14 @@ impl Tensor {
     }
 
     /// Equal parts along one dimension.
+    ///
+    /// - Shapes: `sections` views along the second dimension (of vectors the first).
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a size that `sections` does not divide. no dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::hsplit(&torch::arange(4), 2)[1].to_vec::<i64>(), [2, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.hsplit")]
     #[track_caller]
     pub fn hsplit(&self, sections: i64) -> Vec<Tensor> {
@@ -2849,6 +4091,14 @@ impl Tensor {
     }
 
     /// Parts along one dimension, cut at indices.
+    ///
+    /// - Shapes: one view more than there are indices, along the second dimension (of vectors the first).
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: no dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::hsplit_array(&torch::arange(4), [1])[1].to_vec::<i64>(), [1, 2, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.hsplit")]
     #[track_caller]
     pub fn hsplit_array(&self, indices: impl IntoDims) -> Vec<Tensor> {
@@ -2884,6 +4134,14 @@ impl Tensor {
     }
 
     /// Modified Bessel function of the first kind, order 0.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers.
+    ///
+    /// ```text
+    /// assert!((torch::i0(&torch::tensor([1.0])).item::<f32>() - 1.266066).abs() < 1e-5);
+    /// ```
     #[doc(alias = "torch.Tensor.i0")]
     #[track_caller]
     pub fn i0(&self) -> Tensor {
@@ -2891,6 +4149,10 @@ impl Tensor {
     }
 
     /// Modified Bessel function of the first kind, order 0. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers.
     #[doc(alias = "torch.Tensor.i0_")]
     #[track_caller]
     pub fn i0_(&self) -> &Self {
@@ -2899,6 +4161,14 @@ impl Tensor {
     }
 
     /// Regularised lower incomplete gamma function of shape `self`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: floating point; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
+    ///
+    /// ```text
+    /// assert!((torch::igamma(&torch::tensor([1.0]), &torch::tensor([1.0])).item::<f32>() - 0.63212).abs() < 1e-5);
+    /// ```
     #[doc(alias = "torch.Tensor.igamma")]
     #[track_caller]
     pub fn igamma(&self, other: &Tensor) -> Tensor {
@@ -2906,6 +4176,10 @@ impl Tensor {
     }
 
     /// Regularised lower incomplete gamma function of shape `self`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: floating point; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
     #[doc(alias = "torch.Tensor.igamma_")]
     #[track_caller]
     pub fn igamma_(&self, other: &Tensor) -> &Self {
@@ -2914,6 +4188,14 @@ impl Tensor {
     }
 
     /// Regularised upper incomplete gamma function of shape `self`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: floating point; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
+    ///
+    /// ```text
+    /// assert!((torch::igammac(&torch::tensor([1.0]), &torch::tensor([1.0])).item::<f32>() - 0.367879).abs() < 1e-5);
+    /// ```
     #[doc(alias = "torch.Tensor.igammac")]
     #[track_caller]
     pub fn igammac(&self, other: &Tensor) -> Tensor {
@@ -2921,6 +4203,10 @@ impl Tensor {
     }
 
     /// Regularised upper incomplete gamma function of shape `self`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: floating point; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
     #[doc(alias = "torch.Tensor.igammac_")]
     #[track_caller]
     pub fn igammac_(&self, other: &Tensor) -> &Self {
@@ -2929,6 +4215,15 @@ impl Tensor {
     }
 
     /// Imaginary part as a view.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: complex numbers; the result is real.
+    /// - Errors: an input that is not complex.
+    ///
+    /// ```text
+    /// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+    /// assert_eq!(torch::imag(&z).item::<f32>(), 2.0);
+    /// ```
     #[doc(alias = "torch.Tensor.imag")]
     #[track_caller]
     pub fn imag(&self) -> Tensor {
@@ -2936,6 +4231,15 @@ impl Tensor {
     }
 
     /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
+    ///
+    /// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `source` has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes.
+    ///
+    /// ```text
+    /// let x = torch::index_add(&torch::zeros(2), 0, &torch::tensor([1, 1]), &torch::tensor([5.0, 6.0]));
+    /// assert_eq!(x.to_vec::<f32>(), [0.0, 11.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.index_add")]
     #[track_caller]
     pub fn index_add(&self, dim: i64, index: &Tensor, source: &Tensor) -> Tensor {
@@ -2943,6 +4247,10 @@ impl Tensor {
     }
 
     /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `source` has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes.
     #[doc(alias = "torch.Tensor.index_add_")]
     #[track_caller]
     pub fn index_add_(&self, dim: i64, index: &Tensor, source: &Tensor) -> &Self {
@@ -2952,6 +4260,10 @@ impl Tensor {
 
     /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
     ///
+    /// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `source` has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn index_add_with(&self, dim: i64, index: &Tensor, source: &Tensor, o: IndexAddOptions) -> Tensor {
@@ -2959,6 +4271,10 @@ impl Tensor {
     }
 
     /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `source` has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -2968,6 +4284,15 @@ impl Tensor {
     }
 
     /// Sets the slices of a dimension at `index` to those of `source`.
+    ///
+    /// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+    /// - Dtypes: int64 indices; all dtypes of elements, `source` has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes. indices that are not int64.
+    ///
+    /// ```text
+    /// let x = torch::index_copy(&torch::zeros(3), 0, &torch::tensor([2, 0]), &torch::tensor([5.0, 6.0]));
+    /// assert_eq!(x.to_vec::<f32>(), [6.0, 0.0, 5.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.index_copy")]
     #[track_caller]
     pub fn index_copy(&self, dim: i64, index: &Tensor, source: &Tensor) -> Tensor {
@@ -2975,6 +4300,10 @@ impl Tensor {
     }
 
     /// Sets the slices of a dimension at `index` to those of `source`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+    /// - Dtypes: int64 indices; all dtypes of elements, `source` has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes. indices that are not int64.
     #[doc(alias = "torch.Tensor.index_copy_")]
     #[track_caller]
     pub fn index_copy_(&self, dim: i64, index: &Tensor, source: &Tensor) -> &Self {
@@ -2983,6 +4312,15 @@ impl Tensor {
     }
 
     /// Sets the slices of a dimension at `index` to a number.
+    ///
+    /// - Shapes: a vector of indices; the result has the input's sizes.
+    /// - Dtypes: int64 indices; all dtypes of elements, the result has the input's.
+    /// - Errors: an index out of range. indices that are not int64.
+    ///
+    /// ```text
+    /// let x = torch::index_fill(&torch::zeros(3), 0, &torch::tensor([0, 2]), 7);
+    /// assert_eq!(x.to_vec::<f32>(), [7.0, 0.0, 7.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.index_fill")]
     #[track_caller]
     pub fn index_fill(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor {
@@ -2990,6 +4328,10 @@ impl Tensor {
     }
 
     /// Sets the slices of a dimension at `index` to a number. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: a vector of indices; the result has the input's sizes.
+    /// - Dtypes: int64 indices; all dtypes of elements, the result has the input's.
+    /// - Errors: an index out of range. indices that are not int64.
     #[doc(alias = "torch.Tensor.index_fill_")]
     #[track_caller]
     pub fn index_fill_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> &Self {
@@ -2998,6 +4340,15 @@ impl Tensor {
     }
 
     /// Sets the slices of a dimension at `index` to a zero-dim tensor's value.
+    ///
+    /// - Shapes: a vector of indices, a `value` without dimensions; the result has the input's sizes.
+    /// - Dtypes: int64 indices; all dtypes of elements, the result has the input's.
+    /// - Errors: an index out of range. indices that are not int64. a `value` with dimensions.
+    ///
+    /// ```text
+    /// let x = torch::index_fill_tensor(&torch::zeros(3), 0, &torch::tensor([0, 2]), &torch::tensor(7.0));
+    /// assert_eq!(x.to_vec::<f32>(), [7.0, 0.0, 7.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.index_fill")]
     #[track_caller]
     pub fn index_fill_tensor(&self, dim: i64, index: &Tensor, value: &Tensor) -> Tensor {
@@ -3005,6 +4356,10 @@ impl Tensor {
     }
 
     /// Sets the slices of a dimension at `index` to a zero-dim tensor's value. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: a vector of indices, a `value` without dimensions; the result has the input's sizes.
+    /// - Dtypes: int64 indices; all dtypes of elements, the result has the input's.
+    /// - Errors: an index out of range. indices that are not int64. a `value` with dimensions.
     #[doc(alias = "torch.Tensor.index_fill_")]
     #[track_caller]
     pub fn index_fill_tensor_(&self, dim: i64, index: &Tensor, value: &Tensor) -> &Self {
@@ -3013,6 +4368,16 @@ impl Tensor {
     }
 
     /// Sets, or adds to, the elements at index tensors.
+    ///
+    /// - Shapes: the index tensors and `values` broadcast; the result has the input's sizes.
+    /// - Dtypes: indices int64, int32, bool or uint8; `values` of the input's dtype.
+    /// - Errors: an index out of range. index tensors that do not broadcast. values of another dtype.
+    ///
+    /// ```text
+    /// let at = [Some(torch::tensor([0, 2]))];
+    /// let x = torch::index_put(&torch::zeros(3), &at, &torch::tensor([5.0, 6.0]), false);
+    /// assert_eq!(x.to_vec::<f32>(), [5.0, 0.0, 6.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.index_put")]
     #[track_caller]
     pub fn index_put(
@@ -3025,6 +4390,10 @@ impl Tensor {
     }
 
     /// Sets, or adds to, the elements at index tensors. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: the index tensors and `values` broadcast; the result has the input's sizes.
+    /// - Dtypes: indices int64, int32, bool or uint8; `values` of the input's dtype.
+    /// - Errors: an index out of range. index tensors that do not broadcast. values of another dtype.
     #[doc(alias = "torch.Tensor.index_put_")]
     #[track_caller]
     pub fn index_put_(
@@ -3039,6 +4408,10 @@ impl Tensor {
 
     /// Sets, or adds to, the elements at index tensors.
     ///
+    /// - Shapes: the index tensors and `values` broadcast; the result has the input's sizes.
+    /// - Dtypes: indices int64, int32, bool or uint8; `values` of the input's dtype.
+    /// - Errors: an index out of range. index tensors that do not broadcast. values of another dtype.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn index_put_with(&self, indices: &[Option<Tensor>], values: &Tensor, o: IndexPutOptions) -> Tensor {
@@ -3046,6 +4419,10 @@ impl Tensor {
     }
 
     /// Sets, or adds to, the elements at index tensors. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: the index tensors and `values` broadcast; the result has the input's sizes.
+    /// - Dtypes: indices int64, int32, bool or uint8; `values` of the input's dtype.
+    /// - Errors: an index out of range. index tensors that do not broadcast. values of another dtype.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -3055,6 +4432,15 @@ impl Tensor {
     }
 
     /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
+    ///
+    /// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+    /// - Dtypes: int64 or int32 indices; all dtypes of elements but bool and complex numbers, `source` has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
+    ///
+    /// ```text
+    /// let x = torch::index_reduce(&torch::ones(2), 0, &torch::tensor([1, 1]), &torch::tensor([5.0, 6.0]), "prod");
+    /// assert_eq!(x.to_vec::<f32>(), [1.0, 30.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.index_reduce")]
     #[track_caller]
     pub fn index_reduce(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Tensor {
@@ -3062,6 +4448,10 @@ impl Tensor {
     }
 
     /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+    /// - Dtypes: int64 or int32 indices; all dtypes of elements but bool and complex numbers, `source` has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
     #[doc(alias = "torch.Tensor.index_reduce_")]
     #[track_caller]
     pub fn index_reduce_(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> &Self {
@@ -3070,6 +4460,10 @@ impl Tensor {
     }
 
     /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
+    ///
+    /// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+    /// - Dtypes: int64 or int32 indices; all dtypes of elements but bool and complex numbers, `source` has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -3086,6 +4480,10 @@ impl Tensor {
 
     /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
     ///
+    /// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+    /// - Dtypes: int64 or int32 indices; all dtypes of elements but bool and complex numbers, `source` has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn index_reduce_with_(
@@ -3101,6 +4499,15 @@ impl Tensor {
     }
 
     /// The slices of a dimension at a vector of indices.
+    ///
+    /// - Shapes: a vector of `k` indices; the result has the input's sizes, with `k` along `dim`.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+    /// - Errors: an index out of range. an index with two dimensions or more.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[1, 2], [3, 4]]);
+    /// assert_eq!(torch::index_select(&x, 0, &torch::tensor([1, 1])).to_vec::<i64>(), [3, 4, 3, 4]);
+    /// ```
     #[doc(alias = "torch.Tensor.index_select")]
     #[track_caller]
     pub fn index_select(&self, dim: i64, index: &Tensor) -> Tensor {
@@ -3108,6 +4515,15 @@ impl Tensor {
     }
 
     /// Sum of products over the last dimensions.
+    ///
+    /// - Shapes: last dimensions of one size; the result has all other dimensions of the first, then of the second. A tensor without dimensions scales.
+    /// - Dtypes: all but bool, both the same.
+    /// - Errors: last dimensions of different sizes. operands of different dtypes.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(torch::inner(&x, &torch::tensor([1.0, 10.0])).to_vec::<f32>(), [21.0, 43.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.inner")]
     #[track_caller]
     pub fn inner(&self, other: &Tensor) -> Tensor {
@@ -3115,6 +4531,15 @@ impl Tensor {
     }
 
     /// Inverses of square matrices; an error where one has none.
+    ///
+    /// - Shapes: `(*, n, n)` gives `(*, n, n)`.
+    /// - Dtypes: float32, float64 and complex numbers; the result has the input's dtype.
+    /// - Errors: matrices that are not square. singular matrices. other dtypes.
+    ///
+    /// ```text
+    /// let x = torch::inverse(&torch::tensor([[2.0, 0.0], [0.0, 4.0]]));
+    /// assert_eq!(x.to_vec::<f32>(), [0.5, 0.0, 0.0, 0.25]);
+    /// ```
     #[doc(alias = "torch.Tensor.inverse")]
     #[track_caller]
     pub fn inverse(&self) -> Tensor {
@@ -3122,6 +4547,15 @@ impl Tensor {
     }
 
     /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all, both the same; the result is bool.
+    /// - Errors: sizes that do not broadcast. operands of different dtypes. negative tolerances.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0]);
+    /// assert!(torch::equal(&torch::isclose(&x, &torch::tensor([1.0000001, 2.1])), &torch::tensor([true, false])));
+    /// ```
     #[doc(alias = "torch.Tensor.isclose")]
     #[track_caller]
     pub fn isclose(&self, other: &Tensor) -> Tensor {
@@ -3130,6 +4564,10 @@ impl Tensor {
 
     /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
     ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all, both the same; the result is bool.
+    /// - Errors: sizes that do not broadcast. operands of different dtypes. negative tolerances.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn isclose_with(&self, other: &Tensor, o: IscloseOptions) -> Tensor {
@@ -3137,6 +4575,14 @@ impl Tensor {
     }
 
     /// Whether elements are neither infinite nor NaN.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// assert!(torch::equal(&torch::isfinite(&torch::tensor([1.0, f32::NAN])), &torch::tensor([true, false])));
+    /// ```
     #[doc(alias = "torch.Tensor.isfinite")]
     #[track_caller]
     pub fn isfinite(&self) -> Tensor {
@@ -3144,6 +4590,14 @@ impl Tensor {
     }
 
     /// Whether elements are infinite.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// assert!(torch::equal(&torch::isinf(&torch::tensor([1.0, f32::NEG_INFINITY])), &torch::tensor([false, true])));
+    /// ```
     #[doc(alias = "torch.Tensor.isinf")]
     #[track_caller]
     pub fn isinf(&self) -> Tensor {
@@ -3151,6 +4605,14 @@ impl Tensor {
     }
 
     /// Whether elements are NaN.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// assert!(torch::equal(&torch::isnan(&torch::tensor([1.0, f32::NAN])), &torch::tensor([false, true])));
+    /// ```
     #[doc(alias = "torch.Tensor.isnan")]
     #[track_caller]
     pub fn isnan(&self) -> Tensor {
@@ -3158,6 +4620,15 @@ impl Tensor {
     }
 
     /// Whether elements are minus infinity.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([f32::INFINITY, f32::NEG_INFINITY]);
+    /// assert!(torch::equal(&torch::isneginf(&x), &torch::tensor([false, true])));
+    /// ```
     #[doc(alias = "torch.Tensor.isneginf")]
     #[track_caller]
     pub fn isneginf(&self) -> Tensor {
@@ -3165,6 +4636,15 @@ impl Tensor {
     }
 
     /// Whether elements are plus infinity.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([f32::INFINITY, f32::NEG_INFINITY]);
+    /// assert!(torch::equal(&torch::isposinf(&x), &torch::tensor([true, false])));
+    /// ```
     #[doc(alias = "torch.Tensor.isposinf")]
     #[track_caller]
     pub fn isposinf(&self) -> Tensor {
@@ -3172,6 +4652,15 @@ impl Tensor {
     }
 
     /// Whether imaginary parts are 0.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let z = torch::complex(&torch::tensor([1.0, 1.0]), &torch::tensor([0.0, 2.0]));
+    /// assert!(torch::equal(&torch::isreal(&z), &torch::tensor([true, false])));
+    /// ```
     #[doc(alias = "torch.Tensor.isreal")]
     #[track_caller]
     pub fn isreal(&self) -> Tensor {
@@ -3179,6 +4668,15 @@ impl Tensor {
     }
 
     /// Kronecker product.
+    ///
+    /// - Shapes: the result's sizes are the products of the operands', dimension by dimension from the last.
+    /// - Dtypes: all; the result has the promoted dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::kron(&torch::eye(2), &torch::tensor([[1.0, 2.0]]));
+    /// assert_eq!(x.to_vec2::<f32>(), [[1.0, 2.0, 0.0, 0.0], [0.0, 0.0, 1.0, 2.0]]);
+    /// ```
     #[doc(alias = "torch.Tensor.kron")]
     #[track_caller]
     pub fn kron(&self, other: &Tensor) -> Tensor {
@@ -3186,6 +4684,15 @@ impl Tensor {
     }
 
     /// k-th smallest elements over a dimension, and where they are.
+    ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. a `k` below 1 or above the size of `dim`. bool and complex numbers.
+    ///
+    /// ```text
+    /// let r = torch::kthvalue(&torch::tensor([5, 1, 3]), 2, -1, false);
+    /// assert_eq!((r.values.item::<i64>(), r.indices.item::<i64>()), (3, 2));
+    /// ```
     #[doc(alias = "torch.Tensor.kthvalue")]
     #[track_caller]
     pub fn kthvalue(
@@ -3199,6 +4706,10 @@ impl Tensor {
 
     /// k-th smallest elements over a dimension, and where they are.
     ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. a `k` below 1 or above the size of `dim`. bool and complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn kthvalue_with(&self, k: i64, o: KthvalueOptions) -> KthvalueResult {
@@ -3206,6 +4717,14 @@ impl Tensor {
     }
 
     /// Least common multiple.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: integers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
+    ///
+    /// ```text
+    /// assert_eq!(torch::lcm(&torch::tensor([4, 3]), &torch::tensor([6, 5])).to_vec::<i64>(), [12, 15]);
+    /// ```
     #[doc(alias = "torch.Tensor.lcm")]
     #[track_caller]
     pub fn lcm(&self, other: &Tensor) -> Tensor {
@@ -3213,6 +4732,10 @@ impl Tensor {
     }
 
     /// Least common multiple. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: integers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
     #[doc(alias = "torch.Tensor.lcm_")]
     #[track_caller]
     pub fn lcm_(&self, other: &Tensor) -> &Self {
@@ -3221,6 +4744,15 @@ impl Tensor {
     }
 
     /// `self * 2^other`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: sizes that do not broadcast.
+    ///
+    /// ```text
+    /// let (x, e) = (torch::tensor([1.0, 3.0]), torch::tensor([2, -1]));
+    /// assert_eq!(torch::ldexp(&x, &e).to_vec::<f32>(), [4.0, 1.5]);
+    /// ```
     #[doc(alias = "torch.Tensor.ldexp")]
     #[track_caller]
     pub fn ldexp(&self, other: &Tensor) -> Tensor {
@@ -3228,6 +4760,10 @@ impl Tensor {
     }
 
     /// `self * 2^other`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: sizes that do not broadcast.
     #[doc(alias = "torch.Tensor.ldexp_")]
     #[track_caller]
     pub fn ldexp_(&self, other: &Tensor) -> &Self {
@@ -3266,6 +4802,15 @@ impl Tensor {
     }
 
     /// `self + weight * (end - self)` with one number as weight.
+    ///
+    /// - Shapes: the input and `end` broadcast; the result has their common sizes.
+    /// - Dtypes: floating point and complex numbers, both the same.
+    /// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
+    ///
+    /// ```text
+    /// let (x, y) = (torch::tensor([0.0, 2.0]), torch::tensor([10.0, 4.0]));
+    /// assert_eq!(torch::lerp(&x, &y, 0.5).to_vec::<f32>(), [5.0, 3.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.lerp")]
     #[track_caller]
     pub fn lerp(&self, end: &Tensor, weight: impl Into<Scalar>) -> Tensor {
@@ -3273,6 +4818,10 @@ impl Tensor {
     }
 
     /// `self + weight * (end - self)` with one number as weight. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: the input and `end` broadcast; the result has their common sizes.
+    /// - Dtypes: floating point and complex numbers, both the same.
+    /// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
     #[doc(alias = "torch.Tensor.lerp_")]
     #[track_caller]
     pub fn lerp_(&self, end: &Tensor, weight: impl Into<Scalar>) -> &Self {
@@ -3281,6 +4830,15 @@ impl Tensor {
     }
 
     /// `self + weight * (end - self)`.
+    ///
+    /// - Shapes: all three broadcast; the result has their common sizes.
+    /// - Dtypes: floating point and complex numbers, all three the same.
+    /// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
+    ///
+    /// ```text
+    /// let (x, y) = (torch::tensor([0.0, 0.0]), torch::tensor([10.0, 10.0]));
+    /// assert_eq!(torch::lerp_tensor(&x, &y, &torch::tensor([0.5, 0.25])).to_vec::<f32>(), [5.0, 2.5]);
+    /// ```
     #[doc(alias = "torch.Tensor.lerp")]
     #[track_caller]
     pub fn lerp_tensor(&self, end: &Tensor, weight: &Tensor) -> Tensor {
@@ -3288,6 +4846,10 @@ impl Tensor {
     }
 
     /// `self + weight * (end - self)`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: all three broadcast; the result has their common sizes.
+    /// - Dtypes: floating point and complex numbers, all three the same.
+    /// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
     #[doc(alias = "torch.Tensor.lerp_")]
     #[track_caller]
     pub fn lerp_tensor_(&self, end: &Tensor, weight: &Tensor) -> &Self {
@@ -3496,6 +5058,16 @@ impl Tensor {
     }
 
     /// Fills with numbers whose logarithm is normally distributed.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point; the result has the input's dtype.
+    /// - Errors: a `std` that is not above 0. integers, bool and complex numbers. a leaf that requires a gradient, in a recorded region.
+    ///
+    /// ```text
+    /// let x = torch::empty(10);
+    /// x.log_normal_(0.0, 1.0);
+    /// assert!(x.gt(0).all().item::<bool>());
+    /// ```
     #[doc(alias = "torch.Tensor.log_normal_")]
     #[track_caller]
     pub fn log_normal_(
@@ -3509,6 +5081,10 @@ impl Tensor {
 
     /// Fills with numbers whose logarithm is normally distributed.
     ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point; the result has the input's dtype.
+    /// - Errors: a `std` that is not above 0. integers, bool and complex numbers. a leaf that requires a gradient, in a recorded region.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn log_normal_with_(&self, o: LogNormalInplaceOptions) -> &Self {
@@ -3517,6 +5093,15 @@ impl Tensor {
     }
 
     /// Logarithm of softmax, without loss of precision.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point, or any with such a `dtype`.
+    /// - Errors: a dimension out of range. integers, bool and complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::log_softmax(&torch::tensor([0.0, 0.0]), 0);
+    /// assert!(torch::allclose(&x, &torch::tensor([-0.6931472, -0.6931472])));
+    /// ```
     #[doc(alias = "torch.Tensor.log_softmax")]
     #[track_caller]
     pub fn log_softmax(&self, dim: i64) -> Tensor {
@@ -3525,6 +5110,10 @@ impl Tensor {
 
     /// Logarithm of softmax, without loss of precision.
     ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point, or any with such a `dtype`.
+    /// - Errors: a dimension out of range. integers, bool and complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn log_softmax_with(&self, dim: i64, o: LogSoftmaxOptions) -> Tensor {
@@ -3532,6 +5121,15 @@ impl Tensor {
     }
 
     /// `log(exp(self) + exp(other))` without overflow.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. integers and bool.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1000.0]);
+    /// assert!((torch::logaddexp(&x, &x).item::<f32>() - 1000.6931).abs() < 1e-3);
+    /// ```
     #[doc(alias = "torch.Tensor.logaddexp")]
     #[track_caller]
     pub fn logaddexp(&self, other: &Tensor) -> Tensor {
@@ -3539,6 +5137,15 @@ impl Tensor {
     }
 
     /// `log2(2^self + 2^other)` without overflow.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: floating point; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1000.0]);
+    /// assert_eq!(torch::logaddexp2(&x, &x).item::<f32>(), 1001.0);
+    /// ```
     #[doc(alias = "torch.Tensor.logaddexp2")]
     #[track_caller]
     pub fn logaddexp2(&self, other: &Tensor) -> Tensor {
@@ -3546,6 +5153,15 @@ impl Tensor {
     }
 
     /// Logarithm of running sums of exponentials along a dimension.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+    /// - Errors: a dimension out of range. integers and bool.
+    ///
+    /// ```text
+    /// let x = torch::logcumsumexp(&torch::tensor([0.0, 0.0]), 0);
+    /// assert!(torch::allclose(&x, &torch::tensor([0.0, 0.6931472])));
+    /// ```
     #[doc(alias = "torch.Tensor.logcumsumexp")]
     #[track_caller]
     pub fn logcumsumexp(&self, dim: i64) -> Tensor {
@@ -3553,6 +5169,15 @@ impl Tensor {
     }
 
     /// Natural logarithm of determinants: NaN of negative ones, minus infinity of zero.
+    ///
+    /// - Shapes: `(*, n, n)` gives `(*)`.
+    /// - Dtypes: float32, float64 and complex numbers; the result has the input's dtype.
+    /// - Errors: matrices that are not square. other dtypes.
+    ///
+    /// ```text
+    /// assert_eq!(torch::logdet(&torch::eye(3)).item::<f32>(), 0.0);
+    /// assert!(torch::logdet(&torch::tensor([[0.0, 1.0], [1.0, 0.0]])).isnan().item::<bool>());
+    /// ```
     #[doc(alias = "torch.Tensor.logdet")]
     #[track_caller]
     pub fn logdet(&self) -> Tensor {
@@ -3560,6 +5185,15 @@ impl Tensor {
     }
 
     /// Whether both elements are non-zero.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: sizes that do not broadcast.
+    ///
+    /// ```text
+    /// let (x, y) = (torch::tensor([0, 1, 2]), torch::tensor([1, 0, 3]));
+    /// assert!(torch::equal(&torch::logical_and(&x, &y), &torch::tensor([false, false, true])));
+    /// ```
     #[doc(alias = "torch.Tensor.logical_and")]
     #[track_caller]
     pub fn logical_and(&self, other: &Tensor) -> Tensor {
@@ -3567,6 +5201,10 @@ impl Tensor {
     }
 
     /// Whether both elements are non-zero. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: sizes that do not broadcast.
     #[doc(alias = "torch.Tensor.logical_and_")]
     #[track_caller]
     pub fn logical_and_(&self, other: &Tensor) -> &Self {
@@ -3575,6 +5213,14 @@ impl Tensor {
     }
 
     /// Whether elements are zero.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// assert!(torch::equal(&torch::logical_not(&torch::tensor([0, 1, 2])), &torch::tensor([true, false, false])));
+    /// ```
     #[doc(alias = "torch.Tensor.logical_not")]
     #[track_caller]
     pub fn logical_not(&self) -> Tensor {
@@ -3582,6 +5228,10 @@ impl Tensor {
     }
 
     /// Whether elements are zero. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.logical_not_")]
     #[track_caller]
     pub fn logical_not_(&self) -> &Self {
@@ -3590,6 +5240,15 @@ impl Tensor {
     }
 
     /// Whether either element is non-zero.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: sizes that do not broadcast.
+    ///
+    /// ```text
+    /// let (x, y) = (torch::tensor([0, 1, 0]), torch::tensor([1, 0, 0]));
+    /// assert!(torch::equal(&torch::logical_or(&x, &y), &torch::tensor([true, true, false])));
+    /// ```
     #[doc(alias = "torch.Tensor.logical_or")]
     #[track_caller]
     pub fn logical_or(&self, other: &Tensor) -> Tensor {
@@ -3597,6 +5256,10 @@ impl Tensor {
     }
 
     /// Whether either element is non-zero. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: sizes that do not broadcast.
     #[doc(alias = "torch.Tensor.logical_or_")]
     #[track_caller]
     pub fn logical_or_(&self, other: &Tensor) -> &Self {
@@ -3605,6 +5268,15 @@ impl Tensor {
     }
 
     /// Whether exactly one element is non-zero.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: sizes that do not broadcast.
+    ///
+    /// ```text
+    /// let (x, y) = (torch::tensor([0, 1, 2]), torch::tensor([1, 0, 3]));
+    /// assert!(torch::equal(&torch::logical_xor(&x, &y), &torch::tensor([true, true, false])));
+    /// ```
     #[doc(alias = "torch.Tensor.logical_xor")]
     #[track_caller]
     pub fn logical_xor(&self, other: &Tensor) -> Tensor {
@@ -3612,6 +5284,10 @@ impl Tensor {
     }
 
     /// Whether exactly one element is non-zero. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all; the result is bool.
+    /// - Errors: sizes that do not broadcast.
     #[doc(alias = "torch.Tensor.logical_xor_")]
     #[track_caller]
     pub fn logical_xor_(&self, other: &Tensor) -> &Self {
@@ -3620,6 +5296,14 @@ impl Tensor {
     }
 
     /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::logit(&torch::tensor([0.5]), 0.0).item::<f32>(), 0.0);
+    /// ```
     #[doc(alias = "torch.Tensor.logit")]
     #[track_caller]
     pub fn logit(&self, eps: f64) -> Tensor {
@@ -3627,6 +5311,10 @@ impl Tensor {
     }
 
     /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers.
     #[doc(alias = "torch.Tensor.logit_")]
     #[track_caller]
     pub fn logit_(&self, eps: f64) -> &Self {
@@ -3636,6 +5324,10 @@ impl Tensor {
 
     /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
     ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn logit_with(&self, o: LogitOptions) -> Tensor {
@@ -3643,6 +5335,10 @@ impl Tensor {
     }
 
     /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+    /// - Errors: complex numbers.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -3652,6 +5348,15 @@ impl Tensor {
     }
 
     /// Logarithm of the sum of exponentials over dimensions, without overflow.
+    ///
+    /// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: a dimension out of range. twice the same dimension.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1000.0, 1000.0]);
+    /// assert!((torch::logsumexp(&x, 0, false).item::<f32>() - 1000.6931).abs() < 1e-3);
+    /// ```
     #[doc(alias = "torch.Tensor.logsumexp")]
     #[track_caller]
     pub fn logsumexp(&self, dim: impl IntoDims, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -3659,6 +5364,10 @@ impl Tensor {
     }
 
     /// Logarithm of the sum of exponentials over dimensions, without overflow.
+    ///
+    /// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all; of integers and bool the result has the default dtype.
+    /// - Errors: a dimension out of range. twice the same dimension.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -3697,6 +5406,15 @@ impl Tensor {
     }
 
     /// The input with a number where the mask is true.
+    ///
+    /// - Shapes: input and mask broadcast; the result has their common sizes.
+    /// - Dtypes: a bool mask; the result has the input's dtype.
+    /// - Errors: sizes that do not broadcast. a mask that is not bool. a number that the dtype cannot hold.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1, 2, 3]);
+    /// assert_eq!(torch::masked_fill(&x, &x.gt(1), 0).to_vec::<i64>(), [1, 0, 0]);
+    /// ```
     #[doc(alias = "torch.Tensor.masked_fill")]
     #[track_caller]
     pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Scalar>) -> Tensor {
@@ -3704,6 +5422,10 @@ impl Tensor {
     }
 
     /// The input with a number where the mask is true. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: input and mask broadcast; the result has their common sizes.
+    /// - Dtypes: a bool mask; the result has the input's dtype.
+    /// - Errors: sizes that do not broadcast. a mask that is not bool. a number that the dtype cannot hold.
     #[doc(alias = "torch.Tensor.masked_fill_")]
     #[track_caller]
     pub fn masked_fill_(&self, mask: &Tensor, value: impl Into<Scalar>) -> &Self {
@@ -3712,6 +5434,15 @@ impl Tensor {
     }
 
     /// The input with a zero-dim tensor's value where the mask is true.
+    ///
+    /// - Shapes: input and mask broadcast; `value` has no dimensions.
+    /// - Dtypes: a bool mask; the result has the input's dtype.
+    /// - Errors: sizes that do not broadcast. a mask that is not bool. a `value` with dimensions.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1, 2, 3]);
+    /// assert_eq!(torch::masked_fill_tensor(&x, &x.gt(1), &torch::tensor(0)).to_vec::<i64>(), [1, 0, 0]);
+    /// ```
     #[doc(alias = "torch.Tensor.masked_fill")]
     #[track_caller]
     pub fn masked_fill_tensor(&self, mask: &Tensor, value: &Tensor) -> Tensor {
@@ -3719,6 +5450,10 @@ impl Tensor {
     }
 
     /// The input with a zero-dim tensor's value where the mask is true. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: input and mask broadcast; `value` has no dimensions.
+    /// - Dtypes: a bool mask; the result has the input's dtype.
+    /// - Errors: sizes that do not broadcast. a mask that is not bool. a `value` with dimensions.
     #[doc(alias = "torch.Tensor.masked_fill_")]
     #[track_caller]
     pub fn masked_fill_tensor_(&self, mask: &Tensor, value: &Tensor) -> &Self {
@@ -3727,6 +5462,16 @@ impl Tensor {
     }
 
     /// The input with the elements of `source`, one after the other, where the mask is true.
+    ///
+    /// - Shapes: input and mask broadcast; `source` has at least as many elements as the mask has `true`s.
+    /// - Dtypes: a bool mask; `source` of the input's dtype.
+    /// - Errors: sizes that do not broadcast. a mask that is not bool. different dtypes. too few elements in `source`.
+    ///
+    /// ```text
+    /// let mask = torch::tensor([true, false, true]);
+    /// let x = torch::masked_scatter(&torch::zeros(3), &mask, &torch::tensor([5.0, 6.0]));
+    /// assert_eq!(x.to_vec::<f32>(), [5.0, 0.0, 6.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.masked_scatter")]
     #[track_caller]
     pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Tensor {
@@ -3734,6 +5479,10 @@ impl Tensor {
     }
 
     /// The input with the elements of `source`, one after the other, where the mask is true. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: input and mask broadcast; `source` has at least as many elements as the mask has `true`s.
+    /// - Dtypes: a bool mask; `source` of the input's dtype.
+    /// - Errors: sizes that do not broadcast. a mask that is not bool. different dtypes. too few elements in `source`.
     #[doc(alias = "torch.Tensor.masked_scatter_")]
     #[track_caller]
     pub fn masked_scatter_(&self, mask: &Tensor, source: &Tensor) -> &Self {
@@ -3742,6 +5491,15 @@ impl Tensor {
     }
 
     /// The elements where the mask is true, as a vector.
+    ///
+    /// - Shapes: input and mask broadcast; the result is a vector of as many elements as the mask has `true`s.
+    /// - Dtypes: a bool mask; the result has the input's dtype.
+    /// - Errors: sizes that do not broadcast. a mask that is not bool.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1, 2, 3]);
+    /// assert_eq!(torch::masked_select(&x, &x.gt(1)).to_vec::<i64>(), [2, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.masked_select")]
     #[track_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Tensor {
@@ -3765,6 +5523,14 @@ impl Tensor {
     }
 
     /// Exponentials of square matrices.
+    ///
+    /// - Shapes: `(*, n, n)` gives `(*, n, n)`.
+    /// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+    /// - Errors: matrices that are not square. integers and bool.
+    ///
+    /// ```text
+    /// assert_eq!(torch::matrix_exp(&torch::zeros([2, 2])).to_vec::<f32>(), [1.0, 0.0, 0.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.matrix_exp")]
     #[track_caller]
     pub fn matrix_exp(&self) -> Tensor {
@@ -3772,6 +5538,15 @@ impl Tensor {
     }
 
     /// A square matrix to an integer power.
+    ///
+    /// - Shapes: `(*, n, n)`, square matrices; the result has the same sizes.
+    /// - Dtypes: all but bool; floating point and complex numbers for negative powers.
+    /// - Errors: matrices that are not square. a negative power of a singular matrix.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[1.0, 1.0], [0.0, 1.0]]);
+    /// assert_eq!(torch::matrix_power(&x, 3).to_vec::<f32>(), [1.0, 3.0, 0.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.matrix_power")]
     #[track_caller]
     pub fn matrix_power(&self, n: i64) -> Tensor {
@@ -3779,6 +5554,14 @@ impl Tensor {
     }
 
     /// Largest element; NaN wins. For one dimension: `x.max_dim(1, false)`.
+    ///
+    /// - Shapes: any; the result has no dimensions.
+    /// - Dtypes: all but complex numbers; the result has the input's dtype.
+    /// - Errors: an input without elements. complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::max(&torch::tensor([1, 3, 2])).item::<i64>(), 3);
+    /// ```
     #[doc(alias = "torch.Tensor.max")]
     #[track_caller]
     pub fn max(&self /* for one dimension: x.max_dim(1, false) */) -> Tensor {
@@ -3786,6 +5569,15 @@ impl Tensor {
     }
 
     /// Largest elements over a dimension, and where they are.
+    ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. a dimension without elements. complex numbers.
+    ///
+    /// ```text
+    /// let (values, indices) = torch::max_dim(&torch::tensor([[1, 3], [4, 2]]), 1, false).into();
+    /// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![3, 4], vec![1, 0]));
+    /// ```
     #[doc(alias = "torch.Tensor.max")]
     #[track_caller]
     pub fn max_dim(&self, dim: i64, keepdim: bool /* Python's default: false */) -> MaxResult {
@@ -3793,6 +5585,10 @@ impl Tensor {
     }
 
     /// Largest elements over a dimension, and where they are.
+    ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. a dimension without elements. complex numbers.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -3818,6 +5614,16 @@ impl Tensor {
     }
 
     /// Mean of all elements, or over dimensions. For one dimension: `x.mean_dim(1, false)`.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: floating point and complex numbers, or any with such a `dtype`.
+    /// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(torch::mean(&x).item::<f32>(), 2.5);
+    /// assert_eq!(torch::mean_dim(&x, 0, false).to_vec::<f32>(), [2.0, 3.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.mean")]
     #[track_caller]
     pub fn mean(&self /* for one dimension: x.mean_dim(1, false) */) -> Tensor {
@@ -3825,6 +5631,16 @@ impl Tensor {
     }
 
     /// Mean of all elements, or over dimensions.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: floating point and complex numbers, or any with such a `dtype`.
+    /// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(torch::mean(&x).item::<f32>(), 2.5);
+    /// assert_eq!(torch::mean_dim(&x, 0, false).to_vec::<f32>(), [2.0, 3.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.mean")]
     #[track_caller]
     pub fn mean_dim(&self, dim: impl IntoDims, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -3833,6 +5649,10 @@ impl Tensor {
 
     /// Mean of all elements, or over dimensions.
     ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: floating point and complex numbers, or any with such a `dtype`.
+    /// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn mean_with(&self, o: MeanOptions) -> Tensor {
@@ -3840,6 +5660,14 @@ impl Tensor {
     }
 
     /// The median of all elements (the lower of two). For one dimension: `x.median_dim(1, false)`.
+    ///
+    /// - Shapes: any; the result has no dimensions.
+    /// - Dtypes: all but bool and complex numbers; the result has the input's dtype. NaN where one is among the elements, or there are none.
+    /// - Errors: bool and complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::median(&torch::tensor([4, 1, 3, 2])).item::<i64>(), 2);
+    /// ```
     #[doc(alias = "torch.Tensor.median")]
     #[track_caller]
     pub fn median(&self /* for one dimension: x.median_dim(1, false) */) -> Tensor {
@@ -3847,6 +5675,15 @@ impl Tensor {
     }
 
     /// Medians over a dimension (the lower of two), and where they are.
+    ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. a dimension without elements. bool and complex numbers.
+    ///
+    /// ```text
+    /// let r = torch::median_dim(&torch::tensor([[1, 5, 3]]), 1, false);
+    /// assert_eq!((r.values.item::<i64>(), r.indices.item::<i64>()), (3, 2));
+    /// ```
     #[doc(alias = "torch.Tensor.median")]
     #[track_caller]
     pub fn median_dim(&self, dim: i64, keepdim: bool /* Python's default: false */) -> MedianResult {
@@ -3855,6 +5692,10 @@ impl Tensor {
 
     /// Medians over a dimension (the lower of two), and where they are.
     ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. a dimension without elements. bool and complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn median_dim_with(&self, dim: i64, o: MedianDimOptions) -> MedianResult {
@@ -3862,6 +5703,14 @@ impl Tensor {
     }
 
     /// Conjugate transpose of the last two dimensions.
+    ///
+    /// - Shapes: `(*, n, m)` gives `(*, m, n)`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::zeros([4, 2, 3]).mh().sizes(), [4, 3, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.mH")]
     #[track_caller]
     pub fn mh(&self) -> Tensor {
@@ -3869,6 +5718,14 @@ impl Tensor {
     }
 
     /// Smallest element; NaN wins. For one dimension: `x.min_dim(1, false)`.
+    ///
+    /// - Shapes: any; the result has no dimensions.
+    /// - Dtypes: all but complex numbers; the result has the input's dtype.
+    /// - Errors: an input without elements. complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::min(&torch::tensor([2, 1, 3])).item::<i64>(), 1);
+    /// ```
     #[doc(alias = "torch.Tensor.min")]
     #[track_caller]
     pub fn min(&self /* for one dimension: x.min_dim(1, false) */) -> Tensor {
@@ -3876,6 +5733,15 @@ impl Tensor {
     }
 
     /// Smallest elements over a dimension, and where they are.
+    ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. a dimension without elements. complex numbers.
+    ///
+    /// ```text
+    /// let (values, indices) = torch::min_dim(&torch::tensor([[1, 3], [4, 2]]), 1, false).into();
+    /// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![1, 2], vec![0, 1]));
+    /// ```
     #[doc(alias = "torch.Tensor.min")]
     #[track_caller]
     pub fn min_dim(&self, dim: i64, keepdim: bool /* Python's default: false */) -> MinResult {
@@ -3883,6 +5749,10 @@ impl Tensor {
     }
 
     /// Smallest elements over a dimension, and where they are.
+    ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. a dimension without elements. complex numbers.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -3924,6 +5794,14 @@ impl Tensor {
     }
 
     /// Most frequent elements over a dimension, and where they are.
+    ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. a dimension without elements. complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::mode(&torch::tensor([1, 2, 2, 3]), -1, false).values.item::<i64>(), 2);
+    /// ```
     #[doc(alias = "torch.Tensor.mode")]
     #[track_caller]
     pub fn mode(
@@ -3936,6 +5814,10 @@ impl Tensor {
 
     /// Most frequent elements over a dimension, and where they are.
     ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. a dimension without elements. complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn mode_with(&self, o: ModeOptions) -> ModeResult {
@@ -3943,6 +5825,14 @@ impl Tensor {
     }
 
     /// Moves dimensions to other places.
+    ///
+    /// - Shapes: the same sizes in another order.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. lists of different lengths. twice the same dimension.
+    ///
+    /// ```text
+    /// assert_eq!(torch::movedim(&torch::zeros([2, 3, 4]), [0, 1], [1, 2]).sizes(), [4, 2, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.moveaxis")]
     #[track_caller]
     pub fn moveaxis(&self, source: impl IntoDims, destination: impl IntoDims) -> Tensor {
@@ -3950,6 +5840,14 @@ impl Tensor {
     }
 
     /// Moves dimensions to other places.
+    ///
+    /// - Shapes: the same sizes in another order.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. lists of different lengths. twice the same dimension.
+    ///
+    /// ```text
+    /// assert_eq!(torch::movedim(&torch::zeros([2, 3, 4]), [0, 1], [1, 2]).sizes(), [4, 2, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.movedim")]
     #[track_caller]
     pub fn movedim(&self, source: impl IntoDims, destination: impl IntoDims) -> Tensor {
@@ -3957,6 +5855,14 @@ impl Tensor {
     }
 
     /// Sorted along the first dimension.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; the result has the input's dtype.
+    /// - Errors: complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::msort(&torch::tensor([3, 1, 2])).to_vec::<i64>(), [1, 2, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.msort")]
     #[track_caller]
     pub fn msort(&self) -> Tensor {
@@ -3964,6 +5870,14 @@ impl Tensor {
     }
 
     /// Transpose of the last two dimensions.
+    ///
+    /// - Shapes: `(*, n, m)` gives `(*, m, n)`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::zeros([4, 2, 3]).mt().sizes(), [4, 3, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.mT")]
     #[track_caller]
     pub fn mt(&self) -> Tensor {
@@ -4001,6 +5915,14 @@ impl Tensor {
     }
 
     /// Indices drawn with the weights of each row.
+    ///
+    /// - Shapes: `(n)` gives `(num_samples)`, `(m, n)` gives `(m, num_samples)`.
+    /// - Dtypes: floating point; the result is int64.
+    /// - Errors: weights that are negative, infinite or NaN, or sum to 0. more samples than weights without `replacement`. three dimensions or more. integers, bool and complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::multinomial(&torch::tensor([0.0, 1.0, 0.0]), 2, true).to_vec::<i64>(), [1, 1]);
+    /// ```
     #[doc(alias = "torch.Tensor.multinomial")]
     #[track_caller]
     pub fn multinomial(
@@ -4012,6 +5934,10 @@ impl Tensor {
     }
 
     /// Indices drawn with the weights of each row.
+    ///
+    /// - Shapes: `(n)` gives `(num_samples)`, `(m, n)` gives `(m, num_samples)`.
+    /// - Dtypes: floating point; the result is int64.
+    /// - Errors: weights that are negative, infinite or NaN, or sum to 0. more samples than weights without `replacement`. three dimensions or more. integers, bool and complex numbers.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -4066,6 +5992,14 @@ impl Tensor {
     }
 
     /// Multivariate log-gamma function with dimension `p`.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but bool and complex numbers; of integers the result has the default dtype.
+    /// - Errors: a `p` below 1. bool and complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::mvlgamma(&torch::tensor([2.0]), 1).item::<f32>(), 0.0);
+    /// ```
     #[doc(alias = "torch.Tensor.mvlgamma")]
     #[track_caller]
     pub fn mvlgamma(&self, p: i64) -> Tensor {
@@ -4073,6 +6007,10 @@ impl Tensor {
     }
 
     /// Multivariate log-gamma function with dimension `p`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but bool and complex numbers; of integers the result has the default dtype.
+    /// - Errors: a `p` below 1. bool and complex numbers.
     #[doc(alias = "torch.Tensor.mvlgamma_")]
     #[track_caller]
     pub fn mvlgamma_(&self, p: i64) -> &Self {
@@ -4081,6 +6019,15 @@ impl Tensor {
     }
 
     /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::nan_to_num(&torch::tensor([f32::NAN, f32::INFINITY]), 0.0, 1.0, -1.0);
+    /// assert_eq!(x.to_vec::<f32>(), [0.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.nan_to_num")]
     #[track_caller]
     pub fn nan_to_num(&self, nan: f64, posinf: f64, neginf: f64) -> Tensor {
@@ -4088,6 +6035,10 @@ impl Tensor {
     }
 
     /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: none.
     #[doc(alias = "torch.Tensor.nan_to_num_")]
     #[track_caller]
     pub fn nan_to_num_(&self, nan: f64, posinf: f64, neginf: f64) -> &Self {
@@ -4097,6 +6048,10 @@ impl Tensor {
 
     /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
     ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: none.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn nan_to_num_with(&self, o: NanToNumOptions) -> Tensor {
@@ -4104,6 +6059,10 @@ impl Tensor {
     }
 
     /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: none.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -4113,6 +6072,14 @@ impl Tensor {
     }
 
     /// Mean of all elements but NaN, or over dimensions. For one dimension: `x.nanmean_dim(1, false)`.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: floating point; the result has the input's dtype.
+    /// - Errors: a dimension out of range. twice the same dimension. integers, bool and complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::nanmean(&torch::tensor([1.0, f32::NAN, 3.0])).item::<f32>(), 2.0);
+    /// ```
     #[doc(alias = "torch.Tensor.nanmean")]
     #[track_caller]
     pub fn nanmean(&self /* for one dimension: x.nanmean_dim(1, false) */) -> Tensor {
@@ -4120,6 +6087,14 @@ impl Tensor {
     }
 
     /// Mean of all elements but NaN, or over dimensions.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: floating point; the result has the input's dtype.
+    /// - Errors: a dimension out of range. twice the same dimension. integers, bool and complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::nanmean(&torch::tensor([1.0, f32::NAN, 3.0])).item::<f32>(), 2.0);
+    /// ```
     #[doc(alias = "torch.Tensor.nanmean")]
     #[track_caller]
     pub fn nanmean_dim(
@@ -4132,6 +6107,10 @@ impl Tensor {
 
     /// Mean of all elements but NaN, or over dimensions.
     ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: floating point; the result has the input's dtype.
+    /// - Errors: a dimension out of range. twice the same dimension. integers, bool and complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn nanmean_with(&self, o: NanmeanOptions) -> Tensor {
@@ -4139,6 +6118,14 @@ impl Tensor {
     }
 
     /// The median of all elements (the lower of two).
+    ///
+    /// - Shapes: any; the result has no dimensions.
+    /// - Dtypes: all but bool and complex numbers; the result has the input's dtype. NaN takes no part.
+    /// - Errors: bool and complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::nanmedian(&torch::tensor([1.0, f32::NAN, 3.0])).item::<f32>(), 1.0);
+    /// ```
     #[doc(alias = "torch.Tensor.nanmedian")]
     #[track_caller]
     pub fn nanmedian(&self) -> Tensor {
@@ -4146,6 +6133,15 @@ impl Tensor {
     }
 
     /// Medians over a dimension (the lower of two), and where they are.
+    ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64. NaN takes no part.
+    /// - Errors: a dimension out of range. a dimension without elements. bool and complex numbers.
+    ///
+    /// ```text
+    /// let r = torch::nanmedian_dim(&torch::tensor([[1.0, f32::NAN, 3.0]]), 1, false);
+    /// assert_eq!((r.values.item::<f32>(), r.indices.item::<i64>()), (1.0, 0));
+    /// ```
     #[doc(alias = "torch.Tensor.nanmedian")]
     #[track_caller]
     pub fn nanmedian_dim(
@@ -4158,6 +6154,10 @@ impl Tensor {
 
     /// Medians over a dimension (the lower of two), and where they are.
     ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64. NaN takes no part.
+    /// - Errors: a dimension out of range. a dimension without elements. bool and complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn nanmedian_dim_with(&self, dim: i64, o: NanmedianDimOptions) -> NanmedianResult {
@@ -4165,6 +6165,15 @@ impl Tensor {
     }
 
     /// Quantiles of all elements, or over a dimension.
+    ///
+    /// - Shapes: a vector of `k` quantiles adds a first dimension of `k`; without `dim` the input is flattened.
+    /// - Dtypes: float32 and float64, `q` the same. NaN takes no part.
+    /// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0, f32::NAN, 1.0]);
+    /// assert_eq!(torch::nanquantile(&x, &torch::tensor([0.5])).to_vec::<f32>(), [0.5]);
+    /// ```
     #[doc(alias = "torch.Tensor.nanquantile")]
     #[track_caller]
     pub fn nanquantile(&self, q: &Tensor) -> Tensor {
@@ -4172,6 +6181,14 @@ impl Tensor {
     }
 
     /// One quantile of all elements, or over a dimension.
+    ///
+    /// - Shapes: without `dim` the result has no dimensions; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: float32 and float64; the result has the input's dtype. NaN takes no part.
+    /// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
+    ///
+    /// ```text
+    /// assert_eq!(torch::nanquantile_scalar(&torch::tensor([0.0, f32::NAN, 1.0]), 0.5).item::<f32>(), 0.5);
+    /// ```
     #[doc(alias = "torch.Tensor.nanquantile")]
     #[track_caller]
     pub fn nanquantile_scalar(&self, q: f64) -> Tensor {
@@ -4179,6 +6196,10 @@ impl Tensor {
     }
 
     /// One quantile of all elements, or over a dimension.
+    ///
+    /// - Shapes: without `dim` the result has no dimensions; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: float32 and float64; the result has the input's dtype. NaN takes no part.
+    /// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -4188,6 +6209,10 @@ impl Tensor {
 
     /// Quantiles of all elements, or over a dimension.
     ///
+    /// - Shapes: a vector of `k` quantiles adds a first dimension of `k`; without `dim` the input is flattened.
+    /// - Dtypes: float32 and float64, `q` the same. NaN takes no part.
+    /// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn nanquantile_with(&self, q: &Tensor, o: NanquantileOptions) -> Tensor {
@@ -4195,6 +6220,14 @@ impl Tensor {
     }
 
     /// Sum of all elements but NaN, or over dimensions. For one dimension: `x.nansum_dim(1, false)`.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; integers and bool give int64 unless a `dtype` is asked for.
+    /// - Errors: a dimension out of range. twice the same dimension. complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::nansum(&torch::tensor([1.0, f32::NAN, 2.0])).item::<f32>(), 3.0);
+    /// ```
     #[doc(alias = "torch.Tensor.nansum")]
     #[track_caller]
     pub fn nansum(&self /* for one dimension: x.nansum_dim(1, false) */) -> Tensor {
@@ -4202,6 +6235,14 @@ impl Tensor {
     }
 
     /// Sum of all elements but NaN, or over dimensions.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; integers and bool give int64 unless a `dtype` is asked for.
+    /// - Errors: a dimension out of range. twice the same dimension. complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::nansum(&torch::tensor([1.0, f32::NAN, 2.0])).item::<f32>(), 3.0);
+    /// ```
     #[doc(alias = "torch.Tensor.nansum")]
     #[track_caller]
     pub fn nansum_dim(&self, dim: impl IntoDims, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -4210,6 +6251,10 @@ impl Tensor {
 
     /// Sum of all elements but NaN, or over dimensions.
     ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all but complex numbers; integers and bool give int64 unless a `dtype` is asked for.
+    /// - Errors: a dimension out of range. twice the same dimension. complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn nansum_with(&self, o: NansumOptions) -> Tensor {
@@ -4217,6 +6262,14 @@ impl Tensor {
     }
 
     /// `length` elements of a dimension from `start`.
+    ///
+    /// - Shapes: the input's sizes, with `length` along `dim`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. a range that leaves the dimension.
+    ///
+    /// ```text
+    /// assert_eq!(torch::narrow(&torch::tensor([1, 2, 3]), 0, 1, 2).to_vec::<i64>(), [2, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.narrow")]
     #[track_caller]
     pub fn narrow(&self, dim: i64, start: i64, length: i64) -> Tensor {
@@ -4224,6 +6277,14 @@ impl Tensor {
     }
 
     /// A copy of `length` elements of a dimension from `start`.
+    ///
+    /// - Shapes: the input's sizes, with `length` along `dim`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. a range that leaves the dimension.
+    ///
+    /// ```text
+    /// assert_eq!(torch::narrow_copy(&torch::tensor([1, 2, 3]), 0, 1, 2).to_vec::<i64>(), [2, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.narrow_copy")]
     #[track_caller]
     pub fn narrow_copy(&self, dim: i64, start: i64, length: i64) -> Tensor {
@@ -4317,6 +6378,14 @@ impl Tensor {
     }
 
     /// A new tensor like `torch.empty`, with this tensor's dtype and device.
+    ///
+    /// - Shapes: `size`.
+    /// - Dtypes: the tensor's dtype unless another is asked for.
+    /// - Errors: negative sizes, or more memory than there is.
+    ///
+    /// ```text
+    /// assert_eq!(torch::tensor([1, 2]).new_empty([2, 3]).dtype(), torch::DType::I64);
+    /// ```
     #[doc(alias = "torch.Tensor.new_empty")]
     #[track_caller]
     pub fn new_empty(&self, size: impl IntoDims) -> Tensor {
@@ -4324,6 +6393,14 @@ impl Tensor {
     }
 
     /// A new tensor with undefined content and the given strides.
+    ///
+    /// - Shapes: `size`, with the strides `stride`.
+    /// - Dtypes: the tensor's dtype unless another is asked for.
+    /// - Errors: negative sizes or strides. lists of different lengths. more memory than there is.
+    ///
+    /// ```text
+    /// assert_eq!(torch::tensor([1, 2]).new_empty_strided([2, 3], [1, 2]).strides(), [1, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.new_empty_strided")]
     #[track_caller]
     pub fn new_empty_strided(&self, size: impl IntoDims, stride: impl IntoDims) -> Tensor {
@@ -4331,6 +6408,10 @@ impl Tensor {
     }
 
     /// A new tensor with undefined content and the given strides.
+    ///
+    /// - Shapes: `size`, with the strides `stride`.
+    /// - Dtypes: the tensor's dtype unless another is asked for.
+    /// - Errors: negative sizes or strides. lists of different lengths. more memory than there is.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -4357,6 +6438,10 @@ impl Tensor {
 
     /// A new tensor like `torch.empty`, with this tensor's dtype and device.
     ///
+    /// - Shapes: `size`.
+    /// - Dtypes: the tensor's dtype unless another is asked for.
+    /// - Errors: negative sizes, or more memory than there is.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn new_empty_with(&self, size: impl IntoDims, options: impl Into<TensorOptions>) -> Tensor {
@@ -4368,6 +6453,14 @@ impl Tensor {
     }
 
     /// A new tensor of one number, with this tensor's dtype and device.
+    ///
+    /// - Shapes: `size`.
+    /// - Dtypes: the tensor's dtype unless another is asked for.
+    /// - Errors: negative sizes, or more memory than there is.
+    ///
+    /// ```text
+    /// assert_eq!(torch::tensor([1, 2]).new_full(2, 9).to_vec::<i64>(), [9, 9]);
+    /// ```
     #[doc(alias = "torch.Tensor.new_full")]
     #[track_caller]
     pub fn new_full(&self, size: impl IntoDims, fill_value: impl Into<Scalar>) -> Tensor {
@@ -4375,6 +6468,10 @@ impl Tensor {
     }
 
     /// A new tensor of one number, with this tensor's dtype and device.
+    ///
+    /// - Shapes: `size`.
+    /// - Dtypes: the tensor's dtype unless another is asked for.
+    /// - Errors: negative sizes, or more memory than there is.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -4392,6 +6489,14 @@ impl Tensor {
     }
 
     /// A new tensor like `torch.ones`, with this tensor's dtype and device.
+    ///
+    /// - Shapes: `size`.
+    /// - Dtypes: the tensor's dtype unless another is asked for.
+    /// - Errors: negative sizes, or more memory than there is.
+    ///
+    /// ```text
+    /// assert_eq!(torch::tensor([1, 2]).new_ones(3).to_vec::<i64>(), [1, 1, 1]);
+    /// ```
     #[doc(alias = "torch.Tensor.new_ones")]
     #[track_caller]
     pub fn new_ones(&self, size: impl IntoDims) -> Tensor {
@@ -4399,6 +6504,10 @@ impl Tensor {
     }
 
     /// A new tensor like `torch.ones`, with this tensor's dtype and device.
+    ///
+    /// - Shapes: `size`.
+    /// - Dtypes: the tensor's dtype unless another is asked for.
+    /// - Errors: negative sizes, or more memory than there is.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -4411,6 +6520,14 @@ impl Tensor {
     }
 
     /// A new tensor like `torch.zeros`, with this tensor's dtype and device.
+    ///
+    /// - Shapes: `size`.
+    /// - Dtypes: the tensor's dtype unless another is asked for.
+    /// - Errors: negative sizes, or more memory than there is.
+    ///
+    /// ```text
+    /// assert_eq!(torch::tensor([1, 2]).new_zeros(3).to_vec::<i64>(), [0, 0, 0]);
+    /// ```
     #[doc(alias = "torch.Tensor.new_zeros")]
     #[track_caller]
     pub fn new_zeros(&self, size: impl IntoDims) -> Tensor {
@@ -4418,6 +6535,10 @@ impl Tensor {
     }
 
     /// A new tensor like `torch.zeros`, with this tensor's dtype and device.
+    ///
+    /// - Shapes: `size`.
+    /// - Dtypes: the tensor's dtype unless another is asked for.
+    /// - Errors: negative sizes, or more memory than there is.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -4430,6 +6551,15 @@ impl Tensor {
     }
 
     /// The next float after the input towards `other`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: floating point; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::nextafter(&torch::tensor([1.0]), &torch::tensor([2.0]));
+    /// assert_eq!(x.item::<f32>(), 1.0 + f32::EPSILON);
+    /// ```
     #[doc(alias = "torch.Tensor.nextafter")]
     #[track_caller]
     pub fn nextafter(&self, other: &Tensor) -> Tensor {
@@ -4437,6 +6567,10 @@ impl Tensor {
     }
 
     /// The next float after the input towards `other`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: floating point; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
     #[doc(alias = "torch.Tensor.nextafter_")]
     #[track_caller]
     pub fn nextafter_(&self, other: &Tensor) -> &Self {
@@ -4445,6 +6579,15 @@ impl Tensor {
     }
 
     /// Coordinates of the elements that are not zero, one row each.
+    ///
+    /// - Shapes: `(n, d)` for `n` such elements of a tensor with `d` dimensions.
+    /// - Dtypes: all; the result is int64.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[0, 3], [4, 0]]);
+    /// assert_eq!(torch::nonzero(&x).to_vec2::<i64>(), [[0, 1], [1, 0]]);
+    /// ```
     #[doc(alias = "torch.Tensor.nonzero")]
     #[track_caller]
     pub fn nonzero(&self) -> Tensor {
@@ -4452,6 +6595,15 @@ impl Tensor {
     }
 
     /// The first `size` rows of `nonzero`, filled up with `fill_value`.
+    ///
+    /// - Shapes: `(size, d)` for a tensor with `d` dimensions.
+    /// - Dtypes: all; the result is int64.
+    /// - Errors: a negative size.
+    ///
+    /// ```text
+    /// let x = torch::nonzero_static(&torch::tensor([0, 3, 4]), 3);
+    /// assert_eq!(x.to_vec::<i64>(), [1, 2, -1]);
+    /// ```
     #[doc(alias = "torch.Tensor.nonzero_static")]
     #[track_caller]
     pub fn nonzero_static(&self, size: i64) -> Tensor {
@@ -4460,6 +6612,10 @@ impl Tensor {
 
     /// The first `size` rows of `nonzero`, filled up with `fill_value`.
     ///
+    /// - Shapes: `(size, d)` for a tensor with `d` dimensions.
+    /// - Dtypes: all; the result is int64.
+    /// - Errors: a negative size.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn nonzero_static_with(&self, size: i64, o: NonzeroStaticOptions) -> Tensor {
@@ -4467,6 +6623,15 @@ impl Tensor {
     }
 
     /// Vector norm of all elements, or over dimensions. For one dimension: `x.norm_dim(2, 1, false)`.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: floating point and complex numbers; the result is real.
+    /// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[3.0, 4.0], [6.0, 8.0]]);
+    /// assert_eq!(torch::norm_dim(&x, 2, 1, false).to_vec::<f32>(), [5.0, 10.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.norm")]
     #[track_caller]
     pub fn norm(&self /* for one dimension: x.norm_dim(2, 1, false) */) -> Tensor {
@@ -4474,6 +6639,15 @@ impl Tensor {
     }
 
     /// Vector norm of all elements, or over dimensions.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: floating point and complex numbers; the result is real.
+    /// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[3.0, 4.0], [6.0, 8.0]]);
+    /// assert_eq!(torch::norm_dim(&x, 2, 1, false).to_vec::<f32>(), [5.0, 10.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.norm")]
     #[track_caller]
     pub fn norm_dim(
@@ -4487,6 +6661,10 @@ impl Tensor {
 
     /// Vector norm of all elements, or over dimensions.
     ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: floating point and complex numbers; the result is real.
+    /// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn norm_with(&self, o: NormOptions) -> Tensor {
@@ -4494,6 +6672,16 @@ impl Tensor {
     }
 
     /// Fills with normally distributed numbers.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+    /// - Errors: a negative `std`. integers and bool. a leaf that requires a gradient, in a recorded region.
+    ///
+    /// ```text
+    /// let x = torch::empty(10_000);
+    /// x.normal_(5.0, 1.0);
+    /// assert!((x.mean().item::<f32>() - 5.0).abs() < 0.1);
+    /// ```
     #[doc(alias = "torch.Tensor.normal_")]
     #[track_caller]
     pub fn normal_(
@@ -4506,6 +6694,10 @@ impl Tensor {
     }
 
     /// Fills with normally distributed numbers.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+    /// - Errors: a negative `std`. integers and bool. a leaf that requires a gradient, in a recorded region.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -4545,6 +6737,15 @@ impl Tensor {
     }
 
     /// Outer product of two vectors.
+    ///
+    /// - Shapes: vectors `(n)` and `(m)` give `(n, m)`.
+    /// - Dtypes: all; the result has the promoted dtype.
+    /// - Errors: operands that are no vectors.
+    ///
+    /// ```text
+    /// let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+    /// assert_eq!(torch::outer(&x, &y).to_vec::<f32>(), [3.0, 4.0, 6.0, 8.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.outer")]
     #[track_caller]
     pub fn outer(&self, vec2: &Tensor) -> Tensor {
@@ -4568,6 +6769,14 @@ impl Tensor {
     }
 
     /// The `n`th derivative of `digamma`.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+    /// - Errors: a negative `n`. complex numbers.
+    ///
+    /// ```text
+    /// assert!((torch::polygamma(1, &torch::tensor([1.0])).item::<f32>() - 1.644934).abs() < 1e-5);
+    /// ```
     #[doc(alias = "torch.Tensor.polygamma")]
     #[track_caller]
     pub fn polygamma(&self, n: i64) -> Tensor {
@@ -4591,6 +6800,16 @@ impl Tensor {
     }
 
     /// The input to the power `exponent`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but two bools; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. two bools. integers to the power of a negative number.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert_eq!(torch::pow(&x, 2).to_vec::<f32>(), [1.0, 4.0, 9.0]);
+    /// assert_eq!(torch::pow(2, &x).to_vec::<f32>(), [2.0, 4.0, 8.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.pow")]
     #[track_caller]
     pub fn pow(&self, exponent: impl Operand) -> Tensor {
@@ -4599,6 +6818,10 @@ impl Tensor {
     }
 
     /// The input to the power `exponent`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but two bools; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. two bools. integers to the power of a negative number.
     #[doc(alias = "torch.Tensor.pow_")]
     #[track_caller]
     pub fn pow_(&self, exponent: impl Operand) -> &Self {
@@ -4608,6 +6831,14 @@ impl Tensor {
     }
 
     /// Product of all elements. For one dimension: `x.prod_dim(1, false)`.
+    ///
+    /// - Shapes: any; the result has no dimensions.
+    /// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// assert_eq!(torch::prod(&torch::tensor([2, 3, 4])).item::<i64>(), 24);
+    /// ```
     #[doc(alias = "torch.Tensor.prod")]
     #[track_caller]
     pub fn prod(&self /* for one dimension: x.prod_dim(1, false) */) -> Tensor {
@@ -4615,6 +6846,15 @@ impl Tensor {
     }
 
     /// Product over a dimension.
+    ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+    /// - Errors: a dimension out of range.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[1, 2], [3, 4]]);
+    /// assert_eq!(torch::prod_dim(&x, 1, false).to_vec::<i64>(), [2, 12]);
+    /// ```
     #[doc(alias = "torch.Tensor.prod")]
     #[track_caller]
     pub fn prod_dim(&self, dim: i64, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -4622,6 +6862,10 @@ impl Tensor {
     }
 
     /// Product over a dimension.
+    ///
+    /// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+    /// - Errors: a dimension out of range.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -4631,6 +6875,10 @@ impl Tensor {
 
     /// Product of all elements.
     ///
+    /// - Shapes: any; the result has no dimensions.
+    /// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+    /// - Errors: none.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn prod_with(&self, o: ProdOptions) -> Tensor {
@@ -4638,6 +6886,15 @@ impl Tensor {
     }
 
     /// Sets, or adds to, elements of the flattened input at indices.
+    ///
+    /// - Shapes: `index` and `source` have as many elements; the result has the input's sizes.
+    /// - Dtypes: int64 indices; `source` of the input's dtype.
+    /// - Errors: an index out of range. different numbers of elements. different dtypes. indices that are not int64.
+    ///
+    /// ```text
+    /// let x = torch::put(&torch::zeros([2, 2]), &torch::tensor([3]), &torch::tensor([5.0]), false);
+    /// assert_eq!(x.to_vec::<f32>(), [0.0, 0.0, 0.0, 5.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.put")]
     #[track_caller]
     pub fn put(
@@ -4650,6 +6907,10 @@ impl Tensor {
     }
 
     /// Sets, or adds to, elements of the flattened input at indices. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `index` and `source` have as many elements; the result has the input's sizes.
+    /// - Dtypes: int64 indices; `source` of the input's dtype.
+    /// - Errors: an index out of range. different numbers of elements. different dtypes. indices that are not int64.
     #[doc(alias = "torch.Tensor.put_")]
     #[track_caller]
     pub fn put_(
@@ -4664,6 +6925,10 @@ impl Tensor {
 
     /// Sets, or adds to, elements of the flattened input at indices.
     ///
+    /// - Shapes: `index` and `source` have as many elements; the result has the input's sizes.
+    /// - Dtypes: int64 indices; `source` of the input's dtype.
+    /// - Errors: an index out of range. different numbers of elements. different dtypes. indices that are not int64.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn put_with(&self, index: &Tensor, source: &Tensor, o: PutOptions) -> Tensor {
@@ -4671,6 +6936,10 @@ impl Tensor {
     }
 
     /// Sets, or adds to, elements of the flattened input at indices. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `index` and `source` have as many elements; the result has the input's sizes.
+    /// - Dtypes: int64 indices; `source` of the input's dtype.
+    /// - Errors: an index out of range. different numbers of elements. different dtypes. indices that are not int64.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -4680,6 +6949,15 @@ impl Tensor {
     }
 
     /// Quantiles of all elements, or over a dimension.
+    ///
+    /// - Shapes: a vector of `k` quantiles adds a first dimension of `k`; without `dim` the input is flattened.
+    /// - Dtypes: float32 and float64, `q` the same.
+    /// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
+    ///
+    /// ```text
+    /// let x = torch::tensor([0.0, 1.0, 2.0]);
+    /// assert_eq!(torch::quantile(&x, &torch::tensor([0.25, 1.0])).to_vec::<f32>(), [0.5, 2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.quantile")]
     #[track_caller]
     pub fn quantile(&self, q: &Tensor) -> Tensor {
@@ -4687,6 +6965,14 @@ impl Tensor {
     }
 
     /// One quantile of all elements, or over a dimension.
+    ///
+    /// - Shapes: without `dim` the result has no dimensions; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: float32 and float64; the result has the input's dtype.
+    /// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
+    ///
+    /// ```text
+    /// assert_eq!(torch::quantile_scalar(&torch::tensor([0.0, 1.0, 2.0]), 0.25).item::<f32>(), 0.5);
+    /// ```
     #[doc(alias = "torch.Tensor.quantile")]
     #[track_caller]
     pub fn quantile_scalar(&self, q: f64) -> Tensor {
@@ -4695,6 +6981,10 @@ impl Tensor {
 
     /// One quantile of all elements, or over a dimension.
     ///
+    /// - Shapes: without `dim` the result has no dimensions; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+    /// - Dtypes: float32 and float64; the result has the input's dtype.
+    /// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn quantile_scalar_with(&self, q: f64, o: QuantileScalarOptions) -> Tensor {
@@ -4702,6 +6992,10 @@ impl Tensor {
     }
 
     /// Quantiles of all elements, or over a dimension.
+    ///
+    /// - Shapes: a vector of `k` quantiles adds a first dimension of `k`; without `dim` the input is flattened.
+    /// - Dtypes: float32 and float64, `q` the same.
+    /// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -4738,6 +7032,16 @@ impl Tensor {
     }
 
     /// Fills with integers of the dtype's whole range.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; of floats the integers that they hold exactly.
+    /// - Errors: complex numbers. a leaf that requires a gradient, in a recorded region.
+    ///
+    /// ```text
+    /// let x = torch::empty(10);
+    /// x.random_();
+    /// assert!(x.ge(0).all().item::<bool>());
+    /// ```
     #[doc(alias = "torch.Tensor.random_")]
     #[track_caller]
     pub fn random_(&self) -> &Self {
@@ -4746,6 +7050,16 @@ impl Tensor {
     }
 
     /// Fills with integers of `[from, to)`.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers.
+    /// - Errors: `from` that is not below `to`, or bounds outside of the dtype's range. complex numbers. a leaf that requires a gradient, in a recorded region.
+    ///
+    /// ```text
+    /// let x = torch::empty(10);
+    /// torch::ops::random_from_(&x, 5, Some(7), None).unwrap();
+    /// assert!(x.ge(5).all().item::<bool>() && x.lt(7).all().item::<bool>());
+    /// ```
     #[doc(alias = "torch.Tensor.random_")]
     #[track_caller]
     pub fn random_from_(&self, from: i64, to: Option<i64>) -> &Self {
@@ -4755,6 +7069,10 @@ impl Tensor {
 
     /// Fills with integers of `[from, to)`.
     ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers.
+    /// - Errors: `from` that is not below `to`, or bounds outside of the dtype's range. complex numbers. a leaf that requires a gradient, in a recorded region.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn random_from_with_(&self, from: i64, to: Option<i64>, o: RandomFromInplaceOptions) -> &Self {
@@ -4763,6 +7081,16 @@ impl Tensor {
     }
 
     /// Fills with integers of `[0, to)`.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers.
+    /// - Errors: a bound below 1, or outside of the dtype's range. complex numbers. a leaf that requires a gradient, in a recorded region.
+    ///
+    /// ```text
+    /// let x = torch::empty(10);
+    /// torch::ops::random_to_(&x, 3, None).unwrap();
+    /// assert!(x.ge(0).all().item::<bool>() && x.lt(3).all().item::<bool>());
+    /// ```
     #[doc(alias = "torch.Tensor.random_")]
     #[track_caller]
     pub fn random_to_(&self, to: i64) -> &Self {
@@ -4771,6 +7099,10 @@ impl Tensor {
     }
 
     /// Fills with integers of `[0, to)`.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers.
+    /// - Errors: a bound below 1, or outside of the dtype's range. complex numbers. a leaf that requires a gradient, in a recorded region.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -4781,6 +7113,10 @@ impl Tensor {
 
     /// Fills with integers of the dtype's whole range.
     ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; of floats the integers that they hold exactly.
+    /// - Errors: complex numbers. a leaf that requires a gradient, in a recorded region.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn random_with_(&self, o: RandomInplaceOptions) -> &Self {
@@ -4789,6 +7125,14 @@ impl Tensor {
     }
 
     /// All elements in one dimension.
+    ///
+    /// - Shapes: one dimension of all elements.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// assert_eq!(torch::ravel(&torch::tensor([[1, 2], [3, 4]])).to_vec::<i64>(), [1, 2, 3, 4]);
+    /// ```
     #[doc(alias = "torch.Tensor.ravel")]
     #[track_caller]
     pub fn ravel(&self) -> Tensor {
@@ -4796,6 +7140,15 @@ impl Tensor {
     }
 
     /// Real part as a view; a real tensor is returned as it is.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result is real.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+    /// assert_eq!(torch::real(&z).item::<f32>(), 1.0);
+    /// ```
     #[doc(alias = "torch.Tensor.real")]
     #[track_caller]
     pub fn real(&self) -> Tensor {
@@ -4859,6 +7212,14 @@ impl Tensor {
     }
 
     /// Remainder with the sign of the divisor, as Python's `%`.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
+    ///
+    /// ```text
+    /// assert_eq!(torch::remainder(&torch::tensor([-7, 7]), 3).to_vec::<i64>(), [2, 1]);
+    /// ```
     #[doc(alias = "torch.Tensor.remainder")]
     #[track_caller]
     pub fn remainder(&self, other: impl Operand) -> Tensor {
@@ -4867,6 +7228,10 @@ impl Tensor {
     }
 
     /// Remainder with the sign of the divisor, as Python's `%`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+    /// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
     #[doc(alias = "torch.Tensor.remainder_")]
     #[track_caller]
     pub fn remainder_(&self, other: impl Operand) -> &Self {
@@ -4876,6 +7241,15 @@ impl Tensor {
     }
 
     /// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
+    ///
+    /// - Shapes: two dimensions at least; they stay.
+    /// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+    /// - Errors: a dimension out of range. fewer than two dimensions. a `p` that is not above 0, or a negative `maxnorm`. integers and bool.
+    ///
+    /// ```text
+    /// let x = torch::renorm(&torch::tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1);
+    /// assert!(torch::allclose(&x, &torch::tensor([[0.6, 0.8], [0.3, 0.4]])));
+    /// ```
     #[doc(alias = "torch.Tensor.renorm")]
     #[track_caller]
     pub fn renorm(&self, p: impl Into<Scalar>, dim: i64, maxnorm: impl Into<Scalar>) -> Tensor {
@@ -4883,6 +7257,10 @@ impl Tensor {
     }
 
     /// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: two dimensions at least; they stay.
+    /// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+    /// - Errors: a dimension out of range. fewer than two dimensions. a `p` that is not above 0, or a negative `maxnorm`. integers and bool.
     #[doc(alias = "torch.Tensor.renorm_")]
     #[track_caller]
     pub fn renorm_(&self, p: impl Into<Scalar>, dim: i64, maxnorm: impl Into<Scalar>) -> &Self {
@@ -4891,6 +7269,14 @@ impl Tensor {
     }
 
     /// Repeats the tensor along each dimension. For several: `x.repeat([2, 1])`.
+    ///
+    /// - Shapes: at least as many numbers as dimensions; each size is multiplied, new dimensions come first.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer numbers than dimensions. a negative number.
+    ///
+    /// ```text
+    /// assert_eq!(torch::tensor([1, 2]).repeat([2, 1]).to_vec2::<i64>(), [[1, 2], [1, 2]]);
+    /// ```
     #[doc(alias = "torch.Tensor.repeat")]
     #[track_caller]
     pub fn repeat(&self, repeats: impl IntoDims /* for several: x.repeat([2, 1]) */) -> Tensor {
@@ -4898,6 +7284,14 @@ impl Tensor {
     }
 
     /// The same elements in another shape: a view where possible, else a copy. For several: `x.reshape([2, -1])`.
+    ///
+    /// - Shapes: `shape`, of which one may be -1: as many elements as before.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: another number of elements.
+    ///
+    /// ```text
+    /// assert_eq!(torch::reshape(&torch::arange(6), [2, -1]).sizes(), [2, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.reshape")]
     #[track_caller]
     pub fn reshape(&self, shape: impl IntoDims /* for several: x.reshape([2, -1]) */) -> Tensor {
@@ -4905,6 +7299,14 @@ impl Tensor {
     }
 
     /// Reshaped to another tensor's sizes.
+    ///
+    /// - Shapes: as many elements as `other`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: another number of elements.
+    ///
+    /// ```text
+    /// assert_eq!(torch::arange(4).reshape_as(&torch::zeros([2, 2])).sizes(), [2, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.reshape_as")]
     #[track_caller]
     pub fn reshape_as(&self, other: &Tensor) -> Tensor {
@@ -4912,6 +7314,15 @@ impl Tensor {
     }
 
     /// The same values without a lazy conjugate bit.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+    /// assert_eq!(torch::view_as_real(&torch::resolve_conj(&z.conj())).to_vec::<f32>(), [1.0, -2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.resolve_conj")]
     #[track_caller]
     pub fn resolve_conj(&self) -> Tensor {
@@ -4919,6 +7330,15 @@ impl Tensor {
     }
 
     /// The same values without a lazy negative bit.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+    /// assert_eq!(torch::resolve_neg(&z.conj().imag()).to_vec::<f32>(), [-2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.resolve_neg")]
     #[track_caller]
     pub fn resolve_neg(&self) -> Tensor {
@@ -4926,6 +7346,14 @@ impl Tensor {
     }
 
     /// Shifts elements along dimensions, around the end.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. as many shifts as dimensions, or none of the latter for one shift of the flattened input.
+    ///
+    /// ```text
+    /// assert_eq!(torch::roll(&torch::tensor([1, 2, 3]), 1, 0).to_vec::<i64>(), [3, 1, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.roll")]
     #[track_caller]
     pub fn roll(&self, shifts: impl IntoDims, dims: impl IntoDims /* Python's default: [] */) -> Tensor {
@@ -4934,6 +7362,10 @@ impl Tensor {
 
     /// Shifts elements along dimensions, around the end.
     ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. as many shifts as dimensions, or none of the latter for one shift of the flattened input.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn roll_with(&self, shifts: impl IntoDims, o: RollOptions) -> Tensor {
@@ -4941,6 +7373,15 @@ impl Tensor {
     }
 
     /// Rotates by 90 degrees in a plane.
+    ///
+    /// - Shapes: two dimensions at least; those of the plane swap for odd `k`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: other than two different dimensions.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[1, 2], [3, 4]]);
+    /// assert_eq!(torch::rot90(&x, 1, [0, 1]).to_vec::<i64>(), [2, 4, 1, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.rot90")]
     #[track_caller]
     pub fn rot90(
@@ -4952,6 +7393,10 @@ impl Tensor {
     }
 
     /// Rotates by 90 degrees in a plane.
+    ///
+    /// - Shapes: two dimensions at least; those of the plane swap for odd `k`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: other than two different dimensions.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -4988,6 +7433,15 @@ impl Tensor {
     }
 
     /// Rounds to `decimals` places behind the point, before it where negative, halves to even.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point; the result has the input's dtype.
+    /// - Errors: integers, bool and complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::round_decimals(&torch::tensor([1.234, -5.678]), 1);
+    /// assert!(torch::allclose(&x, &torch::tensor([1.2, -5.7])));
+    /// ```
     #[doc(alias = "torch.Tensor.round")]
     #[track_caller]
     pub fn round_decimals(&self, decimals: i64) -> Tensor {
@@ -4995,6 +7449,10 @@ impl Tensor {
     }
 
     /// Rounds to `decimals` places behind the point, before it where negative, halves to even. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point; the result has the input's dtype.
+    /// - Errors: integers, bool and complex numbers.
     #[doc(alias = "torch.Tensor.round_")]
     #[track_caller]
     pub fn round_decimals_(&self, decimals: i64) -> &Self {
@@ -5031,6 +7489,15 @@ impl Tensor {
     }
 
     /// Sets the elements along a dimension at `index` to those of `src`.
+    ///
+    /// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes.
+    ///
+    /// ```text
+    /// let x = torch::scatter(&torch::zeros(3), 0, &torch::tensor([2, 0]), &torch::tensor([5.0, 6.0]));
+    /// assert_eq!(x.to_vec::<f32>(), [6.0, 0.0, 5.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.scatter")]
     #[track_caller]
     pub fn scatter(&self, dim: i64, index: &Tensor, src: &Tensor) -> Tensor {
@@ -5038,6 +7505,10 @@ impl Tensor {
     }
 
     /// Sets the elements along a dimension at `index` to those of `src`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes.
     #[doc(alias = "torch.Tensor.scatter_")]
     #[track_caller]
     pub fn scatter_(&self, dim: i64, index: &Tensor, src: &Tensor) -> &Self {
@@ -5046,6 +7517,15 @@ impl Tensor {
     }
 
     /// Adds the elements of `src` to those along a dimension at `index`.
+    ///
+    /// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes.
+    ///
+    /// ```text
+    /// let x = torch::scatter_add(&torch::zeros(2), 0, &torch::tensor([1, 1]), &torch::tensor([5.0, 6.0]));
+    /// assert_eq!(x.to_vec::<f32>(), [0.0, 11.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.scatter_add")]
     #[track_caller]
     pub fn scatter_add(&self, dim: i64, index: &Tensor, src: &Tensor) -> Tensor {
@@ -5053,6 +7533,10 @@ impl Tensor {
     }
 
     /// Adds the elements of `src` to those along a dimension at `index`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes.
     #[doc(alias = "torch.Tensor.scatter_add_")]
     #[track_caller]
     pub fn scatter_add_(&self, dim: i64, index: &Tensor, src: &Tensor) -> &Self {
@@ -5061,6 +7545,15 @@ impl Tensor {
     }
 
     /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
+    ///
+    /// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `amax` and `amin` take no complex numbers, `mean` no bool.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
+    ///
+    /// ```text
+    /// let x = torch::scatter_reduce(&torch::ones(2), 0, &torch::tensor([1, 1]), &torch::tensor([5.0, 6.0]), "amax");
+    /// assert_eq!(x.to_vec::<f32>(), [1.0, 6.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.scatter_reduce")]
     #[track_caller]
     pub fn scatter_reduce(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Tensor {
@@ -5068,6 +7561,10 @@ impl Tensor {
     }
 
     /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `amax` and `amin` take no complex numbers, `mean` no bool.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
     #[doc(alias = "torch.Tensor.scatter_reduce_")]
     #[track_caller]
     pub fn scatter_reduce_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> &Self {
@@ -5076,6 +7573,10 @@ impl Tensor {
     }
 
     /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
+    ///
+    /// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `amax` and `amin` take no complex numbers, `mean` no bool.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -5092,6 +7593,10 @@ impl Tensor {
 
     /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
     ///
+    /// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `amax` and `amin` take no complex numbers, `mean` no bool.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn scatter_reduce_with_(
@@ -5107,6 +7612,15 @@ impl Tensor {
     }
 
     /// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.
+    ///
+    /// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes. a `reduce` other than `add` and `multiply`.
+    ///
+    /// ```text
+    /// let x = torch::scatter_src_reduce(&torch::ones(3), 0, &torch::tensor([0, 0]), &torch::tensor([5.0, 6.0]), "add");
+    /// assert_eq!(x.to_vec::<f32>(), [12.0, 1.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.scatter")]
     #[track_caller]
     pub fn scatter_src_reduce(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Tensor {
@@ -5114,6 +7628,10 @@ impl Tensor {
     }
 
     /// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. different dtypes. a `reduce` other than `add` and `multiply`.
     #[doc(alias = "torch.Tensor.scatter_")]
     #[track_caller]
     pub fn scatter_src_reduce_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> &Self {
@@ -5122,6 +7640,15 @@ impl Tensor {
     }
 
     /// Sets the elements along a dimension at `index` to a number.
+    ///
+    /// - Shapes: `index` has as many dimensions as the input, and is nowhere longer but along `dim`.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+    /// - Errors: an index out of range. sizes that do not fit.
+    ///
+    /// ```text
+    /// let x = torch::scatter_value(&torch::zeros(3), 0, &torch::tensor([2]), 5);
+    /// assert_eq!(x.to_vec::<f32>(), [0.0, 0.0, 5.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.scatter")]
     #[track_caller]
     pub fn scatter_value(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Tensor {
@@ -5129,6 +7656,10 @@ impl Tensor {
     }
 
     /// Sets the elements along a dimension at `index` to a number. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `index` has as many dimensions as the input, and is nowhere longer but along `dim`.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+    /// - Errors: an index out of range. sizes that do not fit.
     #[doc(alias = "torch.Tensor.scatter_")]
     #[track_caller]
     pub fn scatter_value_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> &Self {
@@ -5137,6 +7668,15 @@ impl Tensor {
     }
 
     /// Adds a number to the elements along a dimension at `index`, or multiplies by it.
+    ///
+    /// - Shapes: `index` has as many dimensions as the input, and is nowhere longer but along `dim`.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. a `reduce` other than `add` and `multiply`.
+    ///
+    /// ```text
+    /// let x = torch::scatter_value_reduce(&torch::ones(2), 0, &torch::tensor([1]), 5, "multiply");
+    /// assert_eq!(x.to_vec::<f32>(), [1.0, 5.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.scatter")]
     #[track_caller]
     pub fn scatter_value_reduce(
@@ -5150,6 +7690,10 @@ impl Tensor {
     }
 
     /// Adds a number to the elements along a dimension at `index`, or multiplies by it. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `index` has as many dimensions as the input, and is nowhere longer but along `dim`.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+    /// - Errors: an index out of range. sizes that do not fit. a `reduce` other than `add` and `multiply`.
     #[doc(alias = "torch.Tensor.scatter_")]
     #[track_caller]
     pub fn scatter_value_reduce_(
@@ -5164,6 +7708,14 @@ impl Tensor {
     }
 
     /// One slice along a dimension, which is removed.
+    ///
+    /// - Shapes: the input's sizes without `dim`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. an index out of range. an input without dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::select(&torch::tensor([[1, 2], [3, 4]]), 0, 1).to_vec::<i64>(), [3, 4]);
+    /// ```
     #[doc(alias = "torch.Tensor.select")]
     #[track_caller]
     pub fn select(&self, dim: i64, index: i64) -> Tensor {
@@ -5171,6 +7723,15 @@ impl Tensor {
     }
 
     /// A copy with one slice of a dimension replaced by `src`.
+    ///
+    /// - Shapes: `src` has the input's sizes without `dim`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. an index out of range. sizes that do not fit.
+    ///
+    /// ```text
+    /// let x = torch::select_scatter(&torch::zeros([2, 2]), &torch::ones(2), 0, 1);
+    /// assert_eq!(x.to_vec::<f32>(), [0.0, 0.0, 1.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.select_scatter")]
     #[track_caller]
     pub fn select_scatter(&self, src: &Tensor, dim: i64, index: i64) -> Tensor {
@@ -5262,6 +7823,14 @@ impl Tensor {
     }
 
     /// Whether the sign bit is set; so for -0.0.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all but complex numbers; the result is bool.
+    /// - Errors: complex numbers.
+    ///
+    /// ```text
+    /// assert!(torch::equal(&torch::signbit(&torch::tensor([-0.0, 0.0])), &torch::tensor([true, false])));
+    /// ```
     #[doc(alias = "torch.Tensor.signbit")]
     #[track_caller]
     pub fn signbit(&self) -> Tensor {
@@ -5353,6 +7922,17 @@ impl Tensor {
     }
 
     /// A copy with a range of a dimension replaced by `src`.
+    ///
+    /// - Shapes: `src` has the sizes of the range that it replaces.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. sizes that do not fit. a step below 1.
+    ///
+    /// ```text
+    /// use torch::options::SliceScatterOptions;
+    /// let o = SliceScatterOptions::new().start(1);
+    /// let x = torch::slice_scatter_with(&torch::zeros(3), &torch::ones(2), o);
+    /// assert_eq!(x.to_vec::<f32>(), [0.0, 1.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.slice_scatter")]
     #[track_caller]
     pub fn slice_scatter(&self, src: &Tensor) -> Tensor {
@@ -5361,6 +7941,10 @@ impl Tensor {
 
     /// A copy with a range of a dimension replaced by `src`.
     ///
+    /// - Shapes: `src` has the sizes of the range that it replaces.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. sizes that do not fit. a step below 1.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn slice_scatter_with(&self, src: &Tensor, o: SliceScatterOptions) -> Tensor {
@@ -5368,6 +7952,15 @@ impl Tensor {
     }
 
     /// Sign and natural logarithm of the magnitude of determinants.
+    ///
+    /// - Shapes: `(*, n, n)` gives `sign` and `logabsdet`, both `(*)`.
+    /// - Dtypes: float32, float64 and complex numbers; `logabsdet` is real.
+    /// - Errors: matrices that are not square. other dtypes.
+    ///
+    /// ```text
+    /// let r = torch::slogdet(&torch::tensor([[0.0, 1.0], [1.0, 0.0]]));
+    /// assert_eq!((r.sign.item::<f32>(), r.logabsdet.item::<f32>()), (-1.0, 0.0));
+    /// ```
     #[doc(alias = "torch.Tensor.slogdet")]
     #[track_caller]
     pub fn slogdet(&self) -> SlogdetResult {
@@ -5375,6 +7968,14 @@ impl Tensor {
     }
 
     /// Exponentials over their sum, along a dimension.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point, or any with such a `dtype`.
+    /// - Errors: a dimension out of range. integers, bool and complex numbers.
+    ///
+    /// ```text
+    /// assert_eq!(torch::softmax(&torch::tensor([1.0, 1.0]), 0).to_vec::<f32>(), [0.5, 0.5]);
+    /// ```
     #[doc(alias = "torch.Tensor.softmax")]
     #[track_caller]
     pub fn softmax(&self, dim: i64) -> Tensor {
@@ -5383,6 +7984,10 @@ impl Tensor {
 
     /// Exponentials over their sum, along a dimension.
     ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point, or any with such a `dtype`.
+    /// - Errors: a dimension out of range. integers, bool and complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn softmax_with(&self, dim: i64, o: SoftmaxOptions) -> Tensor {
@@ -5390,6 +7995,15 @@ impl Tensor {
     }
 
     /// Sorted elements along a dimension, and where they come from.
+    ///
+    /// - Shapes: any; both results have the input's sizes.
+    /// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. complex numbers.
+    ///
+    /// ```text
+    /// let (values, indices) = torch::sort(&torch::tensor([3, 1, 2]), -1, true).into();
+    /// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![3, 2, 1], vec![0, 2, 1]));
+    /// ```
     #[doc(alias = "torch.Tensor.sort")]
     #[track_caller]
     pub fn sort(
@@ -5401,6 +8015,15 @@ impl Tensor {
     }
 
     /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
+    ///
+    /// - Shapes: any; both results have the input's sizes.
+    /// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. complex numbers.
+    ///
+    /// ```text
+    /// let r = torch::sort_stable(&torch::tensor([2, 1, 2]), Some(true), -1, false);
+    /// assert_eq!((r.values.to_vec::<i64>(), r.indices.to_vec::<i64>()), (vec![1, 2, 2], vec![1, 0, 2]));
+    /// ```
     #[doc(alias = "torch.Tensor.sort")]
     #[track_caller]
     pub fn sort_stable(
@@ -5414,6 +8037,10 @@ impl Tensor {
 
     /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
     ///
+    /// - Shapes: any; both results have the input's sizes.
+    /// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn sort_stable_with(&self, stable: Option<bool>, o: SortStableOptions) -> SortResult {
@@ -5422,6 +8049,10 @@ impl Tensor {
 
     /// Sorted elements along a dimension, and where they come from.
     ///
+    /// - Shapes: any; both results have the input's sizes.
+    /// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn sort_with(&self, o: SortOptions) -> SortResult {
@@ -5429,6 +8060,14 @@ impl Tensor {
     }
 
     /// Chunks of `split_size` along a dimension.
+    ///
+    /// - Shapes: parts of `split_size` along `dim`, the last one possibly smaller.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. a negative `split_size`, or 0. an input without dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::split(&torch::arange(3), 2, 0)[1].to_vec::<i64>(), [2]);
+    /// ```
     #[doc(alias = "torch.Tensor.split")]
     #[track_caller]
     pub fn split(&self, split_size: i64, dim: i64 /* Python's default: 0 */) -> Vec<Tensor> {
@@ -5436,6 +8075,14 @@ impl Tensor {
     }
 
     /// Chunks of the given sizes along a dimension.
+    ///
+    /// - Shapes: parts of these sizes along `dim`, which add up to it.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. sizes that are negative or do not add up.
+    ///
+    /// ```text
+    /// assert_eq!(torch::split_sizes(&torch::arange(3), [1, 2], 0)[1].to_vec::<i64>(), [1, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.split")]
     #[track_caller]
     pub fn split_sizes(
@@ -5448,6 +8095,10 @@ impl Tensor {
 
     /// Chunks of the given sizes along a dimension.
     ///
+    /// - Shapes: parts of these sizes along `dim`, which add up to it.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. sizes that are negative or do not add up.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn split_sizes_with(&self, split_size: impl IntoDims, o: SplitSizesOptions) -> Vec<Tensor> {
@@ -5456,6 +8107,10 @@ impl Tensor {
 
     /// Chunks of `split_size` along a dimension.
     ///
+    /// - Shapes: parts of `split_size` along `dim`, the last one possibly smaller.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. a negative `split_size`, or 0. an input without dimensions.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn split_with(&self, split_size: i64, o: SplitOptions) -> Vec<Tensor> {
@@ -5463,6 +8118,14 @@ impl Tensor {
     }
 
     /// Chunks of the given sizes along a dimension.
+    ///
+    /// - Shapes: parts of these sizes along `dim`, which add up to it.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. sizes that are negative or do not add up.
+    ///
+    /// ```text
+    /// assert_eq!(torch::split_with_sizes(&torch::arange(3), [1, 2], 0)[1].to_vec::<i64>(), [1, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.split_with_sizes")]
     #[track_caller]
     pub fn split_with_sizes(
@@ -5474,6 +8137,10 @@ impl Tensor {
     }
 
     /// Chunks of the given sizes along a dimension.
+    ///
+    /// - Shapes: parts of these sizes along `dim`, which add up to it.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. sizes that are negative or do not add up.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -5538,6 +8205,14 @@ impl Tensor {
     }
 
     /// Removes all dimensions of size 1. For one dimension: `x.squeeze_dim(1)`.
+    ///
+    /// - Shapes: the input's sizes without those that are 1.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// assert_eq!(torch::squeeze(&torch::zeros([1, 2, 1])).sizes(), [2]);
+    /// ```
     #[doc(alias = "torch.Tensor.squeeze")]
     #[track_caller]
     pub fn squeeze(&self /* for one dimension: x.squeeze_dim(1) */) -> Tensor {
@@ -5545,6 +8220,14 @@ impl Tensor {
     }
 
     /// Removes a dimension if its size is 1.
+    ///
+    /// - Shapes: the input's sizes without `dim`, if it is 1.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range.
+    ///
+    /// ```text
+    /// assert_eq!(torch::squeeze_dim(&torch::zeros([1, 2, 1]), 0).sizes(), [2, 1]);
+    /// ```
     #[doc(alias = "torch.Tensor.squeeze")]
     #[track_caller]
     pub fn squeeze_dim(&self, dim: i64) -> Tensor {
@@ -5552,6 +8235,14 @@ impl Tensor {
     }
 
     /// Removes the given dimensions whose size is 1.
+    ///
+    /// - Shapes: the input's sizes without the named ones that are 1.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. twice the same dimension.
+    ///
+    /// ```text
+    /// assert_eq!(torch::squeeze_dims(&torch::zeros([1, 2, 1]), [0, 2]).sizes(), [2]);
+    /// ```
     #[doc(alias = "torch.Tensor.squeeze")]
     #[track_caller]
     pub fn squeeze_dims(&self, dim: impl IntoDims) -> Tensor {
@@ -5559,6 +8250,16 @@ impl Tensor {
     }
 
     /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). For one dimension: `x.std_dim(1, false)`.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: floating point and complex numbers; the result is real.
+    /// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// let o = torch::options::StdOptions::new().correction(0.0);
+    /// assert!((torch::std_with(&x, o).item::<f32>() - 0.8164966).abs() < 1e-6);
+    /// ```
     #[doc(alias = "torch.Tensor.std")]
     #[track_caller]
     pub fn std(&self /* for one dimension: x.std_dim(1, false) */) -> Tensor {
@@ -5566,6 +8267,16 @@ impl Tensor {
     }
 
     /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: floating point and complex numbers; the result is real.
+    /// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// let o = torch::options::StdOptions::new().correction(0.0);
+    /// assert!((torch::std_with(&x, o).item::<f32>() - 0.8164966).abs() < 1e-6);
+    /// ```
     #[doc(alias = "torch.Tensor.std")]
     #[track_caller]
     pub fn std_dim(&self, dim: impl IntoDims, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -5573,6 +8284,10 @@ impl Tensor {
     }
 
     /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: floating point and complex numbers; the result is real.
+    /// - Errors: a dimension out of range. twice the same dimension. integers and bool.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -5695,6 +8410,16 @@ impl Tensor {
     }
 
     /// Sum of all elements, or over dimensions; integers and bools give int64. For one dimension: `x.sum_dim(1, false)`.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+    /// - Errors: a dimension out of range. twice the same dimension.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[1, 2], [3, 4]]);
+    /// assert_eq!(torch::sum(&x).item::<i64>(), 10);
+    /// assert_eq!(torch::sum_dim(&x, 1, false).to_vec::<i64>(), [3, 7]);
+    /// ```
     #[doc(alias = "torch.Tensor.sum")]
     #[track_caller]
     pub fn sum(&self /* for one dimension: x.sum_dim(1, false) */) -> Tensor {
@@ -5702,6 +8427,16 @@ impl Tensor {
     }
 
     /// Sum of all elements, or over dimensions; integers and bools give int64.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+    /// - Errors: a dimension out of range. twice the same dimension.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[1, 2], [3, 4]]);
+    /// assert_eq!(torch::sum(&x).item::<i64>(), 10);
+    /// assert_eq!(torch::sum_dim(&x, 1, false).to_vec::<i64>(), [3, 7]);
+    /// ```
     #[doc(alias = "torch.Tensor.sum")]
     #[track_caller]
     pub fn sum_dim(&self, dim: impl IntoDims, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -5709,6 +8444,14 @@ impl Tensor {
     }
 
     /// Sums over the dimensions that broadcasting from `size` added or expanded.
+    ///
+    /// - Shapes: `size`, which broadcasts to the input's sizes.
+    /// - Dtypes: all; integers and bool give int64.
+    /// - Errors: a `size` that does not broadcast to the input's.
+    ///
+    /// ```text
+    /// assert_eq!(torch::ones([2, 3]).sum_to_size([2, 1]).to_vec::<f32>(), [3.0, 3.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.sum_to_size")]
     #[track_caller]
     pub fn sum_to_size(&self, size: impl IntoDims) -> Tensor {
@@ -5717,6 +8460,10 @@ impl Tensor {
 
     /// Sum of all elements, or over dimensions; integers and bools give int64.
     ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+    /// - Errors: a dimension out of range. twice the same dimension.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn sum_with(&self, o: SumOptions) -> Tensor {
@@ -5724,6 +8471,14 @@ impl Tensor {
     }
 
     /// Swaps two dimensions.
+    ///
+    /// - Shapes: two sizes swap.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range.
+    ///
+    /// ```text
+    /// assert_eq!(torch::swapaxes(&torch::zeros([2, 3]), 0, 1).sizes(), [3, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.swapaxes")]
     #[track_caller]
     pub fn swapaxes(&self, axis0: i64, axis1: i64) -> Tensor {
@@ -5731,6 +8486,14 @@ impl Tensor {
     }
 
     /// Swaps two dimensions.
+    ///
+    /// - Shapes: two sizes swap.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range.
+    ///
+    /// ```text
+    /// assert_eq!(torch::swapdims(&torch::zeros([2, 3]), 0, 1).sizes(), [3, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.swapdims")]
     #[track_caller]
     pub fn swapdims(&self, dim0: i64, dim1: i64) -> Tensor {
@@ -5738,6 +8501,14 @@ impl Tensor {
     }
 
     /// Transposes a matrix.
+    ///
+    /// - Shapes: `(n, m)` gives `(m, n)`; fewer dimensions stay.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: more than two dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::t(&torch::zeros([2, 3])).sizes(), [3, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.t")]
     #[track_caller]
     pub fn t(&self) -> Tensor {
@@ -5745,6 +8516,15 @@ impl Tensor {
     }
 
     /// Elements of the flattened input at indices.
+    ///
+    /// - Shapes: any; the result has the sizes of `index`.
+    /// - Dtypes: int64 indices; the result has the input's dtype.
+    /// - Errors: an index out of range. indices that are not int64.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[1, 2], [3, 4]]);
+    /// assert_eq!(torch::take(&x, &torch::tensor([3, -4])).to_vec::<i64>(), [4, 1]);
+    /// ```
     #[doc(alias = "torch.Tensor.take")]
     #[track_caller]
     pub fn take(&self, index: &Tensor) -> Tensor {
@@ -5752,6 +8532,16 @@ impl Tensor {
     }
 
     /// `gather` with broadcasting; without `dim` in the flattened input.
+    ///
+    /// - Shapes: input and indices broadcast but along `dim`; the result has the sizes of the indices.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+    /// - Errors: an index out of range. sizes that do not broadcast.
+    ///
+    /// ```text
+    /// let x = torch::tensor([[3, 1], [2, 4]]);
+    /// let order = torch::argsort(&x, 1, false);
+    /// assert_eq!(torch::take_along_dim(&x, &order, 1).to_vec::<i64>(), [1, 3, 2, 4]);
+    /// ```
     #[doc(alias = "torch.Tensor.take_along_dim")]
     #[track_caller]
     pub fn take_along_dim(&self, indices: &Tensor, dim: i64) -> Tensor {
@@ -5759,6 +8549,10 @@ impl Tensor {
     }
 
     /// `gather` with broadcasting; without `dim` in the flattened input.
+    ///
+    /// - Shapes: input and indices broadcast but along `dim`; the result has the sizes of the indices.
+    /// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+    /// - Errors: an index out of range. sizes that do not broadcast.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -5823,6 +8617,15 @@ impl Tensor {
     }
 
     /// Parts along a dimension, cut at indices.
+    ///
+    /// - Shapes: one view more than there are indices.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. an input without dimensions.
+    ///
+    /// ```text
+    /// let parts = torch::tensor_split_indices(&torch::arange(5), [1, 3], 0);
+    /// assert_eq!(parts.iter().map(|p| p.len()).collect::<Vec<_>>(), [1, 2, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.tensor_split")]
     #[track_caller]
     pub fn tensor_split_indices(
@@ -5835,6 +8638,10 @@ impl Tensor {
 
     /// Parts along a dimension, cut at indices.
     ///
+    /// - Shapes: one view more than there are indices.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. an input without dimensions.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn tensor_split_indices_with(
@@ -5846,6 +8653,15 @@ impl Tensor {
     }
 
     /// Equal parts along a dimension; the first ones take the remainder.
+    ///
+    /// - Shapes: `sections` views; the first ones are one longer where the size does not divide.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. fewer than one section. an input without dimensions.
+    ///
+    /// ```text
+    /// let parts = torch::tensor_split_sections(&torch::arange(5), 3, 0);
+    /// assert_eq!(parts.iter().map(|p| p.len()).collect::<Vec<_>>(), [2, 2, 1]);
+    /// ```
     #[doc(alias = "torch.Tensor.tensor_split")]
     #[track_caller]
     pub fn tensor_split_sections(
@@ -5858,6 +8674,10 @@ impl Tensor {
 
     /// Equal parts along a dimension; the first ones take the remainder.
     ///
+    /// - Shapes: `sections` views; the first ones are one longer where the size does not divide.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. fewer than one section. an input without dimensions.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn tensor_split_sections_with(&self, sections: i64, o: TensorSplitSectionsOptions) -> Vec<Tensor> {
@@ -5865,6 +8685,14 @@ impl Tensor {
     }
 
     /// Repeats the tensor along its last dimensions. For several: `x.tile([2, 1])`.
+    ///
+    /// - Shapes: each size from the last is multiplied; missing numbers are 1, missing dimensions come first.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a negative number.
+    ///
+    /// ```text
+    /// assert_eq!(torch::tile(&torch::tensor([1, 2]), 2).to_vec::<i64>(), [1, 2, 1, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.tile")]
     #[track_caller]
     pub fn tile(&self, dims: impl IntoDims /* for several: x.tile([2, 1]) */) -> Tensor {
@@ -5872,6 +8700,15 @@ impl Tensor {
     }
 
     /// The k largest (or smallest) elements along a dimension, and where they are.
+    ///
+    /// - Shapes: the input's sizes, with `k` along `dim`.
+    /// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. a `k` above the size of `dim`. bool and complex numbers.
+    ///
+    /// ```text
+    /// let (values, indices) = torch::topk(&torch::tensor([3, 1, 2]), 2, -1).into();
+    /// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![3, 2], vec![0, 2]));
+    /// ```
     #[doc(alias = "torch.Tensor.topk")]
     #[track_caller]
     pub fn topk(&self, k: i64, dim: i64 /* Python's default: -1 */) -> TopkResult {
@@ -5880,6 +8717,10 @@ impl Tensor {
 
     /// The k largest (or smallest) elements along a dimension, and where they are.
     ///
+    /// - Shapes: the input's sizes, with `k` along `dim`.
+    /// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+    /// - Errors: a dimension out of range. a `k` above the size of `dim`. bool and complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn topk_with(&self, k: i64, o: TopkOptions) -> TopkResult {
@@ -5887,6 +8728,14 @@ impl Tensor {
     }
 
     /// Sum of a matrix's diagonal.
+    ///
+    /// - Shapes: a matrix; the result has no dimensions.
+    /// - Dtypes: all but bool; integers give int64.
+    /// - Errors: an input that is no matrix. bool.
+    ///
+    /// ```text
+    /// assert_eq!(torch::trace(&torch::tensor([[1, 2], [3, 4]])).item::<i64>(), 5);
+    /// ```
     #[doc(alias = "torch.Tensor.trace")]
     #[track_caller]
     pub fn trace(&self) -> Tensor {
@@ -5894,6 +8743,14 @@ impl Tensor {
     }
 
     /// Swaps two dimensions.
+    ///
+    /// - Shapes: two sizes swap.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range.
+    ///
+    /// ```text
+    /// assert_eq!(torch::transpose(&torch::zeros([2, 3]), 0, 1).sizes(), [3, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.transpose")]
     #[track_caller]
     pub fn transpose(&self, dim0: i64, dim1: i64) -> Tensor {
@@ -5901,6 +8758,14 @@ impl Tensor {
     }
 
     /// Lower triangle of the last two dimensions; zeros elsewhere.
+    ///
+    /// - Shapes: two dimensions at least; they stay.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::tril(&torch::ones([2, 2]), 0).to_vec::<f32>(), [1.0, 0.0, 1.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.tril")]
     #[track_caller]
     pub fn tril(&self, diagonal: i64 /* Python's default: 0 */) -> Tensor {
@@ -5908,6 +8773,10 @@ impl Tensor {
     }
 
     /// Lower triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: two dimensions at least; they stay.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions.
     #[doc(alias = "torch.Tensor.tril_")]
     #[track_caller]
     pub fn tril_(&self, diagonal: i64 /* Python's default: 0 */) -> &Self {
@@ -5917,6 +8786,10 @@ impl Tensor {
 
     /// Lower triangle of the last two dimensions; zeros elsewhere.
     ///
+    /// - Shapes: two dimensions at least; they stay.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn tril_with(&self, o: TrilOptions) -> Tensor {
@@ -5924,6 +8797,10 @@ impl Tensor {
     }
 
     /// Lower triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: two dimensions at least; they stay.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -5933,6 +8810,14 @@ impl Tensor {
     }
 
     /// Upper triangle of the last two dimensions; zeros elsewhere.
+    ///
+    /// - Shapes: two dimensions at least; they stay.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::triu(&torch::ones([2, 2]), 1).to_vec::<f32>(), [0.0, 1.0, 0.0, 0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.triu")]
     #[track_caller]
     pub fn triu(&self, diagonal: i64 /* Python's default: 0 */) -> Tensor {
@@ -5940,6 +8825,10 @@ impl Tensor {
     }
 
     /// Upper triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: two dimensions at least; they stay.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions.
     #[doc(alias = "torch.Tensor.triu_")]
     #[track_caller]
     pub fn triu_(&self, diagonal: i64 /* Python's default: 0 */) -> &Self {
@@ -5949,6 +8838,10 @@ impl Tensor {
 
     /// Upper triangle of the last two dimensions; zeros elsewhere.
     ///
+    /// - Shapes: two dimensions at least; they stay.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn triu_with(&self, o: TriuOptions) -> Tensor {
@@ -5956,6 +8849,10 @@ impl Tensor {
     }
 
     /// Upper triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: two dimensions at least; they stay.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -6023,6 +8920,14 @@ impl Tensor {
     }
 
     /// All slices along a dimension, which is removed.
+    ///
+    /// - Shapes: as many results as `dim` is long, of the input's sizes without it.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. an input without dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::unbind(&torch::tensor([[1, 2], [3, 4]]), 0)[1].to_vec::<i64>(), [3, 4]);
+    /// ```
     #[doc(alias = "torch.Tensor.unbind")]
     #[track_caller]
     pub fn unbind(&self, dim: i64 /* Python's default: 0 */) -> Vec<Tensor> {
@@ -6031,6 +8936,10 @@ impl Tensor {
 
     /// All slices along a dimension, which is removed.
     ///
+    /// - Shapes: as many results as `dim` is long, of the input's sizes without it.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. an input without dimensions.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn unbind_with(&self, o: UnbindOptions) -> Vec<Tensor> {
@@ -6038,6 +8947,14 @@ impl Tensor {
     }
 
     /// One dimension as several.
+    ///
+    /// - Shapes: the size of `dim` is the product of `sizes`, of which one may be -1.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. sizes that do not multiply up. an empty list.
+    ///
+    /// ```text
+    /// assert_eq!(torch::unflatten(&torch::zeros([2, 6]), 1, [3, -1]).sizes(), [2, 3, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.unflatten")]
     #[track_caller]
     pub fn unflatten(&self, dim: i64, sizes: impl IntoDims) -> Tensor {
@@ -6045,6 +8962,14 @@ impl Tensor {
     }
 
     /// All slices of `size` along a dimension, as a new last dimension.
+    ///
+    /// - Shapes: `(size - length) / step + 1` along the dimension, and a new last one of the slices' length.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a dimension out of range. slices longer than the dimension. a step below 1.
+    ///
+    /// ```text
+    /// assert_eq!(torch::arange(4).unfold(0, 2, 1).to_vec2::<i64>(), [[0, 1], [1, 2], [2, 3]]);
+    /// ```
     #[doc(alias = "torch.Tensor.unfold")]
     #[track_caller]
     pub fn unfold(&self, dimension: i64, size: i64, step: i64) -> Tensor {
@@ -6052,6 +8977,16 @@ impl Tensor {
     }
 
     /// Fills with uniform numbers of `[from, to)`.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+    /// - Errors: `from` above `to`, or outside of the dtype's range. integers and bool. a leaf that requires a gradient, in a recorded region.
+    ///
+    /// ```text
+    /// let x = torch::empty(100);
+    /// x.uniform_(2.0, 3.0);
+    /// assert!(x.ge(2).all().item::<bool>() && x.lt(3).all().item::<bool>());
+    /// ```
     #[doc(alias = "torch.Tensor.uniform_")]
     #[track_caller]
     pub fn uniform_(
@@ -6065,6 +9000,10 @@ impl Tensor {
 
     /// Fills with uniform numbers of `[from, to)`.
     ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+    /// - Errors: `from` above `to`, or outside of the dtype's range. integers and bool. a leaf that requires a gradient, in a recorded region.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn uniform_with_(&self, o: UniformInplaceOptions) -> &Self {
@@ -6075,6 +9014,16 @@ impl Tensor {
     /// The different values in ascending order, for each element the position of its value, and how often each occurs.
     ///
     /// Inverse and counts are empty unless asked for. Each NaN is a value of its own.
+    ///
+    /// - Shapes: any input; a vector of values, inverse indices of the input's sizes, counts as long as the values.
+    /// - Dtypes: all but complex numbers; inverse and counts are int64.
+    /// - Errors: complex numbers.
+    ///
+    /// ```text
+    /// let (values, inverse, counts) = torch::unique(&torch::tensor([3, 1, 3]), true, true, true).into();
+    /// assert_eq!((values.to_vec::<i64>(), inverse.to_vec::<i64>()), (vec![1, 3], vec![1, 0, 1]));
+    /// assert_eq!(counts.to_vec::<i64>(), [1, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.unique")]
     #[track_caller]
     pub fn unique(
@@ -6087,6 +9036,15 @@ impl Tensor {
     }
 
     /// Values, or slices along a dimension, without consecutive repetitions.
+    ///
+    /// - Shapes: a vector, or the input's sizes with fewer slices along `dim`.
+    /// - Dtypes: all but complex numbers; inverse and counts are int64.
+    /// - Errors: a dimension out of range. complex numbers.
+    ///
+    /// ```text
+    /// let r = torch::ops::unique_consecutive(&torch::tensor([1, 1, 2, 1]), false, true, None).unwrap();
+    /// assert_eq!((r.0.to_vec::<i64>(), r.2.to_vec::<i64>()), (vec![1, 2, 1], vec![2, 1, 1]));
+    /// ```
     #[doc(alias = "torch.Tensor.unique_consecutive")]
     #[track_caller]
     pub fn unique_consecutive(
@@ -6100,6 +9058,10 @@ impl Tensor {
 
     /// Values, or slices along a dimension, without consecutive repetitions.
     ///
+    /// - Shapes: a vector, or the input's sizes with fewer slices along `dim`.
+    /// - Dtypes: all but complex numbers; inverse and counts are int64.
+    /// - Errors: a dimension out of range. complex numbers.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn unique_consecutive_with(&self, o: UniqueConsecutiveOptions) -> UniqueConsecutiveResult {
@@ -6109,6 +9071,10 @@ impl Tensor {
     /// The different values in ascending order, for each element the position of its value, and how often each occurs.
     ///
     /// Inverse and counts are empty unless asked for. Each NaN is a value of its own.
+    ///
+    /// - Shapes: any input; a vector of values, inverse indices of the input's sizes, counts as long as the values.
+    /// - Dtypes: all but complex numbers; inverse and counts are int64.
+    /// - Errors: complex numbers.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -6133,6 +9099,16 @@ impl Tensor {
     }
 
     /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). For one dimension: `x.var_dim(1, false)`.
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: floating point and complex numbers; the result is real.
+    /// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// let o = torch::options::VarOptions::new().correction(0.0);
+    /// assert_eq!((torch::var(&x).item::<f32>(), torch::var_with(&x, o).item::<f32>()), (1.0, 2.0 / 3.0));
+    /// ```
     #[doc(alias = "torch.Tensor.var")]
     #[track_caller]
     pub fn var(&self /* for one dimension: x.var_dim(1, false) */) -> Tensor {
@@ -6140,6 +9116,16 @@ impl Tensor {
     }
 
     /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
+    ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: floating point and complex numbers; the result is real.
+    /// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// let o = torch::options::VarOptions::new().correction(0.0);
+    /// assert_eq!((torch::var(&x).item::<f32>(), torch::var_with(&x, o).item::<f32>()), (1.0, 2.0 / 3.0));
+    /// ```
     #[doc(alias = "torch.Tensor.var")]
     #[track_caller]
     pub fn var_dim(&self, dim: impl IntoDims, keepdim: bool /* Python's default: false */) -> Tensor {
@@ -6148,6 +9134,10 @@ impl Tensor {
 
     /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
     ///
+    /// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+    /// - Dtypes: floating point and complex numbers; the result is real.
+    /// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     pub fn var_with(&self, o: VarOptions) -> Tensor {
@@ -6155,6 +9145,15 @@ impl Tensor {
     }
 
     /// Dot product with the first vector conjugated.
+    ///
+    /// - Shapes: two vectors of one length give a tensor without dimensions.
+    /// - Dtypes: all but bool, both the same.
+    /// - Errors: operands that are no vectors, of different lengths or dtypes. bool.
+    ///
+    /// ```text
+    /// let x = torch::tensor([1.0, 2.0, 3.0]);
+    /// assert_eq!(torch::vdot(&x, &x).item::<f32>(), 14.0);
+    /// ```
     #[doc(alias = "torch.Tensor.vdot")]
     #[track_caller]
     pub fn vdot(&self, other: &Tensor) -> Tensor {
@@ -6162,6 +9161,14 @@ impl Tensor {
     }
 
     /// The same elements in another shape, without a copy. For several: `x.view([2, -1])`.
+    ///
+    /// - Shapes: `size`, of which one may be -1: as many elements as before.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: another number of elements. strides that do not allow a view; `reshape` copies then.
+    ///
+    /// ```text
+    /// assert_eq!(torch::arange(6).view([2, -1]).sizes(), [2, 3]);
+    /// ```
     #[doc(alias = "torch.Tensor.view")]
     #[track_caller]
     pub fn view(&self, size: impl IntoDims /* for several: x.view([2, -1]) */) -> Tensor {
@@ -6169,6 +9176,14 @@ impl Tensor {
     }
 
     /// A view with another tensor's sizes.
+    ///
+    /// - Shapes: as many elements as `other`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: another number of elements. strides that do not allow a view.
+    ///
+    /// ```text
+    /// assert_eq!(torch::arange(4).view_as(&torch::zeros([2, 2])).sizes(), [2, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.view_as")]
     #[track_caller]
     pub fn view_as(&self, other: &Tensor) -> Tensor {
@@ -6176,6 +9191,14 @@ impl Tensor {
     }
 
     /// A real tensor with a last dimension of 2 as a complex one.
+    ///
+    /// - Shapes: the input's sizes without the last dimension, which is 2.
+    /// - Dtypes: float16, float32 and float64; the result is complex.
+    /// - Errors: a last dimension other than 2, or not dense. other dtypes.
+    ///
+    /// ```text
+    /// assert_eq!(torch::view_as_complex(&torch::ones([3, 2])).sizes(), [3]);
+    /// ```
     #[doc(alias = "torch.Tensor.view_as_complex")]
     #[track_caller]
     pub fn view_as_complex(&self) -> Tensor {
@@ -6183,6 +9206,15 @@ impl Tensor {
     }
 
     /// A complex tensor as a real one with a last dimension of 2.
+    ///
+    /// - Shapes: the input's sizes and a last dimension of 2: real and imaginary part.
+    /// - Dtypes: complex numbers; the result is real.
+    /// - Errors: an input that is not complex, or lazily conjugated.
+    ///
+    /// ```text
+    /// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+    /// assert_eq!(torch::view_as_real(&z).to_vec::<f32>(), [1.0, 2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.view_as_real")]
     #[track_caller]
     pub fn view_as_real(&self) -> Tensor {
@@ -6190,6 +9222,14 @@ impl Tensor {
     }
 
     /// The same bytes read as another dtype.
+    ///
+    /// - Shapes: the input's; the last dimension grows or shrinks with the size of an element.
+    /// - Dtypes: any to any.
+    /// - Errors: a last dimension that does not divide, or is not dense.
+    ///
+    /// ```text
+    /// assert_eq!(torch::tensor([1.0]).view_dtype(torch::DType::I32).to_vec::<i32>(), [0x3f80_0000]);
+    /// ```
     #[doc(alias = "torch.Tensor.view")]
     #[track_caller]
     pub fn view_dtype(&self, dtype: DType) -> Tensor {
@@ -6197,6 +9237,14 @@ impl Tensor {
     }
 
     /// Equal parts along one dimension.
+    ///
+    /// - Shapes: `sections` views along the first dimension.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a size that `sections` does not divide. fewer than two dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::vsplit(&torch::zeros([4, 2]), 2)[0].sizes(), [2, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.vsplit")]
     #[track_caller]
     pub fn vsplit(&self, sections: i64) -> Vec<Tensor> {
@@ -6204,6 +9252,14 @@ impl Tensor {
     }
 
     /// Parts along one dimension, cut at indices.
+    ///
+    /// - Shapes: one view more than there are indices, along the first dimension.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions.
+    ///
+    /// ```text
+    /// assert_eq!(torch::vsplit_array(&torch::zeros([4, 2]), [1])[1].sizes(), [3, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.vsplit")]
     #[track_caller]
     pub fn vsplit_array(&self, indices: impl IntoDims) -> Vec<Tensor> {
@@ -6211,6 +9267,15 @@ impl Tensor {
     }
 
     /// Elements of the input where `condition` holds, of `other` elsewhere.
+    ///
+    /// - Shapes: the condition and both operands broadcast; the result has their common sizes.
+    /// - Dtypes: a bool condition; operands of all dtypes, the result has the promoted one.
+    /// - Errors: sizes that do not broadcast. a condition that is not bool (or, as PyTorch's older programs have it, uint8).
+    ///
+    /// ```text
+    /// let x = torch::tensor([-1.0, 2.0]);
+    /// assert_eq!(torch::where_(&x.gt(0), &x, 0.0).to_vec::<f32>(), [0.0, 2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.where")]
     #[track_caller]
     pub fn where_(&self, condition: &Tensor, other: impl Operand) -> Tensor {
@@ -6219,6 +9284,15 @@ impl Tensor {
     }
 
     /// `x log(y)`, 0 where x is 0 unless y is NaN.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+    /// - Errors: sizes that do not broadcast. complex numbers.
+    ///
+    /// ```text
+    /// let (x, y) = (torch::tensor([0.0, 2.0]), torch::tensor([0.0, 1.0]));
+    /// assert_eq!(torch::xlogy(&x, &y).to_vec::<f32>(), [0.0, 0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.xlogy")]
     #[track_caller]
     pub fn xlogy(&self, other: impl Operand) -> Tensor {
@@ -6227,6 +9301,10 @@ impl Tensor {
     }
 
     /// `x log(y)`, 0 where x is 0 unless y is NaN. In place: the first tensor takes the result.
+    ///
+    /// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+    /// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+    /// - Errors: sizes that do not broadcast. complex numbers.
     #[doc(alias = "torch.Tensor.xlogy_")]
     #[track_caller]
     pub fn xlogy_(&self, other: impl Operand) -> &Self {
@@ -6236,6 +9314,16 @@ impl Tensor {
     }
 
     /// Sets every element to zero.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a leaf that requires a gradient, in a recorded region.
+    ///
+    /// ```text
+    /// let x = torch::ones(2);
+    /// x.zero_();
+    /// assert_eq!(x.to_vec::<f32>(), [0.0, 0.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.zero_")]
     #[track_caller]
     pub fn zero_(&self) -> &Self {

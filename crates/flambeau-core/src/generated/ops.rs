@@ -109,6 +109,15 @@ pub fn sub_out(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) 
 
 /// Subtracts the input, scaled by `alpha`, from `other`.
 ///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool operands.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0]);
+/// assert_eq!(torch::rsub(&x, &torch::tensor([5.0, 5.0])).to_vec::<f32>(), [4.0, 3.0]);
+/// ```
+///
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.rsub")]
 pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
@@ -116,6 +125,15 @@ pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
 }
 
 /// Subtracts the input, scaled by `alpha`, from a number.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool; the result has the dtype that the input and the number promote to.
+/// - Errors: bool operands.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0]);
+/// assert_eq!(torch::rsub_scalar(&x, 5.0, 1).to_vec::<f32>(), [4.0, 3.0]);
+/// ```
 ///
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.rsub")]
@@ -212,6 +230,16 @@ pub fn div_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers and, where it rounds, bool; without rounding integers give floats.
+/// - Errors: sizes that do not broadcast. an unknown rounding mode. rounding of bool or complex numbers. division of integers by zero.
+///
+/// ```text
+/// let x = torch::tensor([-7, 7]);
+/// assert_eq!(torch::div_mode(&x, 2, Some("trunc")).to_vec::<i64>(), [-3, 3]);
+/// assert_eq!(torch::div_mode(&x, 2, Some("floor")).to_vec::<i64>(), [-4, 3]);
+/// ```
 #[doc(alias = "torch.div")]
 #[doc(alias = "torch.Tensor.div")]
 #[doc(alias = "torch.divide")]
@@ -221,6 +249,10 @@ pub fn div_mode(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> 
 }
 
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers and, where it rounds, bool; without rounding integers give floats.
+/// - Errors: sizes that do not broadcast. an unknown rounding mode. rounding of bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.Tensor.div_")]
 #[doc(alias = "torch.Tensor.divide_")]
 pub fn div_mode_(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<()> {
@@ -229,6 +261,10 @@ pub fn div_mode_(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) ->
 }
 
 /// Divides and rounds: `"trunc"` towards zero, `"floor"` downwards, `None` not at all. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers and, where it rounds, bool; without rounding integers give floats.
+/// - Errors: sizes that do not broadcast. an unknown rounding mode. rounding of bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.div")]
 #[doc(alias = "torch.divide")]
 pub fn div_mode_out(
@@ -247,6 +283,14 @@ pub fn div_mode_out(
 }
 
 /// Quotient rounded down, as Python's `//`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
+///
+/// ```text
+/// assert_eq!(torch::floor_divide(&torch::tensor([-7, 7]), 2).to_vec::<i64>(), [-4, 3]);
+/// ```
 #[doc(alias = "torch.floor_divide")]
 #[doc(alias = "torch.Tensor.floor_divide")]
 pub fn floor_divide(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -254,6 +298,10 @@ pub fn floor_divide(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Quotient rounded down, as Python's `//`. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.Tensor.floor_divide_")]
 pub fn floor_divide_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -261,6 +309,10 @@ pub fn floor_divide_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Quotient rounded down, as Python's `//`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.floor_divide")]
 pub fn floor_divide_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -268,6 +320,14 @@ pub fn floor_divide_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Res
 }
 
 /// Remainder with the sign of the divisor, as Python's `%`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
+///
+/// ```text
+/// assert_eq!(torch::remainder(&torch::tensor([-7, 7]), 3).to_vec::<i64>(), [2, 1]);
+/// ```
 #[doc(alias = "torch.remainder")]
 #[doc(alias = "torch.Tensor.remainder")]
 pub fn remainder(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -275,6 +335,10 @@ pub fn remainder(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Remainder with the sign of the divisor, as Python's `%`. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.Tensor.remainder_")]
 pub fn remainder_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -282,6 +346,10 @@ pub fn remainder_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Remainder with the sign of the divisor, as Python's `%`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.remainder")]
 pub fn remainder_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -289,6 +357,14 @@ pub fn remainder_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
 }
 
 /// Remainder with the sign of the dividend, as C's `fmod`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
+///
+/// ```text
+/// assert_eq!(torch::fmod(&torch::tensor([-7, 7]), 3).to_vec::<i64>(), [-1, 1]);
+/// ```
 #[doc(alias = "torch.fmod")]
 #[doc(alias = "torch.Tensor.fmod")]
 pub fn fmod(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -296,6 +372,10 @@ pub fn fmod(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Remainder with the sign of the dividend, as C's `fmod`. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.Tensor.fmod_")]
 pub fn fmod_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -303,6 +383,10 @@ pub fn fmod_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Remainder with the sign of the dividend, as C's `fmod`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool or complex numbers. division of integers by zero.
 #[doc(alias = "torch.fmod")]
 pub fn fmod_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -310,6 +394,16 @@ pub fn fmod_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> 
 }
 
 /// The input to the power `exponent`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but two bools; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. two bools. integers to the power of a negative number.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::pow(&x, 2).to_vec::<f32>(), [1.0, 4.0, 9.0]);
+/// assert_eq!(torch::pow(2, &x).to_vec::<f32>(), [2.0, 4.0, 8.0]);
+/// ```
 #[doc(alias = "torch.pow")]
 #[doc(alias = "torch.Tensor.pow")]
 pub fn pow(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
@@ -317,6 +411,10 @@ pub fn pow(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 }
 
 /// The input to the power `exponent`. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but two bools; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. two bools. integers to the power of a negative number.
 #[doc(alias = "torch.Tensor.pow_")]
 pub fn pow_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -324,6 +422,10 @@ pub fn pow_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
 }
 
 /// The input to the power `exponent`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but two bools; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. two bools. integers to the power of a negative number.
 #[doc(alias = "torch.pow")]
 pub fn pow_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -331,6 +433,15 @@ pub fn pow_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()
 }
 
 /// The input to the power `exponent`, computed in float64 or complex128.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is float64, or complex128 where an operand is complex.
+/// - Errors: sizes that do not broadcast. an `out` of another dtype.
+///
+/// ```text
+/// let y = torch::float_power(&torch::tensor([2, 3]), -1);
+/// assert_eq!((y.dtype(), y.to_vec::<f64>()[0]), (torch::DType::F64, 0.5));
+/// ```
 #[doc(alias = "torch.float_power")]
 #[doc(alias = "torch.Tensor.float_power")]
 pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
@@ -338,6 +449,10 @@ pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
 }
 
 /// The input to the power `exponent`, computed in float64 or complex128. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is float64, or complex128 where an operand is complex.
+/// - Errors: sizes that do not broadcast. an `out` of another dtype.
 #[doc(alias = "torch.Tensor.float_power_")]
 pub fn float_power_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -345,6 +460,10 @@ pub fn float_power_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
 }
 
 /// The input to the power `exponent`, computed in float64 or complex128. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is float64, or complex128 where an operand is complex.
+/// - Errors: sizes that do not broadcast. an `out` of another dtype.
 #[doc(alias = "torch.float_power")]
 pub fn float_power_out(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -410,6 +529,15 @@ pub fn minimum_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<(
 }
 
 /// The larger of both; NaN only if both are.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, f32::NAN]), torch::tensor([3.0, 2.0]));
+/// assert_eq!(torch::fmax(&x, &y).to_vec::<f32>(), [3.0, 2.0]);
+/// ```
 #[doc(alias = "torch.fmax")]
 #[doc(alias = "torch.Tensor.fmax")]
 pub fn fmax(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -417,6 +545,10 @@ pub fn fmax(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// The larger of both; NaN only if both are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.fmax")]
 pub fn fmax_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -424,6 +556,15 @@ pub fn fmax_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> 
 }
 
 /// The smaller of both; NaN only if both are.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, f32::NAN]), torch::tensor([3.0, 2.0]));
+/// assert_eq!(torch::fmin(&x, &y).to_vec::<f32>(), [1.0, 2.0]);
+/// ```
 #[doc(alias = "torch.fmin")]
 #[doc(alias = "torch.Tensor.fmin")]
 pub fn fmin(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -431,6 +572,10 @@ pub fn fmin(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// The smaller of both; NaN only if both are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.fmin")]
 pub fn fmin_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -438,6 +583,16 @@ pub fn fmin_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> 
 }
 
 /// As `clamp` with tensors as bounds.
+///
+/// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 5.0, 9.0]);
+/// let low = torch::tensor([2.0, 2.0, 2.0]);
+/// assert_eq!(torch::clamp_tensor(&x, Some(&low), None).to_vec::<f32>(), [2.0, 5.0, 9.0]);
+/// ```
 ///
 /// Documented defaults: `min = None`, `max = None`.
 #[doc(alias = "torch.clamp")]
@@ -450,6 +605,10 @@ pub fn clamp_tensor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) 
 
 /// As `clamp` with tensors as bounds. In place: the first tensor takes the result.
 ///
+/// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
+///
 /// Documented defaults: `min = None`, `max = None`.
 #[doc(alias = "torch.Tensor.clamp_")]
 #[doc(alias = "torch.Tensor.clip_")]
@@ -459,6 +618,10 @@ pub fn clamp_tensor_(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>)
 }
 
 /// As `clamp` with tensors as bounds. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input and the bounds broadcast; the result has their common sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. both bounds `None`. complex numbers.
 ///
 /// Documented defaults: `min = None`, `max = None`.
 #[doc(alias = "torch.clamp")]
@@ -477,6 +640,16 @@ pub fn clamp_tensor_out(
 
 /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.
 ///
+/// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+/// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+/// - Errors: both bounds `None`. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([-2.0, 0.5, 3.0]);
+/// assert_eq!(torch::clamp(&x, 0, 1).to_vec::<f32>(), [0.0, 0.5, 1.0]);
+/// assert_eq!(torch::clamp(&x, 0, None).to_vec::<f32>(), [0.0, 0.5, 3.0]);
+/// ```
+///
 /// Documented defaults: `min = None`, `max = None`.
 #[doc(alias = "torch.clamp")]
 #[doc(alias = "torch.Tensor.clamp")]
@@ -488,6 +661,10 @@ pub fn clamp(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result
 
 /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. In place: the first tensor takes the result.
 ///
+/// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+/// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+/// - Errors: both bounds `None`. complex numbers.
+///
 /// Documented defaults: `min = None`, `max = None`.
 #[doc(alias = "torch.Tensor.clamp_")]
 #[doc(alias = "torch.Tensor.clip_")]
@@ -498,6 +675,10 @@ pub fn clamp_(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Resul
 
 /// Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any; the result has the input's sizes, with tensors as bounds the common ones.
+/// - Dtypes: all but complex numbers; the result has the dtype that input and bounds promote to.
+/// - Errors: both bounds `None`. complex numbers.
+///
 /// Documented defaults: `min = None`, `max = None`.
 #[doc(alias = "torch.clamp")]
 #[doc(alias = "torch.clip")]
@@ -507,6 +688,15 @@ pub fn clamp_out(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>, out: 
 }
 
 /// `max(x, min)` with a tensor as bound.
+///
+/// - Shapes: the input and `min` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 5.0]);
+/// assert_eq!(torch::clamp_min_tensor(&x, &torch::tensor([3.0, 3.0])).to_vec::<f32>(), [3.0, 5.0]);
+/// ```
 #[doc(alias = "torch.clamp_min")]
 #[doc(alias = "torch.Tensor.clamp_min")]
 pub fn clamp_min_tensor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
@@ -514,6 +704,10 @@ pub fn clamp_min_tensor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
 }
 
 /// `max(x, min)` with a tensor as bound. In place: the first tensor takes the result.
+///
+/// - Shapes: the input and `min` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.Tensor.clamp_min_")]
 pub fn clamp_min_tensor_(self_: &Tensor, min: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -521,6 +715,10 @@ pub fn clamp_min_tensor_(self_: &Tensor, min: &Tensor) -> Result<()> {
 }
 
 /// `max(x, min)` with a tensor as bound. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input and `min` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.clamp_min")]
 pub fn clamp_min_tensor_out(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -528,6 +726,14 @@ pub fn clamp_min_tensor_out(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> R
 }
 
 /// `max(x, min)`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::clamp_min(&torch::tensor([1.0, 5.0]), 3).to_vec::<f32>(), [3.0, 5.0]);
+/// ```
 #[doc(alias = "torch.clamp_min")]
 #[doc(alias = "torch.Tensor.clamp_min")]
 pub fn clamp_min(self_: &Tensor, min: Scalar) -> Result<Tensor> {
@@ -535,6 +741,10 @@ pub fn clamp_min(self_: &Tensor, min: Scalar) -> Result<Tensor> {
 }
 
 /// `max(x, min)`. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.Tensor.clamp_min_")]
 pub fn clamp_min_(self_: &Tensor, min: Scalar) -> Result<()> {
     out::writable(self_)?;
@@ -542,6 +752,10 @@ pub fn clamp_min_(self_: &Tensor, min: Scalar) -> Result<()> {
 }
 
 /// `max(x, min)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.clamp_min")]
 pub fn clamp_min_out(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -549,6 +763,15 @@ pub fn clamp_min_out(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()
 }
 
 /// `min(x, max)` with a tensor as bound.
+///
+/// - Shapes: the input and `max` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 5.0]);
+/// assert_eq!(torch::clamp_max_tensor(&x, &torch::tensor([3.0, 3.0])).to_vec::<f32>(), [1.0, 3.0]);
+/// ```
 #[doc(alias = "torch.clamp_max")]
 #[doc(alias = "torch.Tensor.clamp_max")]
 pub fn clamp_max_tensor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
@@ -556,6 +779,10 @@ pub fn clamp_max_tensor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
 }
 
 /// `min(x, max)` with a tensor as bound. In place: the first tensor takes the result.
+///
+/// - Shapes: the input and `max` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.Tensor.clamp_max_")]
 pub fn clamp_max_tensor_(self_: &Tensor, max: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -563,6 +790,10 @@ pub fn clamp_max_tensor_(self_: &Tensor, max: &Tensor) -> Result<()> {
 }
 
 /// `min(x, max)` with a tensor as bound. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input and `max` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.clamp_max")]
 pub fn clamp_max_tensor_out(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -570,6 +801,14 @@ pub fn clamp_max_tensor_out(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> R
 }
 
 /// `min(x, max)`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::clamp_max(&torch::tensor([1.0, 5.0]), 3).to_vec::<f32>(), [1.0, 3.0]);
+/// ```
 #[doc(alias = "torch.clamp_max")]
 #[doc(alias = "torch.Tensor.clamp_max")]
 pub fn clamp_max(self_: &Tensor, max: Scalar) -> Result<Tensor> {
@@ -577,6 +816,10 @@ pub fn clamp_max(self_: &Tensor, max: Scalar) -> Result<Tensor> {
 }
 
 /// `min(x, max)`. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.Tensor.clamp_max_")]
 pub fn clamp_max_(self_: &Tensor, max: Scalar) -> Result<()> {
     out::writable(self_)?;
@@ -584,6 +827,10 @@ pub fn clamp_max_(self_: &Tensor, max: Scalar) -> Result<()> {
 }
 
 /// `min(x, max)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result has the dtype that the input and the number promote to.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.clamp_max")]
 pub fn clamp_max_out(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -591,6 +838,15 @@ pub fn clamp_max_out(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()
 }
 
 /// `self + weight * (end - self)`.
+///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers, all three the same.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0.0, 0.0]), torch::tensor([10.0, 10.0]));
+/// assert_eq!(torch::lerp_tensor(&x, &y, &torch::tensor([0.5, 0.25])).to_vec::<f32>(), [5.0, 2.5]);
+/// ```
 #[doc(alias = "torch.lerp")]
 #[doc(alias = "torch.Tensor.lerp")]
 pub fn lerp_tensor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
@@ -598,6 +854,10 @@ pub fn lerp_tensor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tens
 }
 
 /// `self + weight * (end - self)`. In place: the first tensor takes the result.
+///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers, all three the same.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
 #[doc(alias = "torch.Tensor.lerp_")]
 pub fn lerp_tensor_(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -605,6 +865,10 @@ pub fn lerp_tensor_(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()>
 }
 
 /// `self + weight * (end - self)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers, all three the same.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
 #[doc(alias = "torch.lerp")]
 pub fn lerp_tensor_out(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -614,6 +878,15 @@ pub fn lerp_tensor_out(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut 
 }
 
 /// `self + weight * (end - self)` with one number as weight.
+///
+/// - Shapes: the input and `end` broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers, both the same.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0.0, 2.0]), torch::tensor([10.0, 4.0]));
+/// assert_eq!(torch::lerp(&x, &y, 0.5).to_vec::<f32>(), [5.0, 3.0]);
+/// ```
 #[doc(alias = "torch.lerp")]
 #[doc(alias = "torch.Tensor.lerp")]
 pub fn lerp(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
@@ -621,6 +894,10 @@ pub fn lerp(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
 }
 
 /// `self + weight * (end - self)` with one number as weight. In place: the first tensor takes the result.
+///
+/// - Shapes: the input and `end` broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers, both the same.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
 #[doc(alias = "torch.Tensor.lerp_")]
 pub fn lerp_(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
     out::writable(self_)?;
@@ -628,6 +905,10 @@ pub fn lerp_(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
 }
 
 /// `self + weight * (end - self)` with one number as weight. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input and `end` broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers, both the same.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. integers and bool.
 #[doc(alias = "torch.lerp")]
 pub fn lerp_out(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -635,6 +916,15 @@ pub fn lerp_out(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) 
 }
 
 /// `self + value * tensor1 * tensor2`.
+///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool. `value` of a float with integer operands.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+/// assert_eq!(torch::addcmul(&x, &y, &y).to_vec::<f32>(), [10.0, 18.0]);
+/// ```
 ///
 /// Documented defaults: `value = 1`.
 #[doc(alias = "torch.addcmul")]
@@ -647,6 +937,10 @@ pub fn addcmul(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar
 
 /// `self + value * tensor1 * tensor2`. In place: the first tensor takes the result.
 ///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool. `value` of a float with integer operands.
+///
 /// Documented defaults: `value = 1`.
 #[doc(alias = "torch.Tensor.addcmul_")]
 pub fn addcmul_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
@@ -657,6 +951,10 @@ pub fn addcmul_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scala
 }
 
 /// `self + value * tensor1 * tensor2`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool. `value` of a float with integer operands.
 ///
 /// Documented defaults: `value = 1`.
 #[doc(alias = "torch.addcmul")]
@@ -675,6 +973,15 @@ pub fn addcmul_out(
 
 /// `self + value * tensor1 / tensor2`.
 ///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. two integer tensors to divide.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+/// assert_eq!(torch::addcdiv(&x, &y, &y).to_vec::<f32>(), [2.0, 3.0]);
+/// ```
+///
 /// Documented defaults: `value = 1`.
 #[doc(alias = "torch.addcdiv")]
 #[doc(alias = "torch.Tensor.addcdiv")]
@@ -686,6 +993,10 @@ pub fn addcdiv(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar
 
 /// `self + value * tensor1 / tensor2`. In place: the first tensor takes the result.
 ///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. two integer tensors to divide.
+///
 /// Documented defaults: `value = 1`.
 #[doc(alias = "torch.Tensor.addcdiv_")]
 pub fn addcdiv_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
@@ -696,6 +1007,10 @@ pub fn addcdiv_(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scala
 }
 
 /// `self + value * tensor1 / tensor2`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: all three broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. two integer tensors to divide.
 ///
 /// Documented defaults: `value = 1`.
 #[doc(alias = "torch.addcdiv")]
@@ -713,6 +1028,15 @@ pub fn addcdiv_out(
 }
 
 /// Elements of the input where `condition` holds, of `other` elsewhere.
+///
+/// - Shapes: the condition and both operands broadcast; the result has their common sizes.
+/// - Dtypes: a bool condition; operands of all dtypes, the result has the promoted one.
+/// - Errors: sizes that do not broadcast. a condition that is not bool (or, as PyTorch's older programs have it, uint8).
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 2.0]);
+/// assert_eq!(torch::where_(&x.gt(0), &x, 0.0).to_vec::<f32>(), [0.0, 2.0]);
+/// ```
 #[doc(alias = "torch.where")]
 #[doc(alias = "torch.Tensor.where")]
 pub fn where_(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -720,6 +1044,10 @@ pub fn where_(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tens
 }
 
 /// Elements of the input where `condition` holds, of `other` elsewhere. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the condition and both operands broadcast; the result has their common sizes.
+/// - Dtypes: a bool condition; operands of all dtypes, the result has the promoted one.
+/// - Errors: sizes that do not broadcast. a condition that is not bool (or, as PyTorch's older programs have it, uint8).
 #[doc(alias = "torch.where")]
 pub fn where_out(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -729,6 +1057,15 @@ pub fn where_out(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut T
 }
 
 /// Angle of the point (`other`, `self`).
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let angle = torch::atan2(&torch::tensor([0.0, 1.0]), &torch::tensor([1.0, 0.0])).to_vec::<f32>();
+/// assert_eq!(angle, [0.0, std::f32::consts::FRAC_PI_2]);
+/// ```
 #[doc(alias = "torch.atan2")]
 #[doc(alias = "torch.Tensor.atan2")]
 #[doc(alias = "torch.arctan2")]
@@ -738,6 +1075,10 @@ pub fn atan2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Angle of the point (`other`, `self`). In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.Tensor.atan2_")]
 #[doc(alias = "torch.Tensor.arctan2_")]
 pub fn atan2_(self_: &Tensor, other: &Tensor) -> Result<()> {
@@ -746,6 +1087,10 @@ pub fn atan2_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Angle of the point (`other`, `self`). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.atan2")]
 #[doc(alias = "torch.arctan2")]
 pub fn atan2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -792,6 +1137,14 @@ pub fn hypot_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 }
 
 /// Magnitude of the input, sign of `other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::copysign(&torch::tensor([1.0, -2.0]), -1.0).to_vec::<f32>(), [-1.0, -2.0]);
+/// ```
 #[doc(alias = "torch.copysign")]
 #[doc(alias = "torch.Tensor.copysign")]
 pub fn copysign(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -799,6 +1152,10 @@ pub fn copysign(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Magnitude of the input, sign of `other`. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.Tensor.copysign_")]
 pub fn copysign_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -806,6 +1163,10 @@ pub fn copysign_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Magnitude of the input, sign of `other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.copysign")]
 pub fn copysign_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -813,6 +1174,15 @@ pub fn copysign_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<
 }
 
 /// The next float after the input towards `other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::nextafter(&torch::tensor([1.0]), &torch::tensor([2.0]));
+/// assert_eq!(x.item::<f32>(), 1.0 + f32::EPSILON);
+/// ```
 #[doc(alias = "torch.nextafter")]
 #[doc(alias = "torch.Tensor.nextafter")]
 pub fn nextafter(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -820,6 +1190,10 @@ pub fn nextafter(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// The next float after the input towards `other`. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.Tensor.nextafter_")]
 pub fn nextafter_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -827,6 +1201,10 @@ pub fn nextafter_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// The next float after the input towards `other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.nextafter")]
 pub fn nextafter_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -834,6 +1212,15 @@ pub fn nextafter_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
 }
 
 /// `self * 2^other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let (x, e) = (torch::tensor([1.0, 3.0]), torch::tensor([2, -1]));
+/// assert_eq!(torch::ldexp(&x, &e).to_vec::<f32>(), [4.0, 1.5]);
+/// ```
 #[doc(alias = "torch.ldexp")]
 #[doc(alias = "torch.Tensor.ldexp")]
 pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -841,6 +1228,10 @@ pub fn ldexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// `self * 2^other`. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.Tensor.ldexp_")]
 pub fn ldexp_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -848,6 +1239,10 @@ pub fn ldexp_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// `self * 2^other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.ldexp")]
 pub fn ldexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -855,6 +1250,15 @@ pub fn ldexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 }
 
 /// 0 where the input is below 0, 1 where above, `values` at 0.
+///
+/// - Shapes: the input and `values` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers, both the same.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 0.0, 2.0]);
+/// assert_eq!(torch::heaviside(&x, &torch::tensor([0.5])).to_vec::<f32>(), [0.0, 0.5, 1.0]);
+/// ```
 #[doc(alias = "torch.heaviside")]
 #[doc(alias = "torch.Tensor.heaviside")]
 pub fn heaviside(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
@@ -862,6 +1266,10 @@ pub fn heaviside(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
 }
 
 /// 0 where the input is below 0, 1 where above, `values` at 0. In place: the first tensor takes the result.
+///
+/// - Shapes: the input and `values` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers, both the same.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. complex numbers.
 #[doc(alias = "torch.Tensor.heaviside_")]
 pub fn heaviside_(self_: &Tensor, values: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -869,6 +1277,10 @@ pub fn heaviside_(self_: &Tensor, values: &Tensor) -> Result<()> {
 }
 
 /// 0 where the input is below 0, 1 where above, `values` at 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input and `values` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers, both the same.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. complex numbers.
 #[doc(alias = "torch.heaviside")]
 pub fn heaviside_out(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -876,6 +1288,15 @@ pub fn heaviside_out(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Resul
 }
 
 /// `log(exp(self) + exp(other))` without overflow.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([1000.0]);
+/// assert!((torch::logaddexp(&x, &x).item::<f32>() - 1000.6931).abs() < 1e-3);
+/// ```
 #[doc(alias = "torch.logaddexp")]
 #[doc(alias = "torch.Tensor.logaddexp")]
 pub fn logaddexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -883,6 +1304,10 @@ pub fn logaddexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// `log(exp(self) + exp(other))` without overflow. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers and bool.
 #[doc(alias = "torch.logaddexp")]
 pub fn logaddexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -890,6 +1315,15 @@ pub fn logaddexp_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
 }
 
 /// `log2(2^self + 2^other)` without overflow.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1000.0]);
+/// assert_eq!(torch::logaddexp2(&x, &x).item::<f32>(), 1001.0);
+/// ```
 #[doc(alias = "torch.logaddexp2")]
 #[doc(alias = "torch.Tensor.logaddexp2")]
 pub fn logaddexp2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -897,6 +1331,10 @@ pub fn logaddexp2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// `log2(2^self + 2^other)` without overflow. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.logaddexp2")]
 pub fn logaddexp2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -904,6 +1342,15 @@ pub fn logaddexp2_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resul
 }
 
 /// `x log(y)`, 0 where x is 0 unless y is NaN.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0.0, 2.0]), torch::tensor([0.0, 1.0]));
+/// assert_eq!(torch::xlogy(&x, &y).to_vec::<f32>(), [0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.xlogy")]
 #[doc(alias = "torch.Tensor.xlogy")]
 #[doc(alias = "torch.special.xlogy")]
@@ -912,6 +1359,10 @@ pub fn xlogy(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// `x log(y)`, 0 where x is 0 unless y is NaN. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.Tensor.xlogy_")]
 pub fn xlogy_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -919,6 +1370,10 @@ pub fn xlogy_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// `x log(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.xlogy")]
 #[doc(alias = "torch.special.xlogy")]
 pub fn xlogy_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -927,6 +1382,14 @@ pub fn xlogy_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 }
 
 /// Greatest common divisor.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
+///
+/// ```text
+/// assert_eq!(torch::gcd(&torch::tensor([12, 9]), &torch::tensor([18, 4])).to_vec::<i64>(), [6, 1]);
+/// ```
 #[doc(alias = "torch.gcd")]
 #[doc(alias = "torch.Tensor.gcd")]
 pub fn gcd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -934,6 +1397,10 @@ pub fn gcd(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Greatest common divisor. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
 #[doc(alias = "torch.Tensor.gcd_")]
 pub fn gcd_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -941,6 +1408,10 @@ pub fn gcd_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Greatest common divisor. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
 #[doc(alias = "torch.gcd")]
 pub fn gcd_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -948,6 +1419,14 @@ pub fn gcd_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Least common multiple.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
+///
+/// ```text
+/// assert_eq!(torch::lcm(&torch::tensor([4, 3]), &torch::tensor([6, 5])).to_vec::<i64>(), [12, 15]);
+/// ```
 #[doc(alias = "torch.lcm")]
 #[doc(alias = "torch.Tensor.lcm")]
 pub fn lcm(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -955,6 +1434,10 @@ pub fn lcm(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Least common multiple. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
 #[doc(alias = "torch.Tensor.lcm_")]
 pub fn lcm_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -962,6 +1445,10 @@ pub fn lcm_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Least common multiple. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point, complex numbers and bool.
 #[doc(alias = "torch.lcm")]
 pub fn lcm_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1024,6 +1511,15 @@ pub fn bmm_out(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
 
 /// `beta self + alpha (mat1 @ mat2)`.
 ///
+/// - Shapes: matrices `(n, m)` and `(m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
+///
+/// ```text
+/// let (b, x) = (torch::ones([2, 2]), torch::tensor([[1.0, 2.0], [3.0, 4.0]]));
+/// assert_eq!(torch::addmm(&b, &x, &x).to_vec::<f32>(), [8.0, 11.0, 16.0, 23.0]);
+/// ```
+///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addmm")]
 #[doc(alias = "torch.Tensor.addmm")]
@@ -1033,6 +1529,10 @@ pub fn addmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: 
 
 /// `beta self + alpha (mat1 @ mat2)`. In place: the first tensor takes the result.
 ///
+/// - Shapes: matrices `(n, m)` and `(m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
+///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.addmm_")]
 pub fn addmm_(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
@@ -1041,6 +1541,10 @@ pub fn addmm_(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alpha:
 }
 
 /// `beta self + alpha (mat1 @ mat2)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(n, m)` and `(m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
 ///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addmm")]
@@ -1060,6 +1564,16 @@ pub fn addmm_out(
 
 /// `beta self + alpha (batch1 @ batch2)` over batches.
 ///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(b, n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
+///
+/// ```text
+/// let x = torch::ones([2, 1, 3]);
+/// let y = torch::baddbmm(&torch::zeros(1), &x, &x.transpose(1, 2));
+/// assert_eq!((y.sizes(), y.to_vec::<f32>()), (&[2, 1, 1][..], vec![3.0, 3.0]));
+/// ```
+///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.baddbmm")]
 #[doc(alias = "torch.Tensor.baddbmm")]
@@ -1077,6 +1591,10 @@ pub fn baddbmm(
 
 /// `beta self + alpha (batch1 @ batch2)` over batches. In place: the first tensor takes the result.
 ///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(b, n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
+///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.baddbmm_")]
 pub fn baddbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
@@ -1087,6 +1605,10 @@ pub fn baddbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, 
 }
 
 /// `beta self + alpha (batch1 @ batch2)` over batches. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(b, n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
 ///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.baddbmm")]
@@ -1106,6 +1628,15 @@ pub fn baddbmm_out(
 
 /// `beta self + alpha` times the sum of the batches' products.
 ///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
+///
+/// ```text
+/// let x = torch::ones([2, 1, 3]);
+/// assert_eq!(torch::addbmm(&torch::zeros([1, 1]), &x, &x.transpose(1, 2)).to_vec::<f32>(), [6.0]);
+/// ```
+///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addbmm")]
 #[doc(alias = "torch.Tensor.addbmm")]
@@ -1123,6 +1654,10 @@ pub fn addbmm(
 
 /// `beta self + alpha` times the sum of the batches' products. In place: the first tensor takes the result.
 ///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
+///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.addbmm_")]
 pub fn addbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
@@ -1133,6 +1668,10 @@ pub fn addbmm_(self_: &Tensor, batch1: &Tensor, batch2: &Tensor, beta: Scalar, a
 }
 
 /// `beta self + alpha` times the sum of the batches' products. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
 ///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addbmm")]
@@ -1152,6 +1691,15 @@ pub fn addbmm_out(
 
 /// `beta self + alpha (mat @ vec)`.
 ///
+/// - Shapes: a matrix `(n, m)` and a vector `(m)`; `input` broadcasts to the result, `(n)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
+///
+/// ```text
+/// let m = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::addmv(&torch::ones(2), &m, &torch::ones(2)).to_vec::<f32>(), [4.0, 8.0]);
+/// ```
+///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addmv")]
 #[doc(alias = "torch.Tensor.addmv")]
@@ -1161,6 +1709,10 @@ pub fn addmv(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Sc
 
 /// `beta self + alpha (mat @ vec)`. In place: the first tensor takes the result.
 ///
+/// - Shapes: a matrix `(n, m)` and a vector `(m)`; `input` broadcasts to the result, `(n)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
+///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.addmv_")]
 pub fn addmv_(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
@@ -1169,6 +1721,10 @@ pub fn addmv_(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: S
 }
 
 /// `beta self + alpha (mat @ vec)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a matrix `(n, m)` and a vector `(m)`; `input` broadcasts to the result, `(n)`.
+/// - Dtypes: all but bool, all three the same.
+/// - Errors: sizes that do not fit. operands of different dtypes. bool.
 ///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addmv")]
@@ -1188,6 +1744,15 @@ pub fn addmv_out(
 
 /// `beta self + alpha` times the outer product.
 ///
+/// - Shapes: vectors `(n)` and `(m)`; `input` broadcasts to the result, `(n, m)`.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: operands that are no vectors. sizes that do not fit.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+/// assert_eq!(torch::addr(&torch::zeros([2, 2]), &x, &y).to_vec::<f32>(), [3.0, 4.0, 6.0, 8.0]);
+/// ```
+///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addr")]
 #[doc(alias = "torch.Tensor.addr")]
@@ -1197,6 +1762,10 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
 
 /// `beta self + alpha` times the outer product. In place: the first tensor takes the result.
 ///
+/// - Shapes: vectors `(n)` and `(m)`; `input` broadcasts to the result, `(n, m)`.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: operands that are no vectors. sizes that do not fit.
+///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.Tensor.addr_")]
 pub fn addr_(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
@@ -1205,6 +1774,10 @@ pub fn addr_(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: 
 }
 
 /// `beta self + alpha` times the outer product. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: vectors `(n)` and `(m)`; `input` broadcasts to the result, `(n, m)`.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: operands that are no vectors. sizes that do not fit.
 ///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addr")]
@@ -1250,6 +1823,15 @@ pub fn mv_out(self_: &Tensor, vec: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Outer product of two vectors.
+///
+/// - Shapes: vectors `(n)` and `(m)` give `(n, m)`.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: operands that are no vectors.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+/// assert_eq!(torch::outer(&x, &y).to_vec::<f32>(), [3.0, 4.0, 6.0, 8.0]);
+/// ```
 #[doc(alias = "torch.outer")]
 #[doc(alias = "torch.Tensor.outer")]
 #[doc(alias = "torch.ger")]
@@ -1259,6 +1841,10 @@ pub fn outer(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
 }
 
 /// Outer product of two vectors. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: vectors `(n)` and `(m)` give `(n, m)`.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: operands that are no vectors.
 #[doc(alias = "torch.outer")]
 #[doc(alias = "torch.ger")]
 pub fn outer_out(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -1294,6 +1880,15 @@ pub fn dot_out(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()> 
 }
 
 /// Dot product with the first vector conjugated.
+///
+/// - Shapes: two vectors of one length give a tensor without dimensions.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: operands that are no vectors, of different lengths or dtypes. bool.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// assert_eq!(torch::vdot(&x, &x).item::<f32>(), 14.0);
+/// ```
 #[doc(alias = "torch.vdot")]
 #[doc(alias = "torch.Tensor.vdot")]
 pub fn vdot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -1301,6 +1896,10 @@ pub fn vdot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Dot product with the first vector conjugated. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: two vectors of one length give a tensor without dimensions.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: operands that are no vectors, of different lengths or dtypes. bool.
 #[doc(alias = "torch.vdot")]
 pub fn vdot_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1308,6 +1907,15 @@ pub fn vdot_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> 
 }
 
 /// Sum of products over the last dimensions.
+///
+/// - Shapes: last dimensions of one size; the result has all other dimensions of the first, then of the second. A tensor without dimensions scales.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: last dimensions of different sizes. operands of different dtypes.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::inner(&x, &torch::tensor([1.0, 10.0])).to_vec::<f32>(), [21.0, 43.0]);
+/// ```
 #[doc(alias = "torch.inner")]
 #[doc(alias = "torch.Tensor.inner")]
 pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -1315,6 +1923,10 @@ pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Sum of products over the last dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: last dimensions of one size; the result has all other dimensions of the first, then of the second. A tensor without dimensions scales.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: last dimensions of different sizes. operands of different dtypes.
 #[doc(alias = "torch.inner")]
 pub fn inner_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1351,12 +1963,25 @@ pub fn matmul_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 }
 
 /// Sum of products over pairs of dimensions.
+///
+/// - Shapes: the named dimensions agree in size, pair by pair (1 broadcasts), and vanish; the others of the first come first.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: lists of different lengths. sizes that do not fit. dimensions out of range.
+///
+/// ```text
+/// let x = torch::arange(6).reshape([2, 3]);
+/// assert_eq!(torch::tensordot(&x, &x, [1], [1]).to_vec::<i64>(), [5, 14, 14, 50]);
+/// ```
 #[doc(alias = "torch.tensordot")]
 pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: &[i64]) -> Result<Tensor> {
     (blas::TENSORDOT.get(self_.key_set() | other.key_set())?)(self_, other, dims_self, dims_other)
 }
 
 /// Sum of products over pairs of dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the named dimensions agree in size, pair by pair (1 broadcasts), and vanish; the others of the first come first.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: lists of different lengths. sizes that do not fit. dimensions out of range.
 #[doc(alias = "torch.tensordot")]
 pub fn tensordot_out(
     self_: &Tensor,
@@ -1372,6 +1997,15 @@ pub fn tensordot_out(
 }
 
 /// Kronecker product.
+///
+/// - Shapes: the result's sizes are the products of the operands', dimension by dimension from the last.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::kron(&torch::eye(2), &torch::tensor([[1.0, 2.0]]));
+/// assert_eq!(x.to_vec2::<f32>(), [[1.0, 2.0, 0.0, 0.0], [0.0, 0.0, 1.0, 2.0]]);
+/// ```
 #[doc(alias = "torch.kron")]
 #[doc(alias = "torch.Tensor.kron")]
 pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -1379,6 +2013,10 @@ pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Kronecker product. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the result's sizes are the products of the operands', dimension by dimension from the last.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: none.
 #[doc(alias = "torch.kron")]
 pub fn kron_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1386,12 +2024,30 @@ pub fn kron_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> 
 }
 
 /// Product of several matrices in the cheapest order.
+///
+/// - Shapes: matrices whose sizes fit, from left to right.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: an empty list. operands that are no matrices. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::ones([2, 3]);
+/// assert_eq!(torch::chain_matmul([&x, &x.t(), &x]).to_vec::<f32>(), [6.0; 6]);
+/// ```
 #[doc(alias = "torch.chain_matmul")]
 pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
     (blas::CHAIN_MATMUL.get(list_keys(matrices))?)(matrices)
 }
 
 /// A square matrix to an integer power.
+///
+/// - Shapes: `(*, n, n)`, square matrices; the result has the same sizes.
+/// - Dtypes: all but bool; floating point and complex numbers for negative powers.
+/// - Errors: matrices that are not square. a negative power of a singular matrix.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 1.0], [0.0, 1.0]]);
+/// assert_eq!(torch::matrix_power(&x, 3).to_vec::<f32>(), [1.0, 3.0, 0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.matrix_power")]
 #[doc(alias = "torch.Tensor.matrix_power")]
 #[doc(alias = "torch.linalg.matrix_power")]
@@ -1400,6 +2056,10 @@ pub fn matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
 }
 
 /// A square matrix to an integer power. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(*, n, n)`, square matrices; the result has the same sizes.
+/// - Dtypes: all but bool; floating point and complex numbers for negative powers.
+/// - Errors: matrices that are not square. a negative power of a singular matrix.
 #[doc(alias = "torch.matrix_power")]
 #[doc(alias = "torch.linalg.matrix_power")]
 pub fn matrix_power_out(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> {
@@ -1408,12 +2068,26 @@ pub fn matrix_power_out(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> 
 }
 
 /// `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+///
+/// - Shapes: `(n, m)` and `(m, p)` give `(n, p)`.
+/// - Dtypes: both the same; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
+///
+/// ```text
+/// let x = torch::ones([2, 2]).to(torch::DType::BF16);
+/// let y = torch::mm_dtype(&x, &x, torch::DType::F32);
+/// assert_eq!(y.to_vec::<f32>(), [2.0; 4]);
+/// ```
 #[doc(alias = "torch.mm")]
 pub fn mm_dtype(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
     (blas::MM_DTYPE.get(self_.key_set() | mat2.key_set())?)(self_, mat2, out_dtype)
 }
 
 /// `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(n, m)` and `(m, p)` give `(n, p)`.
+/// - Dtypes: both the same; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
 #[doc(alias = "torch.mm")]
 pub fn mm_dtype_out(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1421,12 +2095,25 @@ pub fn mm_dtype_out(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut T
 }
 
 /// `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+///
+/// - Shapes: `(b, n, m)` and `(b, m, p)` give `(b, n, p)`.
+/// - Dtypes: both the same; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
+///
+/// ```text
+/// let x = torch::ones([1, 2, 2]).to(torch::DType::BF16);
+/// assert_eq!(torch::bmm_dtype(&x, &x, torch::DType::F32).to_vec::<f32>(), [2.0; 4]);
+/// ```
 #[doc(alias = "torch.bmm")]
 pub fn bmm_dtype(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
     (blas::BMM_DTYPE.get(self_.key_set() | mat2.key_set())?)(self_, mat2, out_dtype)
 }
 
 /// `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(b, n, m)` and `(b, m, p)` give `(b, n, p)`.
+/// - Dtypes: both the same; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
 #[doc(alias = "torch.bmm")]
 pub fn bmm_dtype_out(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1434,6 +2121,15 @@ pub fn bmm_dtype_out(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut 
 }
 
 /// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
+///
+/// - Shapes: matrices `(n, m)` and `(m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: factors of one dtype; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
+///
+/// ```text
+/// let x = torch::ones([2, 2]).to(torch::DType::BF16);
+/// assert_eq!(torch::addmm_dtype(&torch::ones([2, 2]), &x, &x, torch::DType::F32).to_vec::<f32>(), [3.0; 4]);
+/// ```
 ///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addmm")]
@@ -1451,6 +2147,10 @@ pub fn addmm_dtype(
 }
 
 /// `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(n, m)` and `(m, p)`; `input` broadcasts to the result, `(n, p)`.
+/// - Dtypes: factors of one dtype; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
 ///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.addmm")]
@@ -1471,6 +2171,16 @@ pub fn addmm_dtype_out(
 
 /// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
 ///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(b, n, p)`.
+/// - Dtypes: factors of one dtype; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
+///
+/// ```text
+/// let x = torch::ones([1, 2, 2]).to(torch::DType::BF16);
+/// let y = torch::baddbmm_dtype(&torch::ones([1, 2, 2]), &x, &x, torch::DType::F32);
+/// assert_eq!(y.to_vec::<f32>(), [3.0; 4]);
+/// ```
+///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.baddbmm")]
 pub fn baddbmm_dtype(
@@ -1487,6 +2197,10 @@ pub fn baddbmm_dtype(
 }
 
 /// `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: batches `(b, n, m)` and `(b, m, p)`; `input` broadcasts to the result, `(b, n, p)`.
+/// - Dtypes: factors of one dtype; `out_dtype` is theirs, or float32 for float16 and bfloat16.
+/// - Errors: sizes that do not fit. any other `out_dtype`.
 ///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.baddbmm")]
@@ -1507,6 +2221,15 @@ pub fn baddbmm_dtype_out(
 
 /// Dot products along a dimension, the first factor conjugated.
 ///
+/// - Shapes: `x` and `y` broadcast; the dimension `dim` of their common sizes vanishes.
+/// - Dtypes: floating point and complex numbers, both the same.
+/// - Errors: sizes that do not broadcast or differ along `dim`. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::linalg::vecdot(&x, &x).to_vec::<f32>(), [5.0, 25.0]);
+/// ```
+///
 /// Documented defaults: `dim = -1`.
 #[doc(alias = "torch.linalg.vecdot")]
 pub fn linalg_vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
@@ -1514,6 +2237,10 @@ pub fn linalg_vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 /// Dot products along a dimension, the first factor conjugated. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `x` and `y` broadcast; the dimension `dim` of their common sizes vanishes.
+/// - Dtypes: floating point and complex numbers, both the same.
+/// - Errors: sizes that do not broadcast or differ along `dim`. integers and bool.
 ///
 /// Documented defaults: `dim = -1`.
 #[doc(alias = "torch.linalg.vecdot")]
@@ -1524,6 +2251,15 @@ pub fn linalg_vecdot_out(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> 
 
 /// Cross products along a dimension of size 3.
 ///
+/// - Shapes: both broadcast; the dimension `dim` has size 3.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: a size other than 3 along `dim`. different numbers of dimensions.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 0.0, 0.0]), torch::tensor([0.0, 1.0, 0.0]));
+/// assert_eq!(torch::linalg::cross(&x, &y).to_vec::<f32>(), [0.0, 0.0, 1.0]);
+/// ```
+///
 /// Documented defaults: `dim = -1`.
 #[doc(alias = "torch.linalg.cross")]
 pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
@@ -1531,6 +2267,10 @@ pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> 
 }
 
 /// Cross products along a dimension of size 3. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: both broadcast; the dimension `dim` has size 3.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: a size other than 3 along `dim`. different numbers of dimensions.
 ///
 /// Documented defaults: `dim = -1`.
 #[doc(alias = "torch.linalg.cross")]
@@ -1541,6 +2281,15 @@ pub fn linalg_cross_out(self_: &Tensor, other: &Tensor, dim: i64, out: &mut Tens
 
 /// Cross products along a dimension of size 3, the first such one unless it is named.
 ///
+/// - Shapes: both broadcast; the dimension `dim` has size 3.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: no dimension of size 3, or a named one of another size.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 0.0, 0.0]), torch::tensor([0.0, 1.0, 0.0]));
+/// assert_eq!(torch::cross(&x, &y, 0).to_vec::<f32>(), [0.0, 0.0, 1.0]);
+/// ```
+///
 /// Documented defaults: `dim = None`.
 #[doc(alias = "torch.cross")]
 #[doc(alias = "torch.Tensor.cross")]
@@ -1550,6 +2299,10 @@ pub fn cross(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor>
 
 /// Cross products along a dimension of size 3, the first such one unless it is named. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: both broadcast; the dimension `dim` has size 3.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: no dimension of size 3, or a named one of another size.
+///
 /// Documented defaults: `dim = None`.
 #[doc(alias = "torch.cross")]
 pub fn cross_out(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
@@ -1558,12 +2311,25 @@ pub fn cross_out(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Ten
 }
 
 /// The product of several matrices in the cheapest order; the first and last may be vectors.
+///
+/// - Shapes: two or more matrices whose sizes fit; the first and the last may be vectors.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: fewer than two tensors. sizes that do not fit. different dtypes.
+///
+/// ```text
+/// let (v, m) = (torch::tensor([1.0, 2.0]), torch::eye(2));
+/// assert_eq!(torch::linalg::multi_dot([&v, &m, &v]).item::<f32>(), 5.0);
+/// ```
 #[doc(alias = "torch.linalg.multi_dot")]
 pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
     (blas::LINALG_MULTI_DOT.get(list_keys(tensors))?)(tensors)
 }
 
 /// The product of several matrices in the cheapest order; the first and last may be vectors. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: two or more matrices whose sizes fit; the first and the last may be vectors.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: fewer than two tensors. sizes that do not fit. different dtypes.
 #[doc(alias = "torch.linalg.multi_dot")]
 pub fn linalg_multi_dot_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1819,6 +2585,15 @@ pub fn ge_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Whether both elements are non-zero.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0, 1, 2]), torch::tensor([1, 0, 3]));
+/// assert!(torch::equal(&torch::logical_and(&x, &y), &torch::tensor([false, false, true])));
+/// ```
 #[doc(alias = "torch.logical_and")]
 #[doc(alias = "torch.Tensor.logical_and")]
 pub fn logical_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -1826,6 +2601,10 @@ pub fn logical_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether both elements are non-zero. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.Tensor.logical_and_")]
 pub fn logical_and_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -1833,6 +2612,10 @@ pub fn logical_and_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Whether both elements are non-zero. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.logical_and")]
 pub fn logical_and_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1840,6 +2623,15 @@ pub fn logical_and_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
 }
 
 /// Whether either element is non-zero.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0, 1, 0]), torch::tensor([1, 0, 0]));
+/// assert!(torch::equal(&torch::logical_or(&x, &y), &torch::tensor([true, true, false])));
+/// ```
 #[doc(alias = "torch.logical_or")]
 #[doc(alias = "torch.Tensor.logical_or")]
 pub fn logical_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -1847,6 +2639,10 @@ pub fn logical_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether either element is non-zero. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.Tensor.logical_or_")]
 pub fn logical_or_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -1854,6 +2650,10 @@ pub fn logical_or_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Whether either element is non-zero. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.logical_or")]
 pub fn logical_or_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1861,6 +2661,15 @@ pub fn logical_or_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resul
 }
 
 /// Whether exactly one element is non-zero.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0, 1, 2]), torch::tensor([1, 0, 3]));
+/// assert!(torch::equal(&torch::logical_xor(&x, &y), &torch::tensor([true, true, false])));
+/// ```
 #[doc(alias = "torch.logical_xor")]
 #[doc(alias = "torch.Tensor.logical_xor")]
 pub fn logical_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -1868,6 +2677,10 @@ pub fn logical_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether exactly one element is non-zero. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.Tensor.logical_xor_")]
 pub fn logical_xor_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -1875,6 +2688,10 @@ pub fn logical_xor_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Whether exactly one element is non-zero. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: sizes that do not broadcast.
 #[doc(alias = "torch.logical_xor")]
 pub fn logical_xor_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1882,6 +2699,14 @@ pub fn logical_xor_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
 }
 
 /// Whether elements are zero.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: none.
+///
+/// ```text
+/// assert!(torch::equal(&torch::logical_not(&torch::tensor([0, 1, 2])), &torch::tensor([true, false, false])));
+/// ```
 #[doc(alias = "torch.logical_not")]
 #[doc(alias = "torch.Tensor.logical_not")]
 pub fn logical_not(self_: &Tensor) -> Result<Tensor> {
@@ -1889,6 +2714,10 @@ pub fn logical_not(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether elements are zero. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: none.
 #[doc(alias = "torch.Tensor.logical_not_")]
 pub fn logical_not_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -1896,6 +2725,10 @@ pub fn logical_not_(self_: &Tensor) -> Result<()> {
 }
 
 /// Whether elements are zero. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: none.
 #[doc(alias = "torch.logical_not")]
 pub fn logical_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1903,6 +2736,14 @@ pub fn logical_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Bits that both have; logical for bools.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers and bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bitwise_and(&torch::tensor([6, 12]), 4).to_vec::<i64>(), [4, 4]);
+/// ```
 #[doc(alias = "torch.bitwise_and")]
 #[doc(alias = "torch.Tensor.bitwise_and")]
 pub fn bitwise_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -1910,6 +2751,10 @@ pub fn bitwise_and(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Bits that both have; logical for bools. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers and bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point and complex numbers.
 #[doc(alias = "torch.Tensor.bitwise_and_")]
 pub fn bitwise_and_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -1917,6 +2762,10 @@ pub fn bitwise_and_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Bits that both have; logical for bools. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers and bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point and complex numbers.
 #[doc(alias = "torch.bitwise_and")]
 pub fn bitwise_and_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1924,6 +2773,14 @@ pub fn bitwise_and_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
 }
 
 /// Bits that either has; logical for bools.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers and bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bitwise_or(&torch::tensor([6, 12]), 1).to_vec::<i64>(), [7, 13]);
+/// ```
 #[doc(alias = "torch.bitwise_or")]
 #[doc(alias = "torch.Tensor.bitwise_or")]
 pub fn bitwise_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -1931,6 +2788,10 @@ pub fn bitwise_or(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Bits that either has; logical for bools. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers and bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point and complex numbers.
 #[doc(alias = "torch.Tensor.bitwise_or_")]
 pub fn bitwise_or_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -1938,6 +2799,10 @@ pub fn bitwise_or_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Bits that either has; logical for bools. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers and bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point and complex numbers.
 #[doc(alias = "torch.bitwise_or")]
 pub fn bitwise_or_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1945,6 +2810,14 @@ pub fn bitwise_or_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resul
 }
 
 /// Bits that exactly one has; logical for bools.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers and bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bitwise_xor(&torch::tensor([6, 12]), 4).to_vec::<i64>(), [2, 8]);
+/// ```
 #[doc(alias = "torch.bitwise_xor")]
 #[doc(alias = "torch.Tensor.bitwise_xor")]
 pub fn bitwise_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -1952,6 +2825,10 @@ pub fn bitwise_xor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Bits that exactly one has; logical for bools. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers and bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point and complex numbers.
 #[doc(alias = "torch.Tensor.bitwise_xor_")]
 pub fn bitwise_xor_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -1959,6 +2836,10 @@ pub fn bitwise_xor_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Bits that exactly one has; logical for bools. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers and bool; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. floating point and complex numbers.
 #[doc(alias = "torch.bitwise_xor")]
 pub fn bitwise_xor_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1966,6 +2847,14 @@ pub fn bitwise_xor_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resu
 }
 
 /// All bits flipped; logical for bools.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: integers and bool; the result has the input's dtype.
+/// - Errors: floating point and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bitwise_not(&torch::tensor([0, 5])).to_vec::<i64>(), [-1, -6]);
+/// ```
 #[doc(alias = "torch.bitwise_not")]
 #[doc(alias = "torch.Tensor.bitwise_not")]
 pub fn bitwise_not(self_: &Tensor) -> Result<Tensor> {
@@ -1973,6 +2862,10 @@ pub fn bitwise_not(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// All bits flipped; logical for bools. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: integers and bool; the result has the input's dtype.
+/// - Errors: floating point and complex numbers.
 #[doc(alias = "torch.Tensor.bitwise_not_")]
 pub fn bitwise_not_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -1980,6 +2873,10 @@ pub fn bitwise_not_(self_: &Tensor) -> Result<()> {
 }
 
 /// All bits flipped; logical for bools. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: integers and bool; the result has the input's dtype.
+/// - Errors: floating point and complex numbers.
 #[doc(alias = "torch.bitwise_not")]
 pub fn bitwise_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -1987,6 +2884,14 @@ pub fn bitwise_not_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Bits shifted to the left by `other`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bitwise_left_shift(&torch::tensor([1, 3]), 2).to_vec::<i64>(), [4, 12]);
+/// ```
 #[doc(alias = "torch.bitwise_left_shift")]
 #[doc(alias = "torch.Tensor.bitwise_left_shift")]
 pub fn bitwise_left_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -1994,6 +2899,10 @@ pub fn bitwise_left_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Bits shifted to the left by `other`. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
 #[doc(alias = "torch.Tensor.bitwise_left_shift_")]
 pub fn bitwise_left_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -2001,6 +2910,10 @@ pub fn bitwise_left_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Bits shifted to the left by `other`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
 #[doc(alias = "torch.bitwise_left_shift")]
 pub fn bitwise_left_shift_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -2010,6 +2923,14 @@ pub fn bitwise_left_shift_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) 
 }
 
 /// Bits shifted to the right by `other`, keeping the sign.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bitwise_right_shift(&torch::tensor([-8, 9]), 2).to_vec::<i64>(), [-2, 2]);
+/// ```
 #[doc(alias = "torch.bitwise_right_shift")]
 #[doc(alias = "torch.Tensor.bitwise_right_shift")]
 pub fn bitwise_right_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -2017,6 +2938,10 @@ pub fn bitwise_right_shift(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Bits shifted to the right by `other`, keeping the sign. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
 #[doc(alias = "torch.Tensor.bitwise_right_shift_")]
 pub fn bitwise_right_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -2024,6 +2949,10 @@ pub fn bitwise_right_shift_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Bits shifted to the right by `other`, keeping the sign. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: integers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. bool, floating point and complex numbers.
 #[doc(alias = "torch.bitwise_right_shift")]
 pub fn bitwise_right_shift_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -2033,6 +2962,14 @@ pub fn bitwise_right_shift_out(self_: &Tensor, other: &Tensor, out: &mut Tensor)
 }
 
 /// Whether elements are NaN.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: none.
+///
+/// ```text
+/// assert!(torch::equal(&torch::isnan(&torch::tensor([1.0, f32::NAN])), &torch::tensor([false, true])));
+/// ```
 #[doc(alias = "torch.isnan")]
 #[doc(alias = "torch.Tensor.isnan")]
 pub fn isnan(self_: &Tensor) -> Result<Tensor> {
@@ -2040,6 +2977,14 @@ pub fn isnan(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether elements are infinite.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: none.
+///
+/// ```text
+/// assert!(torch::equal(&torch::isinf(&torch::tensor([1.0, f32::NEG_INFINITY])), &torch::tensor([false, true])));
+/// ```
 #[doc(alias = "torch.isinf")]
 #[doc(alias = "torch.Tensor.isinf")]
 pub fn isinf(self_: &Tensor) -> Result<Tensor> {
@@ -2047,6 +2992,14 @@ pub fn isinf(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether elements are neither infinite nor NaN.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: none.
+///
+/// ```text
+/// assert!(torch::equal(&torch::isfinite(&torch::tensor([1.0, f32::NAN])), &torch::tensor([true, false])));
+/// ```
 #[doc(alias = "torch.isfinite")]
 #[doc(alias = "torch.Tensor.isfinite")]
 pub fn isfinite(self_: &Tensor) -> Result<Tensor> {
@@ -2054,6 +3007,15 @@ pub fn isfinite(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether elements are plus infinity.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([f32::INFINITY, f32::NEG_INFINITY]);
+/// assert!(torch::equal(&torch::isposinf(&x), &torch::tensor([true, false])));
+/// ```
 #[doc(alias = "torch.isposinf")]
 #[doc(alias = "torch.Tensor.isposinf")]
 pub fn isposinf(self_: &Tensor) -> Result<Tensor> {
@@ -2061,6 +3023,10 @@ pub fn isposinf(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether elements are plus infinity. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.isposinf")]
 pub fn isposinf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -2068,6 +3034,15 @@ pub fn isposinf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Whether elements are minus infinity.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([f32::INFINITY, f32::NEG_INFINITY]);
+/// assert!(torch::equal(&torch::isneginf(&x), &torch::tensor([false, true])));
+/// ```
 #[doc(alias = "torch.isneginf")]
 #[doc(alias = "torch.Tensor.isneginf")]
 pub fn isneginf(self_: &Tensor) -> Result<Tensor> {
@@ -2075,6 +3050,10 @@ pub fn isneginf(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether elements are minus infinity. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.isneginf")]
 pub fn isneginf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -2082,6 +3061,15 @@ pub fn isneginf_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Whether imaginary parts are 0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result is bool.
+/// - Errors: none.
+///
+/// ```text
+/// let z = torch::complex(&torch::tensor([1.0, 1.0]), &torch::tensor([0.0, 2.0]));
+/// assert!(torch::equal(&torch::isreal(&z), &torch::tensor([true, false])));
+/// ```
 #[doc(alias = "torch.isreal")]
 #[doc(alias = "torch.Tensor.isreal")]
 pub fn isreal(self_: &Tensor) -> Result<Tensor> {
@@ -2089,6 +3077,15 @@ pub fn isreal(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all, both the same; the result is bool.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. negative tolerances.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0]);
+/// assert!(torch::equal(&torch::isclose(&x, &torch::tensor([1.0000001, 2.1])), &torch::tensor([true, false])));
+/// ```
 ///
 /// Documented defaults: `rtol = 1e-5`, `atol = 1e-8`, `equal_nan = false`.
 #[doc(alias = "torch.isclose")]
@@ -2099,6 +3096,15 @@ pub fn isclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: 
 
 /// Whether all elements are close, by `isclose`.
 ///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all, both the same; the result is a `bool` of Rust.
+/// - Errors: sizes that do not broadcast. operands of different dtypes. negative tolerances.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0]);
+/// assert!(torch::allclose(&x, &(&x + 1e-7)) && !torch::allclose(&x, &(&x + 1.0)));
+/// ```
+///
 /// Documented defaults: `rtol = 1e-5`, `atol = 1e-8`, `equal_nan = false`.
 #[doc(alias = "torch.allclose")]
 #[doc(alias = "torch.Tensor.allclose")]
@@ -2107,6 +3113,15 @@ pub fn allclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan:
 }
 
 /// Whether both have the same shape and elements.
+///
+/// - Shapes: any; tensors of different sizes are not equal.
+/// - Dtypes: all, both the same; the result is a `bool` of Rust.
+/// - Errors: operands of different dtypes or devices.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0]);
+/// assert!(torch::equal(&x, &x.copy()) && !torch::equal(&x, &x.i(..1)));
+/// ```
 #[doc(alias = "torch.equal")]
 #[doc(alias = "torch.Tensor.equal")]
 pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
@@ -2114,6 +3129,15 @@ pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
 }
 
 /// Whether each element is among the others.
+///
+/// - Shapes: any; the result has the sizes of `elements`.
+/// - Dtypes: all but bool and complex numbers; the result is bool.
+/// - Errors: bool and complex numbers.
+///
+/// ```text
+/// let x = torch::isin(&torch::tensor([1, 2, 3]), &torch::tensor([3, 1]));
+/// assert!(torch::equal(&x, &torch::tensor([true, false, true])));
+/// ```
 ///
 /// Documented defaults: `assume_unique = false`, `invert = false`.
 #[doc(alias = "torch.isin")]
@@ -2127,6 +3151,10 @@ pub fn isin(elements: &Tensor, test_elements: &Tensor, assume_unique: bool, inve
 }
 
 /// Whether each element is among the others. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the sizes of `elements`.
+/// - Dtypes: all but bool and complex numbers; the result is bool.
+/// - Errors: bool and complex numbers.
 ///
 /// Documented defaults: `assume_unique = false`, `invert = false`.
 #[doc(alias = "torch.isin")]
@@ -2149,6 +3177,14 @@ pub fn isin_out(
 
 /// Whether each element is a number.
 ///
+/// - Shapes: any; the result has the sizes of `elements`.
+/// - Dtypes: all but bool and complex numbers; the result is bool.
+/// - Errors: bool and complex numbers.
+///
+/// ```text
+/// assert!(torch::equal(&torch::isin_number(&torch::tensor([1, 2]), 2), &torch::tensor([false, true])));
+/// ```
+///
 /// Documented defaults: `assume_unique = false`, `invert = false`.
 #[doc(alias = "torch.isin")]
 pub fn isin_number(
@@ -2161,6 +3197,10 @@ pub fn isin_number(
 }
 
 /// Whether each element is a number. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the sizes of `elements`.
+/// - Dtypes: all but bool and complex numbers; the result is bool.
+/// - Errors: bool and complex numbers.
 ///
 /// Documented defaults: `assume_unique = false`, `invert = false`.
 #[doc(alias = "torch.isin")]
@@ -2183,6 +3223,16 @@ pub fn isin_number_out(
 
 /// Whether a number is among the elements.
 ///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result is bool.
+/// - Errors: bool and complex numbers.
+///
+/// ```text
+/// let two = torch::Scalar::from(2);
+/// let found = torch::ops::number_isin(two, &torch::tensor([1, 2]), false, false).unwrap();
+/// assert!(found.item::<bool>());
+/// ```
+///
 /// Documented defaults: `assume_unique = false`, `invert = false`.
 #[doc(alias = "torch.isin")]
 pub fn number_isin(
@@ -2195,6 +3245,10 @@ pub fn number_isin(
 }
 
 /// Whether a number is among the elements. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result is bool.
+/// - Errors: bool and complex numbers.
 ///
 /// Documented defaults: `assume_unique = false`, `invert = false`.
 #[doc(alias = "torch.isin")]
@@ -2217,6 +3271,17 @@ pub fn number_isin_out(
 
 /// A copy with memory of its own.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0]);
+/// let y = x.copy();
+/// y.fill_(0);
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0]);
+/// ```
+///
 /// Documented defaults: `memory_format = None`.
 #[doc(alias = "torch.clone")]
 #[doc(alias = "torch.Tensor.clone")]
@@ -2226,6 +3291,16 @@ pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tens
 
 /// Copies the elements of `src`, broadcast and cast, into the tensor.
 ///
+/// - Shapes: `src` broadcasts to the tensor's sizes.
+/// - Dtypes: all, cast where they differ.
+/// - Errors: sizes that do not broadcast. a leaf that requires a gradient, in a recorded region. memory that overlaps itself.
+///
+/// ```text
+/// let x = torch::zeros([2, 2]);
+/// x.copy_(&torch::tensor([1, 2]));
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0, 1.0, 2.0]);
+/// ```
+///
 /// Documented defaults: `non_blocking = false`.
 #[doc(alias = "torch.Tensor.copy_")]
 pub fn copy_(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
@@ -2234,6 +3309,10 @@ pub fn copy_(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
 }
 
 /// A copy in another dtype, on another device, in another memory format.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the dtype that is asked for.
+/// - Errors: a layout or device that does not exist here.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `non_blocking = false`, `memory_format = None`.
 pub fn to_copy(
@@ -2257,6 +3336,15 @@ pub fn to_copy(
 }
 
 /// The same values in another dtype, on another device, in another memory format; the tensor itself when nothing changes.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the dtype that is asked for.
+/// - Errors: a layout or device that does not exist here.
+///
+/// ```text
+/// let x = torch::tensor([1.5, -2.5]);
+/// assert_eq!(x.to(torch::DType::I64).to_vec::<i64>(), [1, -2]);
+/// ```
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `non_blocking = false`, `copy = false`, `memory_format = None`.
 #[doc(alias = "torch.Tensor.to")]
@@ -2284,6 +3372,15 @@ pub fn to(
 
 /// The same values, contiguous in memory; the tensor itself if it already is.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: `preserve_format`, which says nothing here.
+///
+/// ```text
+/// let x = torch::arange(6).reshape([2, 3]).t();
+/// assert!(!x.is_contiguous() && x.contiguous().is_contiguous());
+/// ```
+///
 /// Documented defaults: `memory_format = Contiguous`.
 #[doc(alias = "torch.Tensor.contiguous")]
 pub fn contiguous(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor> {
@@ -2291,6 +3388,15 @@ pub fn contiguous(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor>
 }
 
 /// The same values without a lazy conjugate bit.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+/// assert_eq!(torch::view_as_real(&torch::resolve_conj(&z.conj())).to_vec::<f32>(), [1.0, -2.0]);
+/// ```
 #[doc(alias = "torch.resolve_conj")]
 #[doc(alias = "torch.Tensor.resolve_conj")]
 pub fn resolve_conj(self_: &Tensor) -> Result<Tensor> {
@@ -2298,6 +3404,15 @@ pub fn resolve_conj(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// The same values without a lazy negative bit.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+/// assert_eq!(torch::resolve_neg(&z.conj().imag()).to_vec::<f32>(), [-2.0]);
+/// ```
 #[doc(alias = "torch.resolve_neg")]
 #[doc(alias = "torch.Tensor.resolve_neg")]
 pub fn resolve_neg(self_: &Tensor) -> Result<Tensor> {
@@ -2305,11 +3420,23 @@ pub fn resolve_neg(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// What `set_` makes of a tensor that requires a gradient: the same memory, and a step that has no derivative.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: its gradient: there is none.
 pub fn set_source(source: &Tensor) -> Result<Tensor> {
     (copy::SET_SOURCE.get(source.key_set())?)(source)
 }
 
 /// A tensor with undefined content.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
+///
+/// ```text
+/// assert_eq!(torch::empty([2, 3]).sizes(), [2, 3]);
+/// ```
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.empty")]
@@ -2325,6 +3452,10 @@ pub fn empty(
 }
 
 /// A tensor with undefined content. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.empty")]
@@ -2343,6 +3474,14 @@ pub fn empty_out(
 
 /// A tensor with undefined content and the given strides.
 ///
+/// - Shapes: `size`, with the strides `stride`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes or strides. lists of different lengths. more memory than there is.
+///
+/// ```text
+/// assert_eq!(torch::empty_strided([2, 3], [1, 2]).strides(), [1, 2]);
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.empty_strided")]
 pub fn empty_strided(
@@ -2358,6 +3497,14 @@ pub fn empty_strided(
 
 /// A tensor of zeros.
 ///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
+///
+/// ```text
+/// assert_eq!(torch::zeros([2, 2]).to_vec::<f32>(), [0.0; 4]);
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.zeros")]
 pub fn zeros(
@@ -2371,6 +3518,10 @@ pub fn zeros(
 }
 
 /// A tensor of zeros. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.zeros")]
@@ -2388,6 +3539,14 @@ pub fn zeros_out(
 
 /// A tensor of ones.
 ///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
+///
+/// ```text
+/// assert_eq!(torch::ones(3).to_vec::<f32>(), [1.0; 3]);
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.ones")]
 pub fn ones(
@@ -2401,6 +3560,10 @@ pub fn ones(
 }
 
 /// A tensor of ones. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.ones")]
@@ -2418,6 +3581,14 @@ pub fn ones_out(
 
 /// A tensor filled with one number; the number's kind gives the default dtype.
 ///
+/// - Shapes: `size`.
+/// - Dtypes: bool of a bool, int64 of an integer, the default dtype of a float, unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
+///
+/// ```text
+/// assert_eq!(torch::full([2], 7).to_vec::<i64>(), [7, 7]);
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.full")]
 pub fn full(
@@ -2432,6 +3603,10 @@ pub fn full(
 }
 
 /// A tensor filled with one number; the number's kind gives the default dtype. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: bool of a bool, int64 of an integer, the default dtype of a float, unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.full")]
@@ -2450,6 +3625,14 @@ pub fn full_out(
 
 /// A tensor with undefined content in the input's shape, dtype and device, unless told otherwise.
 ///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::empty_like(&torch::zeros([2, 3])).sizes(), [2, 3]);
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.empty_like")]
 pub fn empty_like(
@@ -2464,6 +3647,14 @@ pub fn empty_like(
 }
 
 /// Zeros in the input's shape, dtype and device, unless told otherwise.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::zeros_like(&torch::tensor([1, 2])).to_vec::<i64>(), [0, 0]);
+/// ```
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.zeros_like")]
@@ -2480,6 +3671,14 @@ pub fn zeros_like(
 
 /// Ones in the input's shape, dtype and device, unless told otherwise.
 ///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::ones_like(&torch::tensor([5.0, 6.0])).to_vec::<f32>(), [1.0, 1.0]);
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.ones_like")]
 pub fn ones_like(
@@ -2494,6 +3693,14 @@ pub fn ones_like(
 }
 
 /// One number in the input's shape, dtype and device, unless told otherwise.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for.
+/// - Errors: a number that the dtype cannot hold.
+///
+/// ```text
+/// assert_eq!(torch::full_like(&torch::zeros(2), 7).to_vec::<f32>(), [7.0, 7.0]);
+/// ```
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.full_like")]
@@ -2518,6 +3725,16 @@ pub fn full_like(
 }
 
 /// Sets every element to `value`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a number that the dtype cannot hold. a leaf that requires a gradient, in a recorded region.
+///
+/// ```text
+/// let x = torch::zeros(2);
+/// x.fill_(7);
+/// assert_eq!(x.to_vec::<f32>(), [7.0, 7.0]);
+/// ```
 #[doc(alias = "torch.Tensor.fill_")]
 pub fn fill_(self_: &Tensor, value: Scalar) -> Result<()> {
     out::writable(self_)?;
@@ -2525,6 +3742,16 @@ pub fn fill_(self_: &Tensor, value: Scalar) -> Result<()> {
 }
 
 /// Sets every element to the value of a zero-dim tensor.
+///
+/// - Shapes: any; `value` has no dimensions.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a `value` with dimensions. a leaf that requires a gradient, in a recorded region.
+///
+/// ```text
+/// let x = torch::zeros(2);
+/// torch::ops::fill_tensor_(&x, &torch::tensor(7.0)).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [7.0, 7.0]);
+/// ```
 #[doc(alias = "torch.Tensor.fill_")]
 pub fn fill_tensor_(self_: &Tensor, value: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -2532,6 +3759,16 @@ pub fn fill_tensor_(self_: &Tensor, value: &Tensor) -> Result<()> {
 }
 
 /// Sets every element to zero.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a leaf that requires a gradient, in a recorded region.
+///
+/// ```text
+/// let x = torch::ones(2);
+/// x.zero_();
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.Tensor.zero_")]
 #[doc(alias = "torch.zero_")]
 pub fn zero_(self_: &Tensor) -> Result<()> {
@@ -2540,6 +3777,14 @@ pub fn zero_(self_: &Tensor) -> Result<()> {
 }
 
 /// The identity matrix.
+///
+/// - Shapes: `(n, n)`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: a negative `n`.
+///
+/// ```text
+/// assert_eq!(torch::eye(2).to_vec::<f32>(), [1.0, 0.0, 0.0, 1.0]);
+/// ```
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.eye")]
@@ -2554,6 +3799,10 @@ pub fn eye(
 }
 
 /// The identity matrix. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(n, n)`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: a negative `n`.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.eye")]
@@ -2571,6 +3820,14 @@ pub fn eye_out(
 
 /// Ones on the diagonal of an n by m matrix.
 ///
+/// - Shapes: `(n, m)`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes.
+///
+/// ```text
+/// assert_eq!(torch::eye_m(2, 3).to_vec::<f32>(), [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.eye")]
 pub fn eye_m(
@@ -2585,6 +3842,10 @@ pub fn eye_m(
 }
 
 /// Ones on the diagonal of an n by m matrix. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(n, m)`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: negative sizes.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.eye")]
@@ -2603,6 +3864,14 @@ pub fn eye_m_out(
 
 /// Numbers from 0 to `end`, exclusive.
 ///
+/// - Shapes: one dimension of `ceil(end)` elements.
+/// - Dtypes: int64 of an integer, the default dtype of a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: an `end` below 0, infinite or NaN.
+///
+/// ```text
+/// assert_eq!(torch::arange(3).to_vec::<i64>(), [0, 1, 2]);
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.arange")]
 pub fn arange(
@@ -2616,6 +3885,10 @@ pub fn arange(
 }
 
 /// Numbers from 0 to `end`, exclusive. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `ceil(end)` elements.
+/// - Dtypes: int64 of an integer, the default dtype of a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: an `end` below 0, infinite or NaN.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.arange")]
@@ -2633,6 +3906,14 @@ pub fn arange_out(
 
 /// Numbers from `start` to `end`, exclusive.
 ///
+/// - Shapes: one dimension of `ceil(end - start)` elements.
+/// - Dtypes: int64 of integers, the default dtype if either is a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: an `end` below `start`. infinite numbers or NaN.
+///
+/// ```text
+/// assert_eq!(torch::arange_start(1, 4).to_vec::<i64>(), [1, 2, 3]);
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.arange")]
 pub fn arange_start(
@@ -2647,6 +3928,10 @@ pub fn arange_start(
 }
 
 /// Numbers from `start` to `end`, exclusive. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `ceil(end - start)` elements.
+/// - Dtypes: int64 of integers, the default dtype if either is a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: an `end` below `start`. infinite numbers or NaN.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.arange")]
@@ -2665,6 +3950,15 @@ pub fn arange_start_out(
 
 /// Numbers from `start` to `end`, exclusive, in steps.
 ///
+/// - Shapes: one dimension of `ceil((end - start) / step)` elements.
+/// - Dtypes: int64 of integers, the default dtype if one is a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: a step of 0 or away from `end`. infinite numbers or NaN.
+///
+/// ```text
+/// assert_eq!(torch::arange_step(1, 9, 3).to_vec::<i64>(), [1, 4, 7]);
+/// assert_eq!(torch::arange_step(2, 0, -1).to_vec::<i64>(), [2, 1]);
+/// ```
+///
 /// Documented defaults: `step = 1`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.arange")]
 pub fn arange_step(
@@ -2680,6 +3974,10 @@ pub fn arange_step(
 }
 
 /// Numbers from `start` to `end`, exclusive, in steps. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `ceil((end - start) / step)` elements.
+/// - Dtypes: int64 of integers, the default dtype if one is a float, unless another is asked for. bool and complex numbers are refused.
+/// - Errors: a step of 0 or away from `end`. infinite numbers or NaN.
 ///
 /// Documented defaults: `step = 1`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.arange")]
@@ -2699,6 +3997,16 @@ pub fn arange_step_out(
 
 /// Numbers from `start` to `end`, inclusive, in steps.
 ///
+/// - Shapes: one dimension of `floor((end - start) / step) + 1` elements.
+/// - Dtypes: the default dtype unless another is asked for. bool and complex numbers are refused.
+/// - Errors: a step of 0 or away from `end`. infinite numbers or NaN.
+///
+/// ```text
+/// #[allow(deprecated)]
+/// let x = torch::range_step(1, 4, 1);
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0, 3.0, 4.0]);
+/// ```
+///
 /// Documented defaults: `step = 1`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.range")]
 pub fn range_step(
@@ -2714,6 +4022,10 @@ pub fn range_step(
 }
 
 /// Numbers from `start` to `end`, inclusive, in steps. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `floor((end - start) / step) + 1` elements.
+/// - Dtypes: the default dtype unless another is asked for. bool and complex numbers are refused.
+/// - Errors: a step of 0 or away from `end`. infinite numbers or NaN.
 ///
 /// Documented defaults: `step = 1`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.range")]
@@ -2733,6 +4045,16 @@ pub fn range_step_out(
 
 /// `linspace` with zero-dim tensors as ends.
 ///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: ends with dimensions. a negative number of steps.
+///
+/// ```text
+/// let ends = (torch::tensor(0.0), torch::tensor(1.0));
+/// let x = torch::ops::linspace_tensors(&ends.0, &ends.1, 3, None, None, None, None).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 0.5, 1.0]);
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.linspace")]
 pub fn linspace_tensors(
@@ -2750,6 +4072,10 @@ pub fn linspace_tensors(
 }
 
 /// `linspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: ends with dimensions. a negative number of steps.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.linspace")]
@@ -2771,6 +4097,15 @@ pub fn linspace_tensors_out(
 
 /// `linspace` with zero-dim tensors as ends.
 ///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: an end with dimensions. a negative number of steps.
+///
+/// ```text
+/// let x = torch::ops::linspace_scalar_tensor(0.0.into(), &torch::tensor(1.0), 3, None, None, None, None).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 0.5, 1.0]);
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.linspace")]
 pub fn linspace_scalar_tensor(
@@ -2788,6 +4123,10 @@ pub fn linspace_scalar_tensor(
 }
 
 /// `linspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: an end with dimensions. a negative number of steps.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.linspace")]
@@ -2809,6 +4148,15 @@ pub fn linspace_scalar_tensor_out(
 
 /// `linspace` with zero-dim tensors as ends.
 ///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: a start with dimensions. a negative number of steps.
+///
+/// ```text
+/// let x = torch::ops::linspace_tensor_scalar(&torch::tensor(0.0), 1.0.into(), 3, None, None, None, None).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 0.5, 1.0]);
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.linspace")]
 pub fn linspace_tensor_scalar(
@@ -2826,6 +4174,10 @@ pub fn linspace_tensor_scalar(
 }
 
 /// `linspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: a start with dimensions. a negative number of steps.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.linspace")]
@@ -2847,6 +4199,14 @@ pub fn linspace_tensor_scalar_out(
 
 /// `steps` numbers from `start` to `end`, inclusive, evenly spaced.
 ///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: a negative number of steps.
+///
+/// ```text
+/// assert_eq!(torch::linspace(0, 1, 5).to_vec::<f32>(), [0.0, 0.25, 0.5, 0.75, 1.0]);
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.linspace")]
 pub fn linspace(
@@ -2862,6 +4222,10 @@ pub fn linspace(
 }
 
 /// `steps` numbers from `start` to `end`, inclusive, evenly spaced. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: a negative number of steps.
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.linspace")]
@@ -2881,6 +4245,16 @@ pub fn linspace_out(
 
 /// `logspace` with zero-dim tensors as ends.
 ///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: ends with dimensions. a negative number of steps.
+///
+/// ```text
+/// let ends = (torch::tensor(0.0), torch::tensor(2.0));
+/// let x = torch::ops::logspace_tensors(&ends.0, &ends.1, 3, 2.0, None, None, None, None).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0, 4.0]);
+/// ```
+///
 /// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.logspace")]
 pub fn logspace_tensors(
@@ -2899,6 +4273,10 @@ pub fn logspace_tensors(
 }
 
 /// `logspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: ends with dimensions. a negative number of steps.
 ///
 /// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.logspace")]
@@ -2921,6 +4299,16 @@ pub fn logspace_tensors_out(
 
 /// `logspace` with zero-dim tensors as ends.
 ///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: an end with dimensions. a negative number of steps.
+///
+/// ```text
+/// let end = torch::tensor(2.0);
+/// let x = torch::ops::logspace_scalar_tensor(0.0.into(), &end, 3, 2.0, None, None, None, None).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0, 4.0]);
+/// ```
+///
 /// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.logspace")]
 pub fn logspace_scalar_tensor(
@@ -2939,6 +4327,10 @@ pub fn logspace_scalar_tensor(
 }
 
 /// `logspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: an end with dimensions. a negative number of steps.
 ///
 /// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.logspace")]
@@ -2961,6 +4353,16 @@ pub fn logspace_scalar_tensor_out(
 
 /// `logspace` with zero-dim tensors as ends.
 ///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: a start with dimensions. a negative number of steps.
+///
+/// ```text
+/// let start = torch::tensor(0.0);
+/// let x = torch::ops::logspace_tensor_scalar(&start, 2.0.into(), 3, 2.0, None, None, None, None).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0, 4.0]);
+/// ```
+///
 /// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.logspace")]
 pub fn logspace_tensor_scalar(
@@ -2979,6 +4381,10 @@ pub fn logspace_tensor_scalar(
 }
 
 /// `logspace` with zero-dim tensors as ends. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: a start with dimensions. a negative number of steps.
 ///
 /// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.logspace")]
@@ -3001,6 +4407,14 @@ pub fn logspace_tensor_scalar_out(
 
 /// `steps` powers of `base`, evenly spaced exponents.
 ///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: a negative number of steps.
+///
+/// ```text
+/// assert_eq!(torch::logspace(0, 3, 4, 2.0).to_vec::<f32>(), [1.0, 2.0, 4.0, 8.0]);
+/// ```
+///
 /// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.logspace")]
 pub fn logspace(
@@ -3017,6 +4431,10 @@ pub fn logspace(
 }
 
 /// `steps` powers of `base`, evenly spaced exponents. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `steps` elements.
+/// - Dtypes: the default dtype (complex with complex ends) unless another is asked for. bool is refused.
+/// - Errors: a negative number of steps.
 ///
 /// Documented defaults: `base = 10.0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.logspace")]
@@ -3039,6 +4457,14 @@ pub fn logspace_out(
 
 /// A new tensor like `torch.empty`, with this tensor's dtype and device.
 ///
+/// - Shapes: `size`.
+/// - Dtypes: the tensor's dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
+///
+/// ```text
+/// assert_eq!(torch::tensor([1, 2]).new_empty([2, 3]).dtype(), torch::DType::I64);
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.Tensor.new_empty")]
 pub fn new_empty(
@@ -3053,6 +4479,14 @@ pub fn new_empty(
 }
 
 /// A new tensor like `torch.zeros`, with this tensor's dtype and device.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the tensor's dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
+///
+/// ```text
+/// assert_eq!(torch::tensor([1, 2]).new_zeros(3).to_vec::<i64>(), [0, 0, 0]);
+/// ```
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.Tensor.new_zeros")]
@@ -3069,6 +4503,14 @@ pub fn new_zeros(
 
 /// A new tensor like `torch.ones`, with this tensor's dtype and device.
 ///
+/// - Shapes: `size`.
+/// - Dtypes: the tensor's dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
+///
+/// ```text
+/// assert_eq!(torch::tensor([1, 2]).new_ones(3).to_vec::<i64>(), [1, 1, 1]);
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.Tensor.new_ones")]
 pub fn new_ones(
@@ -3083,6 +4525,14 @@ pub fn new_ones(
 }
 
 /// A new tensor of one number, with this tensor's dtype and device.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the tensor's dtype unless another is asked for.
+/// - Errors: negative sizes, or more memory than there is.
+///
+/// ```text
+/// assert_eq!(torch::tensor([1, 2]).new_full(2, 9).to_vec::<i64>(), [9, 9]);
+/// ```
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.Tensor.new_full")]
@@ -3099,6 +4549,14 @@ pub fn new_full(
 }
 
 /// A new tensor with undefined content and the given strides.
+///
+/// - Shapes: `size`, with the strides `stride`.
+/// - Dtypes: the tensor's dtype unless another is asked for.
+/// - Errors: negative sizes or strides. lists of different lengths. more memory than there is.
+///
+/// ```text
+/// assert_eq!(torch::tensor([1, 2]).new_empty_strided([2, 3], [1, 2]).strides(), [1, 2]);
+/// ```
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.Tensor.new_empty_strided")]
@@ -3118,6 +4576,14 @@ pub fn new_empty_strided(
 
 /// Coordinates of a triangle.
 ///
+/// - Shapes: `(2, n)`: rows, then columns, of the `n` places on and below the diagonal `offset` of a `row` by `col` matrix.
+/// - Dtypes: int64, or int32 if asked for.
+/// - Errors: negative sizes. another dtype.
+///
+/// ```text
+/// assert_eq!(torch::tril_indices(2, 2, 0).to_vec2::<i64>(), [[0, 1, 1], [0, 0, 1]]);
+/// ```
+///
 /// Documented defaults: `offset = 0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.tril_indices")]
 pub fn tril_indices(
@@ -3134,6 +4600,14 @@ pub fn tril_indices(
 
 /// Coordinates of a triangle.
 ///
+/// - Shapes: `(2, n)`: rows, then columns, of the `n` places on and above the diagonal `offset` of a `row` by `col` matrix.
+/// - Dtypes: int64, or int32 if asked for.
+/// - Errors: negative sizes. another dtype.
+///
+/// ```text
+/// assert_eq!(torch::triu_indices(2, 2, 0).to_vec2::<i64>(), [[0, 0, 1], [0, 1, 1]]);
+/// ```
+///
 /// Documented defaults: `offset = 0`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.triu_indices")]
 pub fn triu_indices(
@@ -3149,18 +4623,42 @@ pub fn triu_indices(
 }
 
 /// The input's shape filled with one number.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a number that the dtype cannot hold.
+///
+/// ```text
+/// assert_eq!(torch::fill(&torch::zeros(2), 7).to_vec::<f32>(), [7.0, 7.0]);
+/// ```
 #[doc(alias = "torch.fill")]
 pub fn fill(self_: &Tensor, value: Scalar) -> Result<Tensor> {
     (creation::FILL.get(self_.key_set())?)(self_, value)
 }
 
 /// The input's shape filled with the number of a zero-dim tensor.
+///
+/// - Shapes: the input's sizes; `value` has no dimensions.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a `value` with dimensions.
+///
+/// ```text
+/// assert_eq!(torch::fill_with(&torch::zeros(2), &torch::tensor(7.0)).to_vec::<f32>(), [7.0, 7.0]);
+/// ```
 #[doc(alias = "torch.fill")]
 pub fn fill_with(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
     (creation::FILL_WITH.get(self_.key_set() | value.key_set())?)(self_, value)
 }
 
 /// Powers of each element of a vector as rows of a matrix.
+///
+/// - Shapes: a vector of `n` elements gives `(n, N)`; `N` is `n` if it is not given.
+/// - Dtypes: all; integers and bool give int64.
+/// - Errors: an input that is no vector. a negative `N`.
+///
+/// ```text
+/// assert_eq!(torch::vander(&torch::tensor([2, 3]), 3, false).to_vec2::<i64>(), [[4, 2, 1], [9, 3, 1]]);
+/// ```
 ///
 /// Documented defaults: `N = None`, `increasing = false`.
 #[doc(alias = "torch.vander")]
@@ -3170,6 +4668,14 @@ pub fn vander(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
 
 /// Ascending powers of each element along a new last dimension.
 ///
+/// - Shapes: `(*, n)` gives `(*, n, N)`; `N` is `n` if it is not given.
+/// - Dtypes: integers, float32, float64 and complex numbers; integers give int64.
+/// - Errors: an `N` below 2. an input without dimensions. bool, float16 and bfloat16.
+///
+/// ```text
+/// assert_eq!(torch::linalg::vander(&torch::tensor([2, 3])).to_vec2::<i64>(), [[1, 2], [1, 3]]);
+/// ```
+///
 /// Documented defaults: `N = None`.
 #[doc(alias = "torch.linalg.vander")]
 pub fn linalg_vander(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
@@ -3177,6 +4683,14 @@ pub fn linalg_vander(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
 }
 
 /// An uninitialised tensor that lies dense in memory with its dimensions in the given order.
+///
+/// - Shapes: `size`, dense in memory in the order `physical_layout`.
+/// - Dtypes: the default dtype unless another is asked for.
+/// - Errors: an order that is no permutation of the dimensions.
+///
+/// ```text
+/// assert_eq!(torch::ops::empty_permuted(&[2, 3], &[1, 0], None, None, None, None).unwrap().strides(), [1, 2]);
+/// ```
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.empty_permuted")]
@@ -3200,6 +4714,14 @@ pub fn empty_permuted(
 
 /// Differences of neighbours along a dimension, taken `n` times.
 ///
+/// - Shapes: the size along `dim` shrinks by `n`, after `prepend` and `append` are joined to it; all others stay.
+/// - Dtypes: all; of bool the exclusive or.
+/// - Errors: a negative `n`. an input without dimensions. sizes that do not fit.
+///
+/// ```text
+/// assert_eq!(torch::diff(&torch::tensor([1, 4, 9]), 1, -1).to_vec::<i64>(), [3, 5]);
+/// ```
+///
 /// Documented defaults: `n = 1`, `dim = -1`, `prepend = None`, `append = None`.
 #[doc(alias = "torch.diff")]
 #[doc(alias = "torch.Tensor.diff")]
@@ -3216,6 +4738,10 @@ pub fn diff(
 }
 
 /// Differences of neighbours along a dimension, taken `n` times. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the size along `dim` shrinks by `n`, after `prepend` and `append` are joined to it; all others stay.
+/// - Dtypes: all; of bool the exclusive or.
+/// - Errors: a negative `n`. an input without dimensions. sizes that do not fit.
 ///
 /// Documented defaults: `n = 1`, `dim = -1`, `prepend = None`, `append = None`.
 #[doc(alias = "torch.diff")]
@@ -3235,6 +4761,15 @@ pub fn diff_out(
 
 /// `gradient` of some dimensions, with steps of 1.
 ///
+/// - Shapes: a result of the input's sizes for each dimension of `dim`.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0], [4.0, 8.0]]);
+/// assert_eq!(torch::gradient_dims(&x, [1])[0].to_vec::<f32>(), [1.0, 1.0, 4.0, 4.0]);
+/// ```
+///
 /// Documented defaults: `edge_order = 1`.
 #[doc(alias = "torch.gradient")]
 pub fn gradient_dims(self_: &Tensor, dim: &[i64], edge_order: i64) -> Result<Vec<Tensor>> {
@@ -3242,6 +4777,15 @@ pub fn gradient_dims(self_: &Tensor, dim: &[i64], edge_order: i64) -> Result<Vec
 }
 
 /// `gradient` of some dimensions, with one step for all.
+///
+/// - Shapes: a result of the input's sizes for each dimension of `dim`.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 4.0]);
+/// assert_eq!(torch::gradient_spacing_dims(&x, 0.5, [0])[0].to_vec::<f32>(), [2.0, 3.0, 4.0]);
+/// ```
 ///
 /// Documented defaults: `edge_order = 1`.
 #[doc(alias = "torch.gradient")]
@@ -3258,6 +4802,14 @@ pub fn gradient_spacing_dims(
 ///
 /// Inside from both neighbours, at the edges from one (`edge_order` 1) or two; `spacing` is the distance between neighbours.
 ///
+/// - Shapes: a result of the input's sizes for each dimension, or for `dim` alone.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool.
+///
+/// ```text
+/// assert_eq!(torch::gradient(&torch::tensor([1.0, 2.0, 4.0]))[0].to_vec::<f32>(), [1.0, 1.5, 2.0]);
+/// ```
+///
 /// Documented defaults: `spacing = None`, `dim = None`, `edge_order = 1`.
 #[doc(alias = "torch.gradient")]
 pub fn gradient(
@@ -3270,6 +4822,15 @@ pub fn gradient(
 }
 
 /// `gradient` with a step for each dimension.
+///
+/// - Shapes: a result of the input's sizes for each dimension, or for `dim` alone.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool. as many steps as results are asked for.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 4.0]);
+/// assert_eq!(torch::gradient_spacings(&x, &[0.5.into()])[0].to_vec::<f32>(), [2.0, 3.0, 4.0]);
+/// ```
 ///
 /// Documented defaults: `dim = None`, `edge_order = 1`.
 #[doc(alias = "torch.gradient")]
@@ -3284,6 +4845,15 @@ pub fn gradient_spacings(
 
 /// `gradient` of some dimensions, with a step for each.
 ///
+/// - Shapes: a result of the input's sizes for each dimension of `dim`.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool. lists of different lengths.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 4.0]);
+/// assert_eq!(torch::gradient_spacings_dims(&x, &[0.5.into()], [0])[0].to_vec::<f32>(), [2.0, 3.0, 4.0]);
+/// ```
+///
 /// Documented defaults: `edge_order = 1`.
 #[doc(alias = "torch.gradient")]
 pub fn gradient_spacings_dims(
@@ -3296,6 +4866,15 @@ pub fn gradient_spacings_dims(
 }
 
 /// `gradient` over points whose coordinates along each dimension are given.
+///
+/// - Shapes: a result of the input's sizes for each dimension; coordinates are vectors as long as the dimension.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool. coordinates that do not fit.
+///
+/// ```text
+/// let (x, at) = (torch::tensor([1.0, 2.0, 4.0]), torch::tensor([0.0, 0.5, 1.0]));
+/// assert_eq!(torch::gradient_coordinates(&x, [&at])[0].to_vec::<f32>(), [2.0, 3.0, 4.0]);
+/// ```
 ///
 /// Documented defaults: `dim = None`, `edge_order = 1`.
 #[doc(alias = "torch.gradient")]
@@ -3312,6 +4891,15 @@ pub fn gradient_coordinates(
 
 /// `gradient` of some dimensions over points whose coordinates are given.
 ///
+/// - Shapes: a result of the input's sizes for each dimension of `dim`; coordinates are vectors as long as the dimension.
+/// - Dtypes: all but uint8 and bool; of integers the results are floats.
+/// - Errors: a dimension of fewer than `edge_order + 1` elements. an `edge_order` other than 1 and 2. uint8 and bool. coordinates that do not fit.
+///
+/// ```text
+/// let (x, at) = (torch::tensor([1.0, 2.0, 4.0]), torch::tensor([0.0, 0.5, 1.0]));
+/// assert_eq!(torch::gradient_coordinates_dims(&x, [&at], [0])[0].to_vec::<f32>(), [2.0, 3.0, 4.0]);
+/// ```
+///
 /// Documented defaults: `edge_order = 1`.
 #[doc(alias = "torch.gradient")]
 pub fn gradient_coordinates_dims(
@@ -3327,6 +4915,14 @@ pub fn gradient_coordinates_dims(
 
 /// The `p`-norm of the difference of two tensors.
 ///
+/// - Shapes: both broadcast; the result has no dimensions.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: sizes that do not broadcast. integers and bool.
+///
+/// ```text
+/// assert_eq!(torch::dist(&torch::tensor([3.0, 0.0]), &torch::tensor([0.0, 4.0]), 2).item::<f32>(), 5.0);
+/// ```
+///
 /// Documented defaults: `p = 2`.
 #[doc(alias = "torch.dist")]
 #[doc(alias = "torch.Tensor.dist")]
@@ -3336,6 +4932,15 @@ pub fn dist(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
 
 /// `p`-norms of the differences between the rows of two (batches of) matrices.
 ///
+/// - Shapes: `(*, n, d)` and `(*, m, d)` give `(*, n, m)`; leading dimensions broadcast.
+/// - Dtypes: float32 and float64.
+/// - Errors: fewer than two dimensions. rows of different lengths. a negative `p`. other dtypes.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([[0.0, 0.0], [3.0, 0.0]]), torch::tensor([[0.0, 4.0]]));
+/// assert_eq!(torch::cdist(&x, &y, 2.0).to_vec::<f32>(), [4.0, 5.0]);
+/// ```
+///
 /// Documented defaults: `p = 2.0`, `compute_mode = "use_mm_for_euclid_dist_if_necessary"`.
 #[doc(alias = "torch.cdist")]
 pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Result<Tensor> {
@@ -3343,6 +4948,15 @@ pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Re
 }
 
 /// `p`-norms of the differences between each two rows of a matrix.
+///
+/// - Shapes: `(n, d)` gives `n * (n - 1) / 2` distances, row by row of the upper triangle.
+/// - Dtypes: float32 and float64.
+/// - Errors: an input that is no matrix. a negative `p`. other dtypes.
+///
+/// ```text
+/// let x = torch::tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]]);
+/// assert_eq!(torch::pdist(&x, 2.0).to_vec::<f32>(), [3.0, 4.0, 5.0]);
+/// ```
 ///
 /// Documented defaults: `p = 2.0`.
 #[doc(alias = "torch.pdist")]
@@ -3353,6 +4967,16 @@ pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
 
 /// Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.
 ///
+/// - Shapes: each letter is a dimension of one size in all operands (1 broadcasts); the result has the letters after `->`, or those that occur once, in alphabetic order.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: an equation that does not fit the operands. sizes that differ under one letter.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::einsum("ij->ji", &[x.clone()]).to_vec::<f32>(), [1.0, 3.0, 2.0, 4.0]);
+/// assert_eq!(torch::einsum("ij,jk->ik", &[x.clone(), x]).to_vec::<f32>(), [7.0, 10.0, 15.0, 22.0]);
+/// ```
+///
 /// Documented defaults: `path = None`.
 #[doc(alias = "torch.einsum")]
 pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Result<Tensor> {
@@ -3360,6 +4984,16 @@ pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
 }
 
 /// Counts of values, or sums of their weights, between the given edges of bins.
+///
+/// - Shapes: any input; `n + 1` edges give `n` counts.
+/// - Dtypes: float32 and float64, both the same.
+/// - Errors: edges that are no vector. weights of other sizes. other dtypes.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 2.5, 3.0]);
+/// let (counts, _) = torch::histogram_edges(&x, &torch::tensor([0.0, 2.0, 4.0])).into();
+/// assert_eq!(counts.to_vec::<f32>(), [1.0, 3.0]);
+/// ```
 ///
 /// Documented defaults: `weight = None`, `density = false`.
 #[doc(alias = "torch.histogram")]
@@ -3376,6 +5010,10 @@ pub fn histogram_edges(
 }
 
 /// Counts of values, or sums of their weights, between the given edges of bins. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any input; `n + 1` edges give `n` counts.
+/// - Dtypes: float32 and float64, both the same.
+/// - Errors: edges that are no vector. weights of other sizes. other dtypes.
 ///
 /// Documented defaults: `weight = None`, `density = false`.
 #[doc(alias = "torch.histogram")]
@@ -3399,6 +5037,16 @@ pub fn histogram_edges_out(
 ///
 /// With `density` the counts are divided by their sum and the width of a bin.
 ///
+/// - Shapes: any input; `bins` counts and `bins + 1` edges.
+/// - Dtypes: float32 and float64.
+/// - Errors: a number of bins below 1. a range that is empty or infinite. weights of other sizes.
+///
+/// ```text
+/// let (counts, edges) = torch::histogram(&torch::tensor([0.0, 1.0, 1.0, 4.0]), 2).into();
+/// assert_eq!(counts.to_vec::<f32>(), [3.0, 1.0]);
+/// assert_eq!(edges.to_vec::<f32>(), [0.0, 2.0, 4.0]);
+/// ```
+///
 /// Documented defaults: `bins = 100`, `range = None`, `weight = None`, `density = false`.
 #[doc(alias = "torch.histogram")]
 #[doc(alias = "torch.Tensor.histogram")]
@@ -3415,6 +5063,10 @@ pub fn histogram(
 /// Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges. Into `out`, which is resized where its shape differs.
 ///
 /// With `density` the counts are divided by their sum and the width of a bin.
+///
+/// - Shapes: any input; `bins` counts and `bins + 1` edges.
+/// - Dtypes: float32 and float64.
+/// - Errors: a number of bins below 1. a range that is empty or infinite. weights of other sizes.
 ///
 /// Documented defaults: `bins = 100`, `range = None`, `weight = None`, `density = false`.
 #[doc(alias = "torch.histogram")]
@@ -3436,6 +5088,16 @@ pub fn histogram_out(
 
 /// Counts of points (the last dimension holds their coordinates) in a grid of equal bins, and the bins' edges.
 ///
+/// - Shapes: points `(*, d)` and `d` numbers of bins; counts have these as sizes.
+/// - Dtypes: float32 and float64.
+/// - Errors: fewer than two dimensions. other than `d` numbers of bins. weights of other sizes.
+///
+/// ```text
+/// let points = torch::tensor([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]);
+/// let (counts, edges) = torch::histogramdd(&points, [2, 2], &[0.0, 1.0, 0.0, 1.0], None, false).into();
+/// assert_eq!((counts.to_vec2::<f32>(), edges.len()), (vec![vec![1.0, 0.0], vec![0.0, 2.0]], 2));
+/// ```
+///
 /// Documented defaults: `range = None`, `weight = None`, `density = false`.
 #[doc(alias = "torch.histogramdd")]
 pub fn histogramdd(
@@ -3449,6 +5111,15 @@ pub fn histogramdd(
 }
 
 /// Counts of points in a grid of bins whose edges along each dimension are given.
+///
+/// - Shapes: points `(*, d)` and `d` vectors of edges.
+/// - Dtypes: float32 and float64, all the same.
+/// - Errors: fewer than two dimensions. other than `d` vectors. weights of other sizes.
+///
+/// ```text
+/// let (points, edges) = (torch::tensor([[0.5], [1.5], [1.6]]), torch::tensor([0.0, 1.0, 2.0]));
+/// assert_eq!(torch::histogramdd_edges(&points, [&edges]).hist.to_vec::<f32>(), [1.0, 2.0]);
+/// ```
 ///
 /// Documented defaults: `range = None`, `weight = None`, `density = false`.
 #[doc(alias = "torch.histogramdd")]
@@ -3466,6 +5137,15 @@ pub fn histogramdd_edges(
 
 /// Counts of points in a grid with as many equal bins along each dimension.
 ///
+/// - Shapes: points `(*, d)`; counts have `d` dimensions of size `bins`.
+/// - Dtypes: float32 and float64.
+/// - Errors: fewer than two dimensions. a number of bins below 1. weights of other sizes.
+///
+/// ```text
+/// let points = torch::tensor([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]);
+/// assert_eq!(torch::histogramdd_bins(&points, 2).hist.to_vec::<f32>(), [1.0, 0.0, 0.0, 2.0]);
+/// ```
+///
 /// Documented defaults: `range = None`, `weight = None`, `density = false`.
 #[doc(alias = "torch.histogramdd")]
 pub fn histogramdd_bins(
@@ -3481,11 +5161,25 @@ pub fn histogramdd_bins(
 }
 
 /// Elements at index tensors, one per dimension; none for a whole dimension.
+///
+/// - Shapes: the index tensors broadcast; their sizes stand where the indexed dimensions stood, or come first where these are apart.
+/// - Dtypes: indices int64, int32, bool or uint8; the result has the input's dtype.
+/// - Errors: an index out of range. more index tensors than dimensions. index tensors that do not broadcast.
 pub fn index(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     (indexing::INDEX.get(self_.key_set() | opt_list_keys(indices))?)(self_, indices)
 }
 
 /// Sets, or adds to, the elements at index tensors.
+///
+/// - Shapes: the index tensors and `values` broadcast; the result has the input's sizes.
+/// - Dtypes: indices int64, int32, bool or uint8; `values` of the input's dtype.
+/// - Errors: an index out of range. index tensors that do not broadcast. values of another dtype.
+///
+/// ```text
+/// let at = [Some(torch::tensor([0, 2]))];
+/// let x = torch::index_put(&torch::zeros(3), &at, &torch::tensor([5.0, 6.0]), false);
+/// assert_eq!(x.to_vec::<f32>(), [5.0, 0.0, 6.0]);
+/// ```
 ///
 /// Documented defaults: `accumulate = false`.
 #[doc(alias = "torch.index_put")]
@@ -3503,6 +5197,10 @@ pub fn index_put(
 
 /// Sets, or adds to, the elements at index tensors. In place: the first tensor takes the result.
 ///
+/// - Shapes: the index tensors and `values` broadcast; the result has the input's sizes.
+/// - Dtypes: indices int64, int32, bool or uint8; `values` of the input's dtype.
+/// - Errors: an index out of range. index tensors that do not broadcast. values of another dtype.
+///
 /// Documented defaults: `accumulate = false`.
 #[doc(alias = "torch.Tensor.index_put_")]
 pub fn index_put_(
@@ -3519,6 +5217,15 @@ pub fn index_put_(
 
 /// Elements along a dimension at `index`, which has as many dimensions as the input.
 ///
+/// - Shapes: `index` has as many dimensions as the input and is nowhere longer but along `dim`; the result has its sizes.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::tensor([[1, 2], [3, 4]]);
+/// assert_eq!(torch::gather(&x, 1, &torch::tensor([[1], [0]])).to_vec::<i64>(), [2, 3]);
+/// ```
+///
 /// Documented defaults: `sparse_grad = false`.
 #[doc(alias = "torch.gather")]
 #[doc(alias = "torch.Tensor.gather")]
@@ -3527,6 +5234,10 @@ pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Re
 }
 
 /// Elements along a dimension at `index`, which has as many dimensions as the input. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `index` has as many dimensions as the input and is nowhere longer but along `dim`; the result has its sizes.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not fit.
 ///
 /// Documented defaults: `sparse_grad = false`.
 #[doc(alias = "torch.gather")]
@@ -3548,6 +5259,15 @@ pub fn gather_out(
 }
 
 /// Sets the elements along a dimension at `index` to those of `src`.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes.
+///
+/// ```text
+/// let x = torch::scatter(&torch::zeros(3), 0, &torch::tensor([2, 0]), &torch::tensor([5.0, 6.0]));
+/// assert_eq!(x.to_vec::<f32>(), [6.0, 0.0, 5.0]);
+/// ```
 #[doc(alias = "torch.scatter")]
 #[doc(alias = "torch.Tensor.scatter")]
 pub fn scatter(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
@@ -3555,6 +5275,10 @@ pub fn scatter(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result
 }
 
 /// Sets the elements along a dimension at `index` to those of `src`. In place: the first tensor takes the result.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes.
 #[doc(alias = "torch.Tensor.scatter_")]
 pub fn scatter_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -3562,6 +5286,10 @@ pub fn scatter_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Resul
 }
 
 /// Sets the elements along a dimension at `index` to those of `src`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes.
 #[doc(alias = "torch.scatter")]
 pub fn scatter_out(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -3571,6 +5299,15 @@ pub fn scatter_out(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor, out: 
 }
 
 /// Sets the elements along a dimension at `index` to a number.
+///
+/// - Shapes: `index` has as many dimensions as the input, and is nowhere longer but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::scatter_value(&torch::zeros(3), 0, &torch::tensor([2]), 5);
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 0.0, 5.0]);
+/// ```
 #[doc(alias = "torch.scatter")]
 #[doc(alias = "torch.Tensor.scatter")]
 pub fn scatter_value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
@@ -3578,6 +5315,10 @@ pub fn scatter_value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) ->
 }
 
 /// Sets the elements along a dimension at `index` to a number. In place: the first tensor takes the result.
+///
+/// - Shapes: `index` has as many dimensions as the input, and is nowhere longer but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not fit.
 #[doc(alias = "torch.Tensor.scatter_")]
 pub fn scatter_value_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
     out::writable(self_)?;
@@ -3585,6 +5326,10 @@ pub fn scatter_value_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -
 }
 
 /// Sets the elements along a dimension at `index` to a number. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `index` has as many dimensions as the input, and is nowhere longer but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not fit.
 #[doc(alias = "torch.scatter")]
 pub fn scatter_value_out(
     self_: &Tensor,
@@ -3600,6 +5345,15 @@ pub fn scatter_value_out(
 }
 
 /// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. a `reduce` other than `add` and `multiply`.
+///
+/// ```text
+/// let x = torch::scatter_src_reduce(&torch::ones(3), 0, &torch::tensor([0, 0]), &torch::tensor([5.0, 6.0]), "add");
+/// assert_eq!(x.to_vec::<f32>(), [12.0, 1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.scatter")]
 #[doc(alias = "torch.Tensor.scatter")]
 pub fn scatter_src_reduce(
@@ -3615,6 +5369,10 @@ pub fn scatter_src_reduce(
 }
 
 /// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them. In place: the first tensor takes the result.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. a `reduce` other than `add` and `multiply`.
 #[doc(alias = "torch.Tensor.scatter_")]
 pub fn scatter_src_reduce_(
     self_: &Tensor,
@@ -3630,6 +5388,10 @@ pub fn scatter_src_reduce_(
 }
 
 /// Adds the elements of `src` to those along a dimension at `index`, or multiplies by them. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. a `reduce` other than `add` and `multiply`.
 #[doc(alias = "torch.scatter")]
 pub fn scatter_src_reduce_out(
     self_: &Tensor,
@@ -3647,6 +5409,15 @@ pub fn scatter_src_reduce_out(
 }
 
 /// Adds a number to the elements along a dimension at `index`, or multiplies by it.
+///
+/// - Shapes: `index` has as many dimensions as the input, and is nowhere longer but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not fit. a `reduce` other than `add` and `multiply`.
+///
+/// ```text
+/// let x = torch::scatter_value_reduce(&torch::ones(2), 0, &torch::tensor([1]), 5, "multiply");
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 5.0]);
+/// ```
 #[doc(alias = "torch.scatter")]
 #[doc(alias = "torch.Tensor.scatter")]
 pub fn scatter_value_reduce(
@@ -3660,6 +5431,10 @@ pub fn scatter_value_reduce(
 }
 
 /// Adds a number to the elements along a dimension at `index`, or multiplies by it. In place: the first tensor takes the result.
+///
+/// - Shapes: `index` has as many dimensions as the input, and is nowhere longer but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not fit. a `reduce` other than `add` and `multiply`.
 #[doc(alias = "torch.Tensor.scatter_")]
 pub fn scatter_value_reduce_(
     self_: &Tensor,
@@ -3675,6 +5450,10 @@ pub fn scatter_value_reduce_(
 }
 
 /// Adds a number to the elements along a dimension at `index`, or multiplies by it. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `index` has as many dimensions as the input, and is nowhere longer but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not fit. a `reduce` other than `add` and `multiply`.
 #[doc(alias = "torch.scatter")]
 pub fn scatter_value_reduce_out(
     self_: &Tensor,
@@ -3691,6 +5470,15 @@ pub fn scatter_value_reduce_out(
 }
 
 /// Adds the elements of `src` to those along a dimension at `index`.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes.
+///
+/// ```text
+/// let x = torch::scatter_add(&torch::zeros(2), 0, &torch::tensor([1, 1]), &torch::tensor([5.0, 6.0]));
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 11.0]);
+/// ```
 #[doc(alias = "torch.scatter_add")]
 #[doc(alias = "torch.Tensor.scatter_add")]
 pub fn scatter_add(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
@@ -3698,6 +5486,10 @@ pub fn scatter_add(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Re
 }
 
 /// Adds the elements of `src` to those along a dimension at `index`. In place: the first tensor takes the result.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes.
 #[doc(alias = "torch.Tensor.scatter_add_")]
 pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -3705,6 +5497,10 @@ pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> R
 }
 
 /// Adds the elements of `src` to those along a dimension at `index`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `src` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes.
 #[doc(alias = "torch.scatter_add")]
 pub fn scatter_add_out(
     self_: &Tensor,
@@ -3720,6 +5516,15 @@ pub fn scatter_add_out(
 }
 
 /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `amax` and `amin` take no complex numbers, `mean` no bool.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
+///
+/// ```text
+/// let x = torch::scatter_reduce(&torch::ones(2), 0, &torch::tensor([1, 1]), &torch::tensor([5.0, 6.0]), "amax");
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 6.0]);
+/// ```
 ///
 /// Documented defaults: `include_self = true`.
 #[doc(alias = "torch.scatter_reduce")]
@@ -3744,6 +5549,10 @@ pub fn scatter_reduce(
 
 /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
 ///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `amax` and `amin` take no complex numbers, `mean` no bool.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
+///
 /// Documented defaults: `include_self = true`.
 #[doc(alias = "torch.Tensor.scatter_reduce_")]
 pub fn scatter_reduce_(
@@ -3766,6 +5575,10 @@ pub fn scatter_reduce_(
 }
 
 /// Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `index` has as many dimensions as input and `src`, and is nowhere longer than `src`, nor than the input but along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `amax` and `amin` take no complex numbers, `mean` no bool.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
 ///
 /// Documented defaults: `include_self = true`.
 #[doc(alias = "torch.scatter_reduce")]
@@ -3792,6 +5605,16 @@ pub fn scatter_reduce_out(
 
 /// `gather` with broadcasting; without `dim` in the flattened input.
 ///
+/// - Shapes: input and indices broadcast but along `dim`; the result has the sizes of the indices.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not broadcast.
+///
+/// ```text
+/// let x = torch::tensor([[3, 1], [2, 4]]);
+/// let order = torch::argsort(&x, 1, false);
+/// assert_eq!(torch::take_along_dim(&x, &order, 1).to_vec::<i64>(), [1, 3, 2, 4]);
+/// ```
+///
 /// Documented defaults: `dim = None`.
 #[doc(alias = "torch.take_along_dim")]
 #[doc(alias = "torch.Tensor.take_along_dim")]
@@ -3800,6 +5623,10 @@ pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Res
 }
 
 /// `gather` with broadcasting; without `dim` in the flattened input. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: input and indices broadcast but along `dim`; the result has the sizes of the indices.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. sizes that do not broadcast.
 ///
 /// Documented defaults: `dim = None`.
 #[doc(alias = "torch.take_along_dim")]
@@ -3816,6 +5643,15 @@ pub fn take_along_dim_out(
 }
 
 /// The slices of a dimension at a vector of indices.
+///
+/// - Shapes: a vector of `k` indices; the result has the input's sizes, with `k` along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. an index with two dimensions or more.
+///
+/// ```text
+/// let x = torch::tensor([[1, 2], [3, 4]]);
+/// assert_eq!(torch::index_select(&x, 0, &torch::tensor([1, 1])).to_vec::<i64>(), [3, 4, 3, 4]);
+/// ```
 #[doc(alias = "torch.index_select")]
 #[doc(alias = "torch.Tensor.index_select")]
 pub fn index_select(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
@@ -3823,6 +5659,10 @@ pub fn index_select(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> 
 }
 
 /// The slices of a dimension at a vector of indices. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a vector of `k` indices; the result has the input's sizes, with `k` along `dim`.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. an index with two dimensions or more.
 #[doc(alias = "torch.index_select")]
 pub fn index_select_out(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -3832,6 +5672,15 @@ pub fn index_select_out(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tens
 }
 
 /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.
+///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes.
+///
+/// ```text
+/// let x = torch::index_add(&torch::zeros(2), 0, &torch::tensor([1, 1]), &torch::tensor([5.0, 6.0]));
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 11.0]);
+/// ```
 ///
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.index_add")]
@@ -3844,6 +5693,10 @@ pub fn index_add(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alph
 
 /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. In place: the first tensor takes the result.
 ///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes.
+///
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.Tensor.index_add_")]
 pub fn index_add_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<()> {
@@ -3854,6 +5707,10 @@ pub fn index_add_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alp
 }
 
 /// Adds the slices of `source`, times `alpha`, to those of a dimension at `index`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 indices (int32 too); all dtypes of elements, the result has the input's. `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes.
 ///
 /// Documented defaults: `alpha = 1`.
 #[doc(alias = "torch.index_add")]
@@ -3872,6 +5729,15 @@ pub fn index_add_out(
 }
 
 /// Sets the slices of a dimension at `index` to those of `source`.
+///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 indices; all dtypes of elements, `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. indices that are not int64.
+///
+/// ```text
+/// let x = torch::index_copy(&torch::zeros(3), 0, &torch::tensor([2, 0]), &torch::tensor([5.0, 6.0]));
+/// assert_eq!(x.to_vec::<f32>(), [6.0, 0.0, 5.0]);
+/// ```
 #[doc(alias = "torch.index_copy")]
 #[doc(alias = "torch.Tensor.index_copy")]
 pub fn index_copy(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
@@ -3881,6 +5747,10 @@ pub fn index_copy(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> 
 }
 
 /// Sets the slices of a dimension at `index` to those of `source`. In place: the first tensor takes the result.
+///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 indices; all dtypes of elements, `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. indices that are not int64.
 #[doc(alias = "torch.Tensor.index_copy_")]
 pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -3890,6 +5760,10 @@ pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) ->
 }
 
 /// Sets the slices of a dimension at `index` to those of `source`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 indices; all dtypes of elements, `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. indices that are not int64.
 #[doc(alias = "torch.index_copy")]
 pub fn index_copy_out(
     self_: &Tensor,
@@ -3905,6 +5779,15 @@ pub fn index_copy_out(
 }
 
 /// Sets the slices of a dimension at `index` to a number.
+///
+/// - Shapes: a vector of indices; the result has the input's sizes.
+/// - Dtypes: int64 indices; all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. indices that are not int64.
+///
+/// ```text
+/// let x = torch::index_fill(&torch::zeros(3), 0, &torch::tensor([0, 2]), 7);
+/// assert_eq!(x.to_vec::<f32>(), [7.0, 0.0, 7.0]);
+/// ```
 #[doc(alias = "torch.index_fill")]
 #[doc(alias = "torch.Tensor.index_fill")]
 pub fn index_fill(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
@@ -3912,6 +5795,10 @@ pub fn index_fill(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Re
 }
 
 /// Sets the slices of a dimension at `index` to a number. In place: the first tensor takes the result.
+///
+/// - Shapes: a vector of indices; the result has the input's sizes.
+/// - Dtypes: int64 indices; all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. indices that are not int64.
 #[doc(alias = "torch.Tensor.index_fill_")]
 pub fn index_fill_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
     out::writable(self_)?;
@@ -3919,6 +5806,15 @@ pub fn index_fill_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> R
 }
 
 /// Sets the slices of a dimension at `index` to a zero-dim tensor's value.
+///
+/// - Shapes: a vector of indices, a `value` without dimensions; the result has the input's sizes.
+/// - Dtypes: int64 indices; all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. indices that are not int64. a `value` with dimensions.
+///
+/// ```text
+/// let x = torch::index_fill_tensor(&torch::zeros(3), 0, &torch::tensor([0, 2]), &torch::tensor(7.0));
+/// assert_eq!(x.to_vec::<f32>(), [7.0, 0.0, 7.0]);
+/// ```
 #[doc(alias = "torch.index_fill")]
 #[doc(alias = "torch.Tensor.index_fill")]
 pub fn index_fill_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
@@ -3928,6 +5824,10 @@ pub fn index_fill_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tenso
 }
 
 /// Sets the slices of a dimension at `index` to a zero-dim tensor's value. In place: the first tensor takes the result.
+///
+/// - Shapes: a vector of indices, a `value` without dimensions; the result has the input's sizes.
+/// - Dtypes: int64 indices; all dtypes of elements, the result has the input's.
+/// - Errors: an index out of range. indices that are not int64. a `value` with dimensions.
 #[doc(alias = "torch.Tensor.index_fill_")]
 pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -3937,6 +5837,15 @@ pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tens
 }
 
 /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.
+///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 or int32 indices; all dtypes of elements but bool and complex numbers, `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
+///
+/// ```text
+/// let x = torch::index_reduce(&torch::ones(2), 0, &torch::tensor([1, 1]), &torch::tensor([5.0, 6.0]), "prod");
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 30.0]);
+/// ```
 ///
 /// Documented defaults: `include_self = true`.
 #[doc(alias = "torch.index_reduce")]
@@ -3961,6 +5870,10 @@ pub fn index_reduce(
 
 /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. In place: the first tensor takes the result.
 ///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 or int32 indices; all dtypes of elements but bool and complex numbers, `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
+///
 /// Documented defaults: `include_self = true`.
 #[doc(alias = "torch.Tensor.index_reduce_")]
 pub fn index_reduce_(
@@ -3983,6 +5896,10 @@ pub fn index_reduce_(
 }
 
 /// Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `source` has the input's sizes, and as many slices along `dim` as there are indices.
+/// - Dtypes: int64 or int32 indices; all dtypes of elements but bool and complex numbers, `source` has the input's.
+/// - Errors: an index out of range. sizes that do not fit. different dtypes. an unknown `reduce`.
 ///
 /// Documented defaults: `include_self = true`.
 #[doc(alias = "torch.index_reduce")]
@@ -4008,6 +5925,15 @@ pub fn index_reduce_out(
 }
 
 /// The elements where the mask is true, as a vector.
+///
+/// - Shapes: input and mask broadcast; the result is a vector of as many elements as the mask has `true`s.
+/// - Dtypes: a bool mask; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast. a mask that is not bool.
+///
+/// ```text
+/// let x = torch::tensor([1, 2, 3]);
+/// assert_eq!(torch::masked_select(&x, &x.gt(1)).to_vec::<i64>(), [2, 3]);
+/// ```
 #[doc(alias = "torch.masked_select")]
 #[doc(alias = "torch.Tensor.masked_select")]
 pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
@@ -4015,6 +5941,10 @@ pub fn masked_select(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
 }
 
 /// The elements where the mask is true, as a vector. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: input and mask broadcast; the result is a vector of as many elements as the mask has `true`s.
+/// - Dtypes: a bool mask; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast. a mask that is not bool.
 #[doc(alias = "torch.masked_select")]
 pub fn masked_select_out(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -4022,6 +5952,15 @@ pub fn masked_select_out(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Res
 }
 
 /// The input with a number where the mask is true.
+///
+/// - Shapes: input and mask broadcast; the result has their common sizes.
+/// - Dtypes: a bool mask; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast. a mask that is not bool. a number that the dtype cannot hold.
+///
+/// ```text
+/// let x = torch::tensor([1, 2, 3]);
+/// assert_eq!(torch::masked_fill(&x, &x.gt(1), 0).to_vec::<i64>(), [1, 0, 0]);
+/// ```
 #[doc(alias = "torch.masked_fill")]
 #[doc(alias = "torch.Tensor.masked_fill")]
 pub fn masked_fill(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
@@ -4029,6 +5968,10 @@ pub fn masked_fill(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tenso
 }
 
 /// The input with a number where the mask is true. In place: the first tensor takes the result.
+///
+/// - Shapes: input and mask broadcast; the result has their common sizes.
+/// - Dtypes: a bool mask; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast. a mask that is not bool. a number that the dtype cannot hold.
 #[doc(alias = "torch.Tensor.masked_fill_")]
 pub fn masked_fill_(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
     out::writable(self_)?;
@@ -4036,6 +5979,15 @@ pub fn masked_fill_(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> 
 }
 
 /// The input with a zero-dim tensor's value where the mask is true.
+///
+/// - Shapes: input and mask broadcast; `value` has no dimensions.
+/// - Dtypes: a bool mask; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast. a mask that is not bool. a `value` with dimensions.
+///
+/// ```text
+/// let x = torch::tensor([1, 2, 3]);
+/// assert_eq!(torch::masked_fill_tensor(&x, &x.gt(1), &torch::tensor(0)).to_vec::<i64>(), [1, 0, 0]);
+/// ```
 #[doc(alias = "torch.masked_fill")]
 #[doc(alias = "torch.Tensor.masked_fill")]
 pub fn masked_fill_tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
@@ -4045,6 +5997,10 @@ pub fn masked_fill_tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Resu
 }
 
 /// The input with a zero-dim tensor's value where the mask is true. In place: the first tensor takes the result.
+///
+/// - Shapes: input and mask broadcast; `value` has no dimensions.
+/// - Dtypes: a bool mask; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast. a mask that is not bool. a `value` with dimensions.
 #[doc(alias = "torch.Tensor.masked_fill_")]
 pub fn masked_fill_tensor_(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -4054,6 +6010,16 @@ pub fn masked_fill_tensor_(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Res
 }
 
 /// The input with the elements of `source`, one after the other, where the mask is true.
+///
+/// - Shapes: input and mask broadcast; `source` has at least as many elements as the mask has `true`s.
+/// - Dtypes: a bool mask; `source` of the input's dtype.
+/// - Errors: sizes that do not broadcast. a mask that is not bool. different dtypes. too few elements in `source`.
+///
+/// ```text
+/// let mask = torch::tensor([true, false, true]);
+/// let x = torch::masked_scatter(&torch::zeros(3), &mask, &torch::tensor([5.0, 6.0]));
+/// assert_eq!(x.to_vec::<f32>(), [5.0, 0.0, 6.0]);
+/// ```
 #[doc(alias = "torch.masked_scatter")]
 #[doc(alias = "torch.Tensor.masked_scatter")]
 pub fn masked_scatter(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
@@ -4061,6 +6027,10 @@ pub fn masked_scatter(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<
 }
 
 /// The input with the elements of `source`, one after the other, where the mask is true. In place: the first tensor takes the result.
+///
+/// - Shapes: input and mask broadcast; `source` has at least as many elements as the mask has `true`s.
+/// - Dtypes: a bool mask; `source` of the input's dtype.
+/// - Errors: sizes that do not broadcast. a mask that is not bool. different dtypes. too few elements in `source`.
 #[doc(alias = "torch.Tensor.masked_scatter_")]
 pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -4068,6 +6038,15 @@ pub fn masked_scatter_(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result
 }
 
 /// Coordinates of the elements that are not zero, one row each.
+///
+/// - Shapes: `(n, d)` for `n` such elements of a tensor with `d` dimensions.
+/// - Dtypes: all; the result is int64.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([[0, 3], [4, 0]]);
+/// assert_eq!(torch::nonzero(&x).to_vec2::<i64>(), [[0, 1], [1, 0]]);
+/// ```
 #[doc(alias = "torch.nonzero")]
 #[doc(alias = "torch.Tensor.nonzero")]
 pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
@@ -4075,6 +6054,10 @@ pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Coordinates of the elements that are not zero, one row each. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(n, d)` for `n` such elements of a tensor with `d` dimensions.
+/// - Dtypes: all; the result is int64.
+/// - Errors: none.
 #[doc(alias = "torch.nonzero")]
 pub fn nonzero_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -4084,17 +6067,39 @@ pub fn nonzero_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 /// Coordinates of the elements that are not zero, one vector per dimension.
 ///
 /// `torch.nonzero(x, as_tuple=True)`.
+///
+/// - Shapes: a vector of `n` positions for each dimension.
+/// - Dtypes: all; the results are int64.
+/// - Errors: none.
 pub fn nonzero_tuple(self_: &Tensor) -> Result<Vec<Tensor>> {
     (indexing::NONZERO_TUPLE.get(self_.key_set())?)(self_)
 }
 
 /// The positions of the elements that are not zero, one tensor per dimension.
+///
+/// - Shapes: a vector of `n` positions for each dimension.
+/// - Dtypes: all; the results are int64.
+/// - Errors: none.
+///
+/// ```text
+/// let places = torch::ops::where_nonzero(&torch::tensor([0, 3, 4])).unwrap();
+/// assert_eq!(places[0].to_vec::<i64>(), [1, 2]);
+/// ```
 #[doc(alias = "torch.where")]
 pub fn where_nonzero(condition: &Tensor) -> Result<Vec<Tensor>> {
     (indexing::WHERE_NONZERO.get(condition.key_set())?)(condition)
 }
 
 /// The first `size` rows of `nonzero`, filled up with `fill_value`.
+///
+/// - Shapes: `(size, d)` for a tensor with `d` dimensions.
+/// - Dtypes: all; the result is int64.
+/// - Errors: a negative size.
+///
+/// ```text
+/// let x = torch::nonzero_static(&torch::tensor([0, 3, 4]), 3);
+/// assert_eq!(x.to_vec::<i64>(), [1, 2, -1]);
+/// ```
 ///
 /// Documented defaults: `fill_value = -1`.
 #[doc(alias = "torch.nonzero_static")]
@@ -4105,6 +6110,10 @@ pub fn nonzero_static(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tens
 
 /// The first `size` rows of `nonzero`, filled up with `fill_value`. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: `(size, d)` for a tensor with `d` dimensions.
+/// - Dtypes: all; the result is int64.
+/// - Errors: a negative size.
+///
 /// Documented defaults: `fill_value = -1`.
 #[doc(alias = "torch.nonzero_static")]
 pub fn nonzero_static_out(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
@@ -4113,6 +6122,14 @@ pub fn nonzero_static_out(self_: &Tensor, size: i64, fill_value: i64, out: &mut 
 }
 
 /// Coordinates of the elements that are not zero, one row each.
+///
+/// - Shapes: `(n, d)` for `n` such elements of a tensor with `d` dimensions.
+/// - Dtypes: all; the result is int64.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::argwhere(&torch::tensor([0, 3, 4])).to_vec::<i64>(), [1, 2]);
+/// ```
 #[doc(alias = "torch.argwhere")]
 #[doc(alias = "torch.Tensor.argwhere")]
 pub fn argwhere(self_: &Tensor) -> Result<Tensor> {
@@ -4120,6 +6137,15 @@ pub fn argwhere(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Elements of the flattened input at indices.
+///
+/// - Shapes: any; the result has the sizes of `index`.
+/// - Dtypes: int64 indices; the result has the input's dtype.
+/// - Errors: an index out of range. indices that are not int64.
+///
+/// ```text
+/// let x = torch::tensor([[1, 2], [3, 4]]);
+/// assert_eq!(torch::take(&x, &torch::tensor([3, -4])).to_vec::<i64>(), [4, 1]);
+/// ```
 #[doc(alias = "torch.take")]
 #[doc(alias = "torch.Tensor.take")]
 pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
@@ -4127,6 +6153,10 @@ pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
 }
 
 /// Elements of the flattened input at indices. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the sizes of `index`.
+/// - Dtypes: int64 indices; the result has the input's dtype.
+/// - Errors: an index out of range. indices that are not int64.
 #[doc(alias = "torch.take")]
 pub fn take_out(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -4134,6 +6164,15 @@ pub fn take_out(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> 
 }
 
 /// Sets, or adds to, elements of the flattened input at indices.
+///
+/// - Shapes: `index` and `source` have as many elements; the result has the input's sizes.
+/// - Dtypes: int64 indices; `source` of the input's dtype.
+/// - Errors: an index out of range. different numbers of elements. different dtypes. indices that are not int64.
+///
+/// ```text
+/// let x = torch::put(&torch::zeros([2, 2]), &torch::tensor([3]), &torch::tensor([5.0]), false);
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 0.0, 0.0, 5.0]);
+/// ```
 ///
 /// Documented defaults: `accumulate = false`.
 #[doc(alias = "torch.put")]
@@ -4146,6 +6185,10 @@ pub fn put(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) ->
 
 /// Sets, or adds to, elements of the flattened input at indices. In place: the first tensor takes the result.
 ///
+/// - Shapes: `index` and `source` have as many elements; the result has the input's sizes.
+/// - Dtypes: int64 indices; `source` of the input's dtype.
+/// - Errors: an index out of range. different numbers of elements. different dtypes. indices that are not int64.
+///
 /// Documented defaults: `accumulate = false`.
 #[doc(alias = "torch.Tensor.put_")]
 pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
@@ -4156,6 +6199,15 @@ pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -
 }
 
 /// A copy with one slice of a dimension replaced by `src`.
+///
+/// - Shapes: `src` has the input's sizes without `dim`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. an index out of range. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::select_scatter(&torch::zeros([2, 2]), &torch::ones(2), 0, 1);
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 0.0, 1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.select_scatter")]
 #[doc(alias = "torch.Tensor.select_scatter")]
 pub fn select_scatter(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
@@ -4163,6 +6215,17 @@ pub fn select_scatter(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Res
 }
 
 /// A copy with a range of a dimension replaced by `src`.
+///
+/// - Shapes: `src` has the sizes of the range that it replaces.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that do not fit. a step below 1.
+///
+/// ```text
+/// use torch::options::SliceScatterOptions;
+/// let o = SliceScatterOptions::new().start(1);
+/// let x = torch::slice_scatter_with(&torch::zeros(3), &torch::ones(2), o);
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 1.0, 1.0]);
+/// ```
 ///
 /// Documented defaults: `dim = 0`, `start = None`, `end = None`, `step = 1`.
 #[doc(alias = "torch.slice_scatter")]
@@ -4179,6 +6242,10 @@ pub fn slice_scatter(
 }
 
 /// A copy with a range of a dimension replaced by `src`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `src` has the sizes of the range that it replaces.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that do not fit. a step below 1.
 ///
 /// Documented defaults: `dim = 0`, `start = None`, `end = None`, `step = 1`.
 #[doc(alias = "torch.slice_scatter")]
@@ -4199,6 +6266,15 @@ pub fn slice_scatter_out(
 
 /// A copy with the diagonal of two dimensions replaced by `src`.
 ///
+/// - Shapes: `src` has the sizes of the diagonal that it replaces.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that do not fit. twice the same dimension.
+///
+/// ```text
+/// let x = torch::diagonal_scatter(&torch::zeros([2, 2]), &torch::ones(2));
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 0.0, 0.0, 1.0]);
+/// ```
+///
 /// Documented defaults: `offset = 0`, `dim1 = 0`, `dim2 = 1`.
 #[doc(alias = "torch.diagonal_scatter")]
 #[doc(alias = "torch.Tensor.diagonal_scatter")]
@@ -4207,6 +6283,14 @@ pub fn diagonal_scatter(self_: &Tensor, src: &Tensor, offset: i64, dim1: i64, di
 }
 
 /// A copy of `length` elements of a dimension from `start`.
+///
+/// - Shapes: the input's sizes, with `length` along `dim`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. a range that leaves the dimension.
+///
+/// ```text
+/// assert_eq!(torch::narrow_copy(&torch::tensor([1, 2, 3]), 0, 1, 2).to_vec::<i64>(), [2, 3]);
+/// ```
 #[doc(alias = "torch.narrow_copy")]
 #[doc(alias = "torch.Tensor.narrow_copy")]
 pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
@@ -4214,6 +6298,10 @@ pub fn narrow_copy(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<
 }
 
 /// A copy of `length` elements of a dimension from `start`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes, with `length` along `dim`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. a range that leaves the dimension.
 #[doc(alias = "torch.narrow_copy")]
 pub fn narrow_copy_out(self_: &Tensor, dim: i64, start: i64, length: i64, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -4221,6 +6309,17 @@ pub fn narrow_copy_out(self_: &Tensor, dim: i64, start: i64, length: i64, out: &
 }
 
 /// The elements at indices, which are moved into range, and `fill` where the mask is false.
+///
+/// - Shapes: the index tensors and the mask broadcast; the result has their common sizes.
+/// - Dtypes: int64 indices and a bool mask; the result has the input's dtype.
+/// - Errors: index tensors that do not broadcast.
+///
+/// ```text
+/// let (x, mask) = (torch::tensor([1.0, 2.0]), torch::tensor([true, false]));
+/// let at = [Some(torch::tensor([1, 9]))];
+/// let y = torch::ops::unsafe_masked_index(&x, &mask, &at, 0.into()).unwrap();
+/// assert_eq!(y.to_vec::<f32>(), [2.0, 0.0]);
+/// ```
 #[doc(alias = "torch._unsafe_masked_index")]
 pub fn unsafe_masked_index(
     self_: &Tensor,
@@ -4234,6 +6333,17 @@ pub fn unsafe_masked_index(
 }
 
 /// A copy to whose elements at indices, which are moved into range, values are added where the mask is true.
+///
+/// - Shapes: the index tensors, the mask and `values` broadcast; the result has the input's sizes.
+/// - Dtypes: int64 indices and a bool mask; `values` of the input's dtype.
+/// - Errors: index tensors that do not broadcast.
+///
+/// ```text
+/// let (x, mask) = (torch::zeros(2), torch::tensor([true, false]));
+/// let at = [Some(torch::tensor([1, 9]))];
+/// let y = torch::ops::unsafe_masked_index_put_accumulate(&x, &mask, &at, &torch::ones(2)).unwrap();
+/// assert_eq!(y.to_vec::<f32>(), [0.0, 1.0]);
+/// ```
 #[doc(alias = "torch._unsafe_masked_index_put_accumulate")]
 pub fn unsafe_masked_index_put_accumulate(
     self_: &Tensor,
@@ -4249,6 +6359,16 @@ pub fn unsafe_masked_index_put_accumulate(
 
 /// Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.
 ///
+/// - Shapes: two dimensions, or more of one size.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions. more than two of different sizes.
+///
+/// ```text
+/// let x = torch::zeros([2, 2]);
+/// x.fill_diagonal_(1, false);
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 0.0, 0.0, 1.0]);
+/// ```
+///
 /// Documented defaults: `wrap = false`.
 #[doc(alias = "torch.Tensor.fill_diagonal_")]
 pub fn fill_diagonal_(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<()> {
@@ -4259,6 +6379,15 @@ pub fn fill_diagonal_(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<
 /// A copy of the input in which `src` stands where `as_strided` would look.
 ///
 /// The input's gradient is PyTorch's: it is taken where `src` stands, and is zero elsewhere.
+///
+/// - Shapes: `src` has the sizes `size`; the result has the input's.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a view that leaves the input's memory. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::as_strided_scatter(&torch::zeros(4), &torch::ones(2), [2], [2], 1);
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 1.0, 0.0, 1.0]);
+/// ```
 ///
 /// Documented defaults: `storage_offset = None`.
 #[doc(alias = "torch.as_strided_scatter")]
@@ -4344,12 +6473,25 @@ pub fn stack_out(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
 }
 
 /// Joins along columns.
+///
+/// - Shapes: tensors of one size but along the second dimension (of vectors the first), which adds up.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::tensor([1, 2]);
+/// assert_eq!(torch::hstack([&x, &x]).to_vec::<i64>(), [1, 2, 1, 2]);
+/// ```
 #[doc(alias = "torch.hstack")]
 pub fn hstack(tensors: &[Tensor]) -> Result<Tensor> {
     (joining::HSTACK.get(list_keys(tensors))?)(tensors)
 }
 
 /// Joins along columns. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: tensors of one size but along the second dimension (of vectors the first), which adds up.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
 #[doc(alias = "torch.hstack")]
 pub fn hstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -4357,6 +6499,15 @@ pub fn hstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
 }
 
 /// Joins along rows.
+///
+/// - Shapes: tensors of one size but along the first dimension, which adds up; vectors are rows.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::tensor([1, 2]);
+/// assert_eq!(torch::vstack([&x, &x]).to_vec2::<i64>(), [[1, 2], [1, 2]]);
+/// ```
 #[doc(alias = "torch.vstack")]
 #[doc(alias = "torch.row_stack")]
 pub fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
@@ -4364,6 +6515,10 @@ pub fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
 }
 
 /// Joins along rows. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: tensors of one size but along the first dimension, which adds up; vectors are rows.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
 #[doc(alias = "torch.vstack")]
 #[doc(alias = "torch.row_stack")]
 pub fn vstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
@@ -4372,12 +6527,25 @@ pub fn vstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
 }
 
 /// Joins along depth.
+///
+/// - Shapes: tensors of one size but along the third dimension, which adds up; vectors `(n)` are `(1, n, 1)`, matrices `(n, m)` are `(n, m, 1)`.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::tensor([1, 2]);
+/// assert_eq!(torch::dstack([&x, &x]).sizes(), [1, 2, 2]);
+/// ```
 #[doc(alias = "torch.dstack")]
 pub fn dstack(tensors: &[Tensor]) -> Result<Tensor> {
     (joining::DSTACK.get(list_keys(tensors))?)(tensors)
 }
 
 /// Joins along depth. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: tensors of one size but along the third dimension, which adds up; vectors `(n)` are `(1, n, 1)`, matrices `(n, m)` are `(n, m, 1)`.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
 #[doc(alias = "torch.dstack")]
 pub fn dstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -4385,12 +6553,25 @@ pub fn dstack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
 }
 
 /// Joins vectors and matrices as columns.
+///
+/// - Shapes: vectors `(n)` are columns `(n, 1)`; tensors of one size but along the second dimension, which adds up.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::tensor([1, 2]);
+/// assert_eq!(torch::column_stack([&x, &x]).to_vec2::<i64>(), [[1, 1], [2, 2]]);
+/// ```
 #[doc(alias = "torch.column_stack")]
 pub fn column_stack(tensors: &[Tensor]) -> Result<Tensor> {
     (joining::COLUMN_STACK.get(list_keys(tensors))?)(tensors)
 }
 
 /// Joins vectors and matrices as columns. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: vectors `(n)` are columns `(n, 1)`; tensors of one size but along the second dimension, which adds up.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: an empty list. sizes that do not fit.
 #[doc(alias = "torch.column_stack")]
 pub fn column_stack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -4398,48 +6579,113 @@ pub fn column_stack_out(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
 }
 
 /// The tensor with at least 1 dimensions.
+///
+/// - Shapes: a tensor without dimensions becomes `(1)`; others stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::atleast_1d(&torch::tensor(1.0)).sizes(), [1]);
+/// ```
 #[doc(alias = "torch.atleast_1d")]
 pub fn atleast_1d(self_: &Tensor) -> Result<Tensor> {
     (joining::ATLEAST_1D.get(self_.key_set())?)(self_)
 }
 
 /// Each tensor with at least 1 dimensions.
+///
+/// - Shapes: tensors without dimensions become `(1)`; others stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let all = torch::ops::atleast_1d_sequence(&[torch::tensor(1.0), torch::ones(2)]).unwrap();
+/// assert_eq!((all[0].sizes(), all[1].sizes()), (&[1][..], &[2][..]));
+/// ```
 #[doc(alias = "torch.atleast_1d")]
 pub fn atleast_1d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     (joining::ATLEAST_1D_SEQUENCE.get(list_keys(tensors))?)(tensors)
 }
 
 /// The tensor with at least 2 dimensions.
+///
+/// - Shapes: a vector `(n)` becomes `(1, n)`, a tensor without dimensions `(1, 1)`; others stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::atleast_2d(&torch::ones(3)).sizes(), [1, 3]);
+/// ```
 #[doc(alias = "torch.atleast_2d")]
 pub fn atleast_2d(self_: &Tensor) -> Result<Tensor> {
     (joining::ATLEAST_2D.get(self_.key_set())?)(self_)
 }
 
 /// Each tensor with at least 2 dimensions.
+///
+/// - Shapes: vectors `(n)` become `(1, n)`, tensors without dimensions `(1, 1)`; others stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::ops::atleast_2d_sequence(&[torch::ones(2)]).unwrap()[0].sizes(), [1, 2]);
+/// ```
 #[doc(alias = "torch.atleast_2d")]
 pub fn atleast_2d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     (joining::ATLEAST_2D_SEQUENCE.get(list_keys(tensors))?)(tensors)
 }
 
 /// The tensor with at least 3 dimensions.
+///
+/// - Shapes: a matrix `(n, m)` becomes `(n, m, 1)`, a vector `(n)` `(1, n, 1)`; others stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::atleast_3d(&torch::ones(3)).sizes(), [1, 3, 1]);
+/// ```
 #[doc(alias = "torch.atleast_3d")]
 pub fn atleast_3d(self_: &Tensor) -> Result<Tensor> {
     (joining::ATLEAST_3D.get(self_.key_set())?)(self_)
 }
 
 /// Each tensor with at least 3 dimensions.
+///
+/// - Shapes: matrices `(n, m)` become `(n, m, 1)`, vectors `(n)` `(1, n, 1)`; others stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::ops::atleast_3d_sequence(&[torch::ones(2)]).unwrap()[0].sizes(), [1, 2, 1]);
+/// ```
 #[doc(alias = "torch.atleast_3d")]
 pub fn atleast_3d_sequence(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     (joining::ATLEAST_3D_SEQUENCE.get(list_keys(tensors))?)(tensors)
 }
 
 /// Repeats the tensor along each dimension.
+///
+/// - Shapes: at least as many numbers as dimensions; each size is multiplied, new dimensions come first.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer numbers than dimensions. a negative number.
+///
+/// ```text
+/// assert_eq!(torch::tensor([1, 2]).repeat([2, 1]).to_vec2::<i64>(), [[1, 2], [1, 2]]);
+/// ```
 #[doc(alias = "torch.Tensor.repeat")]
 pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     (joining::REPEAT.get(self_.key_set())?)(self_, repeats)
 }
 
 /// Repeats the tensor along its last dimensions.
+///
+/// - Shapes: each size from the last is multiplied; missing numbers are 1, missing dimensions come first.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a negative number.
+///
+/// ```text
+/// assert_eq!(torch::tile(&torch::tensor([1, 2]), 2).to_vec::<i64>(), [1, 2, 1, 2]);
+/// ```
 #[doc(alias = "torch.tile")]
 #[doc(alias = "torch.Tensor.tile")]
 pub fn tile(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
@@ -4463,6 +6709,14 @@ pub fn flip(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 }
 
 /// Reverses the second dimension.
+///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::fliplr(&torch::tensor([[1, 2], [3, 4]])).to_vec::<i64>(), [2, 1, 4, 3]);
+/// ```
 #[doc(alias = "torch.fliplr")]
 #[doc(alias = "torch.Tensor.fliplr")]
 pub fn fliplr(self_: &Tensor) -> Result<Tensor> {
@@ -4470,6 +6724,14 @@ pub fn fliplr(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Reverses the first dimension.
+///
+/// - Shapes: one dimension at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: no dimensions.
+///
+/// ```text
+/// assert_eq!(torch::flipud(&torch::tensor([1, 2, 3])).to_vec::<i64>(), [3, 2, 1]);
+/// ```
 #[doc(alias = "torch.flipud")]
 #[doc(alias = "torch.Tensor.flipud")]
 pub fn flipud(self_: &Tensor) -> Result<Tensor> {
@@ -4477,6 +6739,14 @@ pub fn flipud(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Shifts elements along dimensions, around the end.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. as many shifts as dimensions, or none of the latter for one shift of the flattened input.
+///
+/// ```text
+/// assert_eq!(torch::roll(&torch::tensor([1, 2, 3]), 1, 0).to_vec::<i64>(), [3, 1, 2]);
+/// ```
 ///
 /// Documented defaults: `dims = []`.
 #[doc(alias = "torch.roll")]
@@ -4487,6 +6757,15 @@ pub fn roll(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
 
 /// Rotates by 90 degrees in a plane.
 ///
+/// - Shapes: two dimensions at least; those of the plane swap for odd `k`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: other than two different dimensions.
+///
+/// ```text
+/// let x = torch::tensor([[1, 2], [3, 4]]);
+/// assert_eq!(torch::rot90(&x, 1, [0, 1]).to_vec::<i64>(), [2, 4, 1, 3]);
+/// ```
+///
 /// Documented defaults: `k = 1`, `dims = [0, 1]`.
 #[doc(alias = "torch.rot90")]
 #[doc(alias = "torch.Tensor.rot90")]
@@ -4495,6 +6774,14 @@ pub fn rot90(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
 }
 
 /// Moves dimensions to other places.
+///
+/// - Shapes: the same sizes in another order.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. lists of different lengths. twice the same dimension.
+///
+/// ```text
+/// assert_eq!(torch::movedim(&torch::zeros([2, 3, 4]), [0, 1], [1, 2]).sizes(), [4, 2, 3]);
+/// ```
 #[doc(alias = "torch.movedim")]
 #[doc(alias = "torch.Tensor.movedim")]
 #[doc(alias = "torch.moveaxis")]
@@ -4504,6 +6791,14 @@ pub fn movedim(self_: &Tensor, source: &[i64], destination: &[i64]) -> Result<Te
 }
 
 /// Moves a dimension to another place.
+///
+/// - Shapes: the same sizes in another order.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// assert_eq!(torch::movedim(&torch::zeros([2, 3, 4]), 0, 2).sizes(), [3, 4, 2]);
+/// ```
 #[doc(alias = "torch.movedim")]
 #[doc(alias = "torch.Tensor.movedim")]
 #[doc(alias = "torch.moveaxis")]
@@ -4513,6 +6808,14 @@ pub fn movedim_int(self_: &Tensor, source: i64, destination: i64) -> Result<Tens
 }
 
 /// Swaps two dimensions.
+///
+/// - Shapes: two sizes swap.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// assert_eq!(torch::swapaxes(&torch::zeros([2, 3]), 0, 1).sizes(), [3, 2]);
+/// ```
 #[doc(alias = "torch.swapaxes")]
 #[doc(alias = "torch.Tensor.swapaxes")]
 pub fn swapaxes(self_: &Tensor, axis0: i64, axis1: i64) -> Result<Tensor> {
@@ -4520,6 +6823,14 @@ pub fn swapaxes(self_: &Tensor, axis0: i64, axis1: i64) -> Result<Tensor> {
 }
 
 /// Swaps two dimensions.
+///
+/// - Shapes: two sizes swap.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// assert_eq!(torch::swapdims(&torch::zeros([2, 3]), 0, 1).sizes(), [3, 2]);
+/// ```
 #[doc(alias = "torch.swapdims")]
 #[doc(alias = "torch.Tensor.swapdims")]
 pub fn swapdims(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
@@ -4527,6 +6838,15 @@ pub fn swapdims(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
 }
 
 /// About equal parts along a dimension.
+///
+/// - Shapes: at most `chunks` views of one size along `dim`, the last of them possibly smaller.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. fewer than one chunk. an input without dimensions.
+///
+/// ```text
+/// let parts = torch::chunk(&torch::arange(5), 2, 0);
+/// assert_eq!((parts[0].to_vec::<i64>(), parts[1].to_vec::<i64>()), (vec![0, 1, 2], vec![3, 4]));
+/// ```
 ///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.chunk")]
@@ -4537,6 +6857,15 @@ pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
 
 /// Equal parts along a dimension; the first ones take the remainder.
 ///
+/// - Shapes: `sections` views; the first ones are one longer where the size does not divide.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. fewer than one section. an input without dimensions.
+///
+/// ```text
+/// let parts = torch::tensor_split_sections(&torch::arange(5), 3, 0);
+/// assert_eq!(parts.iter().map(|p| p.len()).collect::<Vec<_>>(), [2, 2, 1]);
+/// ```
+///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.tensor_split")]
 #[doc(alias = "torch.Tensor.tensor_split")]
@@ -4546,6 +6875,15 @@ pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<
 
 /// Parts along a dimension, cut at indices.
 ///
+/// - Shapes: one view more than there are indices.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. an input without dimensions.
+///
+/// ```text
+/// let parts = torch::tensor_split_indices(&torch::arange(5), [1, 3], 0);
+/// assert_eq!(parts.iter().map(|p| p.len()).collect::<Vec<_>>(), [1, 2, 2]);
+/// ```
+///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.tensor_split")]
 #[doc(alias = "torch.Tensor.tensor_split")]
@@ -4554,6 +6892,16 @@ pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result
 }
 
 /// Parts along a dimension, as a tensor says.
+///
+/// - Shapes: a tensor without dimensions is the number of sections, a vector the indices to cut at.
+/// - Dtypes: the tensor that says so is int64.
+/// - Errors: a dimension out of range. another dtype, or two dimensions. fewer than one section.
+///
+/// ```text
+/// let (x, at) = (torch::arange(5), torch::tensor([1, 3]));
+/// let parts = torch::ops::tensor_split(&x, &at, 0).unwrap();
+/// assert_eq!(parts.iter().map(|p| p.len()).collect::<Vec<_>>(), [1, 2, 2]);
+/// ```
 ///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.tensor_split")]
@@ -4567,6 +6915,14 @@ pub fn tensor_split(self_: &Tensor, tensor_indices_or_sections: &Tensor, dim: i6
 }
 
 /// Equal parts along one dimension.
+///
+/// - Shapes: `sections` views along the second dimension (of vectors the first).
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a size that `sections` does not divide. no dimensions.
+///
+/// ```text
+/// assert_eq!(torch::hsplit(&torch::arange(4), 2)[1].to_vec::<i64>(), [2, 3]);
+/// ```
 #[doc(alias = "torch.hsplit")]
 #[doc(alias = "torch.Tensor.hsplit")]
 pub fn hsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
@@ -4574,6 +6930,14 @@ pub fn hsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
 }
 
 /// Parts along one dimension, cut at indices.
+///
+/// - Shapes: one view more than there are indices, along the second dimension (of vectors the first).
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: no dimensions.
+///
+/// ```text
+/// assert_eq!(torch::hsplit_array(&torch::arange(4), [1])[1].to_vec::<i64>(), [1, 2, 3]);
+/// ```
 #[doc(alias = "torch.hsplit")]
 #[doc(alias = "torch.Tensor.hsplit")]
 pub fn hsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
@@ -4581,6 +6945,14 @@ pub fn hsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
 }
 
 /// Equal parts along one dimension.
+///
+/// - Shapes: `sections` views along the first dimension.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a size that `sections` does not divide. fewer than two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::vsplit(&torch::zeros([4, 2]), 2)[0].sizes(), [2, 2]);
+/// ```
 #[doc(alias = "torch.vsplit")]
 #[doc(alias = "torch.Tensor.vsplit")]
 pub fn vsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
@@ -4588,6 +6960,14 @@ pub fn vsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
 }
 
 /// Parts along one dimension, cut at indices.
+///
+/// - Shapes: one view more than there are indices, along the first dimension.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::vsplit_array(&torch::zeros([4, 2]), [1])[1].sizes(), [3, 2]);
+/// ```
 #[doc(alias = "torch.vsplit")]
 #[doc(alias = "torch.Tensor.vsplit")]
 pub fn vsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
@@ -4595,6 +6975,14 @@ pub fn vsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
 }
 
 /// Equal parts along one dimension.
+///
+/// - Shapes: `sections` views along the third dimension.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a size that `sections` does not divide. fewer than three dimensions.
+///
+/// ```text
+/// assert_eq!(torch::dsplit(&torch::zeros([1, 1, 4]), 2)[0].sizes(), [1, 1, 2]);
+/// ```
 #[doc(alias = "torch.dsplit")]
 #[doc(alias = "torch.Tensor.dsplit")]
 pub fn dsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
@@ -4602,6 +6990,14 @@ pub fn dsplit(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
 }
 
 /// Parts along one dimension, cut at indices.
+///
+/// - Shapes: one view more than there are indices, along the third dimension.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than three dimensions.
+///
+/// ```text
+/// assert_eq!(torch::dsplit_array(&torch::zeros([1, 1, 4]), [1])[1].sizes(), [1, 1, 3]);
+/// ```
 #[doc(alias = "torch.dsplit")]
 #[doc(alias = "torch.Tensor.dsplit")]
 pub fn dsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
@@ -4609,6 +7005,14 @@ pub fn dsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
 }
 
 /// One dimension as several.
+///
+/// - Shapes: the size of `dim` is the product of `sizes`, of which one may be -1.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that do not multiply up. an empty list.
+///
+/// ```text
+/// assert_eq!(torch::unflatten(&torch::zeros([2, 6]), 1, [3, -1]).sizes(), [2, 3, 2]);
+/// ```
 #[doc(alias = "torch.unflatten")]
 #[doc(alias = "torch.Tensor.unflatten")]
 pub fn unflatten(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
@@ -4616,24 +7020,56 @@ pub fn unflatten(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
 }
 
 /// Expanded to another tensor's sizes.
+///
+/// - Shapes: the input broadcasts to the sizes of `other`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// assert_eq!(torch::ones([1, 2]).expand_as(&torch::zeros([3, 2])).sizes(), [3, 2]);
+/// ```
 #[doc(alias = "torch.Tensor.expand_as")]
 pub fn expand_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (joining::EXPAND_AS.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// A view with another tensor's sizes.
+///
+/// - Shapes: as many elements as `other`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: another number of elements. strides that do not allow a view.
+///
+/// ```text
+/// assert_eq!(torch::arange(4).view_as(&torch::zeros([2, 2])).sizes(), [2, 2]);
+/// ```
 #[doc(alias = "torch.Tensor.view_as")]
 pub fn view_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (joining::VIEW_AS.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Reshaped to another tensor's sizes.
+///
+/// - Shapes: as many elements as `other`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: another number of elements.
+///
+/// ```text
+/// assert_eq!(torch::arange(4).reshape_as(&torch::zeros([2, 2])).sizes(), [2, 2]);
+/// ```
 #[doc(alias = "torch.Tensor.reshape_as")]
 pub fn reshape_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (joining::RESHAPE_AS.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Expanded to the given sizes.
+///
+/// - Shapes: the input broadcasts to `size`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// assert_eq!(torch::broadcast_to(&torch::tensor([1, 2]), [2, 2]).to_vec::<i64>(), [1, 2, 1, 2]);
+/// ```
 #[doc(alias = "torch.broadcast_to")]
 #[doc(alias = "torch.Tensor.broadcast_to")]
 pub fn broadcast_to(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
@@ -4641,12 +7077,29 @@ pub fn broadcast_to(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
 }
 
 /// All tensors expanded to their common sizes.
+///
+/// - Shapes: all broadcast; each result has the common sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let all = torch::broadcast_tensors([&torch::ones([2, 1]), &torch::ones(3)]);
+/// assert_eq!((all[0].sizes(), all[1].sizes()), (&[2, 3][..], &[2, 3][..]));
+/// ```
 #[doc(alias = "torch.broadcast_tensors")]
 pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     (joining::BROADCAST_TENSORS.get(list_keys(tensors))?)(tensors)
 }
 
 /// All elements in one dimension.
+///
+/// - Shapes: one dimension of all elements.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::ravel(&torch::tensor([[1, 2], [3, 4]])).to_vec::<i64>(), [1, 2, 3, 4]);
+/// ```
 #[doc(alias = "torch.ravel")]
 #[doc(alias = "torch.Tensor.ravel")]
 pub fn ravel(self_: &Tensor) -> Result<Tensor> {
@@ -4654,6 +7107,14 @@ pub fn ravel(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Conjugate transpose of the last two dimensions.
+///
+/// - Shapes: `(*, n, m)` gives `(*, m, n)`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::adjoint(&torch::zeros([4, 2, 3])).sizes(), [4, 3, 2]);
+/// ```
 #[doc(alias = "torch.adjoint")]
 #[doc(alias = "torch.Tensor.adjoint")]
 pub fn adjoint(self_: &Tensor) -> Result<Tensor> {
@@ -4661,30 +7122,71 @@ pub fn adjoint(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Transpose of the last two dimensions.
+///
+/// - Shapes: `(*, n, m)` gives `(*, m, n)`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::zeros([4, 2, 3]).mt().sizes(), [4, 3, 2]);
+/// ```
 #[doc(alias = "torch.Tensor.mT")]
 pub fn mt(self_: &Tensor) -> Result<Tensor> {
     (joining::MT.get(self_.key_set())?)(self_)
 }
 
 /// Conjugate transpose of the last two dimensions.
+///
+/// - Shapes: `(*, n, m)` gives `(*, m, n)`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::zeros([4, 2, 3]).mh().sizes(), [4, 3, 2]);
+/// ```
 #[doc(alias = "torch.Tensor.mH")]
 pub fn mh(self_: &Tensor) -> Result<Tensor> {
     (joining::MH.get(self_.key_set())?)(self_)
 }
 
 /// Conjugate transpose of a matrix.
+///
+/// - Shapes: `(n, m)` gives `(m, n)`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: one dimension, or more than two.
+///
+/// ```text
+/// assert_eq!(torch::ops::h(&torch::zeros([2, 3])).unwrap().sizes(), [3, 2]);
+/// ```
 #[doc(alias = "torch.Tensor.H")]
 pub fn h(self_: &Tensor) -> Result<Tensor> {
     (joining::H.get(self_.key_set())?)(self_)
 }
 
 /// All dimensions reversed.
+///
+/// - Shapes: the sizes in reverse order.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none; PyTorch warns where there are not two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::ops::numpy_t(&torch::zeros([2, 3])).unwrap().sizes(), [3, 2]);
+/// ```
 #[doc(alias = "torch.Tensor.T")]
 pub fn numpy_t(self_: &Tensor) -> Result<Tensor> {
     (joining::NUMPY_T.get(self_.key_set())?)(self_)
 }
 
-/// Grids of coordinates.
+/// Grids of coordinates: for vectors of positions along each axis, the coordinates of every point of the grid that they span, one tensor per axis.
+///
+/// - Shapes: vectors of `n`, `m`, ... elements give as many tensors of sizes `(n, m, ...)`; `"xy"` swaps the first two.
+/// - Dtypes: all tensors the same.
+/// - Errors: an empty list. tensors with two dimensions or more. different dtypes. an unknown `indexing`.
+///
+/// ```text
+/// let grid = torch::meshgrid([&torch::arange(2), &torch::arange(3)], "ij");
+/// assert_eq!((grid[0].to_vec::<i64>(), grid[1].to_vec::<i64>()), (vec![0, 0, 0, 1, 1, 1], vec![0, 1, 2, 0, 1, 2]));
+/// ```
 ///
 /// Documented defaults: `indexing = "ij"`.
 #[doc(alias = "torch.meshgrid")]
@@ -4693,18 +7195,44 @@ pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
 }
 
 /// All tuples of elements.
+///
+/// - Shapes: vectors of `n`, `m`, ... elements give `(n * m * ..., k)` for `k` vectors; a single vector stays.
+/// - Dtypes: all tensors the same.
+/// - Errors: an empty list. tensors that are no vectors. different dtypes.
+///
+/// ```text
+/// let x = torch::cartesian_prod([&torch::tensor([1, 2]), &torch::tensor([3, 4])]);
+/// assert_eq!(x.to_vec2::<i64>(), [[1, 3], [1, 4], [2, 3], [2, 4]]);
+/// ```
 #[doc(alias = "torch.cartesian_prod")]
 pub fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
     (joining::CARTESIAN_PROD.get(list_keys(tensors))?)(tensors)
 }
 
 /// A matrix with the given blocks on its diagonal.
+///
+/// - Shapes: matrices, vectors (one row) or numbers; the result's sizes are the sums of theirs.
+/// - Dtypes: all; the result has the promoted dtype.
+/// - Errors: tensors with three dimensions or more.
+///
+/// ```text
+/// let x = torch::block_diag([&torch::tensor([[1]]), &torch::tensor([[2, 3]])]);
+/// assert_eq!(x.to_vec2::<i64>(), [[1, 0, 0], [0, 2, 3]]);
+/// ```
 #[doc(alias = "torch.block_diag")]
 pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
     (joining::BLOCK_DIAG.get(list_keys(tensors))?)(tensors)
 }
 
 /// Lower triangle of the last two dimensions; zeros elsewhere.
+///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::tril(&torch::ones([2, 2]), 0).to_vec::<f32>(), [1.0, 0.0, 1.0, 1.0]);
+/// ```
 ///
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.tril")]
@@ -4715,6 +7243,10 @@ pub fn tril(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 
 /// Lower triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
 ///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
+///
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.Tensor.tril_")]
 pub fn tril_(self_: &Tensor, diagonal: i64) -> Result<()> {
@@ -4723,6 +7255,10 @@ pub fn tril_(self_: &Tensor, diagonal: i64) -> Result<()> {
 }
 
 /// Lower triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
 ///
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.tril")]
@@ -4733,6 +7269,14 @@ pub fn tril_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
 
 /// Upper triangle of the last two dimensions; zeros elsewhere.
 ///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::triu(&torch::ones([2, 2]), 1).to_vec::<f32>(), [0.0, 1.0, 0.0, 0.0]);
+/// ```
+///
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.triu")]
 #[doc(alias = "torch.Tensor.triu")]
@@ -4741,6 +7285,10 @@ pub fn triu(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 }
 
 /// Upper triangle of the last two dimensions; zeros elsewhere. In place: the first tensor takes the result.
+///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
 ///
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.Tensor.triu_")]
@@ -4751,6 +7299,10 @@ pub fn triu_(self_: &Tensor, diagonal: i64) -> Result<()> {
 
 /// Upper triangle of the last two dimensions; zeros elsewhere. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions.
+///
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.triu")]
 pub fn triu_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
@@ -4759,6 +7311,14 @@ pub fn triu_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
 }
 
 /// Matrices with the last dimension on their diagonal.
+///
+/// - Shapes: `(*, n)` gives `(*, m, m)` with `m = n + |offset|`, its matrices in the dimensions `dim1` and `dim2`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// assert_eq!(torch::diag_embed(&torch::tensor([1, 2]), 0, -2, -1).to_vec::<i64>(), [1, 0, 0, 2]);
+/// ```
 ///
 /// Documented defaults: `offset = 0`, `dim1 = -2`, `dim2 = -1`.
 #[doc(alias = "torch.diag_embed")]
@@ -4769,6 +7329,15 @@ pub fn diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<T
 
 /// The diagonal of a matrix, or a matrix with a vector on its diagonal.
 ///
+/// - Shapes: a matrix gives the vector of its diagonal, a vector `(n)` a square matrix of `n + |diagonal|` rows.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: no dimensions, or more than two.
+///
+/// ```text
+/// assert_eq!(torch::diag(&torch::tensor([[1, 2], [3, 4]]), 0).to_vec::<i64>(), [1, 4]);
+/// assert_eq!(torch::diag(&torch::tensor([1, 2]), 0).to_vec::<i64>(), [1, 0, 0, 2]);
+/// ```
+///
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.diag")]
 #[doc(alias = "torch.Tensor.diag")]
@@ -4777,6 +7346,10 @@ pub fn diag(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
 }
 
 /// The diagonal of a matrix, or a matrix with a vector on its diagonal. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a matrix gives the vector of its diagonal, a vector `(n)` a square matrix of `n + |diagonal|` rows.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: no dimensions, or more than two.
 ///
 /// Documented defaults: `diagonal = 0`.
 #[doc(alias = "torch.diag")]
@@ -4787,6 +7360,14 @@ pub fn diag_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
 
 /// A matrix with all elements on its diagonal.
 ///
+/// - Shapes: `n` elements give a square matrix of `n + |offset|` rows.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::diagflat(&torch::tensor([1, 2]), 0).to_vec::<i64>(), [1, 0, 0, 2]);
+/// ```
+///
 /// Documented defaults: `offset = 0`.
 #[doc(alias = "torch.diagflat")]
 #[doc(alias = "torch.Tensor.diagflat")]
@@ -4795,6 +7376,14 @@ pub fn diagflat(self_: &Tensor, offset: i64) -> Result<Tensor> {
 }
 
 /// Sum of a matrix's diagonal.
+///
+/// - Shapes: a matrix; the result has no dimensions.
+/// - Dtypes: all but bool; integers give int64.
+/// - Errors: an input that is no matrix. bool.
+///
+/// ```text
+/// assert_eq!(torch::trace(&torch::tensor([[1, 2], [3, 4]])).item::<i64>(), 5);
+/// ```
 #[doc(alias = "torch.trace")]
 #[doc(alias = "torch.Tensor.trace")]
 pub fn trace(self_: &Tensor) -> Result<Tensor> {
@@ -4802,6 +7391,15 @@ pub fn trace(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Each element as often as `repeats` says.
+///
+/// - Shapes: `repeats` has one element, or one for each slice of `dim`; without `dim` the input is flattened.
+/// - Dtypes: int32 or int64 `repeats`; the result has the input's dtype.
+/// - Errors: negative repeats, or as many as do not fit. another dtype of `repeats`. another `output_size` than results.
+///
+/// ```text
+/// let (x, n) = (torch::tensor([5, 6]), torch::tensor([1, 2]));
+/// assert_eq!(torch::ops::repeat_interleave_tensor(&x, &n, None, None).unwrap().to_vec::<i64>(), [5, 6, 6]);
+/// ```
 ///
 /// Documented defaults: `dim = None`, `output_size = None`.
 #[doc(alias = "torch.repeat_interleave")]
@@ -4822,6 +7420,15 @@ pub fn repeat_interleave_tensor(
 
 /// Each element several times.
 ///
+/// - Shapes: the size of `dim` is multiplied; without `dim` the input is flattened.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a negative number. another `output_size` than results.
+///
+/// ```text
+/// let x = torch::tensor([5, 6]);
+/// assert_eq!(torch::ops::repeat_interleave_int(&x, 2, None, None).unwrap().to_vec::<i64>(), [5, 5, 6, 6]);
+/// ```
+///
 /// Documented defaults: `dim = None`, `output_size = None`.
 #[doc(alias = "torch.repeat_interleave")]
 #[doc(alias = "torch.Tensor.repeat_interleave")]
@@ -4836,6 +7443,15 @@ pub fn repeat_interleave_int(
 
 /// Each index as often as `repeats` says.
 ///
+/// - Shapes: a vector; the result has as many elements as it sums to.
+/// - Dtypes: int32 or int64; the result has the input's dtype.
+/// - Errors: an input that is no vector. negative numbers. another dtype. another `output_size` than results.
+///
+/// ```text
+/// let n = torch::tensor([2, 1]);
+/// assert_eq!(torch::ops::repeat_interleave(&n, None).unwrap().to_vec::<i64>(), [0, 0, 1]);
+/// ```
+///
 /// Documented defaults: `output_size = None`.
 #[doc(alias = "torch.repeat_interleave")]
 pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
@@ -4844,6 +7460,15 @@ pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<T
 
 /// All combinations of `r` elements of a vector, in lexicographic order of positions.
 ///
+/// - Shapes: a vector of `n` elements gives `(n over r, r)`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: an input that is no vector. a negative `r`.
+///
+/// ```text
+/// let x = torch::combinations(&torch::tensor([1, 2, 3]), 2, false);
+/// assert_eq!(x.to_vec2::<i64>(), [[1, 2], [1, 3], [2, 3]]);
+/// ```
+///
 /// Documented defaults: `r = 2`, `with_replacement = false`.
 #[doc(alias = "torch.combinations")]
 pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Tensor> {
@@ -4851,12 +7476,25 @@ pub fn combinations(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Te
 }
 
 /// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
+///
+/// - Shapes: tensors of the same sizes before `dim`; the result is `(*, num_chunks, n)`.
+/// - Dtypes: all tensors the same.
+/// - Errors: an empty list. sizes or dtypes that differ. fewer than one chunk.
+///
+/// ```text
+/// let x = torch::chunk_cat([&torch::arange(3), &torch::arange(2)], 0, 2);
+/// assert_eq!(x.to_vec2::<i64>(), [[0, 1, 0], [2, 0, 1]]);
+/// ```
 #[doc(alias = "torch._chunk_cat")]
 pub fn chunk_cat(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
     (joining::CHUNK_CAT.get(list_keys(tensors))?)(tensors, dim, num_chunks)
 }
 
 /// Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: tensors of the same sizes before `dim`; the result is `(*, num_chunks, n)`.
+/// - Dtypes: all tensors the same.
+/// - Errors: an empty list. sizes or dtypes that differ. fewer than one chunk.
 #[doc(alias = "torch._chunk_cat")]
 pub fn chunk_cat_out(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -4865,6 +7503,15 @@ pub fn chunk_cat_out(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Te
 
 /// Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot.
 ///
+/// - Shapes: `(*, n, n)` gives inverses `(*, n, n)` and `info` `(*)`.
+/// - Dtypes: float32, float64 and complex numbers; `info` is int32.
+/// - Errors: matrices that are not square. other dtypes. singular ones only with `check_errors`.
+///
+/// ```text
+/// let r = torch::linalg::inv_ex(&torch::tensor([[2.0, 0.0], [0.0, 4.0]]));
+/// assert_eq!((r.inverse.to_vec::<f32>(), r.info.item::<i32>()), (vec![0.5, 0.0, 0.0, 0.25], 0));
+/// ```
+///
 /// Documented defaults: `check_errors = false`.
 #[doc(alias = "torch.linalg.inv_ex")]
 pub fn linalg_inv_ex(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tensor)> {
@@ -4872,6 +7519,10 @@ pub fn linalg_inv_ex(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tensor)>
 }
 
 /// Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(*, n, n)` gives inverses `(*, n, n)` and `info` `(*)`.
+/// - Dtypes: float32, float64 and complex numbers; `info` is int32.
+/// - Errors: matrices that are not square. other dtypes. singular ones only with `check_errors`.
 ///
 /// Documented defaults: `check_errors = false`.
 #[doc(alias = "torch.linalg.inv_ex")]
@@ -4887,12 +7538,25 @@ pub fn linalg_inv_ex_out(a: &Tensor, check_errors: bool, out0: &mut Tensor, out1
 }
 
 /// Inverses of square matrices; an error where one has none.
+///
+/// - Shapes: `(*, n, n)` gives `(*, n, n)`.
+/// - Dtypes: float32, float64 and complex numbers; the result has the input's dtype.
+/// - Errors: matrices that are not square. singular matrices. other dtypes.
+///
+/// ```text
+/// let x = torch::linalg::inv(&torch::tensor([[2.0, 0.0], [0.0, 4.0]]));
+/// assert_eq!(x.to_vec::<f32>(), [0.5, 0.0, 0.0, 0.25]);
+/// ```
 #[doc(alias = "torch.linalg.inv")]
 pub fn linalg_inv(a: &Tensor) -> Result<Tensor> {
     (linalg_ops::LINALG_INV.get(a.key_set())?)(a)
 }
 
 /// Inverses of square matrices; an error where one has none. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(*, n, n)` gives `(*, n, n)`.
+/// - Dtypes: float32, float64 and complex numbers; the result has the input's dtype.
+/// - Errors: matrices that are not square. singular matrices. other dtypes.
 #[doc(alias = "torch.linalg.inv")]
 pub fn linalg_inv_out(a: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -4900,6 +7564,15 @@ pub fn linalg_inv_out(a: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Inverses of square matrices; an error where one has none.
+///
+/// - Shapes: `(*, n, n)` gives `(*, n, n)`.
+/// - Dtypes: float32, float64 and complex numbers; the result has the input's dtype.
+/// - Errors: matrices that are not square. singular matrices. other dtypes.
+///
+/// ```text
+/// let x = torch::inverse(&torch::tensor([[2.0, 0.0], [0.0, 4.0]]));
+/// assert_eq!(x.to_vec::<f32>(), [0.5, 0.0, 0.0, 0.25]);
+/// ```
 #[doc(alias = "torch.inverse")]
 #[doc(alias = "torch.Tensor.inverse")]
 pub fn inverse(self_: &Tensor) -> Result<Tensor> {
@@ -4907,6 +7580,10 @@ pub fn inverse(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Inverses of square matrices; an error where one has none. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(*, n, n)` gives `(*, n, n)`.
+/// - Dtypes: float32, float64 and complex numbers; the result has the input's dtype.
+/// - Errors: matrices that are not square. singular matrices. other dtypes.
 #[doc(alias = "torch.inverse")]
 pub fn inverse_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -4914,12 +7591,25 @@ pub fn inverse_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Sign (of complex matrices, direction) and natural logarithm of the magnitude of determinants.
+///
+/// - Shapes: `(*, n, n)` gives `sign` and `logabsdet`, both `(*)`.
+/// - Dtypes: float32, float64 and complex numbers; `logabsdet` is real.
+/// - Errors: matrices that are not square. other dtypes.
+///
+/// ```text
+/// let r = torch::linalg::slogdet(&torch::tensor([[0.0, 1.0], [1.0, 0.0]]));
+/// assert_eq!((r.sign.item::<f32>(), r.logabsdet.item::<f32>()), (-1.0, 0.0));
+/// ```
 #[doc(alias = "torch.linalg.slogdet")]
 pub fn linalg_slogdet(a: &Tensor) -> Result<(Tensor, Tensor)> {
     (linalg_ops::LINALG_SLOGDET.get(a.key_set())?)(a)
 }
 
 /// Sign (of complex matrices, direction) and natural logarithm of the magnitude of determinants. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(*, n, n)` gives `sign` and `logabsdet`, both `(*)`.
+/// - Dtypes: float32, float64 and complex numbers; `logabsdet` is real.
+/// - Errors: matrices that are not square. other dtypes.
 #[doc(alias = "torch.linalg.slogdet")]
 pub fn linalg_slogdet_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     out::writable(out0)?;
@@ -4928,6 +7618,15 @@ pub fn linalg_slogdet_out(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> R
 }
 
 /// Sign and natural logarithm of the magnitude of determinants.
+///
+/// - Shapes: `(*, n, n)` gives `sign` and `logabsdet`, both `(*)`.
+/// - Dtypes: float32, float64 and complex numbers; `logabsdet` is real.
+/// - Errors: matrices that are not square. other dtypes.
+///
+/// ```text
+/// let r = torch::slogdet(&torch::tensor([[0.0, 1.0], [1.0, 0.0]]));
+/// assert_eq!((r.sign.item::<f32>(), r.logabsdet.item::<f32>()), (-1.0, 0.0));
+/// ```
 #[doc(alias = "torch.slogdet")]
 #[doc(alias = "torch.Tensor.slogdet")]
 pub fn slogdet(self_: &Tensor) -> Result<(Tensor, Tensor)> {
@@ -4935,6 +7634,10 @@ pub fn slogdet(self_: &Tensor) -> Result<(Tensor, Tensor)> {
 }
 
 /// Sign and natural logarithm of the magnitude of determinants. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(*, n, n)` gives `sign` and `logabsdet`, both `(*)`.
+/// - Dtypes: float32, float64 and complex numbers; `logabsdet` is real.
+/// - Errors: matrices that are not square. other dtypes.
 #[doc(alias = "torch.slogdet")]
 pub fn slogdet_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     out::writable(out0)?;
@@ -4943,6 +7646,15 @@ pub fn slogdet_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Resu
 }
 
 /// Natural logarithm of determinants: NaN of negative ones, minus infinity of zero.
+///
+/// - Shapes: `(*, n, n)` gives `(*)`.
+/// - Dtypes: float32, float64 and complex numbers; the result has the input's dtype.
+/// - Errors: matrices that are not square. other dtypes.
+///
+/// ```text
+/// assert_eq!(torch::logdet(&torch::eye(3)).item::<f32>(), 0.0);
+/// assert!(torch::logdet(&torch::tensor([[0.0, 1.0], [1.0, 0.0]])).isnan().item::<bool>());
+/// ```
 #[doc(alias = "torch.logdet")]
 #[doc(alias = "torch.Tensor.logdet")]
 pub fn logdet(self_: &Tensor) -> Result<Tensor> {
@@ -4950,11 +7662,24 @@ pub fn logdet(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// `A = U diag(S) Vh` with as many singular values as the smaller side has.
+///
+/// - Shapes: `(*, n, m)` gives `(*, n, k)`, `(*, k)`, `(*, k, m)` with `k` the smaller of `n` and `m`.
+/// - Dtypes: float32, float64 and complex numbers; the singular values are real.
+/// - Errors: fewer than two dimensions. other dtypes. values that are not finite.
 pub fn linalg_svd_reduced(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     (linalg_ops::LINALG_SVD_REDUCED.get(a.key_set())?)(a)
 }
 
 /// The sum of a matrix's singular values.
+///
+/// - Shapes: a matrix gives a tensor without dimensions, or `(1, 1)` with `keepdim`.
+/// - Dtypes: float32, float64 and complex numbers; the result is real.
+/// - Errors: an input that is no matrix. other dtypes.
+///
+/// ```text
+/// let x = torch::tensor([[3.0, 0.0], [0.0, -4.0]]);
+/// assert!((torch::nuclear_norm(&x, false).item::<f32>() - 7.0).abs() < 1e-5);
+/// ```
 ///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.nuclear_norm")]
@@ -4963,6 +7688,10 @@ pub fn nuclear_norm(self_: &Tensor, keepdim: bool) -> Result<Tensor> {
 }
 
 /// The sum of a matrix's singular values. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a matrix gives a tensor without dimensions, or `(1, 1)` with `keepdim`.
+/// - Dtypes: float32, float64 and complex numbers; the result is real.
+/// - Errors: an input that is no matrix. other dtypes.
 ///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.nuclear_norm")]
@@ -4973,6 +7702,15 @@ pub fn nuclear_norm_out(self_: &Tensor, keepdim: bool, out: &mut Tensor) -> Resu
 
 /// The sums of the singular values of the matrices in two dimensions.
 ///
+/// - Shapes: the input's sizes without the two dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: float32, float64 and complex numbers; the result is real.
+/// - Errors: other than two different dimensions. other dtypes.
+///
+/// ```text
+/// let x = torch::tensor([[3.0, 0.0], [0.0, -4.0]]);
+/// assert!((torch::nuclear_norm_dim(&x, [0, 1], false).item::<f32>() - 7.0).abs() < 1e-5);
+/// ```
+///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.nuclear_norm")]
 pub fn nuclear_norm_dim(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
@@ -4980,6 +7718,10 @@ pub fn nuclear_norm_dim(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Te
 }
 
 /// The sums of the singular values of the matrices in two dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without the two dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: float32, float64 and complex numbers; the result is real.
+/// - Errors: other than two different dimensions. other dtypes.
 ///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.nuclear_norm")]
@@ -4989,12 +7731,24 @@ pub fn nuclear_norm_dim_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mu
 }
 
 /// Exponentials of square matrices.
+///
+/// - Shapes: `(*, n, n)` gives `(*, n, n)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: matrices that are not square. integers and bool.
+///
+/// ```text
+/// assert_eq!(torch::linalg::matrix_exp(&torch::zeros([2, 2])).to_vec::<f32>(), [1.0, 0.0, 0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.linalg.matrix_exp")]
 pub fn linalg_matrix_exp(self_: &Tensor) -> Result<Tensor> {
     (linalg_ops::LINALG_MATRIX_EXP.get(self_.key_set())?)(self_)
 }
 
 /// Exponentials of square matrices. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(*, n, n)` gives `(*, n, n)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: matrices that are not square. integers and bool.
 #[doc(alias = "torch.linalg.matrix_exp")]
 pub fn linalg_matrix_exp_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -5002,6 +7756,14 @@ pub fn linalg_matrix_exp_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Exponentials of square matrices.
+///
+/// - Shapes: `(*, n, n)` gives `(*, n, n)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: matrices that are not square. integers and bool.
+///
+/// ```text
+/// assert_eq!(torch::matrix_exp(&torch::zeros([2, 2])).to_vec::<f32>(), [1.0, 0.0, 0.0, 1.0]);
+/// ```
 #[doc(alias = "torch.matrix_exp")]
 #[doc(alias = "torch.Tensor.matrix_exp")]
 pub fn matrix_exp(self_: &Tensor) -> Result<Tensor> {
@@ -5009,6 +7771,10 @@ pub fn matrix_exp(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// `fake_quantize_per_tensor_affine`, and where the input was within the range.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype, the mask is bool.
+/// - Errors: `quant_min` above `quant_max`. a zero point outside of them. integers, bool and complex numbers.
 pub fn fake_quantize_per_tensor_affine_cachemask(
     self_: &Tensor,
     scale: f64,
@@ -5022,6 +7788,10 @@ pub fn fake_quantize_per_tensor_affine_cachemask(
 }
 
 /// `fake_quantize_per_channel_affine`, and where the input was within the range.
+///
+/// - Shapes: any; `scale` and `zero_point` are vectors as long as the dimension `axis`.
+/// - Dtypes: floating point; float32 scales; zero points of int32, float32 or float16. The mask is bool.
+/// - Errors: `quant_min` above `quant_max`. zero points outside of them. sizes or dtypes that do not fit.
 pub fn fake_quantize_per_channel_affine_cachemask(
     self_: &Tensor,
     scale: &Tensor,
@@ -5039,6 +7809,16 @@ pub fn fake_quantize_per_channel_affine_cachemask(
 /// Rounds to the numbers that integers of `quant_min..=quant_max` stand for; gradients pass where the input is in their range.
 ///
 /// The integer `q` stands for `(q - zero_point) * scale`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: `quant_min` above `quant_max`. a zero point outside of them. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([0.04, 0.26, 9.0]);
+/// let y = torch::fake_quantize_per_tensor_affine(&x, 0.5, 0, 0, 3);
+/// assert_eq!(y.to_vec::<f32>(), [0.0, 0.5, 1.5]);
+/// ```
 #[doc(alias = "torch.fake_quantize_per_tensor_affine")]
 pub fn fake_quantize_per_tensor_affine(
     self_: &Tensor,
@@ -5053,6 +7833,16 @@ pub fn fake_quantize_per_tensor_affine(
 }
 
 /// `fake_quantize_per_tensor_affine` with scale and zero point in tensors of one element.
+///
+/// - Shapes: any; `scale` and `zero_point` have one element.
+/// - Dtypes: floating point; the scale is float32, the zero point int32. The result has the input's dtype.
+/// - Errors: `quant_min` above `quant_max`. a scale or zero point of several elements.
+///
+/// ```text
+/// let (scale, zero) = (torch::tensor([0.5]), torch::tensor_with([0], torch::DType::I32));
+/// let y = torch::fake_quantize_per_tensor_affine_by(&torch::tensor([0.26, 9.0]), &scale, &zero, 0, 3);
+/// assert_eq!(y.to_vec::<f32>(), [0.5, 1.5]);
+/// ```
 #[doc(alias = "torch.fake_quantize_per_tensor_affine")]
 pub fn fake_quantize_per_tensor_affine_by(
     self_: &Tensor,
@@ -5068,6 +7858,17 @@ pub fn fake_quantize_per_tensor_affine_by(
 }
 
 /// `fake_quantize_per_tensor_affine` with a scale and a zero point for each place of a dimension.
+///
+/// - Shapes: any; `scale` and `zero_point` are vectors as long as the dimension `axis`.
+/// - Dtypes: floating point; float32 scales; zero points of int32, float32 or float16. The result has the input's dtype.
+/// - Errors: `quant_min` above `quant_max`. zero points outside of them. sizes or dtypes that do not fit.
+///
+/// ```text
+/// let x = torch::tensor([[0.4], [0.4]]);
+/// let (scale, zero) = (torch::tensor([0.5, 0.25]), torch::tensor_with([0, 0], torch::DType::I32));
+/// let y = torch::fake_quantize_per_channel_affine(&x, &scale, &zero, 0, 0, 3);
+/// assert_eq!(y.to_vec::<f32>(), [0.5, 0.5]);
+/// ```
 #[doc(alias = "torch.fake_quantize_per_channel_affine")]
 pub fn fake_quantize_per_channel_affine(
     self_: &Tensor,
@@ -5085,6 +7886,16 @@ pub fn fake_quantize_per_channel_affine(
 
 /// Fills with uniform numbers of `[from, to)`.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: `from` above `to`, or outside of the dtype's range. integers and bool. a leaf that requires a gradient, in a recorded region.
+///
+/// ```text
+/// let x = torch::empty(100);
+/// x.uniform_(2.0, 3.0);
+/// assert!(x.ge(2).all().item::<bool>() && x.lt(3).all().item::<bool>());
+/// ```
+///
 /// Documented defaults: `from = 0.0`, `to = 1.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.uniform_")]
 pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
@@ -5093,6 +7904,16 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
 }
 
 /// Fills with normally distributed numbers.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a negative `std`. integers and bool. a leaf that requires a gradient, in a recorded region.
+///
+/// ```text
+/// let x = torch::empty(10_000);
+/// x.normal_(5.0, 1.0);
+/// assert!((x.mean().item::<f32>() - 5.0).abs() < 0.1);
+/// ```
 ///
 /// Documented defaults: `mean = 0.0`, `std = 1.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.normal_")]
@@ -5103,6 +7924,16 @@ pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator
 
 /// Fills with numbers whose logarithm is normally distributed.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a `std` that is not above 0. integers, bool and complex numbers. a leaf that requires a gradient, in a recorded region.
+///
+/// ```text
+/// let x = torch::empty(10);
+/// x.log_normal_(0.0, 1.0);
+/// assert!(x.gt(0).all().item::<bool>());
+/// ```
+///
 /// Documented defaults: `mean = 1.0`, `std = 2.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.log_normal_")]
 pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
@@ -5111,6 +7942,16 @@ pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Gener
 }
 
 /// Fills with exponentially distributed numbers.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a rate `lambd` that is not above 0. integers, bool and complex numbers. a leaf that requires a gradient, in a recorded region.
+///
+/// ```text
+/// let x = torch::empty(10);
+/// x.exponential_(2.0);
+/// assert!(x.gt(0).all().item::<bool>());
+/// ```
 ///
 /// Documented defaults: `lambd = 1.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.exponential_")]
@@ -5121,6 +7962,16 @@ pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -
 
 /// Fills with numbers of the Cauchy distribution.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a `sigma` that is not above 0. integers, bool and complex numbers. a leaf that requires a gradient, in a recorded region.
+///
+/// ```text
+/// let x = torch::empty(10);
+/// x.cauchy_(0.0, 1.0);
+/// assert!(x.isfinite().all().item::<bool>());
+/// ```
+///
 /// Documented defaults: `median = 0.0`, `sigma = 1.0`, `generator = None`.
 #[doc(alias = "torch.Tensor.cauchy_")]
 pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
@@ -5129,6 +7980,16 @@ pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Gener
 }
 
 /// Fills with numbers of the geometric distribution.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers.
+/// - Errors: a `p` outside of 0 to 1 or at its ends. bool and complex numbers. a leaf that requires a gradient, in a recorded region.
+///
+/// ```text
+/// let x = torch::empty(10);
+/// x.geometric_(0.5);
+/// assert!(x.ge(1).all().item::<bool>());
+/// ```
 ///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.geometric_")]
@@ -5139,6 +8000,16 @@ pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Resu
 
 /// Fills with ones of the given probabilities.
 ///
+/// - Shapes: `p` broadcasts to the tensor's sizes.
+/// - Dtypes: all but complex numbers; `p` of a floating dtype.
+/// - Errors: probabilities outside of 0 to 1. an integer `p`. complex numbers. a leaf that requires a gradient, in a recorded region.
+///
+/// ```text
+/// let x = torch::empty(2);
+/// torch::ops::bernoulli_tensor_(&x, &torch::tensor([0.0, 1.0]), None).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 1.0]);
+/// ```
+///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.bernoulli_")]
 pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
@@ -5147,6 +8018,16 @@ pub fn bernoulli_tensor_(self_: &Tensor, p: &Tensor, generator: Option<&Generato
 }
 
 /// Fills with ones of the given probability, zeros else.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers.
+/// - Errors: a probability outside of 0 to 1. complex numbers. a leaf that requires a gradient, in a recorded region.
+///
+/// ```text
+/// let x = torch::empty(3);
+/// x.bernoulli_(1.0);
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 1.0, 1.0]);
+/// ```
 ///
 /// Documented defaults: `p = 0.5`, `generator = None`.
 #[doc(alias = "torch.Tensor.bernoulli_")]
@@ -5157,6 +8038,14 @@ pub fn bernoulli_float_(self_: &Tensor, p: f64, generator: Option<&Generator>) -
 
 /// Ones with the probabilities of the input, zeros else.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: probabilities outside of 0 to 1. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bernoulli(&torch::tensor([0.0, 1.0])).to_vec::<f32>(), [0.0, 1.0]);
+/// ```
+///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.bernoulli")]
 #[doc(alias = "torch.Tensor.bernoulli")]
@@ -5165,6 +8054,10 @@ pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor
 }
 
 /// Ones with the probabilities of the input, zeros else. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: probabilities outside of 0 to 1. integers, bool and complex numbers.
 ///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.bernoulli")]
@@ -5175,6 +8068,14 @@ pub fn bernoulli_out(self_: &Tensor, generator: Option<&Generator>, out: &mut Te
 
 /// Ones with probability `p`, zeros else, in the input's shape.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bernoulli_p(&torch::zeros(2), 1.0).to_vec::<f32>(), [1.0, 1.0]);
+/// ```
+///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.bernoulli")]
 #[doc(alias = "torch.Tensor.bernoulli")]
@@ -5183,6 +8084,16 @@ pub fn bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Res
 }
 
 /// Fills with integers of `[from, to)`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers.
+/// - Errors: `from` that is not below `to`, or bounds outside of the dtype's range. complex numbers. a leaf that requires a gradient, in a recorded region.
+///
+/// ```text
+/// let x = torch::empty(10);
+/// torch::ops::random_from_(&x, 5, Some(7), None).unwrap();
+/// assert!(x.ge(5).all().item::<bool>() && x.lt(7).all().item::<bool>());
+/// ```
 ///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.random_")]
@@ -5193,6 +8104,16 @@ pub fn random_from_(self_: &Tensor, from: i64, to: Option<i64>, generator: Optio
 
 /// Fills with integers of `[0, to)`.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers.
+/// - Errors: a bound below 1, or outside of the dtype's range. complex numbers. a leaf that requires a gradient, in a recorded region.
+///
+/// ```text
+/// let x = torch::empty(10);
+/// torch::ops::random_to_(&x, 3, None).unwrap();
+/// assert!(x.ge(0).all().item::<bool>() && x.lt(3).all().item::<bool>());
+/// ```
+///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.random_")]
 pub fn random_to_(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
@@ -5201,6 +8122,16 @@ pub fn random_to_(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Res
 }
 
 /// Fills with integers of the dtype's whole range.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of floats the integers that they hold exactly.
+/// - Errors: complex numbers. a leaf that requires a gradient, in a recorded region.
+///
+/// ```text
+/// let x = torch::empty(10);
+/// x.random_();
+/// assert!(x.ge(0).all().item::<bool>());
+/// ```
 ///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.Tensor.random_")]
@@ -5223,6 +8154,16 @@ pub fn randperm_fill_(self_: &Tensor, generator: Option<&Generator>) -> Result<(
 
 /// A tensor of uniform numbers of `[0, 1)`.
 ///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: negative sizes, or more memory than there is. integers and bool.
+///
+/// ```text
+/// let x = torch::rand([2, 3]);
+/// assert_eq!(x.sizes(), [2, 3]);
+/// assert!(x.ge(0).all().item::<bool>() && x.lt(1).all().item::<bool>());
+/// ```
+///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.rand")]
 pub fn rand(
@@ -5237,6 +8178,10 @@ pub fn rand(
 }
 
 /// A tensor of uniform numbers of `[0, 1)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: negative sizes, or more memory than there is. integers and bool.
 ///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.rand")]
@@ -5254,6 +8199,16 @@ pub fn rand_out(
 }
 
 /// `rand_like` with a generator.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: integers and bool.
+///
+/// ```text
+/// let (x, g) = (torch::zeros(2), torch::Generator::new());
+/// g.manual_seed(0);
+/// assert_eq!(torch::rand_like_generator(&x, Some(&g)).to_vec::<f32>(), [0.49625659, 0.76822180]);
+/// ```
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.rand_like")]
@@ -5279,6 +8234,15 @@ pub fn rand_like_generator(
 
 /// Uniform numbers of `[0, 1)` in the input's shape.
 ///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: integers and bool.
+///
+/// ```text
+/// let x = torch::rand_like(&torch::zeros([2, 3]));
+/// assert!(x.ge(0).all().item::<bool>() && x.lt(1).all().item::<bool>());
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.rand_like")]
 pub fn rand_like(
@@ -5294,6 +8258,15 @@ pub fn rand_like(
 
 /// A tensor of standard normal numbers.
 ///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: negative sizes, or more memory than there is. integers and bool.
+///
+/// ```text
+/// let x = torch::randn([100, 100]);
+/// assert!(x.mean().item::<f32>().abs() < 0.1 && (x.std().item::<f32>() - 1.0).abs() < 0.1);
+/// ```
+///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.randn")]
 pub fn randn(
@@ -5308,6 +8281,10 @@ pub fn randn(
 }
 
 /// A tensor of standard normal numbers. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: negative sizes, or more memory than there is. integers and bool.
 ///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.randn")]
@@ -5325,6 +8302,16 @@ pub fn randn_out(
 }
 
 /// `randn_like` with a generator.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: integers and bool.
+///
+/// ```text
+/// let (x, g) = (torch::zeros(1), torch::Generator::new());
+/// g.manual_seed(0);
+/// assert!((torch::randn_like_generator(&x, Some(&g)).item::<f32>() - 1.5409961).abs() < 1e-6);
+/// ```
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.randn_like")]
@@ -5350,6 +8337,14 @@ pub fn randn_like_generator(
 
 /// Standard normal numbers in the input's shape.
 ///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: integers and bool.
+///
+/// ```text
+/// assert_eq!(torch::randn_like(&torch::zeros([2, 3])).sizes(), [2, 3]);
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.randn_like")]
 pub fn randn_like(
@@ -5364,6 +8359,15 @@ pub fn randn_like(
 }
 
 /// A tensor of integers of `[0, high)`.
+///
+/// - Shapes: `size`.
+/// - Dtypes: int64 unless another is asked for; complex numbers are refused.
+/// - Errors: a `high` below 1, or outside of the dtype's range. negative sizes.
+///
+/// ```text
+/// let x = torch::randint(10, [2, 3]);
+/// assert!(x.ge(0).all().item::<bool>() && x.lt(10).all().item::<bool>());
+/// ```
 ///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.randint")]
@@ -5380,6 +8384,10 @@ pub fn randint(
 }
 
 /// A tensor of integers of `[0, high)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: int64 unless another is asked for; complex numbers are refused.
+/// - Errors: a `high` below 1, or outside of the dtype's range. negative sizes.
 ///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.randint")]
@@ -5399,6 +8407,15 @@ pub fn randint_out(
 
 /// A tensor of integers of `[low, high)`.
 ///
+/// - Shapes: `size`.
+/// - Dtypes: int64 unless another is asked for; complex numbers are refused.
+/// - Errors: a `low` that is not below `high`, or bounds outside of the dtype's range. negative sizes.
+///
+/// ```text
+/// let x = torch::randint_low(5, 7, 10);
+/// assert!(x.ge(5).all().item::<bool>() && x.lt(7).all().item::<bool>());
+/// ```
+///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.randint")]
 pub fn randint_low(
@@ -5417,6 +8434,10 @@ pub fn randint_low(
 }
 
 /// A tensor of integers of `[low, high)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: int64 unless another is asked for; complex numbers are refused.
+/// - Errors: a `low` that is not below `high`, or bounds outside of the dtype's range. negative sizes.
 ///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.randint")]
@@ -5438,6 +8459,15 @@ pub fn randint_low_out(
 }
 
 /// `randint_like` with a generator.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; complex numbers are refused.
+/// - Errors: a `high` below 1, or outside of the dtype's range.
+///
+/// ```text
+/// let g = torch::Generator::new();
+/// assert!(torch::randint_like_generator(&torch::zeros(4), 3, Some(&g)).lt(3).all().item::<bool>());
+/// ```
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.randint_like")]
@@ -5464,6 +8494,15 @@ pub fn randint_like_generator(
 }
 
 /// `randint_like` from `low`, with a generator.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; complex numbers are refused.
+/// - Errors: a `low` that is not below `high`, or bounds outside of the dtype's range.
+///
+/// ```text
+/// let g = torch::Generator::new();
+/// assert!(torch::randint_like_low_generator(&torch::zeros(4), 2, 3, Some(&g)).eq(2).all().item::<bool>());
+/// ```
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.randint_like")]
@@ -5493,6 +8532,14 @@ pub fn randint_like_low_generator(
 
 /// Integers of `[0, high)` in the input's shape.
 ///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; complex numbers are refused.
+/// - Errors: a `high` below 1, or outside of the dtype's range.
+///
+/// ```text
+/// assert_eq!(torch::randint_like(&torch::zeros(3), 1).to_vec::<f32>(), [0.0; 3]);
+/// ```
+///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.randint_like")]
 pub fn randint_like(
@@ -5516,6 +8563,14 @@ pub fn randint_like(
 }
 
 /// Integers of `[low, high)` in the input's shape.
+///
+/// - Shapes: the input's sizes.
+/// - Dtypes: the input's dtype unless another is asked for; complex numbers are refused.
+/// - Errors: a `low` that is not below `high`, or bounds outside of the dtype's range.
+///
+/// ```text
+/// assert_eq!(torch::randint_like_low(&torch::zeros(3), 7, 8).to_vec::<f32>(), [7.0; 3]);
+/// ```
 ///
 /// Documented defaults: `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`, `memory_format = None`.
 #[doc(alias = "torch.randint_like")]
@@ -5543,6 +8598,15 @@ pub fn randint_like_low(
 
 /// A random permutation of `0..n`.
 ///
+/// - Shapes: one dimension of `n` elements.
+/// - Dtypes: int64 unless another is asked for; bool and complex numbers are refused.
+/// - Errors: a negative `n`, or one that the dtype cannot count to.
+///
+/// ```text
+/// let x = torch::randperm(4);
+/// assert_eq!(x.sort(-1, false).values.to_vec::<i64>(), [0, 1, 2, 3]);
+/// ```
+///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.randperm")]
 pub fn randperm(
@@ -5557,6 +8621,10 @@ pub fn randperm(
 }
 
 /// A random permutation of `0..n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: one dimension of `n` elements.
+/// - Dtypes: int64 unless another is asked for; bool and complex numbers are refused.
+/// - Errors: a negative `n`, or one that the dtype cannot count to.
 ///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.randperm")]
@@ -5574,6 +8642,15 @@ pub fn randperm_out(
 }
 
 /// Normally distributed numbers.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: a negative `std`. negative sizes. integers and bool.
+///
+/// ```text
+/// let x = torch::ops::normal_float_float(5.0, 0.0, &[2], None, None, None, None, None).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [5.0, 5.0]);
+/// ```
 ///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.normal")]
@@ -5593,6 +8670,10 @@ pub fn normal_float_float(
 }
 
 /// Normally distributed numbers. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: the default dtype unless another is asked for; floating point and complex numbers.
+/// - Errors: a negative `std`. negative sizes. integers and bool.
 ///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
 #[doc(alias = "torch.normal")]
@@ -5615,6 +8696,16 @@ pub fn normal_float_float_out(
 
 /// Normally distributed numbers with the given means and deviations.
 ///
+/// - Shapes: `mean` and `std` broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. a negative deviation. integers and bool.
+///
+/// ```text
+/// let mean = torch::tensor([1.0, 2.0]);
+/// let x = torch::ops::normal_tensor_tensor(&mean, &torch::zeros(2), None).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0]);
+/// ```
+///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.normal")]
 pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
@@ -5622,6 +8713,10 @@ pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Option<&Gene
 }
 
 /// Normally distributed numbers with the given means and deviations. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `mean` and `std` broadcast; the result has their common sizes.
+/// - Dtypes: floating point and complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. a negative deviation. integers and bool.
 ///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.normal")]
@@ -5639,6 +8734,15 @@ pub fn normal_tensor_tensor_out(
 
 /// Normally distributed numbers with the given means.
 ///
+/// - Shapes: the sizes of `mean`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a negative `std`. integers and bool.
+///
+/// ```text
+/// let x = torch::ops::normal_tensor_float(&torch::tensor([1.0, 2.0]), 0.0, None).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0]);
+/// ```
+///
 /// Documented defaults: `std = 1.0`, `generator = None`.
 #[doc(alias = "torch.normal")]
 pub fn normal_tensor_float(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
@@ -5646,6 +8750,10 @@ pub fn normal_tensor_float(mean: &Tensor, std: f64, generator: Option<&Generator
 }
 
 /// Normally distributed numbers with the given means. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the sizes of `mean`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a negative `std`. integers and bool.
 ///
 /// Documented defaults: `std = 1.0`, `generator = None`.
 #[doc(alias = "torch.normal")]
@@ -5661,6 +8769,15 @@ pub fn normal_tensor_float_out(
 
 /// Normally distributed numbers with the given deviations.
 ///
+/// - Shapes: the sizes of `std`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a negative deviation. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::ops::normal_float_tensor(3.0, &torch::zeros(2), None).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [3.0, 3.0]);
+/// ```
+///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.normal")]
 pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
@@ -5668,6 +8785,10 @@ pub fn normal_float_tensor(mean: f64, std: &Tensor, generator: Option<&Generator
 }
 
 /// Normally distributed numbers with the given deviations. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the sizes of `std`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a negative deviation. integers, bool and complex numbers.
 ///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.normal")]
@@ -5683,6 +8804,14 @@ pub fn normal_float_tensor_out(
 
 /// Indices drawn with the weights of each row.
 ///
+/// - Shapes: `(n)` gives `(num_samples)`, `(m, n)` gives `(m, num_samples)`.
+/// - Dtypes: floating point; the result is int64.
+/// - Errors: weights that are negative, infinite or NaN, or sum to 0. more samples than weights without `replacement`. three dimensions or more. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::multinomial(&torch::tensor([0.0, 1.0, 0.0]), 2, true).to_vec::<i64>(), [1, 1]);
+/// ```
+///
 /// Documented defaults: `replacement = false`, `generator = None`.
 #[doc(alias = "torch.multinomial")]
 #[doc(alias = "torch.Tensor.multinomial")]
@@ -5696,6 +8825,10 @@ pub fn multinomial(
 }
 
 /// Indices drawn with the weights of each row. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(n)` gives `(num_samples)`, `(m, n)` gives `(m, num_samples)`.
+/// - Dtypes: floating point; the result is int64.
+/// - Errors: weights that are negative, infinite or NaN, or sum to 0. more samples than weights without `replacement`. three dimensions or more. integers, bool and complex numbers.
 ///
 /// Documented defaults: `replacement = false`, `generator = None`.
 #[doc(alias = "torch.multinomial")]
@@ -5718,6 +8851,14 @@ pub fn multinomial_out(
 
 /// Numbers of the Poisson distribution with the given rates.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a negative rate. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::poisson(&torch::zeros(2)).to_vec::<f32>(), [0.0, 0.0]);
+/// ```
+///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.poisson")]
 pub fn poisson(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
@@ -5725,6 +8866,15 @@ pub fn poisson(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> 
 }
 
 /// Numbers of the binomial distribution.
+///
+/// - Shapes: `count` and `prob` of the same sizes.
+/// - Dtypes: float32 and float64, both the same.
+/// - Errors: different dtypes. other dtypes.
+///
+/// ```text
+/// let x = torch::binomial(&torch::tensor([10.0, 10.0]), &torch::tensor([0.0, 1.0]));
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 10.0]);
+/// ```
 ///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch.binomial")]
@@ -5734,6 +8884,15 @@ pub fn binomial(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) ->
 
 /// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: other dtypes.
+///
+/// ```text
+/// let x = torch::standard_gamma(&torch::full(3, 2.0));
+/// assert!(x.gt(0).all().item::<bool>());
+/// ```
+///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch._standard_gamma")]
 pub fn standard_gamma(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
@@ -5741,6 +8900,10 @@ pub fn standard_gamma(self_: &Tensor, generator: Option<&Generator>) -> Result<T
 }
 
 /// Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: other dtypes.
 ///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch._standard_gamma")]
@@ -5750,12 +8913,25 @@ pub fn standard_gamma_out(self_: &Tensor, generator: Option<&Generator>, out: &m
 }
 
 /// The derivative of samples `output` of gamma distributions for their shapes.
+///
+/// - Shapes: shapes and samples of the same sizes.
+/// - Dtypes: float32 and float64, both the same.
+/// - Errors: other dtypes.
+///
+/// ```text
+/// let (shape, sample) = (torch::tensor([2.0]), torch::tensor([1.5]));
+/// assert!(torch::standard_gamma_grad(&shape, &sample).item::<f32>() > 0.0);
+/// ```
 #[doc(alias = "torch._standard_gamma_grad")]
 pub fn standard_gamma_grad(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
     (random::STANDARD_GAMMA_GRAD.get(self_.key_set() | output.key_set())?)(self_, output)
 }
 
 /// The derivative of samples `output` of gamma distributions for their shapes. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: shapes and samples of the same sizes.
+/// - Dtypes: float32 and float64, both the same.
+/// - Errors: other dtypes.
 #[doc(alias = "torch._standard_gamma_grad")]
 pub fn standard_gamma_grad_out(self_: &Tensor, output: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -5766,6 +8942,15 @@ pub fn standard_gamma_grad_out(self_: &Tensor, output: &Tensor, out: &mut Tensor
 
 /// Samples of Dirichlet distributions whose concentrations stand along the last dimension.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: other dtypes.
+///
+/// ```text
+/// let x = torch::sample_dirichlet(&torch::ones(3));
+/// assert!((x.sum().item::<f32>() - 1.0).abs() < 1e-5);
+/// ```
+///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch._sample_dirichlet")]
 pub fn sample_dirichlet(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
@@ -5773,6 +8958,10 @@ pub fn sample_dirichlet(self_: &Tensor, generator: Option<&Generator>) -> Result
 }
 
 /// Samples of Dirichlet distributions whose concentrations stand along the last dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: other dtypes.
 ///
 /// Documented defaults: `generator = None`.
 #[doc(alias = "torch._sample_dirichlet")]
@@ -5782,12 +8971,25 @@ pub fn sample_dirichlet_out(self_: &Tensor, generator: Option<&Generator>, out: 
 }
 
 /// The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.
+///
+/// - Shapes: all three of the same sizes.
+/// - Dtypes: float32 and float64, all the same.
+/// - Errors: sizes that do not broadcast. other dtypes.
+///
+/// ```text
+/// let (x, alpha) = (torch::tensor([0.4]), torch::tensor([2.0]));
+/// assert!(torch::dirichlet_grad(&x, &alpha, &torch::tensor([4.0])).item::<f32>() > 0.0);
+/// ```
 #[doc(alias = "torch._dirichlet_grad")]
 pub fn dirichlet_grad(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
     (random::DIRICHLET_GRAD.get(x.key_set() | alpha.key_set() | total.key_set())?)(x, alpha, total)
 }
 
 /// The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: all three of the same sizes.
+/// - Dtypes: float32 and float64, all the same.
+/// - Errors: sizes that do not broadcast. other dtypes.
 #[doc(alias = "torch._dirichlet_grad")]
 pub fn dirichlet_grad_out(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -5798,6 +9000,16 @@ pub fn dirichlet_grad_out(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut 
 
 /// Sum of all elements, or over dimensions; integers and bools give int64.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// let x = torch::tensor([[1, 2], [3, 4]]);
+/// assert_eq!(torch::sum(&x).item::<i64>(), 10);
+/// assert_eq!(torch::sum_dim(&x, 1, false).to_vec::<i64>(), [3, 7]);
+/// ```
+///
 /// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.sum")]
 #[doc(alias = "torch.Tensor.sum")]
@@ -5806,6 +9018,10 @@ pub fn sum(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DTy
 }
 
 /// Sum of all elements, or over dimensions; integers and bools give int64. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension.
 ///
 /// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.sum")]
@@ -5822,6 +9038,14 @@ pub fn sum_out(
 
 /// Sum of all elements but NaN, or over dimensions.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::nansum(&torch::tensor([1.0, f32::NAN, 2.0])).item::<f32>(), 3.0);
+/// ```
+///
 /// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.nansum")]
 #[doc(alias = "torch.Tensor.nansum")]
@@ -5830,6 +9054,10 @@ pub fn nansum(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<
 }
 
 /// Sum of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension. complex numbers.
 ///
 /// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.nansum")]
@@ -5846,6 +9074,14 @@ pub fn nansum_out(
 
 /// Product of all elements.
 ///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::prod(&torch::tensor([2, 3, 4])).item::<i64>(), 24);
+/// ```
+///
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.prod")]
 #[doc(alias = "torch.Tensor.prod")]
@@ -5854,6 +9090,10 @@ pub fn prod(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
 }
 
 /// Product of all elements. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: none.
 ///
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.prod")]
@@ -5864,6 +9104,15 @@ pub fn prod_out(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Resul
 
 /// Product over a dimension.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// let x = torch::tensor([[1, 2], [3, 4]]);
+/// assert_eq!(torch::prod_dim(&x, 1, false).to_vec::<i64>(), [2, 12]);
+/// ```
+///
 /// Documented defaults: `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.prod")]
 #[doc(alias = "torch.Tensor.prod")]
@@ -5872,6 +9121,10 @@ pub fn prod_dim(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -
 }
 
 /// Product over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range.
 ///
 /// Documented defaults: `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.prod")]
@@ -5888,6 +9141,16 @@ pub fn prod_dim_out(
 
 /// Mean of all elements, or over dimensions.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers, or any with such a `dtype`.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::mean(&x).item::<f32>(), 2.5);
+/// assert_eq!(torch::mean_dim(&x, 0, false).to_vec::<f32>(), [2.0, 3.0]);
+/// ```
+///
 /// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.mean")]
 #[doc(alias = "torch.Tensor.mean")]
@@ -5896,6 +9159,10 @@ pub fn mean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DT
 }
 
 /// Mean of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers, or any with such a `dtype`.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 ///
 /// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.mean")]
@@ -5912,6 +9179,14 @@ pub fn mean_out(
 
 /// Mean of all elements but NaN, or over dimensions.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::nanmean(&torch::tensor([1.0, f32::NAN, 3.0])).item::<f32>(), 2.0);
+/// ```
+///
 /// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.nanmean")]
 #[doc(alias = "torch.Tensor.nanmean")]
@@ -5920,6 +9195,10 @@ pub fn nanmean(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option
 }
 
 /// Mean of all elements but NaN, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. integers, bool and complex numbers.
 ///
 /// Documented defaults: `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.nanmean")]
@@ -5936,6 +9215,16 @@ pub fn nanmean_out(
 
 /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// let o = torch::options::VarOptions::new().correction(0.0);
+/// assert_eq!((torch::var(&x).item::<f32>(), torch::var_with(&x, o).item::<f32>()), (1.0, 2.0 / 3.0));
+/// ```
+///
 /// Documented defaults: `dim = None`, `correction = None`, `keepdim = false`.
 #[doc(alias = "torch.var")]
 #[doc(alias = "torch.Tensor.var")]
@@ -5944,6 +9233,10 @@ pub fn var(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keep
 }
 
 /// Variance of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 ///
 /// Documented defaults: `dim = None`, `correction = None`, `keepdim = false`.
 #[doc(alias = "torch.var")]
@@ -5960,6 +9253,14 @@ pub fn var_out(
 
 /// Variance of all elements; `unbiased` is correction 1, else 0.
 ///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: integers and bool.
+///
+/// ```text
+/// assert_eq!(torch::var(&torch::tensor([1.0, 2.0, 3.0])).item::<f32>(), 1.0);
+/// ```
+///
 /// Documented defaults: `unbiased = true`.
 #[doc(alias = "torch.var")]
 #[doc(alias = "torch.Tensor.var")]
@@ -5969,6 +9270,15 @@ pub fn var_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
 
 /// Variance over dimensions; `unbiased` is correction 1, else 0.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 3.0], [2.0, 2.0]]);
+/// assert_eq!(torch::var_dim(&x, 1, false).to_vec::<f32>(), [2.0, 0.0]);
+/// ```
+///
 /// Documented defaults: `unbiased = true`, `keepdim = false`.
 #[doc(alias = "torch.var")]
 #[doc(alias = "torch.Tensor.var")]
@@ -5977,6 +9287,10 @@ pub fn var_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: boo
 }
 
 /// Variance over dimensions; `unbiased` is correction 1, else 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 ///
 /// Documented defaults: `unbiased = true`, `keepdim = false`.
 #[doc(alias = "torch.var")]
@@ -5993,6 +9307,15 @@ pub fn var_dim_out(
 
 /// Variance and mean.
 ///
+/// - Shapes: as of `var`, for both results.
+/// - Dtypes: floating point and complex numbers; the variance is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let (var, mean) = torch::var_mean(&torch::tensor([1.0, 2.0, 3.0]));
+/// assert_eq!((var.item::<f32>(), mean.item::<f32>()), (1.0, 2.0));
+/// ```
+///
 /// Documented defaults: `dim = None`, `correction = None`, `keepdim = false`.
 #[doc(alias = "torch.var_mean")]
 pub fn var_mean(
@@ -6006,6 +9329,15 @@ pub fn var_mean(
 
 /// Variance and mean of all elements.
 ///
+/// - Shapes: any; the results have no dimensions.
+/// - Dtypes: floating point and complex numbers; the variance is real.
+/// - Errors: integers and bool.
+///
+/// ```text
+/// let (var, mean) = torch::var_mean(&torch::tensor([1.0, 2.0, 3.0]));
+/// assert_eq!((var.item::<f32>(), mean.item::<f32>()), (1.0, 2.0));
+/// ```
+///
 /// Documented defaults: `unbiased = true`.
 #[doc(alias = "torch.var_mean")]
 pub fn var_mean_unbiased(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
@@ -6013,6 +9345,16 @@ pub fn var_mean_unbiased(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tens
 }
 
 /// Variance and mean over dimensions.
+///
+/// - Shapes: as of `var`, for both results.
+/// - Dtypes: floating point and complex numbers; the variance is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 3.0], [2.0, 2.0]]);
+/// let (var, mean) = torch::ops::var_mean_dim(&x, Some(&[1]), true, false).unwrap();
+/// assert_eq!((var.to_vec::<f32>(), mean.to_vec::<f32>()), (vec![2.0, 0.0], vec![2.0, 2.0]));
+/// ```
 ///
 /// Documented defaults: `unbiased = true`, `keepdim = false`.
 #[doc(alias = "torch.var_mean")]
@@ -6027,6 +9369,16 @@ pub fn var_mean_dim(
 
 /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([1.0, 2.0, 3.0]);
+/// let o = torch::options::StdOptions::new().correction(0.0);
+/// assert!((torch::std_with(&x, o).item::<f32>() - 0.8164966).abs() < 1e-6);
+/// ```
+///
 /// Documented defaults: `dim = None`, `correction = None`, `keepdim = false`.
 #[doc(alias = "torch.std")]
 #[doc(alias = "torch.Tensor.std")]
@@ -6035,6 +9387,10 @@ pub fn std(self_: &Tensor, dim: Option<&[i64]>, correction: Option<Scalar>, keep
 }
 
 /// Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 ///
 /// Documented defaults: `dim = None`, `correction = None`, `keepdim = false`.
 #[doc(alias = "torch.std")]
@@ -6051,6 +9407,14 @@ pub fn std_out(
 
 /// Standard deviation of all elements; `unbiased` is correction 1, else 0.
 ///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: integers and bool.
+///
+/// ```text
+/// assert_eq!(torch::std(&torch::tensor([1.0, 2.0, 3.0])).item::<f32>(), 1.0);
+/// ```
+///
 /// Documented defaults: `unbiased = true`.
 #[doc(alias = "torch.std")]
 #[doc(alias = "torch.Tensor.std")]
@@ -6060,6 +9424,15 @@ pub fn std_unbiased(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
 
 /// Standard deviation over dimensions; `unbiased` is correction 1, else 0.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]]);
+/// assert_eq!(torch::std_dim(&x, 1, false).to_vec::<f32>(), [1.0, 0.0]);
+/// ```
+///
 /// Documented defaults: `unbiased = true`, `keepdim = false`.
 #[doc(alias = "torch.std")]
 #[doc(alias = "torch.Tensor.std")]
@@ -6068,6 +9441,10 @@ pub fn std_dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: boo
 }
 
 /// Standard deviation over dimensions; `unbiased` is correction 1, else 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 ///
 /// Documented defaults: `unbiased = true`, `keepdim = false`.
 #[doc(alias = "torch.std")]
@@ -6084,6 +9461,15 @@ pub fn std_dim_out(
 
 /// Standard deviation and mean.
 ///
+/// - Shapes: as of `std`, for both results.
+/// - Dtypes: floating point and complex numbers; the deviation is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let (std, mean) = torch::std_mean(&torch::tensor([1.0, 2.0, 3.0]));
+/// assert_eq!((std.item::<f32>(), mean.item::<f32>()), (1.0, 2.0));
+/// ```
+///
 /// Documented defaults: `dim = None`, `correction = None`, `keepdim = false`.
 #[doc(alias = "torch.std_mean")]
 pub fn std_mean(
@@ -6097,6 +9483,15 @@ pub fn std_mean(
 
 /// Standard deviation and mean of all elements.
 ///
+/// - Shapes: any; the results have no dimensions.
+/// - Dtypes: floating point and complex numbers; the deviation is real.
+/// - Errors: integers and bool.
+///
+/// ```text
+/// let (std, mean) = torch::std_mean(&torch::tensor([1.0, 2.0, 3.0]));
+/// assert_eq!((std.item::<f32>(), mean.item::<f32>()), (1.0, 2.0));
+/// ```
+///
 /// Documented defaults: `unbiased = true`.
 #[doc(alias = "torch.std_mean")]
 pub fn std_mean_unbiased(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
@@ -6104,6 +9499,16 @@ pub fn std_mean_unbiased(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tens
 }
 
 /// Standard deviation and mean over dimensions.
+///
+/// - Shapes: as of `std`, for both results.
+/// - Dtypes: floating point and complex numbers; the deviation is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0, 3.0]]);
+/// let (std, mean) = torch::ops::std_mean_dim(&x, Some(&[1]), true, false).unwrap();
+/// assert_eq!((std.to_vec::<f32>(), mean.to_vec::<f32>()), (vec![1.0], vec![2.0]));
+/// ```
 ///
 /// Documented defaults: `unbiased = true`, `keepdim = false`.
 #[doc(alias = "torch.std_mean")]
@@ -6117,6 +9522,14 @@ pub fn std_mean_dim(
 }
 
 /// Largest element; NaN wins.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: an input without elements. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::max(&torch::tensor([1, 3, 2])).item::<i64>(), 3);
+/// ```
 #[doc(alias = "torch.max")]
 #[doc(alias = "torch.Tensor.max")]
 pub fn max(self_: &Tensor) -> Result<Tensor> {
@@ -6124,6 +9537,10 @@ pub fn max(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Largest element; NaN wins. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: an input without elements. complex numbers.
 #[doc(alias = "torch.max")]
 pub fn max_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -6131,6 +9548,15 @@ pub fn max_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Largest of two elements: the same as `maximum`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1, 5]), torch::tensor([3, 4]));
+/// assert_eq!(torch::ops::max_other(&x, &y).unwrap().to_vec::<i64>(), [3, 5]);
+/// ```
 #[doc(alias = "torch.max")]
 #[doc(alias = "torch.Tensor.max")]
 pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -6138,6 +9564,10 @@ pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Largest of two elements: the same as `maximum`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.max")]
 pub fn max_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -6145,6 +9575,15 @@ pub fn max_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
 }
 
 /// Largest elements over a dimension, and where they are.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
+///
+/// ```text
+/// let (values, indices) = torch::max_dim(&torch::tensor([[1, 3], [4, 2]]), 1, false).into();
+/// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![3, 4], vec![1, 0]));
+/// ```
 ///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.max")]
@@ -6154,6 +9593,10 @@ pub fn max_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tenso
 }
 
 /// Largest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
 ///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.max")]
@@ -6173,6 +9616,14 @@ pub fn max_dim_out(
 
 /// Largest elements over dimensions; the gradient is shared among equal ones.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. a reduced dimension without elements. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::amax(&torch::tensor([[1, 3], [4, 2]]), 0, false).to_vec::<i64>(), [4, 3]);
+/// ```
+///
 /// Documented defaults: `dim = []`, `keepdim = false`.
 #[doc(alias = "torch.amax")]
 #[doc(alias = "torch.Tensor.amax")]
@@ -6181,6 +9632,10 @@ pub fn amax(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 }
 
 /// Largest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. a reduced dimension without elements. complex numbers.
 ///
 /// Documented defaults: `dim = []`, `keepdim = false`.
 #[doc(alias = "torch.amax")]
@@ -6191,6 +9646,16 @@ pub fn amax_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) ->
 
 /// Index of the largest element, in the flattened input or over a dimension.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; the result is int64.
+/// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[1, 3], [4, 2]]);
+/// assert_eq!(torch::argmax(&x).item::<i64>(), 2);
+/// assert_eq!(torch::argmax_dim(&x, 1, false).to_vec::<i64>(), [1, 0]);
+/// ```
+///
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.argmax")]
 #[doc(alias = "torch.Tensor.argmax")]
@@ -6200,6 +9665,10 @@ pub fn argmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor>
 
 /// Index of the largest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; the result is int64.
+/// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
+///
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.argmax")]
 pub fn argmax_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
@@ -6208,6 +9677,14 @@ pub fn argmax_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Ten
 }
 
 /// Smallest element; NaN wins.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: an input without elements. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::min(&torch::tensor([2, 1, 3])).item::<i64>(), 1);
+/// ```
 #[doc(alias = "torch.min")]
 #[doc(alias = "torch.Tensor.min")]
 pub fn min(self_: &Tensor) -> Result<Tensor> {
@@ -6215,6 +9692,10 @@ pub fn min(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Smallest element; NaN wins. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: an input without elements. complex numbers.
 #[doc(alias = "torch.min")]
 pub fn min_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -6222,6 +9703,15 @@ pub fn min_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Smallest of two elements: the same as `minimum`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1, 5]), torch::tensor([3, 4]));
+/// assert_eq!(torch::ops::min_other(&x, &y).unwrap().to_vec::<i64>(), [1, 4]);
+/// ```
 #[doc(alias = "torch.min")]
 #[doc(alias = "torch.Tensor.min")]
 pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
@@ -6229,6 +9719,10 @@ pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Smallest of two elements: the same as `minimum`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.min")]
 pub fn min_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -6236,6 +9730,15 @@ pub fn min_other_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
 }
 
 /// Smallest elements over a dimension, and where they are.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
+///
+/// ```text
+/// let (values, indices) = torch::min_dim(&torch::tensor([[1, 3], [4, 2]]), 1, false).into();
+/// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![1, 2], vec![0, 1]));
+/// ```
 ///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.min")]
@@ -6245,6 +9748,10 @@ pub fn min_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tenso
 }
 
 /// Smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
 ///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.min")]
@@ -6264,6 +9771,14 @@ pub fn min_dim_out(
 
 /// Smallest elements over dimensions; the gradient is shared among equal ones.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. a reduced dimension without elements. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::amin(&torch::tensor([[1, 3], [4, 2]]), 0, false).to_vec::<i64>(), [1, 2]);
+/// ```
+///
 /// Documented defaults: `dim = []`, `keepdim = false`.
 #[doc(alias = "torch.amin")]
 #[doc(alias = "torch.Tensor.amin")]
@@ -6272,6 +9787,10 @@ pub fn amin(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 }
 
 /// Smallest elements over dimensions; the gradient is shared among equal ones. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension. a reduced dimension without elements. complex numbers.
 ///
 /// Documented defaults: `dim = []`, `keepdim = false`.
 #[doc(alias = "torch.amin")]
@@ -6282,6 +9801,14 @@ pub fn amin_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) ->
 
 /// Index of the smallest element, in the flattened input or over a dimension.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; the result is int64.
+/// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::argmin(&torch::tensor([[1, 3], [4, 0]])).item::<i64>(), 3);
+/// ```
+///
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.argmin")]
 #[doc(alias = "torch.Tensor.argmin")]
@@ -6290,6 +9817,10 @@ pub fn argmin(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor>
 }
 
 /// Index of the smallest element, in the flattened input or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; the result is int64.
+/// - Errors: a dimension out of range. a reduction of no elements. bool and complex numbers.
 ///
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.argmin")]
@@ -6300,6 +9831,15 @@ pub fn argmin_out(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Ten
 
 /// Smallest and largest elements.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. a reduction of no elements. complex numbers.
+///
+/// ```text
+/// let r = torch::aminmax(&torch::tensor([2, 1, 3]));
+/// assert_eq!((r.min.item::<i64>(), r.max.item::<i64>()), (1, 3));
+/// ```
+///
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.aminmax")]
 #[doc(alias = "torch.Tensor.aminmax")]
@@ -6308,6 +9848,10 @@ pub fn aminmax(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tenso
 }
 
 /// Smallest and largest elements. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. a reduction of no elements. complex numbers.
 ///
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.aminmax")]
@@ -6354,6 +9898,15 @@ pub fn all_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 
 /// Whether all elements are true, over a dimension.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// let x = torch::tensor([[true, false], [true, true]]);
+/// assert!(torch::equal(&torch::all_dim(&x, 1, false), &torch::tensor([false, true])));
+/// ```
+///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.all")]
 #[doc(alias = "torch.Tensor.all")]
@@ -6362,6 +9915,10 @@ pub fn all_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
 }
 
 /// Whether all elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range.
 ///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.all")]
@@ -6372,6 +9929,15 @@ pub fn all_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) ->
 
 /// Whether all elements are true, over dimensions.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// let x = torch::tensor([[true, false], [true, true]]);
+/// assert!(!torch::all_dims(&x, [0, 1], false).item::<bool>());
+/// ```
+///
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.all")]
 #[doc(alias = "torch.Tensor.all")]
@@ -6380,6 +9946,10 @@ pub fn all_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Te
 }
 
 /// Whether all elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range. twice the same dimension.
 ///
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.all")]
@@ -6417,6 +9987,15 @@ pub fn any_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 
 /// Whether any elements are true, over a dimension.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// let x = torch::tensor([[true, false], [false, false]]);
+/// assert!(torch::equal(&torch::any_dim(&x, 1, false), &torch::tensor([true, false])));
+/// ```
+///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.any")]
 #[doc(alias = "torch.Tensor.any")]
@@ -6425,6 +10004,10 @@ pub fn any_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
 }
 
 /// Whether any elements are true, over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range.
 ///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.any")]
@@ -6435,6 +10018,15 @@ pub fn any_dim_out(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) ->
 
 /// Whether any elements are true, over dimensions.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// let x = torch::tensor([[true, false], [false, false]]);
+/// assert!(torch::any_dims(&x, [0, 1], false).item::<bool>());
+/// ```
+///
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.any")]
 #[doc(alias = "torch.Tensor.any")]
@@ -6443,6 +10035,10 @@ pub fn any_dims(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Te
 }
 
 /// Whether any elements are true, over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; the result is bool, of uint8 uint8.
+/// - Errors: a dimension out of range. twice the same dimension.
 ///
 /// Documented defaults: `dim = None`, `keepdim = false`.
 #[doc(alias = "torch.any")]
@@ -6453,6 +10049,16 @@ pub fn any_dims_out(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mu
 
 /// Number of elements that are not zero, of all or over dimensions.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions.
+/// - Dtypes: all; the result is int64.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// let x = torch::tensor([[0, 1], [2, 3]]);
+/// assert_eq!(torch::count_nonzero(&x).item::<i64>(), 3);
+/// assert_eq!(torch::count_nonzero_dim(&x, 1).to_vec::<i64>(), [1, 2]);
+/// ```
+///
 /// Documented defaults: `dim = None`.
 #[doc(alias = "torch.count_nonzero")]
 #[doc(alias = "torch.Tensor.count_nonzero")]
@@ -6461,6 +10067,14 @@ pub fn count_nonzero(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
 }
 
 /// The median of all elements (the lower of two).
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype. NaN where one is among the elements, or there are none.
+/// - Errors: bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::median(&torch::tensor([4, 1, 3, 2])).item::<i64>(), 2);
+/// ```
 #[doc(alias = "torch.median")]
 #[doc(alias = "torch.Tensor.median")]
 pub fn median(self_: &Tensor) -> Result<Tensor> {
@@ -6468,6 +10082,15 @@ pub fn median(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Medians over a dimension (the lower of two), and where they are.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. bool and complex numbers.
+///
+/// ```text
+/// let r = torch::median_dim(&torch::tensor([[1, 5, 3]]), 1, false);
+/// assert_eq!((r.values.item::<i64>(), r.indices.item::<i64>()), (3, 2));
+/// ```
 ///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.median")]
@@ -6477,6 +10100,10 @@ pub fn median_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Te
 }
 
 /// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. bool and complex numbers.
 ///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.median")]
@@ -6495,6 +10122,14 @@ pub fn median_dim_out(
 }
 
 /// The median of all elements (the lower of two).
+///
+/// - Shapes: any; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype. NaN takes no part.
+/// - Errors: bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::nanmedian(&torch::tensor([1.0, f32::NAN, 3.0])).item::<f32>(), 1.0);
+/// ```
 #[doc(alias = "torch.nanmedian")]
 #[doc(alias = "torch.Tensor.nanmedian")]
 pub fn nanmedian(self_: &Tensor) -> Result<Tensor> {
@@ -6502,6 +10137,15 @@ pub fn nanmedian(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Medians over a dimension (the lower of two), and where they are.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64. NaN takes no part.
+/// - Errors: a dimension out of range. a dimension without elements. bool and complex numbers.
+///
+/// ```text
+/// let r = torch::nanmedian_dim(&torch::tensor([[1.0, f32::NAN, 3.0]]), 1, false);
+/// assert_eq!((r.values.item::<f32>(), r.indices.item::<i64>()), (1.0, 0));
+/// ```
 ///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.nanmedian")]
@@ -6511,6 +10155,10 @@ pub fn nanmedian_dim(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor,
 }
 
 /// Medians over a dimension (the lower of two), and where they are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64. NaN takes no part.
+/// - Errors: a dimension out of range. a dimension without elements. bool and complex numbers.
 ///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.nanmedian")]
@@ -6530,6 +10178,14 @@ pub fn nanmedian_dim_out(
 
 /// Most frequent elements over a dimension, and where they are.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::mode(&torch::tensor([1, 2, 2, 3]), -1, false).values.item::<i64>(), 2);
+/// ```
+///
 /// Documented defaults: `dim = -1`, `keepdim = false`.
 #[doc(alias = "torch.mode")]
 #[doc(alias = "torch.Tensor.mode")]
@@ -6538,6 +10194,10 @@ pub fn mode(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)>
 }
 
 /// Most frequent elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a dimension without elements. complex numbers.
 ///
 /// Documented defaults: `dim = -1`, `keepdim = false`.
 #[doc(alias = "torch.mode")]
@@ -6551,6 +10211,15 @@ pub fn mode_out(self_: &Tensor, dim: i64, keepdim: bool, out0: &mut Tensor, out1
 
 /// k-th smallest elements over a dimension, and where they are.
 ///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a `k` below 1 or above the size of `dim`. bool and complex numbers.
+///
+/// ```text
+/// let r = torch::kthvalue(&torch::tensor([5, 1, 3]), 2, -1, false);
+/// assert_eq!((r.values.item::<i64>(), r.indices.item::<i64>()), (3, 2));
+/// ```
+///
 /// Documented defaults: `dim = -1`, `keepdim = false`.
 #[doc(alias = "torch.kthvalue")]
 #[doc(alias = "torch.Tensor.kthvalue")]
@@ -6559,6 +10228,10 @@ pub fn kthvalue(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tens
 }
 
 /// k-th smallest elements over a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a `k` below 1 or above the size of `dim`. bool and complex numbers.
 ///
 /// Documented defaults: `dim = -1`, `keepdim = false`.
 #[doc(alias = "torch.kthvalue")]
@@ -6579,6 +10252,14 @@ pub fn kthvalue_out(
 
 /// Vector norm of all elements, or over dimensions.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool. a negative or infinite order over no elements.
+///
+/// ```text
+/// assert_eq!(torch::linalg::vector_norm(&torch::tensor([3.0, 4.0])).item::<f32>(), 5.0);
+/// ```
+///
 /// Documented defaults: `ord = 2`, `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.linalg.vector_norm")]
 pub fn linalg_vector_norm(
@@ -6592,6 +10273,10 @@ pub fn linalg_vector_norm(
 }
 
 /// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool. a negative or infinite order over no elements.
 ///
 /// Documented defaults: `ord = 2`, `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.linalg.vector_norm")]
@@ -6611,6 +10296,10 @@ pub fn linalg_vector_norm_out(
 
 /// Sum of `abs(x)^ord`: a vector norm before its root.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
 /// Documented defaults: `ord = 2`, `dim = None`, `keepdim = false`, `dtype = None`.
 pub fn linalg_powsum(
     self_: &Tensor,
@@ -6623,6 +10312,15 @@ pub fn linalg_powsum(
 }
 
 /// Vector norm of all elements, or over dimensions.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
+///
+/// ```text
+/// let x = torch::tensor([[3.0, 4.0], [6.0, 8.0]]);
+/// assert_eq!(torch::norm_dim(&x, 2, 1, false).to_vec::<f32>(), [5.0, 10.0]);
+/// ```
 ///
 /// Documented defaults: `p = 2`, `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.norm")]
@@ -6638,6 +10336,10 @@ pub fn norm(
 }
 
 /// Vector norm of all elements, or over dimensions. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. twice the same dimension. integers and bool.
 ///
 /// Documented defaults: `p = 2`, `dim = None`, `keepdim = false`, `dtype = None`.
 #[doc(alias = "torch.norm")]
@@ -6655,6 +10357,15 @@ pub fn norm_out(
 
 /// Logarithm of the sum of exponentials over dimensions, without overflow.
 ///
+/// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// let x = torch::tensor([1000.0, 1000.0]);
+/// assert!((torch::logsumexp(&x, 0, false).item::<f32>() - 1000.6931).abs() < 1e-3);
+/// ```
+///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.logsumexp")]
 #[doc(alias = "torch.Tensor.logsumexp")]
@@ -6665,6 +10376,10 @@ pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
 
 /// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.logsumexp")]
 #[doc(alias = "torch.special.logsumexp")]
@@ -6674,12 +10389,29 @@ pub fn logsumexp_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tenso
 }
 
 /// Sums over the dimensions that broadcasting from `size` added or expanded.
+///
+/// - Shapes: `size`, which broadcasts to the input's sizes.
+/// - Dtypes: all; integers and bool give int64.
+/// - Errors: a `size` that does not broadcast to the input's.
+///
+/// ```text
+/// assert_eq!(torch::ones([2, 3]).sum_to_size([2, 1]).to_vec::<f32>(), [3.0, 3.0]);
+/// ```
 #[doc(alias = "torch.Tensor.sum_to_size")]
 pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     (reduction::SUM_TO_SIZE.get(self_.key_set())?)(self_, size)
 }
 
 /// Quantiles of all elements, or over a dimension.
+///
+/// - Shapes: a vector of `k` quantiles adds a first dimension of `k`; without `dim` the input is flattened.
+/// - Dtypes: float32 and float64, `q` the same.
+/// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
+///
+/// ```text
+/// let x = torch::tensor([0.0, 1.0, 2.0]);
+/// assert_eq!(torch::quantile(&x, &torch::tensor([0.25, 1.0])).to_vec::<f32>(), [0.5, 2.0]);
+/// ```
 ///
 /// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
 #[doc(alias = "torch.quantile")]
@@ -6695,6 +10427,10 @@ pub fn quantile(
 }
 
 /// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a vector of `k` quantiles adds a first dimension of `k`; without `dim` the input is flattened.
+/// - Dtypes: float32 and float64, `q` the same.
+/// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
 ///
 /// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
 #[doc(alias = "torch.quantile")]
@@ -6719,6 +10455,14 @@ pub fn quantile_out(
 
 /// One quantile of all elements, or over a dimension.
 ///
+/// - Shapes: without `dim` the result has no dimensions; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
+///
+/// ```text
+/// assert_eq!(torch::quantile_scalar(&torch::tensor([0.0, 1.0, 2.0]), 0.25).item::<f32>(), 0.5);
+/// ```
+///
 /// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
 #[doc(alias = "torch.quantile")]
 #[doc(alias = "torch.Tensor.quantile")]
@@ -6733,6 +10477,10 @@ pub fn quantile_scalar(
 }
 
 /// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without `dim` the result has no dimensions; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: float32 and float64; the result has the input's dtype.
+/// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
 ///
 /// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
 #[doc(alias = "torch.quantile")]
@@ -6757,6 +10505,15 @@ pub fn quantile_scalar_out(
 
 /// Quantiles of all elements, or over a dimension.
 ///
+/// - Shapes: a vector of `k` quantiles adds a first dimension of `k`; without `dim` the input is flattened.
+/// - Dtypes: float32 and float64, `q` the same. NaN takes no part.
+/// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
+///
+/// ```text
+/// let x = torch::tensor([0.0, f32::NAN, 1.0]);
+/// assert_eq!(torch::nanquantile(&x, &torch::tensor([0.5])).to_vec::<f32>(), [0.5]);
+/// ```
+///
 /// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
 #[doc(alias = "torch.nanquantile")]
 #[doc(alias = "torch.Tensor.nanquantile")]
@@ -6771,6 +10528,10 @@ pub fn nanquantile(
 }
 
 /// Quantiles of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a vector of `k` quantiles adds a first dimension of `k`; without `dim` the input is flattened.
+/// - Dtypes: float32 and float64, `q` the same. NaN takes no part.
+/// - Errors: quantiles outside of 0 to 1. a `q` with two dimensions. an unknown `interpolation`. an input without elements. other dtypes.
 ///
 /// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
 #[doc(alias = "torch.nanquantile")]
@@ -6795,6 +10556,14 @@ pub fn nanquantile_out(
 
 /// One quantile of all elements, or over a dimension.
 ///
+/// - Shapes: without `dim` the result has no dimensions; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: float32 and float64; the result has the input's dtype. NaN takes no part.
+/// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
+///
+/// ```text
+/// assert_eq!(torch::nanquantile_scalar(&torch::tensor([0.0, f32::NAN, 1.0]), 0.5).item::<f32>(), 0.5);
+/// ```
+///
 /// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
 #[doc(alias = "torch.nanquantile")]
 #[doc(alias = "torch.Tensor.nanquantile")]
@@ -6809,6 +10578,10 @@ pub fn nanquantile_scalar(
 }
 
 /// One quantile of all elements, or over a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without `dim` the result has no dimensions; else the input's sizes without `dim`, which stays with size 1 if `keepdim`.
+/// - Dtypes: float32 and float64; the result has the input's dtype. NaN takes no part.
+/// - Errors: a quantile outside of 0 to 1. an unknown `interpolation`. an input without elements. other dtypes.
 ///
 /// Documented defaults: `dim = None`, `keepdim = false`, `interpolation = "linear"`.
 #[doc(alias = "torch.nanquantile")]
@@ -6833,6 +10606,14 @@ pub fn nanquantile_scalar_out(
 
 /// The root of the sum of squares over at most two dimensions; over all where none is given.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: more than two dimensions. a dimension out of range. integers and bool.
+///
+/// ```text
+/// assert_eq!(torch::frobenius_norm(&torch::tensor([[3.0, 4.0]]), [0, 1], false).item::<f32>(), 5.0);
+/// ```
+///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.frobenius_norm")]
 pub fn frobenius_norm(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
@@ -6840,6 +10621,10 @@ pub fn frobenius_norm(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tens
 }
 
 /// The root of the sum of squares over at most two dimensions; over all where none is given. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: more than two dimensions. a dimension out of range. integers and bool.
 ///
 /// Documented defaults: `keepdim = false`.
 #[doc(alias = "torch.frobenius_norm")]
@@ -6850,6 +10635,15 @@ pub fn frobenius_norm_out(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut 
 
 /// The norm over all dimensions but one, which keep their place with size 1; over all for -1.
 ///
+/// - Shapes: the input's sizes, 1 but along `dim`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: a dimension out of range. integers and bool.
+///
+/// ```text
+/// let v = torch::tensor([[3.0, 4.0], [6.0, 8.0]]);
+/// assert_eq!(torch::norm_except_dim(&v, 2, 0).to_vec2::<f32>(), [[5.0], [10.0]]);
+/// ```
+///
 /// Documented defaults: `pow = 2`, `dim = 0`.
 #[doc(alias = "torch.norm_except_dim")]
 pub fn norm_except_dim(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
@@ -6857,6 +10651,15 @@ pub fn norm_except_dim(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
 }
 
 /// Covariances of the rows of a matrix, whose columns are observations.
+///
+/// - Shapes: `(n, m)` gives `(n, n)`; a vector of observations one number.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: three dimensions or more. weights that are negative, or do not fit. bool.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]);
+/// assert_eq!(torch::cov(&x).to_vec::<f32>(), [1.0, -1.0, -1.0, 1.0]);
+/// ```
 ///
 /// Documented defaults: `correction = 1`, `fweights = None`, `aweights = None`.
 #[doc(alias = "torch.cov")]
@@ -6873,6 +10676,15 @@ pub fn cov(
 }
 
 /// Correlation coefficients of the rows of a matrix, whose columns are observations.
+///
+/// - Shapes: `(n, m)` gives `(n, n)`; a vector of observations one number.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: three dimensions or more. bool.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]);
+/// assert!(torch::allclose(&torch::corrcoef(&x), &torch::tensor([[1.0, -1.0], [-1.0, 1.0]])));
+/// ```
 #[doc(alias = "torch.corrcoef")]
 #[doc(alias = "torch.Tensor.corrcoef")]
 pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
@@ -6880,6 +10692,15 @@ pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
+///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. fewer than two dimensions. a `p` that is not above 0, or a negative `maxnorm`. integers and bool.
+///
+/// ```text
+/// let x = torch::renorm(&torch::tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1);
+/// assert!(torch::allclose(&x, &torch::tensor([[0.6, 0.8], [0.3, 0.4]])));
+/// ```
 #[doc(alias = "torch.renorm")]
 #[doc(alias = "torch.Tensor.renorm")]
 pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
@@ -6887,6 +10708,10 @@ pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Te
 }
 
 /// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it. In place: the first tensor takes the result.
+///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. fewer than two dimensions. a `p` that is not above 0, or a negative `maxnorm`. integers and bool.
 #[doc(alias = "torch.Tensor.renorm_")]
 pub fn renorm_(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
     out::writable(self_)?;
@@ -6894,6 +10719,10 @@ pub fn renorm_(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<(
 }
 
 /// Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: two dimensions at least; they stay.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. fewer than two dimensions. a `p` that is not above 0, or a negative `maxnorm`. integers and bool.
 #[doc(alias = "torch.renorm")]
 pub fn renorm_out(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -6903,6 +10732,18 @@ pub fn renorm_out(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mu
 /// Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
 ///
 /// `reduce` is `sum`, `prod`, `mean`, `max` or `min`; `initial` takes part in each segment. With `unsafe` the lengths need not add up to the dimension.
+///
+/// - Shapes: `lengths` `(*, k)`, or `offsets` `(*, k + 1)`, make `k` of the dimension `axis`.
+/// - Dtypes: floating point; lengths and offsets are int64 or int32.
+/// - Errors: an unknown `reduce`. neither lengths nor offsets. lengths that do not add up. integers, bool and complex numbers.
+///
+/// ```text
+/// use torch::options::SegmentReduceOptions;
+/// let lengths = torch::tensor([2, 1]);
+/// let o = SegmentReduceOptions::new().lengths(&lengths);
+/// let x = torch::segment_reduce_with(&torch::tensor([1.0, 2.0, 3.0]), "sum", o);
+/// assert_eq!(x.to_vec::<f32>(), [3.0, 3.0]);
+/// ```
 ///
 /// Documented defaults: `lengths = None`, `indices = None`, `offsets = None`, `axis = 0`, `unsafe = false`, `initial = None`.
 #[doc(alias = "torch.segment_reduce")]
@@ -6925,6 +10766,15 @@ pub fn segment_reduce(
 
 /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.
 ///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result is uint64.
+/// - Errors: a dimension out of range. twice the same dimension. a `mode` other than 0. complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([1, 2, 3]);
+/// assert_eq!(torch::hash_tensor(&x).item::<u64>(), 0);
+/// ```
+///
 /// Documented defaults: `dim = []`, `keepdim = false`, `mode = 0`.
 #[doc(alias = "torch.hash_tensor")]
 #[doc(alias = "torch.Tensor.hash_tensor")]
@@ -6933,6 +10783,10 @@ pub fn hash_tensor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Res
 }
 
 /// The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: without a dimension none; else the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all but complex numbers; the result is uint64.
+/// - Errors: a dimension out of range. twice the same dimension. a `mode` other than 0. complex numbers.
 ///
 /// Documented defaults: `dim = []`, `keepdim = false`, `mode = 0`.
 #[doc(alias = "torch.hash_tensor")]
@@ -7036,6 +10890,15 @@ pub fn cumprod_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Ten
 }
 
 /// The largest element so far along a dimension, and where it is.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
+/// ```text
+/// let (values, indices) = torch::cummax(&torch::tensor([1, 3, 2]), 0).into();
+/// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![1, 3, 3], vec![0, 1, 1]));
+/// ```
 #[doc(alias = "torch.cummax")]
 #[doc(alias = "torch.Tensor.cummax")]
 pub fn cummax(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
@@ -7043,6 +10906,10 @@ pub fn cummax(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
 }
 
 /// The largest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
 #[doc(alias = "torch.cummax")]
 pub fn cummax_out(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     out::writable(out0)?;
@@ -7051,6 +10918,15 @@ pub fn cummax_out(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor
 }
 
 /// The smallest element so far along a dimension, and where it is.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
+/// ```text
+/// let (values, indices) = torch::cummin(&torch::tensor([2, 1, 3]), 0).into();
+/// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![2, 1, 1], vec![0, 1, 1]));
+/// ```
 #[doc(alias = "torch.cummin")]
 #[doc(alias = "torch.Tensor.cummin")]
 pub fn cummin(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
@@ -7058,6 +10934,10 @@ pub fn cummin(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
 }
 
 /// The smallest element so far along a dimension, and where it is. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
 #[doc(alias = "torch.cummin")]
 pub fn cummin_out(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     out::writable(out0)?;
@@ -7066,6 +10946,15 @@ pub fn cummin_out(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor
 }
 
 /// Logarithm of running sums of exponentials along a dimension.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. integers and bool.
+///
+/// ```text
+/// let x = torch::logcumsumexp(&torch::tensor([0.0, 0.0]), 0);
+/// assert!(torch::allclose(&x, &torch::tensor([0.0, 0.6931472])));
+/// ```
 #[doc(alias = "torch.logcumsumexp")]
 #[doc(alias = "torch.Tensor.logcumsumexp")]
 pub fn logcumsumexp(self_: &Tensor, dim: i64) -> Result<Tensor> {
@@ -7073,6 +10962,10 @@ pub fn logcumsumexp(self_: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 /// Logarithm of running sums of exponentials along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. integers and bool.
 #[doc(alias = "torch.logcumsumexp")]
 pub fn logcumsumexp_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -7080,6 +10973,15 @@ pub fn logcumsumexp_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()
 }
 
 /// Integral by the trapezoidal rule along a dimension, at the points `x`.
+///
+/// - Shapes: the input's sizes without `dim`; `x` is a vector of the points, or broadcasts to the input.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: a dimension out of range. as many points as samples. bool.
+///
+/// ```text
+/// let (y, x) = (torch::tensor([1.0, 2.0, 3.0]), torch::tensor([0.0, 2.0, 4.0]));
+/// assert_eq!(torch::ops::trapezoid_x(&y, &x, -1).unwrap().item::<f32>(), 8.0);
+/// ```
 ///
 /// Documented defaults: `dim = -1`.
 #[doc(alias = "torch.trapezoid")]
@@ -7090,6 +10992,14 @@ pub fn trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
 
 /// Integral by the trapezoidal rule along a dimension, at spacing `dx`.
 ///
+/// - Shapes: the input's sizes without `dim`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: a dimension out of range. bool.
+///
+/// ```text
+/// assert_eq!(torch::trapezoid(&torch::tensor([1.0, 2.0, 3.0])).item::<f32>(), 4.0);
+/// ```
+///
 /// Documented defaults: `dx = 1`, `dim = -1`.
 #[doc(alias = "torch.trapezoid")]
 #[doc(alias = "torch.trapz")]
@@ -7099,6 +11009,15 @@ pub fn trapezoid(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
 
 /// Running integrals by the trapezoidal rule along a dimension, at the points `x`.
 ///
+/// - Shapes: the input's sizes, one less along `dim`; `x` is a vector of the points, or broadcasts to the input.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: a dimension out of range. as many points as samples. bool.
+///
+/// ```text
+/// let (y, x) = (torch::tensor([1.0, 2.0, 3.0]), torch::tensor([0.0, 2.0, 4.0]));
+/// assert_eq!(torch::ops::cumulative_trapezoid_x(&y, &x, -1).unwrap().to_vec::<f32>(), [3.0, 8.0]);
+/// ```
+///
 /// Documented defaults: `dim = -1`.
 #[doc(alias = "torch.cumulative_trapezoid")]
 pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
@@ -7107,6 +11026,14 @@ pub fn cumulative_trapezoid_x(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor
 
 /// Running integrals by the trapezoidal rule along a dimension, at spacing `dx`.
 ///
+/// - Shapes: the input's sizes, one less along `dim`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: a dimension out of range. bool.
+///
+/// ```text
+/// assert_eq!(torch::cumulative_trapezoid(&torch::tensor([1.0, 2.0, 3.0])).to_vec::<f32>(), [1.5, 4.0]);
+/// ```
+///
 /// Documented defaults: `dx = 1`, `dim = -1`.
 #[doc(alias = "torch.cumulative_trapezoid")]
 pub fn cumulative_trapezoid(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
@@ -7114,17 +11041,29 @@ pub fn cumulative_trapezoid(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> 
 }
 
 /// softmax over one dimension, in the input's dtype.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 pub fn softmax_data(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     (softmax::SOFTMAX_DATA.get(self_.key_set())?)(self_, dim, half_to_float)
 }
 
 /// softmax over one dimension, in the input's dtype. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 pub fn softmax_data_out(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
     (softmax::SOFTMAX_DATA_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, half_to_float, out)
 }
 
 /// Gradient of softmax from its output.
+///
+/// - Shapes: `grad_output` and `output` of the same sizes, which the result has.
+/// - Dtypes: floating point, both the same.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn softmax_backward_data(
     grad_output: &Tensor,
     output: &Tensor,
@@ -7140,6 +11079,10 @@ pub fn softmax_backward_data(
 }
 
 /// Gradient of softmax from its output. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `grad_output` and `output` of the same sizes, which the result has.
+/// - Dtypes: floating point, both the same.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn softmax_backward_data_out(
     grad_output: &Tensor,
     output: &Tensor,
@@ -7159,6 +11102,14 @@ pub fn softmax_backward_data_out(
 
 /// Exponentials over their sum, along a dimension.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::softmax(&torch::tensor([1.0, 1.0]), 0).to_vec::<f32>(), [0.5, 0.5]);
+/// ```
+///
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.softmax")]
 #[doc(alias = "torch.Tensor.softmax")]
@@ -7170,6 +11121,10 @@ pub fn softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor>
 
 /// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.softmax")]
 #[doc(alias = "torch.special.softmax")]
@@ -7180,17 +11135,29 @@ pub fn softmax_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Ten
 }
 
 /// log_softmax over one dimension, in the input's dtype.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 pub fn log_softmax_data(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     (softmax::LOG_SOFTMAX_DATA.get(self_.key_set())?)(self_, dim, half_to_float)
 }
 
 /// log_softmax over one dimension, in the input's dtype. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 pub fn log_softmax_data_out(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
     (softmax::LOG_SOFTMAX_DATA_OUT.get(self_.key_set() | out.key_set())?)(self_, dim, half_to_float, out)
 }
 
 /// Gradient of log_softmax from its output.
+///
+/// - Shapes: `grad_output` and `output` of the same sizes, which the result has.
+/// - Dtypes: floating point, both the same.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn log_softmax_backward_data(
     grad_output: &Tensor,
     output: &Tensor,
@@ -7206,6 +11173,10 @@ pub fn log_softmax_backward_data(
 }
 
 /// Gradient of log_softmax from its output. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `grad_output` and `output` of the same sizes, which the result has.
+/// - Dtypes: floating point, both the same.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn log_softmax_backward_data_out(
     grad_output: &Tensor,
     output: &Tensor,
@@ -7225,6 +11196,15 @@ pub fn log_softmax_backward_data_out(
 
 /// Logarithm of softmax, without loss of precision.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::log_softmax(&torch::tensor([0.0, 0.0]), 0);
+/// assert!(torch::allclose(&x, &torch::tensor([-0.6931472, -0.6931472])));
+/// ```
+///
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.log_softmax")]
 #[doc(alias = "torch.Tensor.log_softmax")]
@@ -7235,6 +11215,10 @@ pub fn log_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Ten
 }
 
 /// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 ///
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.log_softmax")]
@@ -7247,12 +11231,25 @@ pub fn log_softmax_out(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut
 
 /// `softmax`, but zeros where all elements along the dimension are minus infinity.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
 /// Documented defaults: `dtype = None`.
 pub fn safe_softmax(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     (softmax::SAFE_SOFTMAX.get(self_.key_set())?)(self_, dim, dtype)
 }
 
 /// Sorted elements along a dimension, and where they come from; equal elements keep their order.
+///
+/// - Shapes: any; both results have the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
+/// ```text
+/// let r = torch::sort_stable(&torch::tensor([2, 1, 2]), Some(true), -1, false);
+/// assert_eq!((r.values.to_vec::<i64>(), r.indices.to_vec::<i64>()), (vec![1, 2, 2], vec![1, 0, 2]));
+/// ```
 ///
 /// Documented defaults: `dim = -1`, `descending = false`.
 #[doc(alias = "torch.sort")]
@@ -7267,6 +11264,10 @@ pub fn sort_stable(
 }
 
 /// Sorted elements along a dimension, and where they come from; equal elements keep their order. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; both results have the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
 ///
 /// Documented defaults: `dim = -1`, `descending = false`.
 #[doc(alias = "torch.sort")]
@@ -7287,6 +11288,15 @@ pub fn sort_stable_out(
 
 /// Sorted elements along a dimension, and where they come from.
 ///
+/// - Shapes: any; both results have the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
+/// ```text
+/// let (values, indices) = torch::sort(&torch::tensor([3, 1, 2]), -1, true).into();
+/// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![3, 2, 1], vec![0, 2, 1]));
+/// ```
+///
 /// Documented defaults: `dim = -1`, `descending = false`.
 #[doc(alias = "torch.sort")]
 #[doc(alias = "torch.Tensor.sort")]
@@ -7295,6 +11305,10 @@ pub fn sort(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tenso
 }
 
 /// Sorted elements along a dimension, and where they come from. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; both results have the input's sizes.
+/// - Dtypes: all but complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. complex numbers.
 ///
 /// Documented defaults: `dim = -1`, `descending = false`.
 #[doc(alias = "torch.sort")]
@@ -7314,6 +11328,14 @@ pub fn sort_out(
 
 /// Indices that sort a dimension; equal elements keep their order.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::argsort_stable(&torch::tensor([2, 1, 2]), true, -1, false).to_vec::<i64>(), [1, 0, 2]);
+/// ```
+///
 /// Documented defaults: `dim = -1`, `descending = false`.
 #[doc(alias = "torch.argsort")]
 #[doc(alias = "torch.Tensor.argsort")]
@@ -7322,6 +11344,10 @@ pub fn argsort_stable(self_: &Tensor, stable: bool, dim: i64, descending: bool) 
 }
 
 /// Indices that sort a dimension; equal elements keep their order. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is int64.
+/// - Errors: a dimension out of range. complex numbers.
 ///
 /// Documented defaults: `dim = -1`, `descending = false`.
 #[doc(alias = "torch.argsort")]
@@ -7338,6 +11364,14 @@ pub fn argsort_stable_out(
 
 /// Indices that sort a dimension.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::argsort(&torch::tensor([3, 1, 2]), -1, false).to_vec::<i64>(), [1, 2, 0]);
+/// ```
+///
 /// Documented defaults: `dim = -1`, `descending = false`.
 #[doc(alias = "torch.argsort")]
 #[doc(alias = "torch.Tensor.argsort")]
@@ -7346,6 +11380,14 @@ pub fn argsort(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
 }
 
 /// Sorted along the first dimension.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::msort(&torch::tensor([3, 1, 2])).to_vec::<i64>(), [1, 2, 3]);
+/// ```
 #[doc(alias = "torch.msort")]
 #[doc(alias = "torch.Tensor.msort")]
 pub fn msort(self_: &Tensor) -> Result<Tensor> {
@@ -7353,6 +11395,10 @@ pub fn msort(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Sorted along the first dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result has the input's dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.msort")]
 pub fn msort_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -7360,6 +11406,15 @@ pub fn msort_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// The k largest (or smallest) elements along a dimension, and where they are.
+///
+/// - Shapes: the input's sizes, with `k` along `dim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a `k` above the size of `dim`. bool and complex numbers.
+///
+/// ```text
+/// let (values, indices) = torch::topk(&torch::tensor([3, 1, 2]), 2, -1).into();
+/// assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![3, 2], vec![0, 2]));
+/// ```
 ///
 /// Documented defaults: `dim = -1`, `largest = true`, `sorted = true`.
 #[doc(alias = "torch.topk")]
@@ -7369,6 +11424,10 @@ pub fn topk(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Re
 }
 
 /// The k largest (or smallest) elements along a dimension, and where they are. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes, with `k` along `dim`.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: a dimension out of range. a `k` above the size of `dim`. bool and complex numbers.
 ///
 /// Documented defaults: `dim = -1`, `largest = true`, `sorted = true`.
 #[doc(alias = "torch.topk")]
@@ -7389,6 +11448,15 @@ pub fn topk_out(
 }
 
 /// Where values would be inserted into sorted rows.
+///
+/// - Shapes: a sorted vector and any values, or rows of both; the result has the sizes of the values.
+/// - Dtypes: all but bool and complex numbers, both the same; the result is int64, or int32 if asked for.
+/// - Errors: sizes or dtypes that do not fit. `side` and `right` that disagree. bool and complex numbers.
+///
+/// ```text
+/// let sorted = torch::tensor([1, 3, 5]);
+/// assert_eq!(torch::searchsorted(&sorted, &torch::tensor([3, 6])).to_vec::<i64>(), [1, 3]);
+/// ```
 ///
 /// Documented defaults: `out_int32 = false`, `right = false`, `side = None`, `sorter = None`.
 #[doc(alias = "torch.searchsorted")]
@@ -7411,6 +11479,10 @@ pub fn searchsorted(
 }
 
 /// Where values would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a sorted vector and any values, or rows of both; the result has the sizes of the values.
+/// - Dtypes: all but bool and complex numbers, both the same; the result is int64, or int32 if asked for.
+/// - Errors: sizes or dtypes that do not fit. `side` and `right` that disagree. bool and complex numbers.
 ///
 /// Documented defaults: `out_int32 = false`, `right = false`, `side = None`, `sorter = None`.
 #[doc(alias = "torch.searchsorted")]
@@ -7438,6 +11510,14 @@ pub fn searchsorted_out(
 
 /// Where a value would be inserted into sorted rows.
 ///
+/// - Shapes: a sorted vector; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result is int64, or int32 if asked for.
+/// - Errors: a sequence that is no vector. `side` and `right` that disagree. bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::searchsorted_scalar(&torch::tensor([1, 3, 5]), 4).item::<i64>(), 2);
+/// ```
+///
 /// Documented defaults: `out_int32 = false`, `right = false`, `side = None`, `sorter = None`.
 #[doc(alias = "torch.searchsorted")]
 pub fn searchsorted_scalar(
@@ -7459,6 +11539,10 @@ pub fn searchsorted_scalar(
 }
 
 /// Where a value would be inserted into sorted rows. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a sorted vector; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result is int64, or int32 if asked for.
+/// - Errors: a sequence that is no vector. `side` and `right` that disagree. bool and complex numbers.
 ///
 /// Documented defaults: `out_int32 = false`, `right = false`, `side = None`, `sorter = None`.
 #[doc(alias = "torch.searchsorted")]
@@ -7485,6 +11569,15 @@ pub fn searchsorted_scalar_out(
 
 /// Index of the bucket that each value falls into.
 ///
+/// - Shapes: any input, a vector of boundaries; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers, both the same; the result is int64, or int32 if asked for.
+/// - Errors: boundaries that are no vector. different dtypes. bool and complex numbers.
+///
+/// ```text
+/// let edges = torch::tensor([1.0, 3.0, 5.0]);
+/// assert_eq!(torch::bucketize(&torch::tensor([3.0, 6.0]), &edges).to_vec::<i64>(), [1, 3]);
+/// ```
+///
 /// Documented defaults: `out_int32 = false`, `right = false`.
 #[doc(alias = "torch.bucketize")]
 pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
@@ -7492,6 +11585,10 @@ pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bo
 }
 
 /// Index of the bucket that each value falls into. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any input, a vector of boundaries; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers, both the same; the result is int64, or int32 if asked for.
+/// - Errors: boundaries that are no vector. different dtypes. bool and complex numbers.
 ///
 /// Documented defaults: `out_int32 = false`, `right = false`.
 #[doc(alias = "torch.bucketize")]
@@ -7510,6 +11607,14 @@ pub fn bucketize_out(
 
 /// Index of the bucket that a value falls into.
 ///
+/// - Shapes: a vector of boundaries; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result is int64, or int32 if asked for.
+/// - Errors: boundaries that are no vector. bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::bucketize_scalar(4, &torch::tensor([1, 3, 5])).item::<i64>(), 2);
+/// ```
+///
 /// Documented defaults: `out_int32 = false`, `right = false`.
 #[doc(alias = "torch.bucketize")]
 pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
@@ -7517,6 +11622,10 @@ pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, rig
 }
 
 /// Index of the bucket that a value falls into. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: a vector of boundaries; the result has no dimensions.
+/// - Dtypes: all but bool and complex numbers; the result is int64, or int32 if asked for.
+/// - Errors: boundaries that are no vector. bool and complex numbers.
 ///
 /// Documented defaults: `out_int32 = false`, `right = false`.
 #[doc(alias = "torch.bucketize")]
@@ -7535,6 +11644,14 @@ pub fn bucketize_scalar_out(
 
 /// Counts of values in equal bins.
 ///
+/// - Shapes: any input; `bins` counts.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a number of bins below 1. a range that is not finite, or ends before it begins. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::histc(&torch::tensor([0.0, 1.0, 1.0, 4.0]), 2, 0, 4).to_vec::<f32>(), [3.0, 1.0]);
+/// ```
+///
 /// Documented defaults: `bins = 100`, `min = 0`, `max = 0`.
 #[doc(alias = "torch.histc")]
 #[doc(alias = "torch.Tensor.histc")]
@@ -7544,6 +11661,10 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
 
 /// Counts of values in equal bins. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any input; `bins` counts.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a number of bins below 1. a range that is not finite, or ends before it begins. integers, bool and complex numbers.
+///
 /// Documented defaults: `bins = 100`, `min = 0`, `max = 0`.
 #[doc(alias = "torch.histc")]
 pub fn histc_out(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
@@ -7552,6 +11673,14 @@ pub fn histc_out(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut 
 }
 
 /// Counts (or sums of weights) of each non-negative integer.
+///
+/// - Shapes: a vector; the result has as many elements as the largest number and one more, at least `minlength`.
+/// - Dtypes: integers; the result is int64, with weights float32 of float32 and float64 of others.
+/// - Errors: negative numbers. an input that is no vector. weights of another length.
+///
+/// ```text
+/// assert_eq!(torch::bincount(&torch::tensor([0, 2, 2])).to_vec::<i64>(), [1, 0, 2]);
+/// ```
 ///
 /// Documented defaults: `weights = None`, `minlength = 0`.
 #[doc(alias = "torch.bincount")]
@@ -7563,6 +11692,16 @@ pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Res
 /// The different values in ascending order, for each element the position of its value, and how often each occurs.
 ///
 /// Inverse and counts are empty unless asked for. Each NaN is a value of its own.
+///
+/// - Shapes: any input; a vector of values, inverse indices of the input's sizes, counts as long as the values.
+/// - Dtypes: all but complex numbers; inverse and counts are int64.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// let (values, inverse, counts) = torch::unique(&torch::tensor([3, 1, 3]), true, true, true).into();
+/// assert_eq!((values.to_vec::<i64>(), inverse.to_vec::<i64>()), (vec![1, 3], vec![1, 0, 1]));
+/// assert_eq!(counts.to_vec::<i64>(), [1, 2]);
+/// ```
 ///
 /// Documented defaults: `sorted = true`, `return_inverse = false`, `return_counts = false`.
 #[doc(alias = "torch.unique")]
@@ -7578,6 +11717,10 @@ pub fn unique(
 
 /// As `unique` for the slices along a dimension, in lexicographic order.
 ///
+/// - Shapes: the input's sizes with fewer slices along `dim`; inverse and counts are vectors.
+/// - Dtypes: all but complex numbers; inverse and counts are int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
 /// Documented defaults: `sorted = true`, `return_inverse = false`, `return_counts = false`.
 pub fn unique_dim(
     self_: &Tensor,
@@ -7590,6 +11733,15 @@ pub fn unique_dim(
 }
 
 /// Values, or slices along a dimension, without consecutive repetitions.
+///
+/// - Shapes: a vector, or the input's sizes with fewer slices along `dim`.
+/// - Dtypes: all but complex numbers; inverse and counts are int64.
+/// - Errors: a dimension out of range. complex numbers.
+///
+/// ```text
+/// let r = torch::ops::unique_consecutive(&torch::tensor([1, 1, 2, 1]), false, true, None).unwrap();
+/// assert_eq!((r.0.to_vec::<i64>(), r.2.to_vec::<i64>()), (vec![1, 2, 1], vec![2, 1, 1]));
+/// ```
 ///
 /// Documented defaults: `return_inverse = false`, `return_counts = false`, `dim = None`.
 #[doc(alias = "torch.unique_consecutive")]
@@ -7764,6 +11916,14 @@ pub fn lgamma_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Derivative of `lgamma`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!((torch::digamma(&torch::tensor([1.0])).item::<f32>() - -0.577216).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.digamma")]
 #[doc(alias = "torch.Tensor.digamma")]
 #[doc(alias = "torch.special.digamma")]
@@ -7773,6 +11933,10 @@ pub fn digamma(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Derivative of `lgamma`. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.Tensor.digamma_")]
 pub fn digamma_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -7780,6 +11944,10 @@ pub fn digamma_(self_: &Tensor) -> Result<()> {
 }
 
 /// Derivative of `lgamma`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.digamma")]
 #[doc(alias = "torch.special.digamma")]
 #[doc(alias = "torch.special.psi")]
@@ -7789,6 +11957,14 @@ pub fn digamma_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// The `n`th derivative of `digamma`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: a negative `n`. complex numbers.
+///
+/// ```text
+/// assert!((torch::polygamma(1, &torch::tensor([1.0])).item::<f32>() - 1.644934).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.polygamma")]
 #[doc(alias = "torch.Tensor.polygamma")]
 #[doc(alias = "torch.special.polygamma")]
@@ -7797,6 +11973,10 @@ pub fn polygamma(n: i64, self_: &Tensor) -> Result<Tensor> {
 }
 
 /// The `n`th derivative of `digamma`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: a negative `n`. complex numbers.
 #[doc(alias = "torch.polygamma")]
 #[doc(alias = "torch.special.polygamma")]
 pub fn polygamma_out(n: i64, self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -7805,6 +11985,14 @@ pub fn polygamma_out(n: i64, self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Multivariate log-gamma function with dimension `p`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; of integers the result has the default dtype.
+/// - Errors: a `p` below 1. bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::mvlgamma(&torch::tensor([2.0]), 1).item::<f32>(), 0.0);
+/// ```
 #[doc(alias = "torch.mvlgamma")]
 #[doc(alias = "torch.Tensor.mvlgamma")]
 #[doc(alias = "torch.special.multigammaln")]
@@ -7813,6 +12001,10 @@ pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
 }
 
 /// Multivariate log-gamma function with dimension `p`. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; of integers the result has the default dtype.
+/// - Errors: a `p` below 1. bool and complex numbers.
 #[doc(alias = "torch.Tensor.mvlgamma_")]
 pub fn mvlgamma_(self_: &Tensor, p: i64) -> Result<()> {
     out::writable(self_)?;
@@ -7820,6 +12012,10 @@ pub fn mvlgamma_(self_: &Tensor, p: i64) -> Result<()> {
 }
 
 /// Multivariate log-gamma function with dimension `p`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; of integers the result has the default dtype.
+/// - Errors: a `p` below 1. bool and complex numbers.
 #[doc(alias = "torch.mvlgamma")]
 #[doc(alias = "torch.special.multigammaln")]
 pub fn mvlgamma_out(self_: &Tensor, p: i64, out: &mut Tensor) -> Result<()> {
@@ -7828,6 +12024,14 @@ pub fn mvlgamma_out(self_: &Tensor, p: i64, out: &mut Tensor) -> Result<()> {
 }
 
 /// Modified Bessel function of the first kind, order 0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!((torch::i0(&torch::tensor([1.0])).item::<f32>() - 1.266066).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.i0")]
 #[doc(alias = "torch.Tensor.i0")]
 #[doc(alias = "torch.special.i0")]
@@ -7836,6 +12040,10 @@ pub fn i0(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Modified Bessel function of the first kind, order 0. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.Tensor.i0_")]
 pub fn i0_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -7843,6 +12051,10 @@ pub fn i0_(self_: &Tensor) -> Result<()> {
 }
 
 /// Modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.i0")]
 #[doc(alias = "torch.special.i0")]
 pub fn i0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -7851,12 +12063,24 @@ pub fn i0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Exponentially scaled modified Bessel function of the first kind, order 0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!((torch::special::i0e(&torch::tensor([0.5])).item::<f32>() - 0.645035).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.i0e")]
 pub fn special_i0e(self_: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_I0E.get(self_.key_set())?)(self_)
 }
 
 /// Exponentially scaled modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.special.i0e")]
 pub fn special_i0e_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -7864,12 +12088,24 @@ pub fn special_i0e_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Modified Bessel function of the first kind, order 1.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!((torch::special::i1(&torch::tensor([0.5])).item::<f32>() - 0.257894).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.i1")]
 pub fn special_i1(self_: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_I1.get(self_.key_set())?)(self_)
 }
 
 /// Modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.special.i1")]
 pub fn special_i1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -7877,12 +12113,24 @@ pub fn special_i1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Exponentially scaled modified Bessel function of the first kind, order 1.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!((torch::special::i1e(&torch::tensor([0.5])).item::<f32>() - 0.156421).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.i1e")]
 pub fn special_i1e(self_: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_I1E.get(self_.key_set())?)(self_)
 }
 
 /// Exponentially scaled modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.special.i1e")]
 pub fn special_i1e_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -7890,6 +12138,14 @@ pub fn special_i1e_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::logit(&torch::tensor([0.5]), 0.0).item::<f32>(), 0.0);
+/// ```
 ///
 /// Documented defaults: `eps = None`.
 #[doc(alias = "torch.logit")]
@@ -7901,6 +12157,10 @@ pub fn logit(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. In place: the first tensor takes the result.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
 /// Documented defaults: `eps = None`.
 #[doc(alias = "torch.Tensor.logit_")]
 pub fn logit_(self_: &Tensor, eps: Option<f64>) -> Result<()> {
@@ -7909,6 +12169,10 @@ pub fn logit_(self_: &Tensor, eps: Option<f64>) -> Result<()> {
 }
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 ///
 /// Documented defaults: `eps = None`.
 #[doc(alias = "torch.logit")]
@@ -7919,12 +12183,24 @@ pub fn logit_out(self_: &Tensor, eps: Option<f64>, out: &mut Tensor) -> Result<(
 }
 
 /// `-x log(x)`, 0 at 0 and minus infinity below.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!((torch::special::entr(&torch::tensor([0.5])).item::<f32>() - 0.346574).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.entr")]
 pub fn special_entr(self_: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_ENTR.get(self_.key_set())?)(self_)
 }
 
 /// `-x log(x)`, 0 at 0 and minus infinity below. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.special.entr")]
 pub fn special_entr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -7932,12 +12208,24 @@ pub fn special_entr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Scaled complementary error function, `exp(x^2) erfc(x)`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::erfcx(&torch::tensor([0.5])).item::<f32>() - 0.61569).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.erfcx")]
 pub fn special_erfcx(self_: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_ERFCX.get(self_.key_set())?)(self_)
 }
 
 /// Scaled complementary error function, `exp(x^2) erfc(x)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.erfcx")]
 pub fn special_erfcx_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -7945,12 +12233,24 @@ pub fn special_erfcx_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Distribution function of the normal distribution.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!((torch::special::ndtr(&torch::tensor([0.5])).item::<f32>() - 0.691462).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.ndtr")]
 pub fn special_ndtr(self_: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_NDTR.get(self_.key_set())?)(self_)
 }
 
 /// Distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.special.ndtr")]
 pub fn special_ndtr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -7958,12 +12258,24 @@ pub fn special_ndtr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Inverse of the distribution function of the normal distribution.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::ndtri(&torch::tensor([0.5])).item::<f32>() - 0.0).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.ndtri")]
 pub fn special_ndtri(self_: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_NDTRI.get(self_.key_set())?)(self_)
 }
 
 /// Inverse of the distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.ndtri")]
 pub fn special_ndtri_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -7971,12 +12283,24 @@ pub fn special_ndtri_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Logarithm of the distribution function of the normal distribution.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::log_ndtr(&torch::tensor([0.5])).item::<f32>() - -0.368946).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.log_ndtr")]
 pub fn special_log_ndtr(self_: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_LOG_NDTR.get(self_.key_set())?)(self_)
 }
 
 /// Logarithm of the distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.log_ndtr")]
 pub fn special_log_ndtr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -7984,12 +12308,24 @@ pub fn special_log_ndtr_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// `x log1p(y)`, 0 where x is 0 unless y is NaN.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::xlog1py(&torch::tensor([0.0, 2.0]), 0.0).to_vec::<f32>(), [0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.special.xlog1py")]
 pub fn special_xlog1py(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_XLOG1PY.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// `x log1p(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.special.xlog1py")]
 pub fn special_xlog1py_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -7999,12 +12335,24 @@ pub fn special_xlog1py_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> 
 }
 
 /// Hurwitz zeta function.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::zeta(&torch::tensor([2.0]), 1.0).item::<f32>() - 1.644934).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.zeta")]
 pub fn special_zeta(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_ZETA.get(self_.key_set() | other.key_set())?)(self_, other)
 }
 
 /// Hurwitz zeta function. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.zeta")]
 pub fn special_zeta_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8012,6 +12360,14 @@ pub fn special_zeta_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Res
 }
 
 /// Regularised lower incomplete gamma function of shape `self`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
+///
+/// ```text
+/// assert!((torch::igamma(&torch::tensor([1.0]), &torch::tensor([1.0])).item::<f32>() - 0.63212).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.igamma")]
 #[doc(alias = "torch.Tensor.igamma")]
 #[doc(alias = "torch.special.gammainc")]
@@ -8020,6 +12376,10 @@ pub fn igamma(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Regularised lower incomplete gamma function of shape `self`. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.Tensor.igamma_")]
 pub fn igamma_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8027,6 +12387,10 @@ pub fn igamma_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Regularised lower incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.igamma")]
 #[doc(alias = "torch.special.gammainc")]
 pub fn igamma_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -8035,6 +12399,14 @@ pub fn igamma_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 }
 
 /// Regularised upper incomplete gamma function of shape `self`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
+///
+/// ```text
+/// assert!((torch::igammac(&torch::tensor([1.0]), &torch::tensor([1.0])).item::<f32>() - 0.367879).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.igammac")]
 #[doc(alias = "torch.Tensor.igammac")]
 #[doc(alias = "torch.special.gammaincc")]
@@ -8043,6 +12415,10 @@ pub fn igammac(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 /// Regularised upper incomplete gamma function of shape `self`. In place: the first tensor takes the result.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.Tensor.igammac_")]
 pub fn igammac_(self_: &Tensor, other: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -8050,6 +12426,10 @@ pub fn igammac_(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 /// Regularised upper incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.igammac")]
 #[doc(alias = "torch.special.gammaincc")]
 pub fn igammac_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
@@ -8058,12 +12438,24 @@ pub fn igammac_out(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<(
 }
 
 /// Bessel function of the first kind, order 0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::bessel_j0(&torch::tensor([0.5])).item::<f32>() - 0.93847).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.bessel_j0")]
 pub fn special_bessel_j0(self_: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_BESSEL_J0.get(self_.key_set())?)(self_)
 }
 
 /// Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.bessel_j0")]
 pub fn special_bessel_j0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8071,12 +12463,24 @@ pub fn special_bessel_j0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Bessel function of the first kind, order 1.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::bessel_j1(&torch::tensor([0.5])).item::<f32>() - 0.242268).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.bessel_j1")]
 pub fn special_bessel_j1(self_: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_BESSEL_J1.get(self_.key_set())?)(self_)
 }
 
 /// Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.bessel_j1")]
 pub fn special_bessel_j1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8084,12 +12488,24 @@ pub fn special_bessel_j1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Bessel function of the second kind, order 0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::bessel_y0(&torch::tensor([0.5])).item::<f32>() - -0.444519).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.bessel_y0")]
 pub fn special_bessel_y0(self_: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_BESSEL_Y0.get(self_.key_set())?)(self_)
 }
 
 /// Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.bessel_y0")]
 pub fn special_bessel_y0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8097,12 +12513,24 @@ pub fn special_bessel_y0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Bessel function of the second kind, order 1.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::bessel_y1(&torch::tensor([0.5])).item::<f32>() - -1.471472).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.bessel_y1")]
 pub fn special_bessel_y1(self_: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_BESSEL_Y1.get(self_.key_set())?)(self_)
 }
 
 /// Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.bessel_y1")]
 pub fn special_bessel_y1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8110,12 +12538,24 @@ pub fn special_bessel_y1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Modified Bessel function of the first kind, order 0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::modified_bessel_i0(&torch::tensor([0.5])).item::<f32>() - 1.063483).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.modified_bessel_i0")]
 pub fn special_modified_bessel_i0(self_: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_MODIFIED_BESSEL_I0.get(self_.key_set())?)(self_)
 }
 
 /// Modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.modified_bessel_i0")]
 pub fn special_modified_bessel_i0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8123,12 +12563,24 @@ pub fn special_modified_bessel_i0_out(self_: &Tensor, out: &mut Tensor) -> Resul
 }
 
 /// Modified Bessel function of the first kind, order 1.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::modified_bessel_i1(&torch::tensor([0.5])).item::<f32>() - 0.257894).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.modified_bessel_i1")]
 pub fn special_modified_bessel_i1(self_: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_MODIFIED_BESSEL_I1.get(self_.key_set())?)(self_)
 }
 
 /// Modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.modified_bessel_i1")]
 pub fn special_modified_bessel_i1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8136,12 +12588,24 @@ pub fn special_modified_bessel_i1_out(self_: &Tensor, out: &mut Tensor) -> Resul
 }
 
 /// Modified Bessel function of the second kind, order 0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::modified_bessel_k0(&torch::tensor([0.5])).item::<f32>() - 0.924419).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.modified_bessel_k0")]
 pub fn special_modified_bessel_k0(self_: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_MODIFIED_BESSEL_K0.get(self_.key_set())?)(self_)
 }
 
 /// Modified Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.modified_bessel_k0")]
 pub fn special_modified_bessel_k0_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8149,12 +12613,24 @@ pub fn special_modified_bessel_k0_out(self_: &Tensor, out: &mut Tensor) -> Resul
 }
 
 /// Modified Bessel function of the second kind, order 1.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::modified_bessel_k1(&torch::tensor([0.5])).item::<f32>() - 1.656441).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.modified_bessel_k1")]
 pub fn special_modified_bessel_k1(self_: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_MODIFIED_BESSEL_K1.get(self_.key_set())?)(self_)
 }
 
 /// Modified Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.modified_bessel_k1")]
 pub fn special_modified_bessel_k1_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8162,12 +12638,24 @@ pub fn special_modified_bessel_k1_out(self_: &Tensor, out: &mut Tensor) -> Resul
 }
 
 /// `exp(x)` times the modified Bessel function of the second kind, order 0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::scaled_modified_bessel_k0(&torch::tensor([0.5])).item::<f32>() - 1.524109).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.scaled_modified_bessel_k0")]
 pub fn special_scaled_modified_bessel_k0(x: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K0.get(x.key_set())?)(x)
 }
 
 /// `exp(x)` times the modified Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.scaled_modified_bessel_k0")]
 pub fn special_scaled_modified_bessel_k0_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8175,12 +12663,24 @@ pub fn special_scaled_modified_bessel_k0_out(x: &Tensor, out: &mut Tensor) -> Re
 }
 
 /// `exp(x)` times the modified Bessel function of the second kind, order 1.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::scaled_modified_bessel_k1(&torch::tensor([0.5])).item::<f32>() - 2.731009).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.scaled_modified_bessel_k1")]
 pub fn special_scaled_modified_bessel_k1(x: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_SCALED_MODIFIED_BESSEL_K1.get(x.key_set())?)(x)
 }
 
 /// `exp(x)` times the modified Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.scaled_modified_bessel_k1")]
 pub fn special_scaled_modified_bessel_k1_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8188,12 +12688,24 @@ pub fn special_scaled_modified_bessel_k1_out(x: &Tensor, out: &mut Tensor) -> Re
 }
 
 /// Spherical Bessel function of the first kind, order 0: `sin(x) / x`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::spherical_bessel_j0(&torch::tensor([0.5])).item::<f32>() - 0.958851).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.spherical_bessel_j0")]
 pub fn special_spherical_bessel_j0(x: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_SPHERICAL_BESSEL_J0.get(x.key_set())?)(x)
 }
 
 /// Spherical Bessel function of the first kind, order 0: `sin(x) / x`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.spherical_bessel_j0")]
 pub fn special_spherical_bessel_j0_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8201,12 +12713,24 @@ pub fn special_spherical_bessel_j0_out(x: &Tensor, out: &mut Tensor) -> Result<(
 }
 
 /// Airy function Ai.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::airy_ai(&torch::tensor([0.5])).item::<f32>() - 0.231694).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.airy_ai")]
 pub fn special_airy_ai(x: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_AIRY_AI.get(x.key_set())?)(x)
 }
 
 /// Airy function Ai. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.airy_ai")]
 pub fn special_airy_ai_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8214,12 +12738,24 @@ pub fn special_airy_ai_out(x: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Chebyshev polynomial of the first kind of degree `n`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::chebyshev_polynomial_t(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-0.5, 7.0]);
+/// ```
 #[doc(alias = "torch.special.chebyshev_polynomial_t")]
 pub fn special_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_T.get(x.key_set() | n.key_set())?)(x, n)
 }
 
 /// Chebyshev polynomial of the first kind of degree `n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.chebyshev_polynomial_t")]
 pub fn special_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8229,12 +12765,24 @@ pub fn special_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &mut Tens
 }
 
 /// Chebyshev polynomial of the second kind of degree `n`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::chebyshev_polynomial_u(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [0.0, 15.0]);
+/// ```
 #[doc(alias = "torch.special.chebyshev_polynomial_u")]
 pub fn special_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_U.get(x.key_set() | n.key_set())?)(x, n)
 }
 
 /// Chebyshev polynomial of the second kind of degree `n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.chebyshev_polynomial_u")]
 pub fn special_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8244,12 +12792,24 @@ pub fn special_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &mut Tens
 }
 
 /// Chebyshev polynomial of the third kind of degree `n`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::chebyshev_polynomial_v(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-1.0, 11.0]);
+/// ```
 #[doc(alias = "torch.special.chebyshev_polynomial_v")]
 pub fn special_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_V.get(x.key_set() | n.key_set())?)(x, n)
 }
 
 /// Chebyshev polynomial of the third kind of degree `n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.chebyshev_polynomial_v")]
 pub fn special_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8259,12 +12819,24 @@ pub fn special_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &mut Tens
 }
 
 /// Chebyshev polynomial of the fourth kind of degree `n`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::chebyshev_polynomial_w(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [1.0, 19.0]);
+/// ```
 #[doc(alias = "torch.special.chebyshev_polynomial_w")]
 pub fn special_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_CHEBYSHEV_POLYNOMIAL_W.get(x.key_set() | n.key_set())?)(x, n)
 }
 
 /// Chebyshev polynomial of the fourth kind of degree `n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.chebyshev_polynomial_w")]
 pub fn special_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8274,12 +12846,24 @@ pub fn special_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &mut Tens
 }
 
 /// Chebyshev polynomial of the first kind of `2 x - 1`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::shifted_chebyshev_polynomial_t(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-1.0, 17.0]);
+/// ```
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_t")]
 pub fn special_shifted_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T.get(x.key_set() | n.key_set())?)(x, n)
 }
 
 /// Chebyshev polynomial of the first kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_t")]
 pub fn special_shifted_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8288,12 +12872,24 @@ pub fn special_shifted_chebyshev_polynomial_t_out(x: &Tensor, n: &Tensor, out: &
 }
 
 /// Chebyshev polynomial of the second kind of `2 x - 1`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::shifted_chebyshev_polynomial_u(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-1.0, 35.0]);
+/// ```
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_u")]
 pub fn special_shifted_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U.get(x.key_set() | n.key_set())?)(x, n)
 }
 
 /// Chebyshev polynomial of the second kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_u")]
 pub fn special_shifted_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8302,12 +12898,24 @@ pub fn special_shifted_chebyshev_polynomial_u_out(x: &Tensor, n: &Tensor, out: &
 }
 
 /// Chebyshev polynomial of the third kind of `2 x - 1`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::shifted_chebyshev_polynomial_v(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-1.0, 29.0]);
+/// ```
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_v")]
 pub fn special_shifted_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V.get(x.key_set() | n.key_set())?)(x, n)
 }
 
 /// Chebyshev polynomial of the third kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_v")]
 pub fn special_shifted_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8316,12 +12924,24 @@ pub fn special_shifted_chebyshev_polynomial_v_out(x: &Tensor, n: &Tensor, out: &
 }
 
 /// Chebyshev polynomial of the fourth kind of `2 x - 1`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::shifted_chebyshev_polynomial_w(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-1.0, 41.0]);
+/// ```
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_w")]
 pub fn special_shifted_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W.get(x.key_set() | n.key_set())?)(x, n)
 }
 
 /// Chebyshev polynomial of the fourth kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_w")]
 pub fn special_shifted_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8330,12 +12950,24 @@ pub fn special_shifted_chebyshev_polynomial_w_out(x: &Tensor, n: &Tensor, out: &
 }
 
 /// Physicist's Hermite polynomial of degree `n`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::hermite_polynomial_h(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-1.0, 14.0]);
+/// ```
 #[doc(alias = "torch.special.hermite_polynomial_h")]
 pub fn special_hermite_polynomial_h(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_HERMITE_POLYNOMIAL_H.get(x.key_set() | n.key_set())?)(x, n)
 }
 
 /// Physicist's Hermite polynomial of degree `n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.hermite_polynomial_h")]
 pub fn special_hermite_polynomial_h_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8343,12 +12975,24 @@ pub fn special_hermite_polynomial_h_out(x: &Tensor, n: &Tensor, out: &mut Tensor
 }
 
 /// Probabilist's Hermite polynomial of degree `n`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::hermite_polynomial_he(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-0.75, 3.0]);
+/// ```
 #[doc(alias = "torch.special.hermite_polynomial_he")]
 pub fn special_hermite_polynomial_he(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_HERMITE_POLYNOMIAL_HE.get(x.key_set() | n.key_set())?)(x, n)
 }
 
 /// Probabilist's Hermite polynomial of degree `n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.hermite_polynomial_he")]
 pub fn special_hermite_polynomial_he_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8358,12 +13002,24 @@ pub fn special_hermite_polynomial_he_out(x: &Tensor, n: &Tensor, out: &mut Tenso
 }
 
 /// Laguerre polynomial of degree `n`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::laguerre_polynomial_l(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [0.125, -1.0]);
+/// ```
 #[doc(alias = "torch.special.laguerre_polynomial_l")]
 pub fn special_laguerre_polynomial_l(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_LAGUERRE_POLYNOMIAL_L.get(x.key_set() | n.key_set())?)(x, n)
 }
 
 /// Laguerre polynomial of degree `n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.laguerre_polynomial_l")]
 pub fn special_laguerre_polynomial_l_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8373,12 +13029,24 @@ pub fn special_laguerre_polynomial_l_out(x: &Tensor, n: &Tensor, out: &mut Tenso
 }
 
 /// Legendre polynomial of degree `n`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::legendre_polynomial_p(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-0.125, 5.5]);
+/// ```
 #[doc(alias = "torch.special.legendre_polynomial_p")]
 pub fn special_legendre_polynomial_p(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     (special_ops::SPECIAL_LEGENDRE_POLYNOMIAL_P.get(x.key_set() | n.key_set())?)(x, n)
 }
 
 /// Legendre polynomial of degree `n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.legendre_polynomial_p")]
 pub fn special_legendre_polynomial_p_out(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -8506,6 +13174,14 @@ pub fn sign_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Whether the sign bit is set; so for -0.0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!(torch::equal(&torch::signbit(&torch::tensor([-0.0, 0.0])), &torch::tensor([true, false])));
+/// ```
 #[doc(alias = "torch.signbit")]
 #[doc(alias = "torch.Tensor.signbit")]
 pub fn signbit(self_: &Tensor) -> Result<Tensor> {
@@ -8513,6 +13189,10 @@ pub fn signbit(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Whether the sign bit is set; so for -0.0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; the result is bool.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.signbit")]
 pub fn signbit_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -9624,6 +14304,15 @@ pub fn round_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Rounds to `decimals` places behind the point, before it where negative, halves to even.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::round_decimals(&torch::tensor([1.234, -5.678]), 1);
+/// assert!(torch::allclose(&x, &torch::tensor([1.2, -5.7])));
+/// ```
 #[doc(alias = "torch.round")]
 #[doc(alias = "torch.Tensor.round")]
 #[doc(alias = "torch.special.round")]
@@ -9632,6 +14321,10 @@ pub fn round_decimals(self_: &Tensor, decimals: i64) -> Result<Tensor> {
 }
 
 /// Rounds to `decimals` places behind the point, before it where negative, halves to even. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
 #[doc(alias = "torch.Tensor.round_")]
 pub fn round_decimals_(self_: &Tensor, decimals: i64) -> Result<()> {
     out::writable(self_)?;
@@ -9639,6 +14332,10 @@ pub fn round_decimals_(self_: &Tensor, decimals: i64) -> Result<()> {
 }
 
 /// Rounds to `decimals` places behind the point, before it where negative, halves to even. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
 #[doc(alias = "torch.round")]
 #[doc(alias = "torch.special.round")]
 pub fn round_decimals_out(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
@@ -9829,6 +14526,15 @@ pub fn relu_(self_: &Tensor) -> Result<()> {
 
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::nan_to_num(&torch::tensor([f32::NAN, f32::INFINITY]), 0.0, 1.0, -1.0);
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 1.0]);
+/// ```
+///
 /// Documented defaults: `nan = None`, `posinf = None`, `neginf = None`.
 #[doc(alias = "torch.nan_to_num")]
 #[doc(alias = "torch.Tensor.nan_to_num")]
@@ -9843,6 +14549,10 @@ pub fn nan_to_num(
 
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). In place: the first tensor takes the result.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
 /// Documented defaults: `nan = None`, `posinf = None`, `neginf = None`.
 #[doc(alias = "torch.Tensor.nan_to_num_")]
 pub fn nan_to_num_(self_: &Tensor, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<()> {
@@ -9851,6 +14561,10 @@ pub fn nan_to_num_(self_: &Tensor, nan: Option<f64>, posinf: Option<f64>, neginf
 }
 
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
 ///
 /// Documented defaults: `nan = None`, `posinf = None`, `neginf = None`.
 #[doc(alias = "torch.nan_to_num")]
@@ -9931,12 +14645,25 @@ pub fn conj_physical_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// A complex tensor of its real and imaginary parts.
+///
+/// - Shapes: both broadcast; the result has their common sizes.
+/// - Dtypes: float16, float32 and float64, both the same; the result is the complex dtype of these.
+/// - Errors: sizes that do not broadcast. different dtypes. other dtypes.
+///
+/// ```text
+/// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+/// assert_eq!(torch::view_as_real(&z).to_vec::<f32>(), [1.0, 2.0]);
+/// ```
 #[doc(alias = "torch.complex")]
 pub fn complex(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
     (unary::COMPLEX.get(real.key_set() | imag.key_set())?)(real, imag)
 }
 
 /// A complex tensor of its real and imaginary parts. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: both broadcast; the result has their common sizes.
+/// - Dtypes: float16, float32 and float64, both the same; the result is the complex dtype of these.
+/// - Errors: sizes that do not broadcast. different dtypes. other dtypes.
 #[doc(alias = "torch.complex")]
 pub fn complex_out(real: &Tensor, imag: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -9944,12 +14671,25 @@ pub fn complex_out(real: &Tensor, imag: &Tensor, out: &mut Tensor) -> Result<()>
 }
 
 /// A complex tensor of its magnitude `abs` and its angle.
+///
+/// - Shapes: both broadcast; the result has their common sizes.
+/// - Dtypes: float16, float32 and float64, both the same; the result is the complex dtype of these.
+/// - Errors: sizes that do not broadcast. different dtypes. other dtypes.
+///
+/// ```text
+/// let z = torch::polar(&torch::tensor([2.0]), &torch::tensor([0.0]));
+/// assert_eq!(torch::view_as_real(&z).to_vec::<f32>(), [2.0, 0.0]);
+/// ```
 #[doc(alias = "torch.polar")]
 pub fn polar(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
     (unary::POLAR.get(abs.key_set() | angle.key_set())?)(abs, angle)
 }
 
 /// A complex tensor of its magnitude `abs` and its angle. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: both broadcast; the result has their common sizes.
+/// - Dtypes: float16, float32 and float64, both the same; the result is the complex dtype of these.
+/// - Errors: sizes that do not broadcast. different dtypes. other dtypes.
 #[doc(alias = "torch.polar")]
 pub fn polar_out(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -9973,6 +14713,15 @@ pub fn positive(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Real part as a view; a real tensor is returned as it is.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result is real.
+/// - Errors: none.
+///
+/// ```text
+/// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+/// assert_eq!(torch::real(&z).item::<f32>(), 1.0);
+/// ```
 #[doc(alias = "torch.real")]
 #[doc(alias = "torch.Tensor.real")]
 pub fn real(self_: &Tensor) -> Result<Tensor> {
@@ -9980,6 +14729,15 @@ pub fn real(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Imaginary part as a view.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: complex numbers; the result is real.
+/// - Errors: an input that is not complex.
+///
+/// ```text
+/// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+/// assert_eq!(torch::imag(&z).item::<f32>(), 2.0);
+/// ```
 #[doc(alias = "torch.imag")]
 #[doc(alias = "torch.Tensor.imag")]
 pub fn imag(self_: &Tensor) -> Result<Tensor> {
@@ -10027,6 +14785,15 @@ pub fn sinc_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.
+///
+/// - Shapes: any; both results have the input's sizes.
+/// - Dtypes: floating point; mantissas of the input's dtype, exponents int32.
+/// - Errors: integers, bool and complex numbers.
+///
+/// ```text
+/// let (mantissa, exponent) = torch::frexp(&torch::tensor([3.0])).into();
+/// assert_eq!((mantissa.item::<f32>(), exponent.item::<i32>()), (0.75, 2));
+/// ```
 #[doc(alias = "torch.frexp")]
 #[doc(alias = "torch.Tensor.frexp")]
 pub fn frexp(self_: &Tensor) -> Result<(Tensor, Tensor)> {
@@ -10034,6 +14801,10 @@ pub fn frexp(self_: &Tensor) -> Result<(Tensor, Tensor)> {
 }
 
 /// Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; both results have the input's sizes.
+/// - Dtypes: floating point; mantissas of the input's dtype, exponents int32.
+/// - Errors: integers, bool and complex numbers.
 #[doc(alias = "torch.frexp")]
 pub fn frexp_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
     out::writable(out0)?;
@@ -10042,12 +14813,25 @@ pub fn frexp_out(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result
 }
 
 /// A copy of what `alias` is a view of.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1, 2]);
+/// assert_eq!(torch::ops::alias_copy(&x).unwrap().to_vec::<i64>(), [1, 2]);
+/// ```
 #[doc(alias = "torch.alias_copy")]
 pub fn alias_copy(self_: &Tensor) -> Result<Tensor> {
     (view_copies::ALIAS_COPY.get(self_.key_set())?)(self_)
 }
 
 /// A copy of what `alias` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
 #[doc(alias = "torch.alias_copy")]
 pub fn alias_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -10055,6 +14839,15 @@ pub fn alias_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// A copy of what `as_strided` is a view of.
+///
+/// - Shapes: `size`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a view that leaves the input's memory. negative strides.
+///
+/// ```text
+/// let x = torch::ops::as_strided_copy(&torch::arange(4), &[2], &[2], Some(1)).unwrap();
+/// assert_eq!(x.to_vec::<i64>(), [1, 3]);
+/// ```
 ///
 /// Documented defaults: `storage_offset = None`.
 #[doc(alias = "torch.as_strided_copy")]
@@ -10068,6 +14861,10 @@ pub fn as_strided_copy(
 }
 
 /// A copy of what `as_strided` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a view that leaves the input's memory. negative strides.
 ///
 /// Documented defaults: `storage_offset = None`.
 #[doc(alias = "torch.as_strided_copy")]
@@ -10089,12 +14886,25 @@ pub fn as_strided_copy_out(
 }
 
 /// A copy of what `detach` is a view of.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0]).requires_grad_(true);
+/// assert!(!torch::ops::detach_copy(&x).unwrap().requires_grad());
+/// ```
 #[doc(alias = "torch.detach_copy")]
 pub fn detach_copy(self_: &Tensor) -> Result<Tensor> {
     (view_copies::DETACH_COPY.get(self_.key_set())?)(self_)
 }
 
 /// A copy of what `detach` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
 #[doc(alias = "torch.detach_copy")]
 pub fn detach_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -10103,6 +14913,15 @@ pub fn detach_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 
 /// A copy of what `diagonal` is a view of.
 ///
+/// - Shapes: the input's without the two dimensions, then the diagonal's length.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// let x = torch::tensor([[1, 2], [3, 4]]);
+/// assert_eq!(torch::ops::diagonal_copy(&x, 0, 0, 1).unwrap().to_vec::<i64>(), [1, 4]);
+/// ```
+///
 /// Documented defaults: `offset = 0`, `dim1 = 0`, `dim2 = 1`.
 #[doc(alias = "torch.diagonal_copy")]
 pub fn diagonal_copy(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
@@ -10110,6 +14929,10 @@ pub fn diagonal_copy(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Resul
 }
 
 /// A copy of what `diagonal` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's without the two dimensions, then the diagonal's length.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
 ///
 /// Documented defaults: `offset = 0`, `dim1 = 0`, `dim2 = 1`.
 #[doc(alias = "torch.diagonal_copy")]
@@ -10120,6 +14943,15 @@ pub fn diagonal_copy_out(self_: &Tensor, offset: i64, dim1: i64, dim2: i64, out:
 
 /// A copy of what `expand` is a view of.
 ///
+/// - Shapes: `size`, to which the input broadcasts; -1 keeps a size.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast.
+///
+/// ```text
+/// let x = torch::ops::expand_copy(&torch::tensor([1, 2]), &[2, 2], false).unwrap();
+/// assert_eq!(x.to_vec::<i64>(), [1, 2, 1, 2]);
+/// ```
+///
 /// Documented defaults: `implicit = false`.
 #[doc(alias = "torch.expand_copy")]
 pub fn expand_copy(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
@@ -10127,6 +14959,10 @@ pub fn expand_copy(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tenso
 }
 
 /// A copy of what `expand` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`, to which the input broadcasts; -1 keeps a size.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast.
 ///
 /// Documented defaults: `implicit = false`.
 #[doc(alias = "torch.expand_copy")]
@@ -10136,12 +14972,24 @@ pub fn expand_copy_out(self_: &Tensor, size: &[i64], implicit: bool, out: &mut T
 }
 
 /// A copy of what `permute` is a view of.
+///
+/// - Shapes: the input's sizes in the order `dims`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: an order that is no permutation of the dimensions.
+///
+/// ```text
+/// assert_eq!(torch::ops::permute_copy(&torch::zeros([2, 3]), &[1, 0]).unwrap().sizes(), [3, 2]);
+/// ```
 #[doc(alias = "torch.permute_copy")]
 pub fn permute_copy(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     (view_copies::PERMUTE_COPY.get(self_.key_set())?)(self_, dims)
 }
 
 /// A copy of what `permute` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes in the order `dims`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: an order that is no permutation of the dimensions.
 #[doc(alias = "torch.permute_copy")]
 pub fn permute_copy_out(self_: &Tensor, dims: &[i64], out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -10149,12 +14997,24 @@ pub fn permute_copy_out(self_: &Tensor, dims: &[i64], out: &mut Tensor) -> Resul
 }
 
 /// A copy of what `select` is a view of.
+///
+/// - Shapes: the input's sizes without `dim`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. an index out of range.
+///
+/// ```text
+/// assert_eq!(torch::ops::select_copy(&torch::tensor([[1, 2], [3, 4]]), 0, 1).unwrap().to_vec::<i64>(), [3, 4]);
+/// ```
 #[doc(alias = "torch.select_copy")]
 pub fn select_copy(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     (view_copies::SELECT_COPY.get(self_.key_set())?)(self_, dim, index)
 }
 
 /// A copy of what `select` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. an index out of range.
 #[doc(alias = "torch.select_copy")]
 pub fn select_copy_out(self_: &Tensor, dim: i64, index: i64, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -10162,6 +15022,15 @@ pub fn select_copy_out(self_: &Tensor, dim: i64, index: i64, out: &mut Tensor) -
 }
 
 /// A copy of what `slice` is a view of.
+///
+/// - Shapes: the input's sizes, with the range's length along `dim`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. a step below 1.
+///
+/// ```text
+/// let x = torch::ops::slice_copy(&torch::arange(5), 0, Some(1), None, 2).unwrap();
+/// assert_eq!(x.to_vec::<i64>(), [1, 3]);
+/// ```
 ///
 /// Documented defaults: `dim = 0`, `start = None`, `end = None`, `step = 1`.
 #[doc(alias = "torch.slice_copy")]
@@ -10176,6 +15045,10 @@ pub fn slice_copy(
 }
 
 /// A copy of what `slice` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes, with the range's length along `dim`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. a step below 1.
 ///
 /// Documented defaults: `dim = 0`, `start = None`, `end = None`, `step = 1`.
 #[doc(alias = "torch.slice_copy")]
@@ -10192,12 +15065,24 @@ pub fn slice_copy_out(
 }
 
 /// A copy of what `squeeze` is a view of.
+///
+/// - Shapes: the input's sizes without those that are 1.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::ops::squeeze_copy(&torch::zeros([1, 2])).unwrap().sizes(), [2]);
+/// ```
 #[doc(alias = "torch.squeeze_copy")]
 pub fn squeeze_copy(self_: &Tensor) -> Result<Tensor> {
     (view_copies::SQUEEZE_COPY.get(self_.key_set())?)(self_)
 }
 
 /// A copy of what `squeeze` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without those that are 1.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
 #[doc(alias = "torch.squeeze_copy")]
 pub fn squeeze_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -10205,12 +15090,24 @@ pub fn squeeze_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// A copy of what `squeeze_dim` is a view of.
+///
+/// - Shapes: the input's sizes without `dim`, if it is 1.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// assert_eq!(torch::ops::squeeze_dim_copy(&torch::zeros([1, 2]), 0).unwrap().sizes(), [2]);
+/// ```
 #[doc(alias = "torch.squeeze_copy")]
 pub fn squeeze_dim_copy(self_: &Tensor, dim: i64) -> Result<Tensor> {
     (view_copies::SQUEEZE_DIM_COPY.get(self_.key_set())?)(self_, dim)
 }
 
 /// A copy of what `squeeze_dim` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without `dim`, if it is 1.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range.
 #[doc(alias = "torch.squeeze_copy")]
 pub fn squeeze_dim_copy_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -10218,12 +15115,24 @@ pub fn squeeze_dim_copy_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Resul
 }
 
 /// A copy of what `squeeze_dims` is a view of.
+///
+/// - Shapes: the input's sizes without the named ones that are 1.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// assert_eq!(torch::ops::squeeze_dims_copy(&torch::zeros([1, 2, 1]), &[0, 2]).unwrap().sizes(), [2]);
+/// ```
 #[doc(alias = "torch.squeeze_copy")]
 pub fn squeeze_dims_copy(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
     (view_copies::SQUEEZE_DIMS_COPY.get(self_.key_set())?)(self_, dim)
 }
 
 /// A copy of what `squeeze_dims` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without the named ones that are 1.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
 #[doc(alias = "torch.squeeze_copy")]
 pub fn squeeze_dims_copy_out(self_: &Tensor, dim: &[i64], out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -10231,12 +15140,24 @@ pub fn squeeze_dims_copy_out(self_: &Tensor, dim: &[i64], out: &mut Tensor) -> R
 }
 
 /// A copy of what `t` is a view of.
+///
+/// - Shapes: `(n, m)` gives `(m, n)`; fewer dimensions stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: more than two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::ops::t_copy(&torch::zeros([2, 3])).unwrap().sizes(), [3, 2]);
+/// ```
 #[doc(alias = "torch.t_copy")]
 pub fn t_copy(self_: &Tensor) -> Result<Tensor> {
     (view_copies::T_COPY.get(self_.key_set())?)(self_)
 }
 
 /// A copy of what `t` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(n, m)` gives `(m, n)`; fewer dimensions stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: more than two dimensions.
 #[doc(alias = "torch.t_copy")]
 pub fn t_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -10244,12 +15165,24 @@ pub fn t_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// A copy of what `transpose` is a view of.
+///
+/// - Shapes: two sizes swap.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// assert_eq!(torch::ops::transpose_copy(&torch::zeros([2, 3]), 0, 1).unwrap().sizes(), [3, 2]);
+/// ```
 #[doc(alias = "torch.transpose_copy")]
 pub fn transpose_copy(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     (view_copies::TRANSPOSE_COPY.get(self_.key_set())?)(self_, dim0, dim1)
 }
 
 /// A copy of what `transpose` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: two sizes swap.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range.
 #[doc(alias = "torch.transpose_copy")]
 pub fn transpose_copy_out(self_: &Tensor, dim0: i64, dim1: i64, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -10257,12 +15190,25 @@ pub fn transpose_copy_out(self_: &Tensor, dim0: i64, dim1: i64, out: &mut Tensor
 }
 
 /// A copy of what `unfold` is a view of.
+///
+/// - Shapes: `(size - length) / step + 1` along the dimension, and a new last one of the slices' length.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. slices longer than the dimension. a step below 1.
+///
+/// ```text
+/// let x = torch::ops::unfold_copy(&torch::arange(4), 0, 2, 1).unwrap();
+/// assert_eq!(x.to_vec2::<i64>(), [[0, 1], [1, 2], [2, 3]]);
+/// ```
 #[doc(alias = "torch.unfold_copy")]
 pub fn unfold_copy(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
     (view_copies::UNFOLD_COPY.get(self_.key_set())?)(self_, dimension, size, step)
 }
 
 /// A copy of what `unfold` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `(size - length) / step + 1` along the dimension, and a new last one of the slices' length.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. slices longer than the dimension. a step below 1.
 #[doc(alias = "torch.unfold_copy")]
 pub fn unfold_copy_out(self_: &Tensor, dimension: i64, size: i64, step: i64, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -10270,12 +15216,24 @@ pub fn unfold_copy_out(self_: &Tensor, dimension: i64, size: i64, step: i64, out
 }
 
 /// A copy of what `unsqueeze` is a view of.
+///
+/// - Shapes: the input's sizes with a 1 at `dim`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// assert_eq!(torch::ops::unsqueeze_copy(&torch::zeros(2), 0).unwrap().sizes(), [1, 2]);
+/// ```
 #[doc(alias = "torch.unsqueeze_copy")]
 pub fn unsqueeze_copy(self_: &Tensor, dim: i64) -> Result<Tensor> {
     (view_copies::UNSQUEEZE_COPY.get(self_.key_set())?)(self_, dim)
 }
 
 /// A copy of what `unsqueeze` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes with a 1 at `dim`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range.
 #[doc(alias = "torch.unsqueeze_copy")]
 pub fn unsqueeze_copy_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -10283,12 +15241,24 @@ pub fn unsqueeze_copy_out(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<
 }
 
 /// A copy of what `view` is a view of.
+///
+/// - Shapes: `size`, of which one may be -1.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: another number of elements. strides that do not allow a view.
+///
+/// ```text
+/// assert_eq!(torch::ops::view_copy(&torch::arange(4), &[2, -1]).unwrap().sizes(), [2, 2]);
+/// ```
 #[doc(alias = "torch.view_copy")]
 pub fn view_copy(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     (view_copies::VIEW_COPY.get(self_.key_set())?)(self_, size)
 }
 
 /// A copy of what `view` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `size`, of which one may be -1.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: another number of elements. strides that do not allow a view.
 #[doc(alias = "torch.view_copy")]
 pub fn view_copy_out(self_: &Tensor, size: &[i64], out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -10296,12 +15266,25 @@ pub fn view_copy_out(self_: &Tensor, size: &[i64], out: &mut Tensor) -> Result<(
 }
 
 /// A copy of what `view_dtype` is a view of.
+///
+/// - Shapes: the input's; the last dimension grows or shrinks with the size of an element.
+/// - Dtypes: any to any.
+/// - Errors: a last dimension that does not divide, or is not dense.
+///
+/// ```text
+/// let x = torch::ops::view_dtype_copy(&torch::tensor([1.0]), torch::DType::I32).unwrap();
+/// assert_eq!(x.to_vec::<i32>(), [0x3f80_0000]);
+/// ```
 #[doc(alias = "torch.view_copy")]
 pub fn view_dtype_copy(self_: &Tensor, dtype: DType) -> Result<Tensor> {
     (view_copies::VIEW_DTYPE_COPY.get(self_.key_set())?)(self_, dtype)
 }
 
 /// A copy of what `view_dtype` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's; the last dimension grows or shrinks with the size of an element.
+/// - Dtypes: any to any.
+/// - Errors: a last dimension that does not divide, or is not dense.
 #[doc(alias = "torch.view_copy")]
 pub fn view_dtype_copy_out(self_: &Tensor, dtype: DType, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -10309,12 +15292,25 @@ pub fn view_dtype_copy_out(self_: &Tensor, dtype: DType, out: &mut Tensor) -> Re
 }
 
 /// A copy of what `view_as_real` is a view of.
+///
+/// - Shapes: the input's sizes and a last dimension of 2.
+/// - Dtypes: complex numbers; the result is real.
+/// - Errors: an input that is not complex.
+///
+/// ```text
+/// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+/// assert_eq!(torch::ops::view_as_real_copy(&z).unwrap().to_vec::<f32>(), [1.0, 2.0]);
+/// ```
 #[doc(alias = "torch.view_as_real_copy")]
 pub fn view_as_real_copy(self_: &Tensor) -> Result<Tensor> {
     (view_copies::VIEW_AS_REAL_COPY.get(self_.key_set())?)(self_)
 }
 
 /// A copy of what `view_as_real` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes and a last dimension of 2.
+/// - Dtypes: complex numbers; the result is real.
+/// - Errors: an input that is not complex.
 #[doc(alias = "torch.view_as_real_copy")]
 pub fn view_as_real_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -10322,12 +15318,24 @@ pub fn view_as_real_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 }
 
 /// A copy of what `view_as_complex` is a view of.
+///
+/// - Shapes: the input's sizes without the last dimension, which is 2.
+/// - Dtypes: float16, float32 and float64; the result is complex.
+/// - Errors: a last dimension other than 2, or not dense. other dtypes.
+///
+/// ```text
+/// assert_eq!(torch::ops::view_as_complex_copy(&torch::ones([3, 2])).unwrap().sizes(), [3]);
+/// ```
 #[doc(alias = "torch.view_as_complex_copy")]
 pub fn view_as_complex_copy(self_: &Tensor) -> Result<Tensor> {
     (view_copies::VIEW_AS_COMPLEX_COPY.get(self_.key_set())?)(self_)
 }
 
 /// A copy of what `view_as_complex` is a view of. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without the last dimension, which is 2.
+/// - Dtypes: float16, float32 and float64; the result is complex.
+/// - Errors: a last dimension other than 2, or not dense. other dtypes.
 #[doc(alias = "torch.view_as_complex_copy")]
 pub fn view_as_complex_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -10335,6 +15343,14 @@ pub fn view_as_complex_copy_out(self_: &Tensor, out: &mut Tensor) -> Result<()> 
 }
 
 /// Copies of what `unbind` makes views of.
+///
+/// - Shapes: as many results as `dim` is long, of the input's sizes without it.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. an input without dimensions.
+///
+/// ```text
+/// assert_eq!(torch::ops::unbind_copy(&torch::tensor([[1, 2], [3, 4]]), 0).unwrap()[1].to_vec::<i64>(), [3, 4]);
+/// ```
 ///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.unbind_copy")]
@@ -10344,6 +15360,14 @@ pub fn unbind_copy(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
 
 /// Copies of what `split` makes views of.
 ///
+/// - Shapes: parts of `split_size` along `dim`, the last one possibly smaller.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. a negative `split_size`, or 0.
+///
+/// ```text
+/// assert_eq!(torch::ops::split_copy(&torch::arange(3), 2, 0).unwrap()[1].to_vec::<i64>(), [2]);
+/// ```
+///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.split_copy")]
 pub fn split_copy(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
@@ -10352,6 +15376,14 @@ pub fn split_copy(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tenso
 
 /// Copies of what `split_with_sizes` makes views of.
 ///
+/// - Shapes: parts of these sizes along `dim`, which add up to it.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that are negative or do not add up.
+///
+/// ```text
+/// assert_eq!(torch::ops::split_with_sizes_copy(&torch::arange(3), &[1, 2], 0).unwrap()[1].to_vec::<i64>(), [1, 2]);
+/// ```
+///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.split_with_sizes_copy")]
 pub fn split_with_sizes_copy(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
@@ -10359,6 +15391,14 @@ pub fn split_with_sizes_copy(self_: &Tensor, split_sizes: &[i64], dim: i64) -> R
 }
 
 /// As `chunk`, with parts of their own that may be written without regard to the others.
+///
+/// - Shapes: at most `chunks` parts of one size along `dim`, the last of them possibly smaller.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. fewer than one chunk.
+///
+/// ```text
+/// assert_eq!(torch::ops::unsafe_chunk(&torch::arange(4), 2, 0).unwrap()[1].to_vec::<i64>(), [2, 3]);
+/// ```
 ///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.unsafe_chunk")]
@@ -10369,6 +15409,14 @@ pub fn unsafe_chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>
 
 /// As `split`, with parts of their own that may be written without regard to the others.
 ///
+/// - Shapes: parts of `split_size` along `dim`, the last one possibly smaller.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. a negative `split_size`, or 0.
+///
+/// ```text
+/// assert_eq!(torch::ops::unsafe_split(&torch::arange(3), 2, 0).unwrap()[1].to_vec::<i64>(), [2]);
+/// ```
+///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.unsafe_split")]
 #[doc(alias = "torch.Tensor.unsafe_split")]
@@ -10378,6 +15426,14 @@ pub fn unsafe_split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Ten
 
 /// As `split_with_sizes`, with parts of their own that may be written without regard to the others.
 ///
+/// - Shapes: parts of these sizes along `dim`, which add up to it.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that are negative or do not add up.
+///
+/// ```text
+/// assert_eq!(torch::ops::unsafe_split_with_sizes(&torch::arange(3), &[1, 2], 0).unwrap()[1].to_vec::<i64>(), [1, 2]);
+/// ```
+///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.unsafe_split_with_sizes")]
 #[doc(alias = "torch.Tensor.unsafe_split_with_sizes")]
@@ -10386,18 +15442,42 @@ pub fn unsafe_split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) ->
 }
 
 /// The same elements in another shape, without a copy.
+///
+/// - Shapes: `size`, of which one may be -1: as many elements as before.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: another number of elements. strides that do not allow a view; `reshape` copies then.
+///
+/// ```text
+/// assert_eq!(torch::arange(6).view([2, -1]).sizes(), [2, 3]);
+/// ```
 #[doc(alias = "torch.Tensor.view")]
 pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     (views::VIEW.get(self_.key_set())?)(self_, size)
 }
 
 /// The same bytes read as another dtype.
+///
+/// - Shapes: the input's; the last dimension grows or shrinks with the size of an element.
+/// - Dtypes: any to any.
+/// - Errors: a last dimension that does not divide, or is not dense.
+///
+/// ```text
+/// assert_eq!(torch::tensor([1.0]).view_dtype(torch::DType::I32).to_vec::<i32>(), [0x3f80_0000]);
+/// ```
 #[doc(alias = "torch.Tensor.view")]
 pub fn view_dtype(self_: &Tensor, dtype: DType) -> Result<Tensor> {
     (views::VIEW_DTYPE.get(self_.key_set())?)(self_, dtype)
 }
 
 /// A view with any sizes, strides and offset.
+///
+/// - Shapes: `size`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a view that leaves the storage. negative strides. lists of different lengths.
+///
+/// ```text
+/// assert_eq!(torch::as_strided(&torch::arange(4), [2], [2], 1).to_vec::<i64>(), [1, 3]);
+/// ```
 ///
 /// Documented defaults: `storage_offset = None`.
 #[doc(alias = "torch.as_strided")]
@@ -10412,6 +15492,14 @@ pub fn as_strided(
 }
 
 /// Swaps two dimensions.
+///
+/// - Shapes: two sizes swap.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// assert_eq!(torch::transpose(&torch::zeros([2, 3]), 0, 1).sizes(), [3, 2]);
+/// ```
 #[doc(alias = "torch.transpose")]
 #[doc(alias = "torch.Tensor.transpose")]
 pub fn transpose(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
@@ -10436,6 +15524,14 @@ pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 
 /// Repeats dimensions of size 1 without a copy.
 ///
+/// - Shapes: `size`, to which the input broadcasts; -1 keeps a size.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: sizes that do not broadcast. fewer sizes than dimensions.
+///
+/// ```text
+/// assert_eq!(torch::tensor([[1], [2]]).expand([-1, 2]).to_vec::<i64>(), [1, 1, 2, 2]);
+/// ```
+///
 /// Documented defaults: `implicit = false`.
 #[doc(alias = "torch.Tensor.expand")]
 pub fn expand(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
@@ -10459,6 +15555,14 @@ pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 /// Removes all dimensions of size 1.
+///
+/// - Shapes: the input's sizes without those that are 1.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// assert_eq!(torch::squeeze(&torch::zeros([1, 2, 1])).sizes(), [2]);
+/// ```
 #[doc(alias = "torch.squeeze")]
 #[doc(alias = "torch.Tensor.squeeze")]
 pub fn squeeze(self_: &Tensor) -> Result<Tensor> {
@@ -10466,6 +15570,14 @@ pub fn squeeze(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Removes a dimension if its size is 1.
+///
+/// - Shapes: the input's sizes without `dim`, if it is 1.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range.
+///
+/// ```text
+/// assert_eq!(torch::squeeze_dim(&torch::zeros([1, 2, 1]), 0).sizes(), [2, 1]);
+/// ```
 #[doc(alias = "torch.squeeze")]
 #[doc(alias = "torch.Tensor.squeeze")]
 pub fn squeeze_dim(self_: &Tensor, dim: i64) -> Result<Tensor> {
@@ -10473,6 +15585,14 @@ pub fn squeeze_dim(self_: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 /// Removes the given dimensions whose size is 1.
+///
+/// - Shapes: the input's sizes without the named ones that are 1.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// assert_eq!(torch::squeeze_dims(&torch::zeros([1, 2, 1]), [0, 2]).sizes(), [2]);
+/// ```
 #[doc(alias = "torch.squeeze")]
 #[doc(alias = "torch.Tensor.squeeze")]
 pub fn squeeze_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
@@ -10480,6 +15600,14 @@ pub fn squeeze_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
 }
 
 /// One slice along a dimension, which is removed.
+///
+/// - Shapes: the input's sizes without `dim`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. an index out of range. an input without dimensions.
+///
+/// ```text
+/// assert_eq!(torch::select(&torch::tensor([[1, 2], [3, 4]]), 0, 1).to_vec::<i64>(), [3, 4]);
+/// ```
 #[doc(alias = "torch.select")]
 #[doc(alias = "torch.Tensor.select")]
 pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
@@ -10488,12 +15616,24 @@ pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
 
 /// A range of a dimension, with a step.
 ///
+/// - Shapes: the input's sizes, with the range's length along `dim`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. a step below 1. an input without dimensions.
+///
 /// Documented defaults: `dim = 0`, `start = None`, `end = None`, `step = 1`.
 pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
     (views::SLICE.get(self_.key_set())?)(self_, dim, start, end, step)
 }
 
 /// The diagonal of two dimensions, as the last dimension.
+///
+/// - Shapes: the input's without the two dimensions, then the diagonal's length.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// assert_eq!(torch::diagonal(&torch::tensor([[1, 2], [3, 4]]), 0, 0, 1).to_vec::<i64>(), [1, 4]);
+/// ```
 ///
 /// Documented defaults: `offset = 0`, `dim1 = 0`, `dim2 = 1`.
 #[doc(alias = "torch.diagonal")]
@@ -10503,12 +15643,28 @@ pub fn diagonal(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Ten
 }
 
 /// All slices of `size` along a dimension, as a new last dimension.
+///
+/// - Shapes: `(size - length) / step + 1` along the dimension, and a new last one of the slices' length.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. slices longer than the dimension. a step below 1.
+///
+/// ```text
+/// assert_eq!(torch::arange(4).unfold(0, 2, 1).to_vec2::<i64>(), [[0, 1], [1, 2], [2, 3]]);
+/// ```
 #[doc(alias = "torch.Tensor.unfold")]
 pub fn unfold(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
     (views::UNFOLD.get(self_.key_set())?)(self_, dimension, size, step)
 }
 
 /// All slices along a dimension, which is removed.
+///
+/// - Shapes: as many results as `dim` is long, of the input's sizes without it.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. an input without dimensions.
+///
+/// ```text
+/// assert_eq!(torch::unbind(&torch::tensor([[1, 2], [3, 4]]), 0)[1].to_vec::<i64>(), [3, 4]);
+/// ```
 ///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.unbind")]
@@ -10519,6 +15675,14 @@ pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
 
 /// Chunks of `split_size` along a dimension.
 ///
+/// - Shapes: parts of `split_size` along `dim`, the last one possibly smaller.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. a negative `split_size`, or 0. an input without dimensions.
+///
+/// ```text
+/// assert_eq!(torch::split(&torch::arange(3), 2, 0)[1].to_vec::<i64>(), [2]);
+/// ```
+///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.split")]
 #[doc(alias = "torch.Tensor.split")]
@@ -10528,6 +15692,14 @@ pub fn split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
 
 /// Chunks of the given sizes along a dimension.
 ///
+/// - Shapes: parts of these sizes along `dim`, which add up to it.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that are negative or do not add up.
+///
+/// ```text
+/// assert_eq!(torch::split_with_sizes(&torch::arange(3), [1, 2], 0)[1].to_vec::<i64>(), [1, 2]);
+/// ```
+///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.split_with_sizes")]
 #[doc(alias = "torch.Tensor.split_with_sizes")]
@@ -10536,11 +15708,24 @@ pub fn split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result
 }
 
 /// A view of the whole tensor.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
 pub fn alias(self_: &Tensor) -> Result<Tensor> {
     (views::ALIAS.get(self_.key_set())?)(self_)
 }
 
 /// The same memory without history.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let x = torch::tensor([1.0]).requires_grad_(true);
+/// assert!(!torch::detach(&x).requires_grad());
+/// ```
 #[doc(alias = "torch.detach")]
 #[doc(alias = "torch.Tensor.detach")]
 pub fn detach(self_: &Tensor) -> Result<Tensor> {
@@ -10548,6 +15733,15 @@ pub fn detach(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// A complex tensor as a real one with a last dimension of 2.
+///
+/// - Shapes: the input's sizes and a last dimension of 2: real and imaginary part.
+/// - Dtypes: complex numbers; the result is real.
+/// - Errors: an input that is not complex, or lazily conjugated.
+///
+/// ```text
+/// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+/// assert_eq!(torch::view_as_real(&z).to_vec::<f32>(), [1.0, 2.0]);
+/// ```
 #[doc(alias = "torch.view_as_real")]
 #[doc(alias = "torch.Tensor.view_as_real")]
 pub fn view_as_real(self_: &Tensor) -> Result<Tensor> {
@@ -10555,6 +15749,14 @@ pub fn view_as_real(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// A real tensor with a last dimension of 2 as a complex one.
+///
+/// - Shapes: the input's sizes without the last dimension, which is 2.
+/// - Dtypes: float16, float32 and float64; the result is complex.
+/// - Errors: a last dimension other than 2, or not dense. other dtypes.
+///
+/// ```text
+/// assert_eq!(torch::view_as_complex(&torch::ones([3, 2])).sizes(), [3]);
+/// ```
 #[doc(alias = "torch.view_as_complex")]
 #[doc(alias = "torch.Tensor.view_as_complex")]
 pub fn view_as_complex(self_: &Tensor) -> Result<Tensor> {
@@ -10562,16 +15764,33 @@ pub fn view_as_complex(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// The lazy conjugate.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: complex numbers; the result has the input's dtype.
+/// - Errors: none.
 pub fn conj_view(self_: &Tensor) -> Result<Tensor> {
     (views::CONJ_VIEW.get(self_.key_set())?)(self_)
 }
 
 /// The lazy negative.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
 pub fn neg_view(self_: &Tensor) -> Result<Tensor> {
     (views::NEG_VIEW.get(self_.key_set())?)(self_)
 }
 
 /// The complex conjugate, as a lazy view; a real tensor is itself.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+/// assert_eq!(torch::conj(&z).imag().item::<f32>(), -2.0);
+/// ```
 #[doc(alias = "torch.conj")]
 #[doc(alias = "torch.Tensor.conj")]
 pub fn conj(self_: &Tensor) -> Result<Tensor> {
@@ -10579,6 +15798,14 @@ pub fn conj(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// Transposes a matrix.
+///
+/// - Shapes: `(n, m)` gives `(m, n)`; fewer dimensions stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: more than two dimensions.
+///
+/// ```text
+/// assert_eq!(torch::t(&torch::zeros([2, 3])).sizes(), [3, 2]);
+/// ```
 #[doc(alias = "torch.t")]
 #[doc(alias = "torch.Tensor.t")]
 pub fn t(self_: &Tensor) -> Result<Tensor> {
@@ -10586,6 +15813,14 @@ pub fn t(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// `length` elements of a dimension from `start`.
+///
+/// - Shapes: the input's sizes, with `length` along `dim`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. a range that leaves the dimension.
+///
+/// ```text
+/// assert_eq!(torch::narrow(&torch::tensor([1, 2, 3]), 0, 1, 2).to_vec::<i64>(), [2, 3]);
+/// ```
 #[doc(alias = "torch.narrow")]
 #[doc(alias = "torch.Tensor.narrow")]
 pub fn narrow(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
@@ -10593,6 +15828,14 @@ pub fn narrow(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tenso
 }
 
 /// The same elements in another shape: a view where possible, else a copy.
+///
+/// - Shapes: `shape`, of which one may be -1: as many elements as before.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: another number of elements.
+///
+/// ```text
+/// assert_eq!(torch::reshape(&torch::arange(6), [2, -1]).sizes(), [2, 3]);
+/// ```
 #[doc(alias = "torch.reshape")]
 #[doc(alias = "torch.Tensor.reshape")]
 pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
@@ -10600,6 +15843,14 @@ pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
 }
 
 /// Joins a range of dimensions into one.
+///
+/// - Shapes: the product of the sizes from `start_dim` to `end_dim` in their place; no dimensions become one.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. a `start_dim` behind `end_dim`.
+///
+/// ```text
+/// assert_eq!(torch::flatten(&torch::zeros([2, 3, 4]), 1, -1).sizes(), [2, 12]);
+/// ```
 ///
 /// Documented defaults: `start_dim = 0`, `end_dim = -1`.
 #[doc(alias = "torch.flatten")]
@@ -10610,6 +15861,14 @@ pub fn flatten(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
 
 /// Chunks of the given sizes along a dimension.
 ///
+/// - Shapes: parts of these sizes along `dim`, which add up to it.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. sizes that are negative or do not add up.
+///
+/// ```text
+/// assert_eq!(torch::split_sizes(&torch::arange(3), [1, 2], 0)[1].to_vec::<i64>(), [1, 2]);
+/// ```
+///
 /// Documented defaults: `dim = 0`.
 #[doc(alias = "torch.split")]
 #[doc(alias = "torch.Tensor.split")]
@@ -10618,6 +15877,15 @@ pub fn split_sizes(self_: &Tensor, split_size: &[i64], dim: i64) -> Result<Vec<T
 }
 
 /// `diagonal` of the last two dimensions unless others are named.
+///
+/// - Shapes: the input's without the two dimensions, then the diagonal's length.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// let a = torch::tensor([[1, 2], [3, 4]]);
+/// assert_eq!(torch::linalg::diagonal(&a).to_vec::<i64>(), [1, 4]);
+/// ```
 ///
 /// Documented defaults: `offset = 0`, `dim1 = -2`, `dim2 = -1`.
 #[doc(alias = "torch.linalg.diagonal")]

@@ -8,6 +8,14 @@ use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 pub use super::options::{LogSoftmaxOptions, LogitOptions, LogsumexpOptions, SoftmaxOptions};
 
 /// Airy function Ai.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::airy_ai(&torch::tensor([0.5])).item::<f32>() - 0.231694).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.airy_ai")]
 #[track_caller]
 pub fn airy_ai(x: &Tensor) -> Tensor {
@@ -15,6 +23,10 @@ pub fn airy_ai(x: &Tensor) -> Tensor {
 }
 
 /// Airy function Ai. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.airy_ai")]
 #[track_caller]
 pub fn airy_ai_out(x: &Tensor, out: &mut Tensor) {
@@ -22,6 +34,14 @@ pub fn airy_ai_out(x: &Tensor, out: &mut Tensor) {
 }
 
 /// Bessel function of the first kind, order 0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::bessel_j0(&torch::tensor([0.5])).item::<f32>() - 0.93847).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.bessel_j0")]
 #[track_caller]
 pub fn bessel_j0(input: &Tensor) -> Tensor {
@@ -29,6 +49,10 @@ pub fn bessel_j0(input: &Tensor) -> Tensor {
 }
 
 /// Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.bessel_j0")]
 #[track_caller]
 pub fn bessel_j0_out(input: &Tensor, out: &mut Tensor) {
@@ -36,6 +60,14 @@ pub fn bessel_j0_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Bessel function of the first kind, order 1.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::bessel_j1(&torch::tensor([0.5])).item::<f32>() - 0.242268).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.bessel_j1")]
 #[track_caller]
 pub fn bessel_j1(input: &Tensor) -> Tensor {
@@ -43,6 +75,10 @@ pub fn bessel_j1(input: &Tensor) -> Tensor {
 }
 
 /// Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.bessel_j1")]
 #[track_caller]
 pub fn bessel_j1_out(input: &Tensor, out: &mut Tensor) {
@@ -50,6 +86,14 @@ pub fn bessel_j1_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Bessel function of the second kind, order 0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::bessel_y0(&torch::tensor([0.5])).item::<f32>() - -0.444519).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.bessel_y0")]
 #[track_caller]
 pub fn bessel_y0(input: &Tensor) -> Tensor {
@@ -57,6 +101,10 @@ pub fn bessel_y0(input: &Tensor) -> Tensor {
 }
 
 /// Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.bessel_y0")]
 #[track_caller]
 pub fn bessel_y0_out(input: &Tensor, out: &mut Tensor) {
@@ -64,6 +112,14 @@ pub fn bessel_y0_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Bessel function of the second kind, order 1.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::bessel_y1(&torch::tensor([0.5])).item::<f32>() - -1.471472).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.bessel_y1")]
 #[track_caller]
 pub fn bessel_y1(input: &Tensor) -> Tensor {
@@ -71,6 +127,10 @@ pub fn bessel_y1(input: &Tensor) -> Tensor {
 }
 
 /// Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.bessel_y1")]
 #[track_caller]
 pub fn bessel_y1_out(input: &Tensor, out: &mut Tensor) {
@@ -78,6 +138,14 @@ pub fn bessel_y1_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Chebyshev polynomial of the first kind of degree `n`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::chebyshev_polynomial_t(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-0.5, 7.0]);
+/// ```
 #[doc(alias = "torch.special.chebyshev_polynomial_t")]
 #[track_caller]
 pub fn chebyshev_polynomial_t(x: impl Operand, n: impl Operand) -> Tensor {
@@ -87,6 +155,10 @@ pub fn chebyshev_polynomial_t(x: impl Operand, n: impl Operand) -> Tensor {
 }
 
 /// Chebyshev polynomial of the first kind of degree `n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.chebyshev_polynomial_t")]
 #[track_caller]
 pub fn chebyshev_polynomial_t_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
@@ -96,6 +168,14 @@ pub fn chebyshev_polynomial_t_out(x: impl Operand, n: impl Operand, out: &mut Te
 }
 
 /// Chebyshev polynomial of the second kind of degree `n`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::chebyshev_polynomial_u(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [0.0, 15.0]);
+/// ```
 #[doc(alias = "torch.special.chebyshev_polynomial_u")]
 #[track_caller]
 pub fn chebyshev_polynomial_u(x: impl Operand, n: impl Operand) -> Tensor {
@@ -105,6 +185,10 @@ pub fn chebyshev_polynomial_u(x: impl Operand, n: impl Operand) -> Tensor {
 }
 
 /// Chebyshev polynomial of the second kind of degree `n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.chebyshev_polynomial_u")]
 #[track_caller]
 pub fn chebyshev_polynomial_u_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
@@ -114,6 +198,14 @@ pub fn chebyshev_polynomial_u_out(x: impl Operand, n: impl Operand, out: &mut Te
 }
 
 /// Chebyshev polynomial of the third kind of degree `n`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::chebyshev_polynomial_v(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-1.0, 11.0]);
+/// ```
 #[doc(alias = "torch.special.chebyshev_polynomial_v")]
 #[track_caller]
 pub fn chebyshev_polynomial_v(x: impl Operand, n: impl Operand) -> Tensor {
@@ -123,6 +215,10 @@ pub fn chebyshev_polynomial_v(x: impl Operand, n: impl Operand) -> Tensor {
 }
 
 /// Chebyshev polynomial of the third kind of degree `n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.chebyshev_polynomial_v")]
 #[track_caller]
 pub fn chebyshev_polynomial_v_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
@@ -132,6 +228,14 @@ pub fn chebyshev_polynomial_v_out(x: impl Operand, n: impl Operand, out: &mut Te
 }
 
 /// Chebyshev polynomial of the fourth kind of degree `n`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::chebyshev_polynomial_w(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [1.0, 19.0]);
+/// ```
 #[doc(alias = "torch.special.chebyshev_polynomial_w")]
 #[track_caller]
 pub fn chebyshev_polynomial_w(x: impl Operand, n: impl Operand) -> Tensor {
@@ -141,6 +245,10 @@ pub fn chebyshev_polynomial_w(x: impl Operand, n: impl Operand) -> Tensor {
 }
 
 /// Chebyshev polynomial of the fourth kind of degree `n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.chebyshev_polynomial_w")]
 #[track_caller]
 pub fn chebyshev_polynomial_w_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
@@ -150,6 +258,14 @@ pub fn chebyshev_polynomial_w_out(x: impl Operand, n: impl Operand, out: &mut Te
 }
 
 /// Derivative of `lgamma`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!((torch::digamma(&torch::tensor([1.0])).item::<f32>() - -0.577216).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.digamma")]
 #[track_caller]
 pub fn digamma(input: &Tensor) -> Tensor {
@@ -157,6 +273,10 @@ pub fn digamma(input: &Tensor) -> Tensor {
 }
 
 /// Derivative of `lgamma`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.special.digamma")]
 #[track_caller]
 pub fn digamma_out(input: &Tensor, out: &mut Tensor) {
@@ -164,6 +284,14 @@ pub fn digamma_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// `-x log(x)`, 0 at 0 and minus infinity below.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!((torch::special::entr(&torch::tensor([0.5])).item::<f32>() - 0.346574).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.entr")]
 #[track_caller]
 pub fn entr(input: &Tensor) -> Tensor {
@@ -171,6 +299,10 @@ pub fn entr(input: &Tensor) -> Tensor {
 }
 
 /// `-x log(x)`, 0 at 0 and minus infinity below. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.special.entr")]
 #[track_caller]
 pub fn entr_out(input: &Tensor, out: &mut Tensor) {
@@ -232,6 +364,14 @@ pub fn erfc_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Scaled complementary error function, `exp(x^2) erfc(x)`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::erfcx(&torch::tensor([0.5])).item::<f32>() - 0.61569).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.erfcx")]
 #[track_caller]
 pub fn erfcx(input: &Tensor) -> Tensor {
@@ -239,6 +379,10 @@ pub fn erfcx(input: &Tensor) -> Tensor {
 }
 
 /// Scaled complementary error function, `exp(x^2) erfc(x)`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.erfcx")]
 #[track_caller]
 pub fn erfcx_out(input: &Tensor, out: &mut Tensor) {
@@ -354,6 +498,14 @@ pub fn expm1_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Regularised lower incomplete gamma function of shape `self`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
+///
+/// ```text
+/// assert!((torch::igamma(&torch::tensor([1.0]), &torch::tensor([1.0])).item::<f32>() - 0.63212).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.gammainc")]
 #[track_caller]
 pub fn gammainc(input: &Tensor, other: &Tensor) -> Tensor {
@@ -361,6 +513,10 @@ pub fn gammainc(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Regularised lower incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.special.gammainc")]
 #[track_caller]
 pub fn gammainc_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -368,6 +524,14 @@ pub fn gammainc_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
 }
 
 /// Regularised upper incomplete gamma function of shape `self`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
+///
+/// ```text
+/// assert!((torch::igammac(&torch::tensor([1.0]), &torch::tensor([1.0])).item::<f32>() - 0.367879).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.gammaincc")]
 #[track_caller]
 pub fn gammaincc(input: &Tensor, other: &Tensor) -> Tensor {
@@ -375,6 +539,10 @@ pub fn gammaincc(input: &Tensor, other: &Tensor) -> Tensor {
 }
 
 /// Regularised upper incomplete gamma function of shape `self`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. integers, bool and complex numbers.
 #[doc(alias = "torch.special.gammaincc")]
 #[track_caller]
 pub fn gammaincc_out(input: &Tensor, other: &Tensor, out: &mut Tensor) {
@@ -409,6 +577,14 @@ pub fn gammaln_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Physicist's Hermite polynomial of degree `n`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::hermite_polynomial_h(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-1.0, 14.0]);
+/// ```
 #[doc(alias = "torch.special.hermite_polynomial_h")]
 #[track_caller]
 pub fn hermite_polynomial_h(x: impl Operand, n: impl Operand) -> Tensor {
@@ -418,6 +594,10 @@ pub fn hermite_polynomial_h(x: impl Operand, n: impl Operand) -> Tensor {
 }
 
 /// Physicist's Hermite polynomial of degree `n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.hermite_polynomial_h")]
 #[track_caller]
 pub fn hermite_polynomial_h_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
@@ -427,6 +607,14 @@ pub fn hermite_polynomial_h_out(x: impl Operand, n: impl Operand, out: &mut Tens
 }
 
 /// Probabilist's Hermite polynomial of degree `n`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::hermite_polynomial_he(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-0.75, 3.0]);
+/// ```
 #[doc(alias = "torch.special.hermite_polynomial_he")]
 #[track_caller]
 pub fn hermite_polynomial_he(x: impl Operand, n: impl Operand) -> Tensor {
@@ -436,6 +624,10 @@ pub fn hermite_polynomial_he(x: impl Operand, n: impl Operand) -> Tensor {
 }
 
 /// Probabilist's Hermite polynomial of degree `n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.hermite_polynomial_he")]
 #[track_caller]
 pub fn hermite_polynomial_he_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
@@ -445,6 +637,14 @@ pub fn hermite_polynomial_he_out(x: impl Operand, n: impl Operand, out: &mut Ten
 }
 
 /// Modified Bessel function of the first kind, order 0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!((torch::i0(&torch::tensor([1.0])).item::<f32>() - 1.266066).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.i0")]
 #[track_caller]
 pub fn i0(input: &Tensor) -> Tensor {
@@ -452,6 +652,10 @@ pub fn i0(input: &Tensor) -> Tensor {
 }
 
 /// Modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.special.i0")]
 #[track_caller]
 pub fn i0_out(input: &Tensor, out: &mut Tensor) {
@@ -459,6 +663,14 @@ pub fn i0_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Exponentially scaled modified Bessel function of the first kind, order 0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!((torch::special::i0e(&torch::tensor([0.5])).item::<f32>() - 0.645035).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.i0e")]
 #[track_caller]
 pub fn i0e(input: &Tensor) -> Tensor {
@@ -466,6 +678,10 @@ pub fn i0e(input: &Tensor) -> Tensor {
 }
 
 /// Exponentially scaled modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.special.i0e")]
 #[track_caller]
 pub fn i0e_out(input: &Tensor, out: &mut Tensor) {
@@ -473,6 +689,14 @@ pub fn i0e_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Modified Bessel function of the first kind, order 1.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!((torch::special::i1(&torch::tensor([0.5])).item::<f32>() - 0.257894).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.i1")]
 #[track_caller]
 pub fn i1(input: &Tensor) -> Tensor {
@@ -480,6 +704,10 @@ pub fn i1(input: &Tensor) -> Tensor {
 }
 
 /// Modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.special.i1")]
 #[track_caller]
 pub fn i1_out(input: &Tensor, out: &mut Tensor) {
@@ -487,6 +715,14 @@ pub fn i1_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Exponentially scaled modified Bessel function of the first kind, order 1.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!((torch::special::i1e(&torch::tensor([0.5])).item::<f32>() - 0.156421).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.i1e")]
 #[track_caller]
 pub fn i1e(input: &Tensor) -> Tensor {
@@ -494,6 +730,10 @@ pub fn i1e(input: &Tensor) -> Tensor {
 }
 
 /// Exponentially scaled modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.special.i1e")]
 #[track_caller]
 pub fn i1e_out(input: &Tensor, out: &mut Tensor) {
@@ -501,6 +741,14 @@ pub fn i1e_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Laguerre polynomial of degree `n`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::laguerre_polynomial_l(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [0.125, -1.0]);
+/// ```
 #[doc(alias = "torch.special.laguerre_polynomial_l")]
 #[track_caller]
 pub fn laguerre_polynomial_l(x: impl Operand, n: impl Operand) -> Tensor {
@@ -510,6 +758,10 @@ pub fn laguerre_polynomial_l(x: impl Operand, n: impl Operand) -> Tensor {
 }
 
 /// Laguerre polynomial of degree `n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.laguerre_polynomial_l")]
 #[track_caller]
 pub fn laguerre_polynomial_l_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
@@ -519,6 +771,14 @@ pub fn laguerre_polynomial_l_out(x: impl Operand, n: impl Operand, out: &mut Ten
 }
 
 /// Legendre polynomial of degree `n`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::legendre_polynomial_p(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-0.125, 5.5]);
+/// ```
 #[doc(alias = "torch.special.legendre_polynomial_p")]
 #[track_caller]
 pub fn legendre_polynomial_p(x: impl Operand, n: impl Operand) -> Tensor {
@@ -528,6 +788,10 @@ pub fn legendre_polynomial_p(x: impl Operand, n: impl Operand) -> Tensor {
 }
 
 /// Legendre polynomial of degree `n`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.legendre_polynomial_p")]
 #[track_caller]
 pub fn legendre_polynomial_p_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
@@ -564,6 +828,14 @@ pub fn log1p_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Logarithm of the distribution function of the normal distribution.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::log_ndtr(&torch::tensor([0.5])).item::<f32>() - -0.368946).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.log_ndtr")]
 #[track_caller]
 pub fn log_ndtr(input: &Tensor) -> Tensor {
@@ -571,6 +843,10 @@ pub fn log_ndtr(input: &Tensor) -> Tensor {
 }
 
 /// Logarithm of the distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.log_ndtr")]
 #[track_caller]
 pub fn log_ndtr_out(input: &Tensor, out: &mut Tensor) {
@@ -578,6 +854,15 @@ pub fn log_ndtr_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Logarithm of softmax, without loss of precision.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::log_softmax(&torch::tensor([0.0, 0.0]), 0);
+/// assert!(torch::allclose(&x, &torch::tensor([-0.6931472, -0.6931472])));
+/// ```
 #[doc(alias = "torch.special.log_softmax")]
 #[track_caller]
 pub fn log_softmax(input: &Tensor, dim: i64) -> Tensor {
@@ -585,6 +870,10 @@ pub fn log_softmax(input: &Tensor, dim: i64) -> Tensor {
 }
 
 /// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 #[doc(alias = "torch.special.log_softmax")]
 #[track_caller]
 pub fn log_softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
@@ -592,6 +881,10 @@ pub fn log_softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
 }
 
 /// Logarithm of softmax, without loss of precision. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -601,6 +894,10 @@ pub fn log_softmax_out_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions, out:
 
 /// Logarithm of softmax, without loss of precision.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn log_softmax_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions) -> Tensor {
@@ -608,6 +905,14 @@ pub fn log_softmax_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions) -> Tenso
 }
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::logit(&torch::tensor([0.5]), 0.0).item::<f32>(), 0.0);
+/// ```
 #[doc(alias = "torch.special.logit")]
 #[track_caller]
 pub fn logit(input: &Tensor, eps: f64) -> Tensor {
@@ -615,6 +920,10 @@ pub fn logit(input: &Tensor, eps: f64) -> Tensor {
 }
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.special.logit")]
 #[track_caller]
 pub fn logit_out(input: &Tensor, eps: f64, out: &mut Tensor) {
@@ -622,6 +931,10 @@ pub fn logit_out(input: &Tensor, eps: f64, out: &mut Tensor) {
 }
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -631,6 +944,10 @@ pub fn logit_out_with(input: &Tensor, o: LogitOptions, out: &mut Tensor) {
 
 /// `log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn logit_with(input: &Tensor, o: LogitOptions) -> Tensor {
@@ -638,6 +955,15 @@ pub fn logit_with(input: &Tensor, o: LogitOptions) -> Tensor {
 }
 
 /// Logarithm of the sum of exponentials over dimensions, without overflow.
+///
+/// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
+/// ```text
+/// let x = torch::tensor([1000.0, 1000.0]);
+/// assert!((torch::logsumexp(&x, 0, false).item::<f32>() - 1000.6931).abs() < 1e-3);
+/// ```
 #[doc(alias = "torch.special.logsumexp")]
 #[track_caller]
 pub fn logsumexp(
@@ -649,6 +975,10 @@ pub fn logsumexp(
 }
 
 /// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
 #[doc(alias = "torch.special.logsumexp")]
 #[track_caller]
 pub fn logsumexp_out(
@@ -662,6 +992,10 @@ pub fn logsumexp_out(
 
 /// Logarithm of the sum of exponentials over dimensions, without overflow. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn logsumexp_out_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOptions, out: &mut Tensor) {
@@ -670,6 +1004,10 @@ pub fn logsumexp_out_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOption
 
 /// Logarithm of the sum of exponentials over dimensions, without overflow.
 ///
+/// - Shapes: the input's sizes without the reduced dimensions, which stay with size 1 if `keepdim`.
+/// - Dtypes: all; of integers and bool the result has the default dtype.
+/// - Errors: a dimension out of range. twice the same dimension.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn logsumexp_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOptions) -> Tensor {
@@ -677,6 +1015,14 @@ pub fn logsumexp_with(input: &Tensor, dim: impl IntoDims, o: LogsumexpOptions) -
 }
 
 /// Modified Bessel function of the first kind, order 0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::modified_bessel_i0(&torch::tensor([0.5])).item::<f32>() - 1.063483).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.modified_bessel_i0")]
 #[track_caller]
 pub fn modified_bessel_i0(input: &Tensor) -> Tensor {
@@ -684,6 +1030,10 @@ pub fn modified_bessel_i0(input: &Tensor) -> Tensor {
 }
 
 /// Modified Bessel function of the first kind, order 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.modified_bessel_i0")]
 #[track_caller]
 pub fn modified_bessel_i0_out(input: &Tensor, out: &mut Tensor) {
@@ -691,6 +1041,14 @@ pub fn modified_bessel_i0_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Modified Bessel function of the first kind, order 1.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::modified_bessel_i1(&torch::tensor([0.5])).item::<f32>() - 0.257894).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.modified_bessel_i1")]
 #[track_caller]
 pub fn modified_bessel_i1(input: &Tensor) -> Tensor {
@@ -698,6 +1056,10 @@ pub fn modified_bessel_i1(input: &Tensor) -> Tensor {
 }
 
 /// Modified Bessel function of the first kind, order 1. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.modified_bessel_i1")]
 #[track_caller]
 pub fn modified_bessel_i1_out(input: &Tensor, out: &mut Tensor) {
@@ -705,6 +1067,14 @@ pub fn modified_bessel_i1_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Modified Bessel function of the second kind, order 0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::modified_bessel_k0(&torch::tensor([0.5])).item::<f32>() - 0.924419).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.modified_bessel_k0")]
 #[track_caller]
 pub fn modified_bessel_k0(input: &Tensor) -> Tensor {
@@ -712,6 +1082,10 @@ pub fn modified_bessel_k0(input: &Tensor) -> Tensor {
 }
 
 /// Modified Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.modified_bessel_k0")]
 #[track_caller]
 pub fn modified_bessel_k0_out(input: &Tensor, out: &mut Tensor) {
@@ -719,6 +1093,14 @@ pub fn modified_bessel_k0_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Modified Bessel function of the second kind, order 1.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::modified_bessel_k1(&torch::tensor([0.5])).item::<f32>() - 1.656441).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.modified_bessel_k1")]
 #[track_caller]
 pub fn modified_bessel_k1(input: &Tensor) -> Tensor {
@@ -726,6 +1108,10 @@ pub fn modified_bessel_k1(input: &Tensor) -> Tensor {
 }
 
 /// Modified Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.modified_bessel_k1")]
 #[track_caller]
 pub fn modified_bessel_k1_out(input: &Tensor, out: &mut Tensor) {
@@ -733,6 +1119,14 @@ pub fn modified_bessel_k1_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Multivariate log-gamma function with dimension `p`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; of integers the result has the default dtype.
+/// - Errors: a `p` below 1. bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::mvlgamma(&torch::tensor([2.0]), 1).item::<f32>(), 0.0);
+/// ```
 #[doc(alias = "torch.special.multigammaln")]
 #[track_caller]
 pub fn multigammaln(input: &Tensor, p: i64) -> Tensor {
@@ -740,6 +1134,10 @@ pub fn multigammaln(input: &Tensor, p: i64) -> Tensor {
 }
 
 /// Multivariate log-gamma function with dimension `p`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; of integers the result has the default dtype.
+/// - Errors: a `p` below 1. bool and complex numbers.
 #[doc(alias = "torch.special.multigammaln")]
 #[track_caller]
 pub fn multigammaln_out(input: &Tensor, p: i64, out: &mut Tensor) {
@@ -747,6 +1145,14 @@ pub fn multigammaln_out(input: &Tensor, p: i64, out: &mut Tensor) {
 }
 
 /// Distribution function of the normal distribution.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!((torch::special::ndtr(&torch::tensor([0.5])).item::<f32>() - 0.691462).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.ndtr")]
 #[track_caller]
 pub fn ndtr(input: &Tensor) -> Tensor {
@@ -754,6 +1160,10 @@ pub fn ndtr(input: &Tensor) -> Tensor {
 }
 
 /// Distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.special.ndtr")]
 #[track_caller]
 pub fn ndtr_out(input: &Tensor, out: &mut Tensor) {
@@ -761,6 +1171,14 @@ pub fn ndtr_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Inverse of the distribution function of the normal distribution.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::ndtri(&torch::tensor([0.5])).item::<f32>() - 0.0).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.ndtri")]
 #[track_caller]
 pub fn ndtri(input: &Tensor) -> Tensor {
@@ -768,6 +1186,10 @@ pub fn ndtri(input: &Tensor) -> Tensor {
 }
 
 /// Inverse of the distribution function of the normal distribution. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.ndtri")]
 #[track_caller]
 pub fn ndtri_out(input: &Tensor, out: &mut Tensor) {
@@ -775,6 +1197,14 @@ pub fn ndtri_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// The `n`th derivative of `digamma`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: a negative `n`. complex numbers.
+///
+/// ```text
+/// assert!((torch::polygamma(1, &torch::tensor([1.0])).item::<f32>() - 1.644934).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.polygamma")]
 #[track_caller]
 pub fn polygamma(n: i64, input: &Tensor) -> Tensor {
@@ -782,6 +1212,10 @@ pub fn polygamma(n: i64, input: &Tensor) -> Tensor {
 }
 
 /// The `n`th derivative of `digamma`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: a negative `n`. complex numbers.
 #[doc(alias = "torch.special.polygamma")]
 #[track_caller]
 pub fn polygamma_out(n: i64, input: &Tensor, out: &mut Tensor) {
@@ -789,6 +1223,14 @@ pub fn polygamma_out(n: i64, input: &Tensor, out: &mut Tensor) {
 }
 
 /// Derivative of `lgamma`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
+///
+/// ```text
+/// assert!((torch::digamma(&torch::tensor([1.0])).item::<f32>() - -0.577216).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.psi")]
 #[track_caller]
 pub fn psi(input: &Tensor) -> Tensor {
@@ -796,6 +1238,10 @@ pub fn psi(input: &Tensor) -> Tensor {
 }
 
 /// Derivative of `lgamma`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: complex numbers.
 #[doc(alias = "torch.special.psi")]
 #[track_caller]
 pub fn psi_out(input: &Tensor, out: &mut Tensor) {
@@ -819,6 +1265,15 @@ pub fn round(input: &Tensor) -> Tensor {
 }
 
 /// Rounds to `decimals` places behind the point, before it where negative, halves to even.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::round_decimals(&torch::tensor([1.234, -5.678]), 1);
+/// assert!(torch::allclose(&x, &torch::tensor([1.2, -5.7])));
+/// ```
 #[doc(alias = "torch.special.round")]
 #[track_caller]
 pub fn round_decimals(input: &Tensor, decimals: i64) -> Tensor {
@@ -826,6 +1281,10 @@ pub fn round_decimals(input: &Tensor, decimals: i64) -> Tensor {
 }
 
 /// Rounds to `decimals` places behind the point, before it where negative, halves to even. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
 #[doc(alias = "torch.special.round")]
 #[track_caller]
 pub fn round_decimals_out(input: &Tensor, decimals: i64, out: &mut Tensor) {
@@ -844,6 +1303,14 @@ pub fn round_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// `exp(x)` times the modified Bessel function of the second kind, order 0.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::scaled_modified_bessel_k0(&torch::tensor([0.5])).item::<f32>() - 1.524109).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.scaled_modified_bessel_k0")]
 #[track_caller]
 pub fn scaled_modified_bessel_k0(x: &Tensor) -> Tensor {
@@ -851,6 +1318,10 @@ pub fn scaled_modified_bessel_k0(x: &Tensor) -> Tensor {
 }
 
 /// `exp(x)` times the modified Bessel function of the second kind, order 0. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.scaled_modified_bessel_k0")]
 #[track_caller]
 pub fn scaled_modified_bessel_k0_out(x: &Tensor, out: &mut Tensor) {
@@ -858,6 +1329,14 @@ pub fn scaled_modified_bessel_k0_out(x: &Tensor, out: &mut Tensor) {
 }
 
 /// `exp(x)` times the modified Bessel function of the second kind, order 1.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::scaled_modified_bessel_k1(&torch::tensor([0.5])).item::<f32>() - 2.731009).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.scaled_modified_bessel_k1")]
 #[track_caller]
 pub fn scaled_modified_bessel_k1(x: &Tensor) -> Tensor {
@@ -865,6 +1344,10 @@ pub fn scaled_modified_bessel_k1(x: &Tensor) -> Tensor {
 }
 
 /// `exp(x)` times the modified Bessel function of the second kind, order 1. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.scaled_modified_bessel_k1")]
 #[track_caller]
 pub fn scaled_modified_bessel_k1_out(x: &Tensor, out: &mut Tensor) {
@@ -872,6 +1355,14 @@ pub fn scaled_modified_bessel_k1_out(x: &Tensor, out: &mut Tensor) {
 }
 
 /// Chebyshev polynomial of the first kind of `2 x - 1`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::shifted_chebyshev_polynomial_t(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-1.0, 17.0]);
+/// ```
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_t")]
 #[track_caller]
 pub fn shifted_chebyshev_polynomial_t(x: impl Operand, n: impl Operand) -> Tensor {
@@ -881,6 +1372,10 @@ pub fn shifted_chebyshev_polynomial_t(x: impl Operand, n: impl Operand) -> Tenso
 }
 
 /// Chebyshev polynomial of the first kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_t")]
 #[track_caller]
 pub fn shifted_chebyshev_polynomial_t_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
@@ -890,6 +1385,14 @@ pub fn shifted_chebyshev_polynomial_t_out(x: impl Operand, n: impl Operand, out:
 }
 
 /// Chebyshev polynomial of the second kind of `2 x - 1`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::shifted_chebyshev_polynomial_u(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-1.0, 35.0]);
+/// ```
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_u")]
 #[track_caller]
 pub fn shifted_chebyshev_polynomial_u(x: impl Operand, n: impl Operand) -> Tensor {
@@ -899,6 +1402,10 @@ pub fn shifted_chebyshev_polynomial_u(x: impl Operand, n: impl Operand) -> Tenso
 }
 
 /// Chebyshev polynomial of the second kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_u")]
 #[track_caller]
 pub fn shifted_chebyshev_polynomial_u_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
@@ -908,6 +1415,14 @@ pub fn shifted_chebyshev_polynomial_u_out(x: impl Operand, n: impl Operand, out:
 }
 
 /// Chebyshev polynomial of the third kind of `2 x - 1`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::shifted_chebyshev_polynomial_v(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-1.0, 29.0]);
+/// ```
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_v")]
 #[track_caller]
 pub fn shifted_chebyshev_polynomial_v(x: impl Operand, n: impl Operand) -> Tensor {
@@ -917,6 +1432,10 @@ pub fn shifted_chebyshev_polynomial_v(x: impl Operand, n: impl Operand) -> Tenso
 }
 
 /// Chebyshev polynomial of the third kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_v")]
 #[track_caller]
 pub fn shifted_chebyshev_polynomial_v_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
@@ -926,6 +1445,14 @@ pub fn shifted_chebyshev_polynomial_v_out(x: impl Operand, n: impl Operand, out:
 }
 
 /// Chebyshev polynomial of the fourth kind of `2 x - 1`.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::shifted_chebyshev_polynomial_w(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(), [-1.0, 41.0]);
+/// ```
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_w")]
 #[track_caller]
 pub fn shifted_chebyshev_polynomial_w(x: impl Operand, n: impl Operand) -> Tensor {
@@ -935,6 +1462,10 @@ pub fn shifted_chebyshev_polynomial_w(x: impl Operand, n: impl Operand) -> Tenso
 }
 
 /// Chebyshev polynomial of the fourth kind of `2 x - 1`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.shifted_chebyshev_polynomial_w")]
 #[track_caller]
 pub fn shifted_chebyshev_polynomial_w_out(x: impl Operand, n: impl Operand, out: &mut Tensor) {
@@ -971,6 +1502,14 @@ pub fn sinc_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Exponentials over their sum, along a dimension.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::softmax(&torch::tensor([1.0, 1.0]), 0).to_vec::<f32>(), [0.5, 0.5]);
+/// ```
 #[doc(alias = "torch.special.softmax")]
 #[track_caller]
 pub fn softmax(input: &Tensor, dim: i64) -> Tensor {
@@ -978,6 +1517,10 @@ pub fn softmax(input: &Tensor, dim: i64) -> Tensor {
 }
 
 /// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 #[doc(alias = "torch.special.softmax")]
 #[track_caller]
 pub fn softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
@@ -985,6 +1528,10 @@ pub fn softmax_out(input: &Tensor, dim: i64, out: &mut Tensor) {
 }
 
 /// Exponentials over their sum, along a dimension. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -994,6 +1541,10 @@ pub fn softmax_out_with(input: &Tensor, dim: i64, o: SoftmaxOptions, out: &mut T
 
 /// Exponentials over their sum, along a dimension.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn softmax_with(input: &Tensor, dim: i64, o: SoftmaxOptions) -> Tensor {
@@ -1001,6 +1552,14 @@ pub fn softmax_with(input: &Tensor, dim: i64, o: SoftmaxOptions) -> Tensor {
 }
 
 /// Spherical Bessel function of the first kind, order 0: `sin(x) / x`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::spherical_bessel_j0(&torch::tensor([0.5])).item::<f32>() - 0.958851).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.spherical_bessel_j0")]
 #[track_caller]
 pub fn spherical_bessel_j0(x: &Tensor) -> Tensor {
@@ -1008,6 +1567,10 @@ pub fn spherical_bessel_j0(x: &Tensor) -> Tensor {
 }
 
 /// Spherical Bessel function of the first kind, order 0: `sin(x) / x`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.spherical_bessel_j0")]
 #[track_caller]
 pub fn spherical_bessel_j0_out(x: &Tensor, out: &mut Tensor) {
@@ -1015,6 +1578,14 @@ pub fn spherical_bessel_j0_out(x: &Tensor, out: &mut Tensor) {
 }
 
 /// `x log1p(y)`, 0 where x is 0 unless y is NaN.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::special::xlog1py(&torch::tensor([0.0, 2.0]), 0.0).to_vec::<f32>(), [0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.special.xlog1py")]
 #[track_caller]
 pub fn xlog1py(input: impl Operand, other: impl Operand) -> Tensor {
@@ -1024,6 +1595,10 @@ pub fn xlog1py(input: impl Operand, other: impl Operand) -> Tensor {
 }
 
 /// `x log1p(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.special.xlog1py")]
 #[track_caller]
 pub fn xlog1py_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
@@ -1033,6 +1608,15 @@ pub fn xlog1py_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
 }
 
 /// `x log(y)`, 0 where x is 0 unless y is NaN.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0.0, 2.0]), torch::tensor([0.0, 1.0]));
+/// assert_eq!(torch::xlogy(&x, &y).to_vec::<f32>(), [0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.special.xlogy")]
 #[track_caller]
 pub fn xlogy(input: impl Operand, other: impl Operand) -> Tensor {
@@ -1042,6 +1626,10 @@ pub fn xlogy(input: impl Operand, other: impl Operand) -> Tensor {
 }
 
 /// `x log(y)`, 0 where x is 0 unless y is NaN. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: all but complex numbers; of integers and bool the result has the default dtype.
+/// - Errors: sizes that do not broadcast. complex numbers.
 #[doc(alias = "torch.special.xlogy")]
 #[track_caller]
 pub fn xlogy_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
@@ -1051,6 +1639,14 @@ pub fn xlogy_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {
 }
 
 /// Hurwitz zeta function.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
+///
+/// ```text
+/// assert!((torch::special::zeta(&torch::tensor([2.0]), 1.0).item::<f32>() - 1.644934).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.special.zeta")]
 #[track_caller]
 pub fn zeta(input: impl Operand, other: impl Operand) -> Tensor {
@@ -1060,6 +1656,10 @@ pub fn zeta(input: impl Operand, other: impl Operand) -> Tensor {
 }
 
 /// Hurwitz zeta function. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: `input` and `other` broadcast; the result has their common sizes.
+/// - Dtypes: float32, float64, integers and bool; of the latter two the result has the default dtype.
+/// - Errors: sizes that do not broadcast. float16, bfloat16 and complex numbers.
 #[doc(alias = "torch.special.zeta")]
 #[track_caller]
 pub fn zeta_out(input: impl Operand, other: impl Operand, out: &mut Tensor) {

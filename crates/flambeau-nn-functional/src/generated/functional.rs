@@ -34,6 +34,15 @@ pub use super::options::{
 };
 
 /// Means of windows that split one dimension evenly into `output_size`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 3.0, 2.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::adaptive_avg_pool1d(&x, 2).to_vec::<f32>(), [2.0, 3.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.adaptive_avg_pool1d")]
 #[track_caller]
 pub fn adaptive_avg_pool1d(input: &Tensor, output_size: impl IntoDims) -> Tensor {
@@ -41,6 +50,15 @@ pub fn adaptive_avg_pool1d(input: &Tensor, output_size: impl IntoDims) -> Tensor
 }
 
 /// Means of windows that split two dimensions evenly into `output_size`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(4).float().reshape([1, 2, 2]);
+/// assert_eq!(torch::nn::functional::adaptive_avg_pool2d(&x, 1).item::<f32>(), 1.5);
+/// ```
 #[doc(alias = "torch.nn.functional.adaptive_avg_pool2d")]
 #[track_caller]
 pub fn adaptive_avg_pool2d(input: &Tensor, output_size: impl IntoDims) -> Tensor {
@@ -48,6 +66,15 @@ pub fn adaptive_avg_pool2d(input: &Tensor, output_size: impl IntoDims) -> Tensor
 }
 
 /// Means of windows that split three dimensions evenly into `output_size`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(8).float().reshape([1, 2, 2, 2]);
+/// assert_eq!(torch::nn::functional::adaptive_avg_pool3d(&x, 1).item::<f32>(), 3.5);
+/// ```
 #[doc(alias = "torch.nn.functional.adaptive_avg_pool3d")]
 #[track_caller]
 pub fn adaptive_avg_pool3d(input: &Tensor, output_size: impl IntoDims) -> Tensor {
@@ -55,6 +82,15 @@ pub fn adaptive_avg_pool3d(input: &Tensor, output_size: impl IntoDims) -> Tensor
 }
 
 /// Largest values of windows that split one dimension evenly into `output_size`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 3.0, 2.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::adaptive_max_pool1d(&x, 2).to_vec::<f32>(), [3.0, 4.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.adaptive_max_pool1d")]
 #[track_caller]
 pub fn adaptive_max_pool1d(input: &Tensor, output_size: impl IntoDims) -> Tensor {
@@ -62,6 +98,10 @@ pub fn adaptive_max_pool1d(input: &Tensor, output_size: impl IntoDims) -> Tensor
 }
 
 /// Largest values of windows that split one dimension evenly into `output_size`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -74,6 +114,15 @@ pub fn adaptive_max_pool1d_with(
 }
 
 /// `adaptive_max_pool1d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes of both results are `output_size`.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 3.0, 2.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::adaptive_max_pool1d_with_indices(&x, 2).0.to_vec::<f32>(), [3.0, 4.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.adaptive_max_pool1d_with_indices")]
 #[track_caller]
 pub fn adaptive_max_pool1d_with_indices(input: &Tensor, output_size: impl IntoDims) -> (Tensor, Tensor) {
@@ -81,6 +130,10 @@ pub fn adaptive_max_pool1d_with_indices(input: &Tensor, output_size: impl IntoDi
 }
 
 /// `adaptive_max_pool1d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes of both results are `output_size`.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -93,6 +146,15 @@ pub fn adaptive_max_pool1d_with_indices_with(
 }
 
 /// Largest values of windows that split two dimensions evenly into `output_size`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(4).float().reshape([1, 2, 2]);
+/// assert_eq!(torch::nn::functional::adaptive_max_pool2d(&x, 1).item::<f32>(), 3.0);
+/// ```
 #[doc(alias = "torch.nn.functional.adaptive_max_pool2d")]
 #[track_caller]
 pub fn adaptive_max_pool2d(input: &Tensor, output_size: impl IntoDims) -> Tensor {
@@ -100,6 +162,10 @@ pub fn adaptive_max_pool2d(input: &Tensor, output_size: impl IntoDims) -> Tensor
 }
 
 /// Largest values of windows that split two dimensions evenly into `output_size`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -112,6 +178,15 @@ pub fn adaptive_max_pool2d_with(
 }
 
 /// `adaptive_max_pool2d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes of both results are `output_size`.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(4).float().reshape([1, 2, 2]);
+/// assert_eq!(torch::nn::functional::adaptive_max_pool2d_with_indices(&x, 1).0.item::<f32>(), 3.0);
+/// ```
 #[doc(alias = "torch.nn.functional.adaptive_max_pool2d_with_indices")]
 #[track_caller]
 pub fn adaptive_max_pool2d_with_indices(input: &Tensor, output_size: impl IntoDims) -> (Tensor, Tensor) {
@@ -119,6 +194,10 @@ pub fn adaptive_max_pool2d_with_indices(input: &Tensor, output_size: impl IntoDi
 }
 
 /// `adaptive_max_pool2d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes of both results are `output_size`.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -131,6 +210,15 @@ pub fn adaptive_max_pool2d_with_indices_with(
 }
 
 /// Largest values of windows that split three dimensions evenly into `output_size`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(8).float().reshape([1, 2, 2, 2]);
+/// assert_eq!(torch::nn::functional::adaptive_max_pool3d(&x, 1).item::<f32>(), 7.0);
+/// ```
 #[doc(alias = "torch.nn.functional.adaptive_max_pool3d")]
 #[track_caller]
 pub fn adaptive_max_pool3d(input: &Tensor, output_size: impl IntoDims) -> Tensor {
@@ -138,6 +226,10 @@ pub fn adaptive_max_pool3d(input: &Tensor, output_size: impl IntoDims) -> Tensor
 }
 
 /// Largest values of windows that split three dimensions evenly into `output_size`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -150,6 +242,15 @@ pub fn adaptive_max_pool3d_with(
 }
 
 /// `adaptive_max_pool3d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes of both results are `output_size`.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(8).float().reshape([1, 2, 2, 2]);
+/// assert_eq!(torch::nn::functional::adaptive_max_pool3d_with_indices(&x, 1).0.item::<f32>(), 7.0);
+/// ```
 #[doc(alias = "torch.nn.functional.adaptive_max_pool3d_with_indices")]
 #[track_caller]
 pub fn adaptive_max_pool3d_with_indices(input: &Tensor, output_size: impl IntoDims) -> (Tensor, Tensor) {
@@ -157,6 +258,10 @@ pub fn adaptive_max_pool3d_with_indices(input: &Tensor, output_size: impl IntoDi
 }
 
 /// `adaptive_max_pool3d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes of both results are `output_size`.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -169,6 +274,15 @@ pub fn adaptive_max_pool3d_with_indices_with(
 }
 
 /// The sampling grid of a batch of affine maps, for `grid_sample`.
+///
+/// - Shapes: maps `(N, 2, 3)` and a size `(N, C, H, W)` give `(N, H, W, 2)`; `(N, 3, 4)` and `(N, C, D, H, W)` give `(N, D, H, W, 3)`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: sizes that do not fit, or are below 1. integers, bool and complex numbers.
+///
+/// ```text
+/// let theta = torch::tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]);
+/// assert_eq!(torch::nn::functional::affine_grid(&theta, [1, 1, 1, 2]).to_vec::<f32>(), [-0.5, 0.0, 0.5, 0.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.affine_grid")]
 #[track_caller]
 pub fn affine_grid(theta: &Tensor, size: impl IntoDims) -> Tensor {
@@ -177,6 +291,10 @@ pub fn affine_grid(theta: &Tensor, size: impl IntoDims) -> Tensor {
 
 /// The sampling grid of a batch of affine maps, for `grid_sample`.
 ///
+/// - Shapes: maps `(N, 2, 3)` and a size `(N, C, H, W)` give `(N, H, W, 2)`; `(N, 3, 4)` and `(N, C, D, H, W)` give `(N, D, H, W, 3)`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: sizes that do not fit, or are below 1. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn affine_grid_with(theta: &Tensor, size: impl IntoDims, o: AffineGridOptions) -> Tensor {
@@ -184,6 +302,14 @@ pub fn affine_grid_with(theta: &Tensor, size: impl IntoDims, o: AffineGridOption
 }
 
 /// Dropout that keeps mean and variance for inputs of zero mean and unit variance (goes with `selu`).
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::alpha_dropout(&torch::ones(2), 0.5, false).to_vec::<f32>(), [1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.alpha_dropout")]
 #[track_caller]
 pub fn alpha_dropout(
@@ -196,6 +322,10 @@ pub fn alpha_dropout(
 
 /// Dropout that keeps mean and variance for inputs of zero mean and unit variance (goes with `selu`).
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn alpha_dropout_with(input: &Tensor, o: AlphaDropoutOptions) -> Tensor {
@@ -205,6 +335,15 @@ pub fn alpha_dropout_with(input: &Tensor, o: AlphaDropoutOptions) -> Tensor {
 /// Means of windows over one dimension of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. other dimensions.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 3.0, 2.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::avg_pool1d(&x, 2).to_vec::<f32>(), [2.0, 3.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.avg_pool1d")]
 #[track_caller]
 pub fn avg_pool1d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
@@ -214,6 +353,10 @@ pub fn avg_pool1d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
 /// Means of windows over one dimension of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -231,6 +374,15 @@ pub fn avg_pool1d_with(input: &Tensor, kernel_size: impl IntoDims, o: AvgPool1dO
 /// Means of windows over two dimensions of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
+///
+/// ```text
+/// let x = torch::arange(4).float().reshape([1, 2, 2]);
+/// assert_eq!(torch::nn::functional::avg_pool2d(&x, 2).item::<f32>(), 1.5);
+/// ```
 #[doc(alias = "torch.nn.functional.avg_pool2d")]
 #[track_caller]
 pub fn avg_pool2d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
@@ -240,6 +392,10 @@ pub fn avg_pool2d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
 /// Means of windows over two dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
 #[doc(alias = "torch.nn.functional.avg_pool2d")]
 #[track_caller]
 pub fn avg_pool2d_out(input: &Tensor, kernel_size: impl IntoDims, out: &mut Tensor) {
@@ -249,6 +405,10 @@ pub fn avg_pool2d_out(input: &Tensor, kernel_size: impl IntoDims, out: &mut Tens
 /// Means of windows over two dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -274,6 +434,10 @@ pub fn avg_pool2d_out_with(
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
 ///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn avg_pool2d_with(input: &Tensor, kernel_size: impl IntoDims, o: AvgPool2dOptions) -> Tensor {
@@ -291,6 +455,15 @@ pub fn avg_pool2d_with(input: &Tensor, kernel_size: impl IntoDims, o: AvgPool2dO
 /// Means of windows over three dimensions of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: float32, float64 and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
+///
+/// ```text
+/// let x = torch::arange(8).float().reshape([1, 2, 2, 2]);
+/// assert_eq!(torch::nn::functional::avg_pool3d(&x, 2).item::<f32>(), 3.5);
+/// ```
 #[doc(alias = "torch.nn.functional.avg_pool3d")]
 #[track_caller]
 pub fn avg_pool3d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
@@ -300,6 +473,10 @@ pub fn avg_pool3d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
 /// Means of windows over three dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: float32, float64 and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
 #[doc(alias = "torch.nn.functional.avg_pool3d")]
 #[track_caller]
 pub fn avg_pool3d_out(input: &Tensor, kernel_size: impl IntoDims, out: &mut Tensor) {
@@ -309,6 +486,10 @@ pub fn avg_pool3d_out(input: &Tensor, kernel_size: impl IntoDims, out: &mut Tens
 /// Means of windows over three dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: float32, float64 and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -334,6 +515,10 @@ pub fn avg_pool3d_out_with(
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
 ///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: float32, float64 and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn avg_pool3d_with(input: &Tensor, kernel_size: impl IntoDims, o: AvgPool3dOptions) -> Tensor {
@@ -351,6 +536,16 @@ pub fn avg_pool3d_with(input: &Tensor, kernel_size: impl IntoDims, o: AvgPool3dO
 /// Normalises each channel over the batch: `(x - mean) / sqrt(var + eps) * weight + bias`.
 ///
 /// Input `[N, C, *]`, the others `[C]`. In training the batch's mean and variance are taken and the running ones, if given, move towards them by `momentum`; else the running ones are taken.
+///
+/// - Shapes: input `(N, C, *)`, the others `(C)`; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: no running statistics outside of training. one value for a channel in training. sizes that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[1.0], [3.0]]);
+/// let y = torch::nn::functional::batch_norm(&x, None, None, None, None, true);
+/// assert!(torch::allclose(&y, &torch::tensor([[-0.999995], [0.999995]])));
+/// ```
 #[doc(alias = "torch.nn.functional.batch_norm")]
 #[track_caller]
 pub fn batch_norm(
@@ -367,6 +562,10 @@ pub fn batch_norm(
 /// Normalises each channel over the batch: `(x - mean) / sqrt(var + eps) * weight + bias`.
 ///
 /// Input `[N, C, *]`, the others `[C]`. In training the batch's mean and variance are taken and the running ones, if given, move towards them by `momentum`; else the running ones are taken.
+///
+/// - Shapes: input `(N, C, *)`, the others `(C)`; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: no running statistics outside of training. one value for a channel in training. sizes that do not fit. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -391,6 +590,15 @@ pub fn batch_norm_with(
 /// Applies a bilinear transformation: `input1^T weight input2 + bias`.
 ///
 /// Inputs `[*, in1]` and `[*, in2]`, weight `[out, in1, in2]`, bias `[out]`; the result is `[*, out]`.
+///
+/// - Shapes: inputs `(*, in1)` and `(*, in2)`, weight `(out, in1, in2)`, bias `(out)` give `(*, out)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. different dtypes. bool.
+///
+/// ```text
+/// let (x, y, w) = (torch::tensor([[1.0, 2.0]]), torch::tensor([[3.0]]), torch::ones([1, 2, 1]));
+/// assert_eq!(torch::nn::functional::bilinear(&x, &y, &w, None).to_vec::<f32>(), [9.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.bilinear")]
 #[track_caller]
 pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
@@ -401,6 +609,10 @@ pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<
 ///
 /// Inputs `[*, in1]` and `[*, in2]`, weight `[out, in1, in2]`, bias `[out]`; the result is `[*, out]`.
 ///
+/// - Shapes: inputs `(*, in1)` and `(*, in2)`, weight `(out, in1, in2)`, bias `(out)` give `(*, out)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. different dtypes. bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn bilinear_with(input1: &Tensor, input2: &Tensor, weight: &Tensor, o: BilinearOptions) -> Tensor {
@@ -408,6 +620,15 @@ pub fn bilinear_with(input1: &Tensor, input2: &Tensor, weight: &Tensor, o: Bilin
 }
 
 /// Binary cross-entropy of probabilities.
+///
+/// - Shapes: input and target of the same sizes; the result has no dimensions, or these with the reduction `none`.
+/// - Dtypes: floating point, both the same.
+/// - Errors: an input outside of 0 to 1. different sizes. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0.5]), torch::tensor([1.0]));
+/// assert!((torch::nn::functional::binary_cross_entropy(&x, &y).item::<f32>() - 0.6931472).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.nn.functional.binary_cross_entropy")]
 #[track_caller]
 pub fn binary_cross_entropy(input: &Tensor, target: &Tensor) -> Tensor {
@@ -415,6 +636,10 @@ pub fn binary_cross_entropy(input: &Tensor, target: &Tensor) -> Tensor {
 }
 
 /// Binary cross-entropy of probabilities.
+///
+/// - Shapes: input and target of the same sizes; the result has no dimensions, or these with the reduction `none`.
+/// - Dtypes: floating point, both the same.
+/// - Errors: an input outside of 0 to 1. different sizes. an unknown `reduction`. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -430,6 +655,15 @@ pub fn binary_cross_entropy_with(input: &Tensor, target: &Tensor, o: BinaryCross
 }
 
 /// Binary cross-entropy of logits.
+///
+/// - Shapes: input and target of the same sizes; the result has no dimensions, or these with the reduction `none`.
+/// - Dtypes: floating point.
+/// - Errors: different sizes. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0.0]), torch::tensor([1.0]));
+/// assert!((torch::nn::functional::binary_cross_entropy_with_logits(&x, &y).item::<f32>() - 0.6931472).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.nn.functional.binary_cross_entropy_with_logits")]
 #[track_caller]
 pub fn binary_cross_entropy_with_logits(input: &Tensor, target: &Tensor) -> Tensor {
@@ -437,6 +671,10 @@ pub fn binary_cross_entropy_with_logits(input: &Tensor, target: &Tensor) -> Tens
 }
 
 /// Binary cross-entropy of logits.
+///
+/// - Shapes: input and target of the same sizes; the result has no dimensions, or these with the reduction `none`.
+/// - Dtypes: floating point.
+/// - Errors: different sizes. an unknown `reduction`. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -473,6 +711,10 @@ pub fn celu(input: &Tensor, alpha: f64 /* Python's default: 1.0 */) -> Tensor {
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: an `alpha` of 0. integers, bool and complex numbers.
 #[doc(alias = "torch.nn.functional.celu_")]
 #[track_caller]
 pub fn celu_(input: &Tensor, alpha: impl Into<Scalar> /* Python's default: 1.0 */) {
@@ -492,6 +734,15 @@ pub fn celu_with(input: &Tensor, o: CeluOptions) -> Tensor {
 }
 
 /// Interleaves the channels of `groups` groups.
+///
+/// - Shapes: `(N, C, *)`, at least three dimensions; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than three dimensions. channels that `groups` does not divide.
+///
+/// ```text
+/// let x = torch::arange(4).reshape([1, 4, 1, 1]);
+/// assert_eq!(torch::nn::functional::channel_shuffle(&x, 2).to_vec::<i64>(), [0, 2, 1, 3]);
+/// ```
 #[doc(alias = "torch.nn.functional.channel_shuffle")]
 #[track_caller]
 pub fn channel_shuffle(input: &Tensor, groups: i64) -> Tensor {
@@ -501,6 +752,15 @@ pub fn channel_shuffle(input: &Tensor, groups: i64) -> Tensor {
 /// Applies a one-dimensional convolution over an input of one or several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
+///
+/// - Shapes: input `(N, C, L)` or `(C, L)`, weight `(O, C / groups, k)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. a stride or dilation below 1, negative padding. channels that `groups` does not divide. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 4]), torch::ones([1, 1, 2]));
+/// assert_eq!(torch::nn::functional::conv1d(&x, &w, None).to_vec::<f32>(), [2.0; 3]);
+/// ```
 #[doc(alias = "torch.nn.functional.conv1d")]
 #[track_caller]
 pub fn conv1d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
@@ -508,6 +768,15 @@ pub fn conv1d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor 
 }
 
 /// `conv1d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
+///
+/// - Shapes: input `(N, C, L)` or `(C, L)`, weight `(O, C / groups, k)`; with `"same"` the result is as long as the input.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: another word. `"same"` with a stride other than 1. sizes that do not fit. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 4]), torch::ones([1, 1, 3]));
+/// assert_eq!(torch::nn::functional::conv1d_padding(&x, &w, None, 1, "same").to_vec::<f32>(), [2.0, 3.0, 3.0, 2.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.conv1d")]
 #[track_caller]
 pub fn conv1d_padding(
@@ -521,6 +790,10 @@ pub fn conv1d_padding(
 }
 
 /// `conv1d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
+///
+/// - Shapes: input `(N, C, L)` or `(C, L)`, weight `(O, C / groups, k)`; with `"same"` the result is as long as the input.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: another word. `"same"` with a stride other than 1. sizes that do not fit. bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -541,6 +814,10 @@ pub fn conv1d_padding_with(input: &Tensor, weight: &Tensor, o: Conv1dPaddingOpti
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
 ///
+/// - Shapes: input `(N, C, L)` or `(C, L)`, weight `(O, C / groups, k)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. a stride or dilation below 1, negative padding. channels that `groups` does not divide. bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn conv1d_with(input: &Tensor, weight: &Tensor, o: Conv1dOptions) -> Tensor {
@@ -559,6 +836,17 @@ pub fn conv1d_with(input: &Tensor, weight: &Tensor, o: Conv1dOptions) -> Tensor 
 /// Applies a two-dimensional convolution over an input of one or several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
+///
+/// - Shapes: input `(N, C, H, W)` or `(C, H, W)`, weight `(O, C / groups, kH, kW)`; each size becomes `(H + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. a stride or dilation below 1, negative padding. channels that `groups` does not divide. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 3, 3]), torch::ones([1, 1, 2, 2]));
+/// assert_eq!(torch::nn::functional::conv2d(&x, &w, None).to_vec::<f32>(), [4.0; 4]);
+/// let o = torch::nn::functional::Conv2dOptions::new().padding(1);
+/// assert_eq!(torch::nn::functional::conv2d_with(&x, &w, o).sizes(), [1, 1, 4, 4]);
+/// ```
 #[doc(alias = "torch.nn.functional.conv2d")]
 #[track_caller]
 pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
@@ -566,6 +854,15 @@ pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor 
 }
 
 /// `conv2d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
+///
+/// - Shapes: input `(N, C, H, W)` or `(C, H, W)`, weight `(O, C / groups, kH, kW)`; with `"same"` the result is as large as the input.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: another word. `"same"` with a stride other than 1. sizes that do not fit. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 3, 3]), torch::ones([1, 1, 3, 3]));
+/// assert_eq!(torch::nn::functional::conv2d_padding(&x, &w, None, 1, "same").sizes(), [1, 1, 3, 3]);
+/// ```
 #[doc(alias = "torch.nn.functional.conv2d")]
 #[track_caller]
 pub fn conv2d_padding(
@@ -579,6 +876,10 @@ pub fn conv2d_padding(
 }
 
 /// `conv2d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
+///
+/// - Shapes: input `(N, C, H, W)` or `(C, H, W)`, weight `(O, C / groups, kH, kW)`; with `"same"` the result is as large as the input.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: another word. `"same"` with a stride other than 1. sizes that do not fit. bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -599,6 +900,10 @@ pub fn conv2d_padding_with(input: &Tensor, weight: &Tensor, o: Conv2dPaddingOpti
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
 ///
+/// - Shapes: input `(N, C, H, W)` or `(C, H, W)`, weight `(O, C / groups, kH, kW)`; each size becomes `(H + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. a stride or dilation below 1, negative padding. channels that `groups` does not divide. bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn conv2d_with(input: &Tensor, weight: &Tensor, o: Conv2dOptions) -> Tensor {
@@ -617,6 +922,15 @@ pub fn conv2d_with(input: &Tensor, weight: &Tensor, o: Conv2dOptions) -> Tensor 
 /// Applies a three-dimensional convolution over an input of one or several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
+///
+/// - Shapes: input `(N, C, D, H, W)` or `(C, D, H, W)`, weight `(O, C / groups, kD, kH, kW)`; each size becomes `(D + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. a stride or dilation below 1, negative padding. channels that `groups` does not divide. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 2, 2, 2]), torch::ones([1, 1, 2, 2, 2]));
+/// assert_eq!(torch::nn::functional::conv3d(&x, &w, None).item::<f32>(), 8.0);
+/// ```
 #[doc(alias = "torch.nn.functional.conv3d")]
 #[track_caller]
 pub fn conv3d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
@@ -624,6 +938,15 @@ pub fn conv3d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor 
 }
 
 /// `conv3d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
+///
+/// - Shapes: input `(N, C, D, H, W)` or `(C, D, H, W)`, weight `(O, C / groups, kD, kH, kW)`; with `"same"` the result is as large as the input.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: another word. `"same"` with a stride other than 1. sizes that do not fit. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 3, 3, 3]), torch::ones([1, 1, 3, 3, 3]));
+/// assert_eq!(torch::nn::functional::conv3d_padding(&x, &w, None, 1, "same").sizes(), [1, 1, 3, 3, 3]);
+/// ```
 #[doc(alias = "torch.nn.functional.conv3d")]
 #[track_caller]
 pub fn conv3d_padding(
@@ -637,6 +960,10 @@ pub fn conv3d_padding(
 }
 
 /// `conv3d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
+///
+/// - Shapes: input `(N, C, D, H, W)` or `(C, D, H, W)`, weight `(O, C / groups, kD, kH, kW)`; with `"same"` the result is as large as the input.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: another word. `"same"` with a stride other than 1. sizes that do not fit. bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -657,6 +984,10 @@ pub fn conv3d_padding_with(input: &Tensor, weight: &Tensor, o: Conv3dPaddingOpti
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
 ///
+/// - Shapes: input `(N, C, D, H, W)` or `(C, D, H, W)`, weight `(O, C / groups, kD, kH, kW)`; each size becomes `(D + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. a stride or dilation below 1, negative padding. channels that `groups` does not divide. bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn conv3d_with(input: &Tensor, weight: &Tensor, o: Conv3dOptions) -> Tensor {
@@ -673,6 +1004,15 @@ pub fn conv3d_with(input: &Tensor, weight: &Tensor, o: Conv3dOptions) -> Tensor 
 }
 
 /// One-dimensional convolution over `[time, batch, channels]`; the weight is `[width, in, out]`.
+///
+/// - Shapes: input `(T, N, C)`, weight `(k, C, O)`, bias `(O)` give `(T + 2 pad - k + 1, N, O)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. other than three dimensions.
+///
+/// ```text
+/// let (x, w) = (torch::ones([3, 1, 1]), torch::ones([2, 1, 1]));
+/// assert_eq!(torch::conv_tbc(&x, &w, &torch::zeros(1), 0).to_vec::<f32>(), [2.0, 2.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.conv_tbc")]
 #[track_caller]
 pub fn conv_tbc(
@@ -686,6 +1026,10 @@ pub fn conv_tbc(
 
 /// One-dimensional convolution over `[time, batch, channels]`; the weight is `[width, in, out]`.
 ///
+/// - Shapes: input `(T, N, C)`, weight `(k, C, O)`, bias `(O)` give `(T + 2 pad - k + 1, N, O)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. other than three dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn conv_tbc_with(input: &Tensor, weight: &Tensor, bias: &Tensor, o: ConvTbcOptions) -> Tensor {
@@ -695,6 +1039,15 @@ pub fn conv_tbc_with(input: &Tensor, weight: &Tensor, bias: &Tensor, o: ConvTbcO
 /// Applies a one-dimensional transposed convolution (the gradient of a convolution for its input).
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
+///
+/// - Shapes: input `(N, C, L)` or `(C, L)`, weight `(C, O / groups, k)`; each size becomes `(L - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1`.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. an `output_padding` that neither stride nor dilation exceeds. channels that `groups` does not divide.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 2]), torch::ones([1, 1, 2]));
+/// assert_eq!(torch::nn::functional::conv_transpose1d(&x, &w, None).to_vec::<f32>(), [1.0, 2.0, 1.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.conv_transpose1d")]
 #[track_caller]
 pub fn conv_transpose1d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
@@ -704,6 +1057,10 @@ pub fn conv_transpose1d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) 
 /// Applies a one-dimensional transposed convolution (the gradient of a convolution for its input).
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
+///
+/// - Shapes: input `(N, C, L)` or `(C, L)`, weight `(C, O / groups, k)`; each size becomes `(L - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1`.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. an `output_padding` that neither stride nor dilation exceeds. channels that `groups` does not divide.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -723,6 +1080,15 @@ pub fn conv_transpose1d_with(input: &Tensor, weight: &Tensor, o: ConvTranspose1d
 /// Applies a two-dimensional transposed convolution (the gradient of a convolution for its input).
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
+///
+/// - Shapes: input `(N, C, H, W)` or `(C, H, W)`, weight `(C, O / groups, kH, kW)`; each size becomes `(H - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1`.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. an `output_padding` that neither stride nor dilation exceeds. channels that `groups` does not divide.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 2, 2]), torch::ones([1, 1, 2, 2]));
+/// assert_eq!(torch::nn::functional::conv_transpose2d(&x, &w, None).sizes(), [1, 1, 3, 3]);
+/// ```
 #[doc(alias = "torch.nn.functional.conv_transpose2d")]
 #[track_caller]
 pub fn conv_transpose2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
@@ -732,6 +1098,10 @@ pub fn conv_transpose2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) 
 /// Applies a two-dimensional transposed convolution (the gradient of a convolution for its input).
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
+///
+/// - Shapes: input `(N, C, H, W)` or `(C, H, W)`, weight `(C, O / groups, kH, kW)`; each size becomes `(H - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1`.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. an `output_padding` that neither stride nor dilation exceeds. channels that `groups` does not divide.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -751,6 +1121,15 @@ pub fn conv_transpose2d_with(input: &Tensor, weight: &Tensor, o: ConvTranspose2d
 /// Applies a three-dimensional transposed convolution (the gradient of a convolution for its input).
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
+///
+/// - Shapes: input `(N, C, D, H, W)` or `(C, D, H, W)`, weight `(C, O / groups, kD, kH, kW)`; each size becomes `(D - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1`.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. an `output_padding` that neither stride nor dilation exceeds. channels that `groups` does not divide.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 1, 1, 1]), torch::ones([1, 1, 2, 2, 2]));
+/// assert_eq!(torch::nn::functional::conv_transpose3d(&x, &w, None).sizes(), [1, 1, 2, 2, 2]);
+/// ```
 #[doc(alias = "torch.nn.functional.conv_transpose3d")]
 #[track_caller]
 pub fn conv_transpose3d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
@@ -760,6 +1139,10 @@ pub fn conv_transpose3d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) 
 /// Applies a three-dimensional transposed convolution (the gradient of a convolution for its input).
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
+///
+/// - Shapes: input `(N, C, D, H, W)` or `(C, D, H, W)`, weight `(C, O / groups, kD, kH, kW)`; each size becomes `(D - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1`.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. an `output_padding` that neither stride nor dilation exceeds. channels that `groups` does not divide.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -777,6 +1160,15 @@ pub fn conv_transpose3d_with(input: &Tensor, weight: &Tensor, o: ConvTranspose3d
 }
 
 /// `1 - cos` of similar pairs (target 1), `max(0, cos - margin)` of others (target -1).
+///
+/// - Shapes: inputs `(N, D)` and target `(N)`, or `(D)` and none; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not fit. an unknown `reduction`.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([[1.0, 0.0]]), torch::tensor([1.0]));
+/// assert!(torch::nn::functional::cosine_embedding_loss(&x, &x, &y).item::<f32>().abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.nn.functional.cosine_embedding_loss")]
 #[track_caller]
 pub fn cosine_embedding_loss(input1: &Tensor, input2: &Tensor, target: &Tensor) -> Tensor {
@@ -784,6 +1176,10 @@ pub fn cosine_embedding_loss(input1: &Tensor, input2: &Tensor, target: &Tensor) 
 }
 
 /// `1 - cos` of similar pairs (target 1), `max(0, cos - margin)` of others (target -1).
+///
+/// - Shapes: inputs `(N, D)` and target `(N)`, or `(D)` and none; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not fit. an unknown `reduction`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -805,6 +1201,15 @@ pub fn cosine_embedding_loss_with(
 }
 
 /// Cosine of the angle between vectors along `dim`.
+///
+/// - Shapes: both broadcast; the result has their common sizes without `dim`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. a dimension out of range. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([[1.0, 0.0]]), torch::tensor([[1.0, 1.0]]));
+/// assert!((torch::nn::functional::cosine_similarity(&x, &y, 1).item::<f32>() - 0.70710677).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.nn.functional.cosine_similarity")]
 #[track_caller]
 pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64 /* Python's default: 1 */) -> Tensor {
@@ -812,6 +1217,10 @@ pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64 /* Python's default:
 }
 
 /// Cosine of the angle between vectors along `dim`.
+///
+/// - Shapes: both broadcast; the result has their common sizes without `dim`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. a dimension out of range. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -822,6 +1231,15 @@ pub fn cosine_similarity_with(x1: &Tensor, x2: &Tensor, o: CosineSimilarityOptio
 /// Cross-entropy between logits and class indices or class probabilities.
 ///
 /// Input `[N, C]`, `[C]` or `[N, C, *]`; target class indices `[N]`, `[]` or `[N, *]`, or probabilities of the input's shape; weight `[C]`.
+///
+/// - Shapes: the result has no dimensions, or the target's (of probabilities: without the classes) with the reduction `none`.
+/// - Dtypes: floating point; a target of int64, or of probabilities in the input's dtype.
+/// - Errors: a target outside of the classes, but for `ignore_index`. sizes that do not fit. a `label_smoothing` outside of 0 to 1. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let loss = torch::nn::functional::cross_entropy(&torch::tensor([[0.0, 0.0]]), &torch::tensor([1]));
+/// assert!((loss.item::<f32>() - 0.6931472).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.nn.functional.cross_entropy")]
 #[track_caller]
 pub fn cross_entropy(input: &Tensor, target: &Tensor) -> Tensor {
@@ -831,6 +1249,10 @@ pub fn cross_entropy(input: &Tensor, target: &Tensor) -> Tensor {
 /// Cross-entropy between logits and class indices or class probabilities.
 ///
 /// Input `[N, C]`, `[C]` or `[N, C, *]`; target class indices `[N]`, `[]` or `[N, *]`, or probabilities of the input's shape; weight `[C]`.
+///
+/// - Shapes: the result has no dimensions, or the target's (of probabilities: without the classes) with the reduction `none`.
+/// - Dtypes: floating point; a target of int64, or of probabilities in the input's dtype.
+/// - Errors: a target outside of the classes, but for `ignore_index`. sizes that do not fit. a `label_smoothing` outside of 0 to 1. an unknown `reduction`. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -850,6 +1272,17 @@ pub fn cross_entropy_with(input: &Tensor, target: &Tensor, o: CrossEntropyOption
 /// Connectionist temporal classification loss (Graves et al. 2006). Concatenated targets should be contiguous: of a strided view PyTorch, and so this, finds where a row begins by elements of memory.
 ///
 /// Log-probabilities `[T, N, C]` or `[T, C]`; targets `[N, S]`, or all in one row; lengths `[N]`.
+///
+/// - Shapes: the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: float32 and float64; targets and lengths of int64 or int32.
+/// - Errors: lengths that do not fit. a blank outside of the classes. an unknown `reduction`. other dtypes.
+///
+/// ```text
+/// let p = torch::zeros([2, 1, 2]).log_softmax(2);
+/// let (targets, lengths) = (torch::tensor([[1]]), torch::tensor([1]));
+/// let loss = torch::nn::functional::ctc_loss(&p, &targets, &torch::tensor([2]), &lengths);
+/// assert!((loss.item::<f32>() - 0.2876821).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.nn.functional.ctc_loss")]
 #[track_caller]
 pub fn ctc_loss(
@@ -862,6 +1295,16 @@ pub fn ctc_loss(
 }
 
 /// `ctc_loss` with lengths that are no tensors.
+///
+/// - Shapes: the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: float32 and float64; targets of int64 or int32.
+/// - Errors: lengths that do not fit. a blank outside of the classes. an unknown `reduction`. other dtypes.
+///
+/// ```text
+/// let p = torch::zeros([2, 1, 2]).log_softmax(2);
+/// let loss = torch::nn::functional::ctc_loss_of(&p, &torch::tensor([[1]]), [2], [1]);
+/// assert!((loss.item::<f32>() - 0.2876821).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.nn.functional.ctc_loss")]
 #[track_caller]
 pub fn ctc_loss_of(
@@ -882,6 +1325,10 @@ pub fn ctc_loss_of(
 }
 
 /// `ctc_loss` with lengths that are no tensors.
+///
+/// - Shapes: the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: float32 and float64; targets of int64 or int32.
+/// - Errors: lengths that do not fit. a blank outside of the classes. an unknown `reduction`. other dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -907,6 +1354,10 @@ pub fn ctc_loss_of_with(
 ///
 /// Log-probabilities `[T, N, C]` or `[T, C]`; targets `[N, S]`, or all in one row; lengths `[N]`.
 ///
+/// - Shapes: the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: float32 and float64; targets and lengths of int64 or int32.
+/// - Errors: lengths that do not fit. a blank outside of the classes. an unknown `reduction`. other dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn ctc_loss_with(
@@ -928,6 +1379,16 @@ pub fn ctc_loss_with(
 }
 
 /// Zeroes elements with probability `p` and scales the others by `1 / (1 - p)`; nothing outside training.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. integers and bool in training.
+///
+/// ```text
+/// let x = torch::nn::functional::dropout(&torch::ones(1000), 0.5, true);
+/// assert!((x.mean().item::<f32>() - 1.0).abs() < 0.2 && x.max().item::<f32>() == 2.0);
+/// assert_eq!(torch::nn::functional::dropout(&torch::ones(2), 0.5, false).to_vec::<f32>(), [1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.dropout")]
 #[track_caller]
 pub fn dropout(
@@ -939,6 +1400,14 @@ pub fn dropout(
 }
 
 /// Zeroes whole channels (of 1 spatial dimension) with probability `p` and scales the others.
+///
+/// - Shapes: `(N, C, L)` or `(C, L)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. other than two or three dimensions.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::dropout1d(&torch::ones([2, 3]), 1.0, true).to_vec::<f32>(), [0.0; 6]);
+/// ```
 #[doc(alias = "torch.nn.functional.dropout1d")]
 #[track_caller]
 pub fn dropout1d(
@@ -951,6 +1420,10 @@ pub fn dropout1d(
 
 /// Zeroes whole channels (of 1 spatial dimension) with probability `p` and scales the others.
 ///
+/// - Shapes: `(N, C, L)` or `(C, L)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. other than two or three dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn dropout1d_with(input: &Tensor, o: Dropout1dOptions) -> Tensor {
@@ -958,6 +1431,14 @@ pub fn dropout1d_with(input: &Tensor, o: Dropout1dOptions) -> Tensor {
 }
 
 /// Zeroes whole channels (of 2 spatial dimensions) with probability `p` and scales the others.
+///
+/// - Shapes: `(N, C, H, W)`; with three dimensions `(N, C, L)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::dropout2d(&torch::ones([1, 2, 1, 2]), 1.0, true).to_vec::<f32>(), [0.0; 4]);
+/// ```
 #[doc(alias = "torch.nn.functional.dropout2d")]
 #[track_caller]
 pub fn dropout2d(
@@ -970,6 +1451,10 @@ pub fn dropout2d(
 
 /// Zeroes whole channels (of 2 spatial dimensions) with probability `p` and scales the others.
 ///
+/// - Shapes: `(N, C, H, W)`; with three dimensions `(N, C, L)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn dropout2d_with(input: &Tensor, o: Dropout2dOptions) -> Tensor {
@@ -977,6 +1462,14 @@ pub fn dropout2d_with(input: &Tensor, o: Dropout2dOptions) -> Tensor {
 }
 
 /// Zeroes whole channels (of 3 spatial dimensions) with probability `p` and scales the others.
+///
+/// - Shapes: `(N, C, D, H, W)` or `(C, D, H, W)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::dropout3d(&torch::ones([1, 1, 1, 1, 2]), 1.0, true).to_vec::<f32>(), [0.0; 2]);
+/// ```
 #[doc(alias = "torch.nn.functional.dropout3d")]
 #[track_caller]
 pub fn dropout3d(
@@ -989,6 +1482,10 @@ pub fn dropout3d(
 
 /// Zeroes whole channels (of 3 spatial dimensions) with probability `p` and scales the others.
 ///
+/// - Shapes: `(N, C, D, H, W)` or `(C, D, H, W)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn dropout3d_with(input: &Tensor, o: Dropout3dOptions) -> Tensor {
@@ -996,6 +1493,10 @@ pub fn dropout3d_with(input: &Tensor, o: Dropout3dOptions) -> Tensor {
 }
 
 /// Zeroes elements with probability `p` and scales the others by `1 / (1 - p)`; nothing outside training.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. integers and bool in training.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1020,6 +1521,10 @@ pub fn elu(input: &Tensor, alpha: f64 /* Python's default: 1.0 */) -> Tensor {
 }
 
 /// Exponential linear unit with its scales. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
 #[doc(alias = "torch.nn.functional.elu_")]
 #[track_caller]
 pub fn elu_(input: &Tensor, alpha: impl Into<Scalar> /* Python's default: 1 */) {
@@ -1041,6 +1546,15 @@ pub fn elu_with(input: &Tensor, o: EluOptions) -> Tensor {
 /// Looks up the rows of `weight` that `input` names.
 ///
 /// Input `[*]` of int64 or int32, weight `[V, D]`; the result is `[*, D]`. Rows at `padding_idx` get no gradient; with `max_norm`, rows that are looked up are first scaled down in place to that norm.
+///
+/// - Shapes: input `(*)`, weight `(V, D)`; the result is `(*, D)`.
+/// - Dtypes: int64 or int32 indices; a weight of any dtype, which the result has.
+/// - Errors: an index out of range. a weight that is no matrix. a `padding_idx` out of range.
+///
+/// ```text
+/// let weight = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::embedding(&torch::tensor([1]), &weight).to_vec2::<f32>(), [[3.0, 4.0]]);
+/// ```
 #[doc(alias = "torch.nn.functional.embedding")]
 #[track_caller]
 pub fn embedding(input: &Tensor, weight: &Tensor) -> Tensor {
@@ -1050,6 +1564,15 @@ pub fn embedding(input: &Tensor, weight: &Tensor) -> Tensor {
 /// Sums, means or maxima of bags of embeddings.
 ///
 /// Input `[B, N]`: B bags of N; or `[N]` with `offsets` where each bag starts.
+///
+/// - Shapes: input `(B, N)`, or `(N)` with offsets `(B)`; weight `(V, D)`; the result is `(B, D)`.
+/// - Dtypes: int64 or int32 indices; a weight of floating point.
+/// - Errors: an index out of range. offsets with bags in rows, or that do not begin at 0. weights of samples without the mode `sum`. integers, bool and complex numbers.
+///
+/// ```text
+/// let weight = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::embedding_bag(&torch::tensor([[0, 1]]), &weight).to_vec::<f32>(), [2.0, 3.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.embedding_bag")]
 #[track_caller]
 pub fn embedding_bag(input: &Tensor, weight: &Tensor) -> Tensor {
@@ -1059,6 +1582,10 @@ pub fn embedding_bag(input: &Tensor, weight: &Tensor) -> Tensor {
 /// Sums, means or maxima of bags of embeddings.
 ///
 /// Input `[B, N]`: B bags of N; or `[N]` with `offsets` where each bag starts.
+///
+/// - Shapes: input `(B, N)`, or `(N)` with offsets `(B)`; weight `(V, D)`; the result is `(B, D)`.
+/// - Dtypes: int64 or int32 indices; a weight of floating point.
+/// - Errors: an index out of range. offsets with bags in rows, or that do not begin at 0. weights of samples without the mode `sum`. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1082,6 +1609,10 @@ pub fn embedding_bag_with(input: &Tensor, weight: &Tensor, o: EmbeddingBagOption
 ///
 /// Input `[*]` of int64 or int32, weight `[V, D]`; the result is `[*, D]`. Rows at `padding_idx` get no gradient; with `max_norm`, rows that are looked up are first scaled down in place to that norm.
 ///
+/// - Shapes: input `(*)`, weight `(V, D)`; the result is `(*, D)`.
+/// - Dtypes: int64 or int32 indices; a weight of any dtype, which the result has.
+/// - Errors: an index out of range. a weight that is no matrix. a `padding_idx` out of range.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn embedding_with(input: &Tensor, weight: &Tensor, o: EmbeddingOptions) -> Tensor {
@@ -1097,6 +1628,14 @@ pub fn embedding_with(input: &Tensor, weight: &Tensor, o: EmbeddingOptions) -> T
 }
 
 /// Alpha dropout of whole channels.
+///
+/// - Shapes: `(N, C, *)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. fewer than two dimensions in training.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::feature_alpha_dropout(&torch::ones([1, 2]), 0.5, false).to_vec::<f32>(), [1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.feature_alpha_dropout")]
 #[track_caller]
 pub fn feature_alpha_dropout(
@@ -1109,6 +1648,10 @@ pub fn feature_alpha_dropout(
 
 /// Alpha dropout of whole channels.
 ///
+/// - Shapes: `(N, C, *)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. fewer than two dimensions in training.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn feature_alpha_dropout_with(input: &Tensor, o: FeatureAlphaDropoutOptions) -> Tensor {
@@ -1116,6 +1659,15 @@ pub fn feature_alpha_dropout_with(input: &Tensor, o: FeatureAlphaDropoutOptions)
 }
 
 /// Sums sliding blocks back into images of `output_size`.
+///
+/// - Shapes: `(N, C * kernel, blocks)` gives `(N, C, H, W)` with `output_size`; without `N` the result has none either.
+/// - Dtypes: floating point, complex numbers and bool; the result has the input's dtype.
+/// - Errors: other than two or three dimensions. rows that the kernel does not divide. another number of blocks.
+///
+/// ```text
+/// let x = torch::nn::functional::fold(&torch::ones([1, 4, 4]), [3, 3], [2, 2]);
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.fold")]
 #[track_caller]
 pub fn fold(input: &Tensor, output_size: impl IntoDims, kernel_size: impl IntoDims) -> Tensor {
@@ -1123,6 +1675,10 @@ pub fn fold(input: &Tensor, output_size: impl IntoDims, kernel_size: impl IntoDi
 }
 
 /// Sums sliding blocks back into images of `output_size`.
+///
+/// - Shapes: `(N, C * kernel, blocks)` gives `(N, C, H, W)` with `output_size`; without `N` the result has none either.
+/// - Dtypes: floating point, complex numbers and bool; the result has the input's dtype.
+/// - Errors: other than two or three dimensions. rows that the kernel does not divide. another number of blocks.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1145,6 +1701,16 @@ pub fn fold_with(
 /// Largest values of windows at pseudo-random places over two dimensions (Graham 2015).
 ///
 /// Input `[N, C, H, W]` or `[C, H, W]`. The output's size is `output_size`, or the input's times `output_ratio`. `_random_samples`, `[N, C, 2]` within 0 to 1, are drawn if not given. `return_indices` is served by `fractional_max_pool2d_with_indices`.
+///
+/// - Shapes: `(N, C, H, W)` or `(C, H, W)`; the spatial sizes become `output_size`, or themselves times `output_ratio`, rounded down.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: neither or both of `output_size` and `output_ratio`. ratios outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let o = torch::nn::functional::FractionalMaxPool2dOptions::new().output_size([2, 2]);
+/// let x = torch::nn::functional::fractional_max_pool2d_with(&torch::ones([1, 4, 4]), 2, o);
+/// assert_eq!(x.to_vec::<f32>(), vec![1.0; 4]);
+/// ```
 #[doc(alias = "torch.nn.functional.fractional_max_pool2d")]
 #[track_caller]
 pub fn fractional_max_pool2d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
@@ -1154,6 +1720,10 @@ pub fn fractional_max_pool2d(input: &Tensor, kernel_size: impl IntoDims) -> Tens
 /// Largest values of windows at pseudo-random places over two dimensions (Graham 2015).
 ///
 /// Input `[N, C, H, W]` or `[C, H, W]`. The output's size is `output_size`, or the input's times `output_ratio`. `_random_samples`, `[N, C, 2]` within 0 to 1, are drawn if not given. `return_indices` is served by `fractional_max_pool2d_with_indices`.
+///
+/// - Shapes: `(N, C, H, W)` or `(C, H, W)`; the spatial sizes become `output_size`, or themselves times `output_ratio`, rounded down.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: neither or both of `output_size` and `output_ratio`. ratios outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1173,6 +1743,16 @@ pub fn fractional_max_pool2d_with(
 }
 
 /// `fractional_max_pool2d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, H, W)` or `(C, H, W)`; the spatial sizes become `output_size`, or themselves times `output_ratio`, rounded down. Both results have them.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: neither or both of `output_size` and `output_ratio`. ratios outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let o = torch::nn::functional::FractionalMaxPool2dWithIndicesOptions::new().output_size([2, 2]);
+/// let (x, at) = torch::nn::functional::fractional_max_pool2d_with_indices_with(&torch::ones([1, 4, 4]), 2, o);
+/// assert_eq!((x.numel(), at.numel()), (4, 4));
+/// ```
 #[doc(alias = "torch.nn.functional.fractional_max_pool2d_with_indices")]
 #[track_caller]
 pub fn fractional_max_pool2d_with_indices(input: &Tensor, kernel_size: impl IntoDims) -> (Tensor, Tensor) {
@@ -1180,6 +1760,10 @@ pub fn fractional_max_pool2d_with_indices(input: &Tensor, kernel_size: impl Into
 }
 
 /// `fractional_max_pool2d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, H, W)` or `(C, H, W)`; the spatial sizes become `output_size`, or themselves times `output_ratio`, rounded down. Both results have them.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: neither or both of `output_size` and `output_ratio`. ratios outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1201,6 +1785,16 @@ pub fn fractional_max_pool2d_with_indices_with(
 /// Largest values of windows at pseudo-random places over three dimensions (Graham 2015).
 ///
 /// As `fractional_max_pool2d`, of `[N, C, T, H, W]` or `[C, T, H, W]`.
+///
+/// - Shapes: `(N, C, T, H, W)` or `(C, T, H, W)`; the spatial sizes become `output_size`, or themselves times `output_ratio`, rounded down.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: neither or both of `output_size` and `output_ratio`. ratios outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let o = torch::nn::functional::FractionalMaxPool3dOptions::new().output_size([2, 2, 2]);
+/// let x = torch::nn::functional::fractional_max_pool3d_with(&torch::ones([1, 4, 4, 4]), 2, o);
+/// assert_eq!(x.to_vec::<f32>(), vec![1.0; 8]);
+/// ```
 #[doc(alias = "torch.nn.functional.fractional_max_pool3d")]
 #[track_caller]
 pub fn fractional_max_pool3d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
@@ -1208,6 +1802,16 @@ pub fn fractional_max_pool3d(input: &Tensor, kernel_size: impl IntoDims) -> Tens
 }
 
 /// `fractional_max_pool3d` with one ratio for all dimensions.
+///
+/// - Shapes: `(N, C, T, H, W)` or `(C, T, H, W)`; the spatial sizes are multiplied by `output_ratio` and rounded down.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: neither or both of `output_size` and `output_ratio`. a ratio outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let o = torch::nn::functional::FractionalMaxPool3dByOptions::new().output_ratio(0.5);
+/// let x = torch::nn::functional::fractional_max_pool3d_by_with(&torch::ones([1, 4, 4, 4]), 2, o);
+/// assert_eq!(x.to_vec::<f32>(), [1.0; 8]);
+/// ```
 #[doc(alias = "torch.nn.functional.fractional_max_pool3d")]
 #[track_caller]
 pub fn fractional_max_pool3d_by(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
@@ -1215,6 +1819,10 @@ pub fn fractional_max_pool3d_by(input: &Tensor, kernel_size: impl IntoDims) -> T
 }
 
 /// `fractional_max_pool3d` with one ratio for all dimensions.
+///
+/// - Shapes: `(N, C, T, H, W)` or `(C, T, H, W)`; the spatial sizes are multiplied by `output_ratio` and rounded down.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: neither or both of `output_size` and `output_ratio`. a ratio outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1237,6 +1845,10 @@ pub fn fractional_max_pool3d_by_with(
 ///
 /// As `fractional_max_pool2d`, of `[N, C, T, H, W]` or `[C, T, H, W]`.
 ///
+/// - Shapes: `(N, C, T, H, W)` or `(C, T, H, W)`; the spatial sizes become `output_size`, or themselves times `output_ratio`, rounded down.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: neither or both of `output_size` and `output_ratio`. ratios outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn fractional_max_pool3d_with(
@@ -1255,6 +1867,16 @@ pub fn fractional_max_pool3d_with(
 }
 
 /// `fractional_max_pool3d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, T, H, W)` or `(C, T, H, W)`; the spatial sizes become `output_size`, or themselves times `output_ratio`, rounded down. Both results have them.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: neither or both of `output_size` and `output_ratio`. ratios outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let o = torch::nn::functional::FractionalMaxPool3dWithIndicesOptions::new().output_size([2, 2, 2]);
+/// let (x, at) = torch::nn::functional::fractional_max_pool3d_with_indices_with(&torch::ones([1, 4, 4, 4]), 2, o);
+/// assert_eq!((x.numel(), at.numel()), (8, 8));
+/// ```
 #[doc(alias = "torch.nn.functional.fractional_max_pool3d_with_indices")]
 #[track_caller]
 pub fn fractional_max_pool3d_with_indices(input: &Tensor, kernel_size: impl IntoDims) -> (Tensor, Tensor) {
@@ -1262,6 +1884,16 @@ pub fn fractional_max_pool3d_with_indices(input: &Tensor, kernel_size: impl Into
 }
 
 /// `fractional_max_pool3d_with_indices` with one ratio for all dimensions.
+///
+/// - Shapes: `(N, C, T, H, W)` or `(C, T, H, W)`; the spatial sizes are multiplied by `output_ratio` and rounded down.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: neither or both of `output_size` and `output_ratio`. a ratio outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let o = torch::nn::functional::FractionalMaxPool3dWithIndicesByOptions::new().output_ratio(0.5);
+/// let (x, _) = torch::nn::functional::fractional_max_pool3d_with_indices_by_with(&torch::ones([1, 4, 4, 4]), 2, o);
+/// assert_eq!(x.to_vec::<f32>(), [1.0; 8]);
+/// ```
 #[doc(alias = "torch.nn.functional.fractional_max_pool3d_with_indices")]
 #[track_caller]
 pub fn fractional_max_pool3d_with_indices_by(input: &Tensor, kernel_size: impl IntoDims) -> (Tensor, Tensor) {
@@ -1276,6 +1908,10 @@ pub fn fractional_max_pool3d_with_indices_by(input: &Tensor, kernel_size: impl I
 }
 
 /// `fractional_max_pool3d_with_indices` with one ratio for all dimensions.
+///
+/// - Shapes: `(N, C, T, H, W)` or `(C, T, H, W)`; the spatial sizes are multiplied by `output_ratio` and rounded down.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: neither or both of `output_size` and `output_ratio`. a ratio outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1296,6 +1932,10 @@ pub fn fractional_max_pool3d_with_indices_by_with(
 
 /// `fractional_max_pool3d`, with the position of each value in its plane.
 ///
+/// - Shapes: `(N, C, T, H, W)` or `(C, T, H, W)`; the spatial sizes become `output_size`, or themselves times `output_ratio`, rounded down. Both results have them.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: neither or both of `output_size` and `output_ratio`. ratios outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn fractional_max_pool3d_with_indices_with(
@@ -1314,6 +1954,15 @@ pub fn fractional_max_pool3d_with_indices_with(
 }
 
 /// Negative log likelihood of a normal distribution.
+///
+/// - Shapes: input and target of the same sizes; variances of these, or with a last size of 1, or without it.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: a negative variance. variances that do not fit. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0]), torch::tensor([2.0]));
+/// assert_eq!(torch::nn::functional::gaussian_nll_loss(&x, &y, &torch::ones(1)).item::<f32>(), 0.5);
+/// ```
 #[doc(alias = "torch.nn.functional.gaussian_nll_loss")]
 #[track_caller]
 pub fn gaussian_nll_loss(input: &Tensor, target: &Tensor, var: &Tensor) -> Tensor {
@@ -1321,6 +1970,15 @@ pub fn gaussian_nll_loss(input: &Tensor, target: &Tensor, var: &Tensor) -> Tenso
 }
 
 /// `gaussian_nll_loss` with one variance for all elements.
+///
+/// - Shapes: input and target of the same sizes; the result has no dimensions, or these with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: a negative variance. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0]), torch::tensor([2.0]));
+/// assert_eq!(torch::nn::functional::gaussian_nll_loss_of(&x, &y, 1.0).item::<f32>(), 0.5);
+/// ```
 #[doc(alias = "torch.nn.functional.gaussian_nll_loss")]
 #[track_caller]
 pub fn gaussian_nll_loss_of(input: &Tensor, target: &Tensor, var: f64) -> Tensor {
@@ -1328,6 +1986,10 @@ pub fn gaussian_nll_loss_of(input: &Tensor, target: &Tensor, var: f64) -> Tensor
 }
 
 /// `gaussian_nll_loss` with one variance for all elements.
+///
+/// - Shapes: input and target of the same sizes; the result has no dimensions, or these with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: a negative variance. an unknown `reduction`. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1342,6 +2004,10 @@ pub fn gaussian_nll_loss_of_with(
 
 /// Negative log likelihood of a normal distribution.
 ///
+/// - Shapes: input and target of the same sizes; variances of these, or with a last size of 1, or without it.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: a negative variance. variances that do not fit. an unknown `reduction`. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn gaussian_nll_loss_with(
@@ -1354,6 +2020,14 @@ pub fn gaussian_nll_loss_with(
 }
 
 /// The input times the normal distribution function, exact or (`"tanh"`) approximated.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: an `approximate` other than `"none"` and `"tanh"`. integers, bool and complex numbers.
+///
+/// ```text
+/// assert!((torch::nn::functional::gelu(&torch::tensor([1.0]), "none").item::<f32>() - 0.8413447).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.nn.functional.gelu")]
 #[track_caller]
 pub fn gelu(input: &Tensor, approximate: &str /* Python's default: "none" */) -> Tensor {
@@ -1361,6 +2035,10 @@ pub fn gelu(input: &Tensor, approximate: &str /* Python's default: "none" */) ->
 }
 
 /// The input times the normal distribution function, exact or (`"tanh"`) approximated.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: an `approximate` other than `"none"` and `"tanh"`. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1399,6 +2077,15 @@ pub fn glu_with(input: &Tensor, o: GluOptions) -> Tensor {
 /// Samples the input at the positions of a grid, in coordinates from -1 to 1.
 ///
 /// Input `[N, C, H, W]` and grid `[N, H', W', 2]`, or with a depth each; modes `bilinear`, `nearest`, `bicubic`; `padding_mode` `zeros`, `border`, `reflection`.
+///
+/// - Shapes: input `(N, C, H, W)` and grid `(N, H', W', 2)` give `(N, C, H', W')`; volumes have a depth more and 3 coordinates.
+/// - Dtypes: floating point, both the same.
+/// - Errors: sizes that do not fit. an unknown mode. `bicubic` of volumes. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(4).float().reshape([1, 1, 2, 2]);
+/// assert_eq!(torch::nn::functional::grid_sample(&x, &torch::zeros([1, 1, 1, 2])).item::<f32>(), 1.5);
+/// ```
 #[doc(alias = "torch.nn.functional.grid_sample")]
 #[track_caller]
 pub fn grid_sample(input: &Tensor, grid: &Tensor) -> Tensor {
@@ -1409,6 +2096,10 @@ pub fn grid_sample(input: &Tensor, grid: &Tensor) -> Tensor {
 ///
 /// Input `[N, C, H, W]` and grid `[N, H', W', 2]`, or with a depth each; modes `bilinear`, `nearest`, `bicubic`; `padding_mode` `zeros`, `border`, `reflection`.
 ///
+/// - Shapes: input `(N, C, H, W)` and grid `(N, H', W', 2)` give `(N, C, H', W')`; volumes have a depth more and 3 coordinates.
+/// - Dtypes: floating point, both the same.
+/// - Errors: sizes that do not fit. an unknown mode. `bicubic` of volumes. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn grid_sample_with(input: &Tensor, grid: &Tensor, o: GridSampleOptions) -> Tensor {
@@ -1418,6 +2109,15 @@ pub fn grid_sample_with(input: &Tensor, grid: &Tensor, o: GridSampleOptions) -> 
 /// Normalises groups of channels of each sample.
 ///
 /// Input `[N, C, *]`, weight and bias `[C]`.
+///
+/// - Shapes: input `(N, C, *)`, weight and bias `(C)`; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: channels that `num_groups` does not divide. sizes that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let y = torch::nn::functional::group_norm(&torch::tensor([[1.0, 3.0]]), 1, None, None);
+/// assert!(torch::allclose(&y, &torch::tensor([[-0.999995, 0.999995]])));
+/// ```
 #[doc(alias = "torch.nn.functional.group_norm")]
 #[track_caller]
 pub fn group_norm(input: &Tensor, num_groups: i64, weight: Option<&Tensor>, bias: Option<&Tensor>) -> Tensor {
@@ -1428,6 +2128,10 @@ pub fn group_norm(input: &Tensor, num_groups: i64, weight: Option<&Tensor>, bias
 ///
 /// Input `[N, C, *]`, weight and bias `[C]`.
 ///
+/// - Shapes: input `(N, C, *)`, weight and bias `(C)`; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: channels that `num_groups` does not divide. sizes that do not fit. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn group_norm_with(input: &Tensor, num_groups: i64, o: GroupNormOptions) -> Tensor {
@@ -1435,6 +2139,15 @@ pub fn group_norm_with(input: &Tensor, num_groups: i64, o: GroupNormOptions) -> 
 }
 
 /// Samples from the Gumbel-softmax distribution; with `hard` one-hot, with the soft sample's gradient.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::nn::functional::gumbel_softmax(&torch::tensor([[0.0, 1.0]]));
+/// assert!((x.sum().item::<f32>() - 1.0).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.nn.functional.gumbel_softmax")]
 #[track_caller]
 pub fn gumbel_softmax(logits: &Tensor) -> Tensor {
@@ -1442,6 +2155,10 @@ pub fn gumbel_softmax(logits: &Tensor) -> Tensor {
 }
 
 /// Samples from the Gumbel-softmax distribution; with `hard` one-hot, with the soft sample's gradient.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1577,6 +2294,10 @@ pub fn hardtanh(
 }
 
 /// The input within bounds. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: a `min_val` above `max_val`. bool and complex numbers.
 #[doc(alias = "torch.nn.functional.hardtanh_")]
 #[track_caller]
 pub fn hardtanh_(
@@ -1600,6 +2321,15 @@ pub fn hardtanh_with(input: &Tensor, o: HardtanhOptions) -> Tensor {
 }
 
 /// Distances of similar pairs (target 1), and `max(0, margin - distance)` of others (target -1).
+///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([2.0, 0.5]), torch::tensor([1.0, -1.0]));
+/// assert_eq!(torch::nn::functional::hinge_embedding_loss(&x, &y).item::<f32>(), 1.25);
+/// ```
 #[doc(alias = "torch.nn.functional.hinge_embedding_loss")]
 #[track_caller]
 pub fn hinge_embedding_loss(input: &Tensor, target: &Tensor) -> Tensor {
@@ -1608,6 +2338,10 @@ pub fn hinge_embedding_loss(input: &Tensor, target: &Tensor) -> Tensor {
 
 /// Distances of similar pairs (target 1), and `max(0, margin - distance)` of others (target -1).
 ///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn hinge_embedding_loss_with(input: &Tensor, target: &Tensor, o: HingeEmbeddingLossOptions) -> Tensor {
@@ -1615,6 +2349,15 @@ pub fn hinge_embedding_loss_with(input: &Tensor, target: &Tensor, o: HingeEmbedd
 }
 
 /// Squared differences below `delta`, absolute ones scaled by `delta` above.
+///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: a `delta` that is not above 0. sizes that do not broadcast. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 4.0]), torch::tensor([1.0, 2.0]));
+/// assert_eq!(torch::nn::functional::huber_loss(&x, &y).item::<f32>(), 0.75);
+/// ```
 #[doc(alias = "torch.nn.functional.huber_loss")]
 #[track_caller]
 pub fn huber_loss(input: &Tensor, target: &Tensor) -> Tensor {
@@ -1622,6 +2365,10 @@ pub fn huber_loss(input: &Tensor, target: &Tensor) -> Tensor {
 }
 
 /// Squared differences below `delta`, absolute ones scaled by `delta` above.
+///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: a `delta` that is not above 0. sizes that do not broadcast. an unknown `reduction`. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1632,6 +2379,15 @@ pub fn huber_loss_with(input: &Tensor, target: &Tensor, o: HuberLossOptions) -> 
 /// Normalises each channel of each sample over its spatial dimensions.
 ///
 /// Input `[N, C, *]`, the others `[C]`.
+///
+/// - Shapes: input `(N, C, *)` with a spatial dimension at least; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: one spatial place, with the input's own statistics. no running statistics without them. sizes that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let y = torch::nn::functional::instance_norm(&torch::tensor([[[1.0, 3.0]]]));
+/// assert!(torch::allclose(&y, &torch::tensor([[[-0.999995, 0.999995]]])));
+/// ```
 #[doc(alias = "torch.nn.functional.instance_norm")]
 #[track_caller]
 pub fn instance_norm(input: &Tensor) -> Tensor {
@@ -1641,6 +2397,10 @@ pub fn instance_norm(input: &Tensor) -> Tensor {
 /// Normalises each channel of each sample over its spatial dimensions.
 ///
 /// Input `[N, C, *]`, the others `[C]`.
+///
+/// - Shapes: input `(N, C, *)` with a spatial dimension at least; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: one spatial place, with the input's own statistics. no running statistics without them. sizes that do not fit. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1660,6 +2420,16 @@ pub fn instance_norm_with(input: &Tensor, o: InstanceNormOptions) -> Tensor {
 /// Resamples the spatial dimensions to `size`, or by `scale_factor`.
 ///
 /// Input `[N, C, *]`; modes `nearest`, `nearest-exact`, `linear`, `bilinear`, `bicubic`, `trilinear`, `area`.
+///
+/// - Shapes: `(N, C, *)` with one to three spatial dimensions; these become `size`, or themselves times `scale_factor`, rounded down.
+/// - Dtypes: floating point; uint8 in the modes `nearest`, `nearest-exact` and `bicubic` of images too.
+/// - Errors: neither or both of `size` and `scale_factor`. a mode that the dimensions do not take. `align_corners` with modes that have no corners.
+///
+/// ```text
+/// use torch::nn::functional::{InterpolateOptions, interpolate_with};
+/// let x = interpolate_with(&torch::tensor([[[1.0, 2.0]]]), InterpolateOptions::new().size(4));
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 1.0, 2.0, 2.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.interpolate")]
 #[track_caller]
 pub fn interpolate(input: &Tensor) -> Tensor {
@@ -1667,6 +2437,15 @@ pub fn interpolate(input: &Tensor) -> Tensor {
 }
 
 /// `interpolate` with one factor for all dimensions.
+///
+/// - Shapes: `(N, C, *)` with one to three spatial dimensions; these are multiplied by `scale_factor` and rounded down.
+/// - Dtypes: floating point; uint8 in the modes `nearest`, `nearest-exact` and `bicubic` of images too.
+/// - Errors: neither or both of `size` and `scale_factor`. a mode that the dimensions do not take.
+///
+/// ```text
+/// let x = torch::nn::functional::interpolate_by(&torch::tensor([[[1.0, 2.0]]]), 2.0, "nearest");
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 1.0, 2.0, 2.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.interpolate")]
 #[track_caller]
 pub fn interpolate_by(
@@ -1678,6 +2457,10 @@ pub fn interpolate_by(
 }
 
 /// `interpolate` with one factor for all dimensions.
+///
+/// - Shapes: `(N, C, *)` with one to three spatial dimensions; these are multiplied by `scale_factor` and rounded down.
+/// - Dtypes: floating point; uint8 in the modes `nearest`, `nearest-exact` and `bicubic` of images too.
+/// - Errors: neither or both of `size` and `scale_factor`. a mode that the dimensions do not take.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1697,6 +2480,10 @@ pub fn interpolate_by_with(input: &Tensor, o: InterpolateByOptions) -> Tensor {
 ///
 /// Input `[N, C, *]`; modes `nearest`, `nearest-exact`, `linear`, `bilinear`, `bicubic`, `trilinear`, `area`.
 ///
+/// - Shapes: `(N, C, *)` with one to three spatial dimensions; these become `size`, or themselves times `scale_factor`, rounded down.
+/// - Dtypes: floating point; uint8 in the modes `nearest`, `nearest-exact` and `bicubic` of images too.
+/// - Errors: neither or both of `size` and `scale_factor`. a mode that the dimensions do not take. `align_corners` with modes that have no corners.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn interpolate_with(input: &Tensor, o: InterpolateOptions) -> Tensor {
@@ -1712,6 +2499,15 @@ pub fn interpolate_with(input: &Tensor, o: InterpolateOptions) -> Tensor {
 }
 
 /// Kullback-Leibler divergence of log-probabilities; the reduction `batchmean` is the mathematical one.
+///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let p = torch::tensor([0.5, 0.5]);
+/// assert_eq!(torch::nn::functional::kl_div(&p.log(), &p).item::<f32>(), 0.0);
+/// ```
 #[doc(alias = "torch.nn.functional.kl_div")]
 #[track_caller]
 pub fn kl_div(input: &Tensor, target: &Tensor) -> Tensor {
@@ -1720,6 +2516,10 @@ pub fn kl_div(input: &Tensor, target: &Tensor) -> Tensor {
 
 /// Kullback-Leibler divergence of log-probabilities; the reduction `batchmean` is the mathematical one.
 ///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn kl_div_with(input: &Tensor, target: &Tensor, o: KlDivOptions) -> Tensor {
@@ -1727,6 +2527,15 @@ pub fn kl_div_with(input: &Tensor, target: &Tensor, o: KlDivOptions) -> Tensor {
 }
 
 /// Mean of absolute differences.
+///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. integers and bool.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 4.0]), torch::tensor([1.0, 2.0]));
+/// assert_eq!(torch::nn::functional::l1_loss(&x, &y).item::<f32>(), 1.0);
+/// ```
 #[doc(alias = "torch.nn.functional.l1_loss")]
 #[track_caller]
 pub fn l1_loss(input: &Tensor, target: &Tensor) -> Tensor {
@@ -1734,6 +2543,10 @@ pub fn l1_loss(input: &Tensor, target: &Tensor) -> Tensor {
 }
 
 /// Mean of absolute differences.
+///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. integers and bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1744,6 +2557,15 @@ pub fn l1_loss_with(input: &Tensor, target: &Tensor, o: L1LossOptions) -> Tensor
 /// Normalises over the last dimensions, those of `normalized_shape`.
 ///
 /// Input `[*, normalized_shape]`, weight and bias `normalized_shape`.
+///
+/// - Shapes: input `(*, normalized_shape)`, weight and bias `normalized_shape`; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: last dimensions other than `normalized_shape`. an empty `normalized_shape`. integers, bool and complex numbers.
+///
+/// ```text
+/// let y = torch::nn::functional::layer_norm(&torch::tensor([1.0, 3.0]), 2, None, None);
+/// assert!(torch::allclose(&y, &torch::tensor([-0.999995, 0.999995])));
+/// ```
 #[doc(alias = "torch.nn.functional.layer_norm")]
 #[track_caller]
 pub fn layer_norm(
@@ -1758,6 +2580,10 @@ pub fn layer_norm(
 /// Normalises over the last dimensions, those of `normalized_shape`.
 ///
 /// Input `[*, normalized_shape]`, weight and bias `normalized_shape`.
+///
+/// - Shapes: input `(*, normalized_shape)`, weight and bias `normalized_shape`; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: last dimensions other than `normalized_shape`. an empty `normalized_shape`. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1789,6 +2615,10 @@ pub fn leaky_relu(input: &Tensor, negative_slope: f64 /* Python's default: 0.01 
 }
 
 /// The input, scaled by the slope below 0. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
 #[doc(alias = "torch.nn.functional.leaky_relu_")]
 #[track_caller]
 pub fn leaky_relu_(input: &Tensor, negative_slope: impl Into<Scalar> /* Python's default: 0.01 */) {
@@ -1810,6 +2640,15 @@ pub fn leaky_relu_with(input: &Tensor, o: LeakyReluOptions) -> Tensor {
 /// Applies a linear transformation: `input @ weight.T + bias`.
 ///
 /// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]`, what broadcasts to the result, or none; the result is `[*, out]` or `[*]`.
+///
+/// - Shapes: input `(*, in)`, weight `(out, in)`, bias `(out)` give `(*, out)`; a weight `(in)` gives `(*)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. different dtypes. bool.
+///
+/// ```text
+/// let (x, w) = (torch::tensor([1.0, 2.0]), torch::tensor([[3.0, 4.0]]));
+/// assert_eq!(torch::nn::functional::linear(&x, &w, Some(&torch::tensor([10.0]))).to_vec::<f32>(), [21.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.linear")]
 #[track_caller]
 pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
@@ -1819,6 +2658,15 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor 
 /// Cross-entropy of the linear map `input linear_weight^T + linear_bias`.
 ///
 /// Input `[N, in]` or `[in]`, weight `[C, in]` or `[C, *, in]`, target of class indices `[N, *]` or of probabilities `[N, C, *]`. With `chunked`, rows are worked on in chunks, so that the logits never exist as a whole; the keywords after it are PyTorch's `LinearCrossEntropyOptions`.
+///
+/// - Shapes: input `(N, in)` or `(in)`, weight `(C, in)`, target `(N)` or none of class indices, or probabilities `(N, C)`; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: floating point; a target of int64, or of probabilities in the input's dtype.
+/// - Errors: sizes that do not fit. a target outside of the classes. an unknown `reduction`.
+///
+/// ```text
+/// let loss = torch::nn::functional::linear_cross_entropy(&torch::zeros([1, 2]), &torch::zeros([3, 2]), &torch::tensor([0]));
+/// assert!((loss.item::<f32>() - 1.0986123).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.nn.functional.linear_cross_entropy")]
 #[track_caller]
 pub fn linear_cross_entropy(input: &Tensor, linear_weight: &Tensor, target: &Tensor) -> Tensor {
@@ -1842,6 +2690,10 @@ pub fn linear_cross_entropy(input: &Tensor, linear_weight: &Tensor, target: &Ten
 /// Cross-entropy of the linear map `input linear_weight^T + linear_bias`.
 ///
 /// Input `[N, in]` or `[in]`, weight `[C, in]` or `[C, *, in]`, target of class indices `[N, *]` or of probabilities `[N, C, *]`. With `chunked`, rows are worked on in chunks, so that the logits never exist as a whole; the keywords after it are PyTorch's `LinearCrossEntropyOptions`.
+///
+/// - Shapes: input `(N, in)` or `(in)`, weight `(C, in)`, target `(N)` or none of class indices, or probabilities `(N, C)`; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: floating point; a target of int64, or of probabilities in the input's dtype.
+/// - Errors: sizes that do not fit. a target outside of the classes. an unknown `reduction`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1871,6 +2723,10 @@ pub fn linear_cross_entropy_with(
 /// Applies a linear transformation: `input @ weight.T + bias`. Into `out`, which is resized where its shape differs.
 ///
 /// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]`, what broadcasts to the result, or none; the result is `[*, out]` or `[*]`.
+///
+/// - Shapes: input `(*, in)`, weight `(out, in)`, bias `(out)` give `(*, out)`; a weight `(in)` gives `(*)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. different dtypes. bool.
 #[doc(alias = "torch.nn.functional.linear")]
 #[track_caller]
 pub fn linear_out(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &mut Tensor) {
@@ -1880,6 +2736,10 @@ pub fn linear_out(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &
 /// Applies a linear transformation: `input @ weight.T + bias`. Into `out`, which is resized where its shape differs.
 ///
 /// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]`, what broadcasts to the result, or none; the result is `[*, out]` or `[*]`.
+///
+/// - Shapes: input `(*, in)`, weight `(out, in)`, bias `(out)` give `(*, out)`; a weight `(in)` gives `(*)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. different dtypes. bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1891,6 +2751,10 @@ pub fn linear_out_with(input: &Tensor, weight: &Tensor, o: LinearOptions, out: &
 ///
 /// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]`, what broadcasts to the result, or none; the result is `[*, out]` or `[*]`.
 ///
+/// - Shapes: input `(*, in)`, weight `(out, in)`, bias `(out)` give `(*, out)`; a weight `(in)` gives `(*)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. different dtypes. bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn linear_with(input: &Tensor, weight: &Tensor, o: LinearOptions) -> Tensor {
@@ -1898,6 +2762,15 @@ pub fn linear_with(input: &Tensor, weight: &Tensor, o: LinearOptions) -> Tensor 
 }
 
 /// Divides by a power of the mean square over neighbouring channels.
+///
+/// - Shapes: input `(N, C, *)` with a spatial dimension at least; the result has the input's sizes.
+/// - Dtypes: floating point and int64, of which the result has the default dtype.
+/// - Errors: fewer than three dimensions. other dtypes.
+///
+/// ```text
+/// let o = torch::nn::functional::LocalResponseNormOptions::new().alpha(0.0);
+/// assert_eq!(torch::nn::functional::local_response_norm_with(&torch::ones([1, 2, 2]), 2, o).to_vec::<f32>(), [1.0; 4]);
+/// ```
 #[doc(alias = "torch.nn.functional.local_response_norm")]
 #[track_caller]
 pub fn local_response_norm(input: &Tensor, size: i64) -> Tensor {
@@ -1906,6 +2779,10 @@ pub fn local_response_norm(input: &Tensor, size: i64) -> Tensor {
 
 /// Divides by a power of the mean square over neighbouring channels.
 ///
+/// - Shapes: input `(N, C, *)` with a spatial dimension at least; the result has the input's sizes.
+/// - Dtypes: floating point and int64, of which the result has the default dtype.
+/// - Errors: fewer than three dimensions. other dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn local_response_norm_with(input: &Tensor, size: i64, o: LocalResponseNormOptions) -> Tensor {
@@ -1913,6 +2790,14 @@ pub fn local_response_norm_with(input: &Tensor, size: i64, o: LocalResponseNormO
 }
 
 /// Logarithm of the sigmoid.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
+///
+/// ```text
+/// assert!((torch::nn::functional::logsigmoid(&torch::tensor([0.0])).item::<f32>() + 0.6931472).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.nn.functional.logsigmoid")]
 #[track_caller]
 pub fn logsigmoid(input: &Tensor) -> Tensor {
@@ -1920,6 +2805,10 @@ pub fn logsigmoid(input: &Tensor) -> Tensor {
 }
 
 /// Logarithm of the sigmoid. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
 #[doc(alias = "torch.nn.functional.logsigmoid")]
 #[track_caller]
 pub fn logsigmoid_out(input: &Tensor, out: &mut Tensor) {
@@ -1927,6 +2816,14 @@ pub fn logsigmoid_out(input: &Tensor, out: &mut Tensor) {
 }
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a stride or result below 1. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// assert!((torch::nn::functional::lp_pool1d(&torch::tensor([[3.0, 4.0]]), 2.0, 2).item::<f32>() - 5.0).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.nn.functional.lp_pool1d")]
 #[track_caller]
 pub fn lp_pool1d(input: &Tensor, norm_type: f64, kernel_size: impl IntoDims) -> Tensor {
@@ -1934,6 +2831,10 @@ pub fn lp_pool1d(input: &Tensor, norm_type: f64, kernel_size: impl IntoDims) -> 
 }
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a stride or result below 1. other dimensions. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1947,6 +2848,15 @@ pub fn lp_pool1d_with(
 }
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a stride or result below 1. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::nn::functional::lp_pool2d(&torch::ones([1, 2, 2]), 2.0, 2);
+/// assert!((x.item::<f32>() - 2.000000).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.nn.functional.lp_pool2d")]
 #[track_caller]
 pub fn lp_pool2d(input: &Tensor, norm_type: f64, kernel_size: impl IntoDims) -> Tensor {
@@ -1954,6 +2864,10 @@ pub fn lp_pool2d(input: &Tensor, norm_type: f64, kernel_size: impl IntoDims) -> 
 }
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a stride or result below 1. other dimensions. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1967,6 +2881,15 @@ pub fn lp_pool2d_with(
 }
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a stride or result below 1. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::nn::functional::lp_pool3d(&torch::ones([1, 2, 2, 2]), 2.0, 2);
+/// assert!((x.item::<f32>() - 2.828427).abs() < 1e-5);
+/// ```
 #[doc(alias = "torch.nn.functional.lp_pool3d")]
 #[track_caller]
 pub fn lp_pool3d(input: &Tensor, norm_type: f64, kernel_size: impl IntoDims) -> Tensor {
@@ -1974,6 +2897,10 @@ pub fn lp_pool3d(input: &Tensor, norm_type: f64, kernel_size: impl IntoDims) -> 
 }
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a stride or result below 1. other dimensions. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -1987,6 +2914,15 @@ pub fn lp_pool3d_with(
 }
 
 /// `max(0, -target * (input1 - input2) + margin)`.
+///
+/// - Shapes: all three broadcast, with as many dimensions; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: different numbers of dimensions. an unknown `reduction`.
+///
+/// ```text
+/// let one = torch::tensor([1.0]);
+/// assert_eq!(torch::nn::functional::margin_ranking_loss(&one, &torch::tensor([3.0]), &one).item::<f32>(), 2.0);
+/// ```
 #[doc(alias = "torch.nn.functional.margin_ranking_loss")]
 #[track_caller]
 pub fn margin_ranking_loss(input1: &Tensor, input2: &Tensor, target: &Tensor) -> Tensor {
@@ -1994,6 +2930,10 @@ pub fn margin_ranking_loss(input1: &Tensor, input2: &Tensor, target: &Tensor) ->
 }
 
 /// `max(0, -target * (input1 - input2) + margin)`.
+///
+/// - Shapes: all three broadcast, with as many dimensions; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: different numbers of dimensions. an unknown `reduction`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2009,6 +2949,15 @@ pub fn margin_ranking_loss_with(
 /// Largest values of windows over one dimension of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool1d_with_indices`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 3.0, 2.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::max_pool1d(&x, 2).to_vec::<f32>(), [3.0, 4.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.max_pool1d")]
 #[track_caller]
 pub fn max_pool1d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
@@ -2018,6 +2967,10 @@ pub fn max_pool1d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
 /// Largest values of windows over one dimension of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool1d_with_indices`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2034,6 +2987,15 @@ pub fn max_pool1d_with(input: &Tensor, kernel_size: impl IntoDims, o: MaxPool1dO
 }
 
 /// `max_pool1d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`. Both results have them.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let (values, at) = torch::nn::functional::max_pool1d_with_indices(&torch::tensor([[1.0, 3.0, 2.0, 4.0]]), 2);
+/// assert_eq!((values.to_vec::<f32>(), at.to_vec::<i64>()), (vec![3.0, 4.0], vec![1, 3]));
+/// ```
 #[doc(alias = "torch.nn.functional.max_pool1d_with_indices")]
 #[track_caller]
 pub fn max_pool1d_with_indices(input: &Tensor, kernel_size: impl IntoDims) -> (Tensor, Tensor) {
@@ -2041,6 +3003,10 @@ pub fn max_pool1d_with_indices(input: &Tensor, kernel_size: impl IntoDims) -> (T
 }
 
 /// `max_pool1d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`. Both results have them.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2063,6 +3029,15 @@ pub fn max_pool1d_with_indices_with(
 /// Largest values of windows over two dimensions of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool2d_with_indices`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let x = torch::arange(4).float().reshape([1, 2, 2]);
+/// assert_eq!(torch::nn::functional::max_pool2d(&x, 2).item::<f32>(), 3.0);
+/// ```
 #[doc(alias = "torch.nn.functional.max_pool2d")]
 #[track_caller]
 pub fn max_pool2d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
@@ -2072,6 +3047,10 @@ pub fn max_pool2d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
 /// Largest values of windows over two dimensions of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool2d_with_indices`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2088,6 +3067,15 @@ pub fn max_pool2d_with(input: &Tensor, kernel_size: impl IntoDims, o: MaxPool2dO
 }
 
 /// `max_pool2d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`. Both results have them.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let (values, at) = torch::nn::functional::max_pool2d_with_indices(&torch::arange(4).float().reshape([1, 2, 2]), 2);
+/// assert_eq!((values.item::<f32>(), at.item::<i64>()), (3.0, 3));
+/// ```
 #[doc(alias = "torch.nn.functional.max_pool2d_with_indices")]
 #[track_caller]
 pub fn max_pool2d_with_indices(input: &Tensor, kernel_size: impl IntoDims) -> (Tensor, Tensor) {
@@ -2103,6 +3091,10 @@ pub fn max_pool2d_with_indices(input: &Tensor, kernel_size: impl IntoDims) -> (T
 }
 
 /// `max_pool2d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`. Both results have them.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2125,6 +3117,15 @@ pub fn max_pool2d_with_indices_with(
 /// Largest values of windows over three dimensions of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool3d_with_indices`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let x = torch::arange(8).float().reshape([1, 2, 2, 2]);
+/// assert_eq!(torch::nn::functional::max_pool3d(&x, 2).item::<f32>(), 7.0);
+/// ```
 #[doc(alias = "torch.nn.functional.max_pool3d")]
 #[track_caller]
 pub fn max_pool3d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
@@ -2134,6 +3135,10 @@ pub fn max_pool3d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
 /// Largest values of windows over three dimensions of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool3d_with_indices`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2150,6 +3155,15 @@ pub fn max_pool3d_with(input: &Tensor, kernel_size: impl IntoDims, o: MaxPool3dO
 }
 
 /// `max_pool3d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`. Both results have them.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let (values, at) = torch::nn::functional::max_pool3d_with_indices(&torch::arange(8).float().reshape([1, 2, 2, 2]), 2);
+/// assert_eq!((values.item::<f32>(), at.item::<i64>()), (7.0, 7));
+/// ```
 #[doc(alias = "torch.nn.functional.max_pool3d_with_indices")]
 #[track_caller]
 pub fn max_pool3d_with_indices(input: &Tensor, kernel_size: impl IntoDims) -> (Tensor, Tensor) {
@@ -2165,6 +3179,10 @@ pub fn max_pool3d_with_indices(input: &Tensor, kernel_size: impl IntoDims) -> (T
 }
 
 /// `max_pool3d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`. Both results have them.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2185,6 +3203,15 @@ pub fn max_pool3d_with_indices_with(
 }
 
 /// Partial inverse of `max_pool1d`: values go back to their positions, the rest is 0.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes are `output_size`, or `(L - 1) stride - 2 padding + k`.
+/// - Dtypes: floating point; indices are int64.
+/// - Errors: an index outside of its plane. different sizes of input and indices. an `output_size` too far from the default.
+///
+/// ```text
+/// let (values, at) = torch::nn::functional::max_pool1d_with_indices(&torch::tensor([[1.0, 3.0, 2.0, 4.0]]), 2);
+/// assert_eq!(torch::nn::functional::max_unpool1d(&values, &at, 2, 2, 0).to_vec::<f32>(), [0.0, 3.0, 0.0, 4.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.max_unpool1d")]
 #[track_caller]
 pub fn max_unpool1d(
@@ -2206,6 +3233,10 @@ pub fn max_unpool1d(
 
 /// Partial inverse of `max_pool1d`: values go back to their positions, the rest is 0.
 ///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes are `output_size`, or `(L - 1) stride - 2 padding + k`.
+/// - Dtypes: floating point; indices are int64.
+/// - Errors: an index outside of its plane. different sizes of input and indices. an `output_size` too far from the default.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn max_unpool1d_with(
@@ -2225,6 +3256,16 @@ pub fn max_unpool1d_with(
 }
 
 /// Partial inverse of `max_pool2d`: values go back to their positions, the rest is 0.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes are `output_size`, or `(L - 1) stride - 2 padding + k`.
+/// - Dtypes: floating point; indices are int64.
+/// - Errors: an index outside of its plane. different sizes of input and indices. an `output_size` too far from the default.
+///
+/// ```text
+/// let (values, at) = torch::nn::functional::max_pool2d_with_indices(&torch::arange(4).float().reshape([1, 2, 2]), 2);
+/// let x = torch::nn::functional::max_unpool2d(&values, &at, 2, 2, 0);
+/// assert_eq!((x.sizes(), x.sum().item::<f32>()), (&[1, 2, 2][..], 3.0));
+/// ```
 #[doc(alias = "torch.nn.functional.max_unpool2d")]
 #[track_caller]
 pub fn max_unpool2d(
@@ -2246,6 +3287,10 @@ pub fn max_unpool2d(
 
 /// Partial inverse of `max_pool2d`: values go back to their positions, the rest is 0.
 ///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes are `output_size`, or `(L - 1) stride - 2 padding + k`.
+/// - Dtypes: floating point; indices are int64.
+/// - Errors: an index outside of its plane. different sizes of input and indices. an `output_size` too far from the default.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn max_unpool2d_with(
@@ -2265,6 +3310,16 @@ pub fn max_unpool2d_with(
 }
 
 /// Partial inverse of `max_pool3d`: values go back to their positions, the rest is 0.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes are `output_size`, or `(L - 1) stride - 2 padding + k`.
+/// - Dtypes: floating point; indices are int64.
+/// - Errors: an index outside of its plane. different sizes of input and indices. an `output_size` too far from the default.
+///
+/// ```text
+/// let (values, at) = torch::nn::functional::max_pool3d_with_indices(&torch::arange(8).float().reshape([1, 2, 2, 2]), 2);
+/// let x = torch::nn::functional::max_unpool3d(&values, &at, 2, 2, 0);
+/// assert_eq!((x.sizes(), x.sum().item::<f32>()), (&[1, 2, 2, 2][..], 7.0));
+/// ```
 #[doc(alias = "torch.nn.functional.max_unpool3d")]
 #[track_caller]
 pub fn max_unpool3d(
@@ -2285,6 +3340,10 @@ pub fn max_unpool3d(
 }
 
 /// Partial inverse of `max_pool3d`: values go back to their positions, the rest is 0.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes are `output_size`, or `(L - 1) stride - 2 padding + k`.
+/// - Dtypes: floating point; indices are int64.
+/// - Errors: an index outside of its plane. different sizes of input and indices. an `output_size` too far from the default.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2333,6 +3392,15 @@ pub fn mish_with(input: &Tensor, o: MishOptions) -> Tensor {
 }
 
 /// Mean of squared differences.
+///
+/// - Shapes: input and target broadcast (with a warning in PyTorch); the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 4.0]), torch::tensor([1.0, 2.0]));
+/// assert_eq!(torch::nn::functional::mse_loss(&x, &y).item::<f32>(), 2.0);
+/// ```
 #[doc(alias = "torch.nn.functional.mse_loss")]
 #[track_caller]
 pub fn mse_loss(input: &Tensor, target: &Tensor) -> Tensor {
@@ -2340,6 +3408,10 @@ pub fn mse_loss(input: &Tensor, target: &Tensor) -> Tensor {
 }
 
 /// Mean of squared differences.
+///
+/// - Shapes: input and target broadcast (with a warning in PyTorch); the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2350,6 +3422,18 @@ pub fn mse_loss_with(input: &Tensor, target: &Tensor, o: MseLossOptions) -> Tens
 /// Multi-head attention with its projections; the weights of the attention, if they are wanted, come second.
 ///
 /// Query `[L, N, E]` or `[L, E]`, key and value `[S, N, E]` or `[S, E]`; `attn_mask` `[L, S]` or `[N * heads, L, S]` and `key_padding_mask` `[N, S]`, where `true` means that a position takes no part and floats are added. Output like the query, weights `[N, L, S]`, or `[N, heads, L, S]` without averaging.
+///
+/// - Shapes: the output has the query's sizes; the weights are `(N, L, S)`, or `(N, heads, L, S)` without averaging, without `N` where the query has no batch.
+/// - Dtypes: floating point, all the same; masks of bool or of that dtype.
+/// - Errors: features that `num_heads` does not divide. sizes that do not fit.
+///
+/// ```text
+/// let (x, weight) = (torch::ones([3, 1, 2]), torch::ones([6, 2]));
+/// let (y, weights) = torch::nn::functional::multi_head_attention_forward(
+///     &x, &x, &x, 2, 1, Some(&weight), None, None, None, false, 0.0, &torch::eye(2), None,
+/// );
+/// assert_eq!((y.sizes(), weights.unwrap().sizes()), (&[3, 1, 2][..], &[1, 3, 3][..]));
+/// ```
 #[doc(alias = "torch.nn.functional.multi_head_attention_forward")]
 #[track_caller]
 pub fn multi_head_attention_forward(
@@ -2400,6 +3484,10 @@ pub fn multi_head_attention_forward(
 ///
 /// Query `[L, N, E]` or `[L, E]`, key and value `[S, N, E]` or `[S, E]`; `attn_mask` `[L, S]` or `[N * heads, L, S]` and `key_padding_mask` `[N, S]`, where `true` means that a position takes no part and floats are added. Output like the query, weights `[N, L, S]`, or `[N, heads, L, S]` without averaging.
 ///
+/// - Shapes: the output has the query's sizes; the weights are `(N, L, S)`, or `(N, heads, L, S)` without averaging, without `N` where the query has no batch.
+/// - Dtypes: floating point, all the same; masks of bool or of that dtype.
+/// - Errors: features that `num_heads` does not divide. sizes that do not fit.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn multi_head_attention_forward_with(
@@ -2448,6 +3536,15 @@ pub fn multi_head_attention_forward_with(
 }
 
 /// Hinge loss over classes: `sum(max(0, margin - x[y] + x[i])^p) / C`.
+///
+/// - Shapes: input `(N, C)` or `(C)`, target `(N)` or none; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: float32 and float64; the target is int64.
+/// - Errors: a `p` other than 1 and 2. a target outside of the classes. an unknown `reduction`. other dtypes.
+///
+/// ```text
+/// let x = torch::nn::functional::multi_margin_loss(&torch::tensor([[0.1, 0.9]]), &torch::tensor([1]));
+/// assert!((x.item::<f32>() - 0.1).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.nn.functional.multi_margin_loss")]
 #[track_caller]
 pub fn multi_margin_loss(input: &Tensor, target: &Tensor) -> Tensor {
@@ -2455,6 +3552,10 @@ pub fn multi_margin_loss(input: &Tensor, target: &Tensor) -> Tensor {
 }
 
 /// Hinge loss over classes: `sum(max(0, margin - x[y] + x[i])^p) / C`.
+///
+/// - Shapes: input `(N, C)` or `(C)`, target `(N)` or none; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: float32 and float64; the target is int64.
+/// - Errors: a `p` other than 1 and 2. a target outside of the classes. an unknown `reduction`. other dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2472,6 +3573,15 @@ pub fn multi_margin_loss_with(input: &Tensor, target: &Tensor, o: MultiMarginLos
 }
 
 /// Hinge loss over several target classes, up to the first -1.
+///
+/// - Shapes: input and target `(N, C)` or `(C)`; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: float32 and float64; the target is int64.
+/// - Errors: a target outside of the classes, but for -1. different sizes. an unknown `reduction`. other dtypes.
+///
+/// ```text
+/// let x = torch::nn::functional::multilabel_margin_loss(&torch::tensor([[0.1, 0.9]]), &torch::tensor([[1, -1]]));
+/// assert!((x.item::<f32>() - 0.1).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.nn.functional.multilabel_margin_loss")]
 #[track_caller]
 pub fn multilabel_margin_loss(input: &Tensor, target: &Tensor) -> Tensor {
@@ -2479,6 +3589,10 @@ pub fn multilabel_margin_loss(input: &Tensor, target: &Tensor) -> Tensor {
 }
 
 /// Hinge loss over several target classes, up to the first -1.
+///
+/// - Shapes: input and target `(N, C)` or `(C)`; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: float32 and float64; the target is int64.
+/// - Errors: a target outside of the classes, but for -1. different sizes. an unknown `reduction`. other dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2491,6 +3605,15 @@ pub fn multilabel_margin_loss_with(
 }
 
 /// Binary cross-entropy of logits, averaged over classes.
+///
+/// - Shapes: input and target `(N, C)` or `(C)`; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([[0.0, 0.0]]), torch::tensor([[1.0, 0.0]]));
+/// assert!((torch::nn::functional::multilabel_soft_margin_loss(&x, &y).item::<f32>() - 0.6931472).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.nn.functional.multilabel_soft_margin_loss")]
 #[track_caller]
 pub fn multilabel_soft_margin_loss(input: &Tensor, target: &Tensor) -> Tensor {
@@ -2498,6 +3621,10 @@ pub fn multilabel_soft_margin_loss(input: &Tensor, target: &Tensor) -> Tensor {
 }
 
 /// Binary cross-entropy of logits, averaged over classes.
+///
+/// - Shapes: input and target `(N, C)` or `(C)`; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: an unknown `reduction`. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2519,6 +3646,15 @@ pub fn multilabel_soft_margin_loss_with(
 /// Negative log likelihood of log-probabilities.
 ///
 /// Input `[N, C]`, `[C]` or `[N, C, *]`, target `[N]`, `[]` or `[N, *]` of class indices, weight `[C]`.
+///
+/// - Shapes: the result has no dimensions, or the target's with the reduction `none`.
+/// - Dtypes: floating point; a target of int64.
+/// - Errors: a target outside of the classes, but for `ignore_index`. sizes that do not fit. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let loss = torch::nn::functional::nll_loss(&torch::tensor([[-1.0, -2.0]]), &torch::tensor([1]));
+/// assert_eq!(loss.item::<f32>(), 2.0);
+/// ```
 #[doc(alias = "torch.nn.functional.nll_loss")]
 #[track_caller]
 pub fn nll_loss(input: &Tensor, target: &Tensor) -> Tensor {
@@ -2528,6 +3664,10 @@ pub fn nll_loss(input: &Tensor, target: &Tensor) -> Tensor {
 /// Negative log likelihood of log-probabilities.
 ///
 /// Input `[N, C]`, `[C]` or `[N, C, *]`, target `[N]`, `[]` or `[N, *]` of class indices, weight `[C]`.
+///
+/// - Shapes: the result has no dimensions, or the target's with the reduction `none`.
+/// - Dtypes: floating point; a target of int64.
+/// - Errors: a target outside of the classes, but for `ignore_index`. sizes that do not fit. an unknown `reduction`. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2544,6 +3684,15 @@ pub fn nll_loss_with(input: &Tensor, target: &Tensor, o: NllLossOptions) -> Tens
 }
 
 /// Divides by the norm along `dim`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. integers and bool.
+///
+/// ```text
+/// let x = torch::nn::functional::normalize(&torch::tensor([[3.0, 4.0]]), 2.0, 1);
+/// assert!(torch::allclose(&x, &torch::tensor([[0.6, 0.8]])));
+/// ```
 #[doc(alias = "torch.nn.functional.normalize")]
 #[track_caller]
 pub fn normalize(
@@ -2555,6 +3704,10 @@ pub fn normalize(
 }
 
 /// Divides by the norm along `dim`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. integers and bool.
 #[doc(alias = "torch.nn.functional.normalize")]
 #[track_caller]
 pub fn normalize_out(
@@ -2568,6 +3721,10 @@ pub fn normalize_out(
 
 /// Divides by the norm along `dim`. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. integers and bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn normalize_out_with(input: &Tensor, o: NormalizeOptions, out: &mut Tensor) {
@@ -2576,6 +3733,10 @@ pub fn normalize_out_with(input: &Tensor, o: NormalizeOptions, out: &mut Tensor)
 
 /// Divides by the norm along `dim`.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. integers and bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn normalize_with(input: &Tensor, o: NormalizeOptions) -> Tensor {
@@ -2583,6 +3744,14 @@ pub fn normalize_with(input: &Tensor, o: NormalizeOptions) -> Tensor {
 }
 
 /// One-hot vectors of class indices.
+///
+/// - Shapes: `(*)` gives `(*, num_classes)`; -1 is the largest index and one more.
+/// - Dtypes: int64; the result has the same dtype.
+/// - Errors: negative indices. indices of `num_classes` or more. another dtype.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::one_hot(&torch::tensor([0, 2]), -1).to_vec2::<i64>(), [[1, 0, 0], [0, 0, 1]]);
+/// ```
 #[doc(alias = "torch.nn.functional.one_hot")]
 #[track_caller]
 pub fn one_hot(tensor: &Tensor, num_classes: i64 /* Python's default: -1 */) -> Tensor {
@@ -2590,6 +3759,10 @@ pub fn one_hot(tensor: &Tensor, num_classes: i64 /* Python's default: -1 */) -> 
 }
 
 /// One-hot vectors of class indices.
+///
+/// - Shapes: `(*)` gives `(*, num_classes)`; -1 is the largest index and one more.
+/// - Dtypes: int64; the result has the same dtype.
+/// - Errors: negative indices. indices of `num_classes` or more. another dtype.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2600,6 +3773,16 @@ pub fn one_hot_with(tensor: &Tensor, o: OneHotOptions) -> Tensor {
 /// Pads a tensor: `"constant"`, `"reflect"`, `"replicate"` or `"circular"`.
 ///
 /// `pad` holds the padding before and after each dimension, from the last dimension backwards; negative padding crops.
+///
+/// - Shapes: each of the last dimensions grows by its two paddings.
+/// - Dtypes: all; `"reflect"` and `"replicate"` take no bool.
+/// - Errors: an odd number of paddings. a reflection as long as the dimension, a circle longer than it. dimensions that the mode does not take. a `value` with another mode.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0, 3.0]]);
+/// assert_eq!(torch::nn::functional::pad(&x, [1, 0]).to_vec::<f32>(), [0.0, 1.0, 2.0, 3.0]);
+/// assert_eq!(torch::nn::functional::pad_mode(&x, [1, 1], "reflect").to_vec::<f32>(), [2.0, 1.0, 2.0, 3.0, 2.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.pad")]
 #[track_caller]
 pub fn pad(input: &Tensor, pad: impl IntoDims) -> Tensor {
@@ -2607,6 +3790,15 @@ pub fn pad(input: &Tensor, pad: impl IntoDims) -> Tensor {
 }
 
 /// Pads by wrapping around.
+///
+/// - Shapes: `(N, C, *)` with a padding for both ends of each spatial dimension, from the last.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a padding longer than its dimension.
+///
+/// ```text
+/// let x = torch::tensor([[[1.0, 2.0, 3.0]]]);
+/// assert_eq!(torch::nn::functional::pad_circular(&x, [1, 1]).to_vec::<f32>(), [3.0, 1.0, 2.0, 3.0, 1.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.pad_circular")]
 #[track_caller]
 pub fn pad_circular(input: &Tensor, padding: impl IntoDims) -> Tensor {
@@ -2616,6 +3808,16 @@ pub fn pad_circular(input: &Tensor, padding: impl IntoDims) -> Tensor {
 /// Pads a tensor: `"constant"`, `"reflect"`, `"replicate"` or `"circular"`.
 ///
 /// `pad` holds the padding before and after each dimension, from the last dimension backwards; negative padding crops.
+///
+/// - Shapes: each of the last dimensions grows by its two paddings.
+/// - Dtypes: all; `"reflect"` and `"replicate"` take no bool.
+/// - Errors: an odd number of paddings. a reflection as long as the dimension, a circle longer than it. dimensions that the mode does not take. a `value` with another mode.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0, 3.0]]);
+/// assert_eq!(torch::nn::functional::pad(&x, [1, 0]).to_vec::<f32>(), [0.0, 1.0, 2.0, 3.0]);
+/// assert_eq!(torch::nn::functional::pad_mode(&x, [1, 1], "reflect").to_vec::<f32>(), [2.0, 1.0, 2.0, 3.0, 2.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.pad")]
 #[track_caller]
 pub fn pad_mode(
@@ -2630,6 +3832,10 @@ pub fn pad_mode(
 ///
 /// `pad` holds the padding before and after each dimension, from the last dimension backwards; negative padding crops.
 ///
+/// - Shapes: each of the last dimensions grows by its two paddings.
+/// - Dtypes: all; `"reflect"` and `"replicate"` take no bool.
+/// - Errors: an odd number of paddings. a reflection as long as the dimension, a circle longer than it. dimensions that the mode does not take. a `value` with another mode.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn pad_with(input: &Tensor, pad: impl IntoDims, o: PadOptions) -> Tensor {
@@ -2637,6 +3843,15 @@ pub fn pad_with(input: &Tensor, pad: impl IntoDims, o: PadOptions) -> Tensor {
 }
 
 /// Distances between the vectors of the last dimension.
+///
+/// - Shapes: both `(*, D)` broadcast; the result is `(*)`, with a last size of 1 if `keepdim`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: sizes that do not broadcast. bool.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([[3.0, 0.0]]), torch::tensor([[0.0, 4.0]]));
+/// assert!((torch::nn::functional::pairwise_distance(&x, &y, 2.0).item::<f32>() - 5.0).abs() < 1e-4);
+/// ```
 #[doc(alias = "torch.nn.functional.pairwise_distance")]
 #[track_caller]
 pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64 /* Python's default: 2.0 */) -> Tensor {
@@ -2645,6 +3860,10 @@ pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64 /* Python's default: 2
 
 /// Distances between the vectors of the last dimension.
 ///
+/// - Shapes: both `(*, D)` broadcast; the result is `(*)`, with a last size of 1 if `keepdim`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: sizes that do not broadcast. bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn pairwise_distance_with(x1: &Tensor, x2: &Tensor, o: PairwiseDistanceOptions) -> Tensor {
@@ -2652,6 +3871,15 @@ pub fn pairwise_distance_with(x1: &Tensor, x2: &Tensor, o: PairwiseDistanceOptio
 }
 
 /// Moves channels into space: `[*, C r^2, H, W]` becomes `[*, C, H r, W r]`.
+///
+/// - Shapes: `(*, C r^2, H, W)` gives `(*, C, H r, W r)`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than three dimensions. channels that `r^2` does not divide. a factor below 1.
+///
+/// ```text
+/// let x = torch::arange(4).reshape([4, 1, 1]);
+/// assert_eq!(torch::nn::functional::pixel_shuffle(&x, 2).sizes(), [1, 2, 2]);
+/// ```
 #[doc(alias = "torch.nn.functional.pixel_shuffle")]
 #[track_caller]
 pub fn pixel_shuffle(input: &Tensor, upscale_factor: i64) -> Tensor {
@@ -2659,6 +3887,14 @@ pub fn pixel_shuffle(input: &Tensor, upscale_factor: i64) -> Tensor {
 }
 
 /// Moves space into channels: `[*, C, H r, W r]` becomes `[*, C r^2, H, W]`.
+///
+/// - Shapes: `(*, C, H r, W r)` gives `(*, C r^2, H, W)`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than three dimensions. sizes that the factor does not divide. a factor below 1.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::pixel_unshuffle(&torch::zeros([1, 2, 2]), 2).sizes(), [4, 1, 1]);
+/// ```
 #[doc(alias = "torch.nn.functional.pixel_unshuffle")]
 #[track_caller]
 pub fn pixel_unshuffle(input: &Tensor, downscale_factor: i64) -> Tensor {
@@ -2666,6 +3902,15 @@ pub fn pixel_unshuffle(input: &Tensor, downscale_factor: i64) -> Tensor {
 }
 
 /// Negative log likelihood of a Poisson distribution.
+///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. bool.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0.0]), torch::tensor([1.0]));
+/// assert_eq!(torch::nn::functional::poisson_nll_loss(&x, &y).item::<f32>(), 1.0);
+/// ```
 #[doc(alias = "torch.nn.functional.poisson_nll_loss")]
 #[track_caller]
 pub fn poisson_nll_loss(input: &Tensor, target: &Tensor) -> Tensor {
@@ -2673,6 +3918,10 @@ pub fn poisson_nll_loss(input: &Tensor, target: &Tensor) -> Tensor {
 }
 
 /// Negative log likelihood of a Poisson distribution.
+///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2690,6 +3939,15 @@ pub fn poisson_nll_loss_with(input: &Tensor, target: &Tensor, o: PoissonNllLossO
 }
 
 /// The input, scaled by `weight` (one, or one per channel) below 0.
+///
+/// - Shapes: any input; a weight of one element, or of one for each place of dimension 1.
+/// - Dtypes: floating point, both the same.
+/// - Errors: a weight that does not fit. different dtypes. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::nn::functional::prelu(&torch::tensor([-2.0, 3.0]), &torch::tensor([0.25]));
+/// assert_eq!(x.to_vec::<f32>(), [-0.5, 3.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.prelu")]
 #[track_caller]
 pub fn prelu(input: &Tensor, weight: &Tensor) -> Tensor {
@@ -2741,6 +3999,16 @@ pub fn relu6_with(input: &Tensor, o: Relu6Options) -> Tensor {
 }
 
 /// `max(0, x)` in place.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers.
+/// - Errors: bool and complex numbers. a leaf that requires a gradient, in a recorded region.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 2.0]);
+/// torch::nn::functional::relu_(&x);
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 2.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.relu_")]
 #[track_caller]
 pub fn relu_(input: &Tensor) {
@@ -2762,6 +4030,15 @@ pub fn relu_with(input: &Tensor, o: ReluOptions) -> Tensor {
 /// Divides by the root of the mean square over the last dimensions, those of `normalized_shape`.
 ///
 /// `eps` is the dtype's machine epsilon if it is not given.
+///
+/// - Shapes: input `(*, normalized_shape)`, weight `normalized_shape`; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: last dimensions other than `normalized_shape`. an empty `normalized_shape`. integers and bool.
+///
+/// ```text
+/// let y = torch::nn::functional::rms_norm(&torch::tensor([3.0, 3.0]), 2, None);
+/// assert!(torch::allclose(&y, &torch::tensor([1.0, 1.0])));
+/// ```
 #[doc(alias = "torch.nn.functional.rms_norm")]
 #[track_caller]
 pub fn rms_norm(input: &Tensor, normalized_shape: impl IntoDims, weight: Option<&Tensor>) -> Tensor {
@@ -2772,6 +4049,10 @@ pub fn rms_norm(input: &Tensor, normalized_shape: impl IntoDims, weight: Option<
 ///
 /// `eps` is the dtype's machine epsilon if it is not given.
 ///
+/// - Shapes: input `(*, normalized_shape)`, weight `normalized_shape`; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: last dimensions other than `normalized_shape`. an empty `normalized_shape`. integers and bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn rms_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: RmsNormOptions) -> Tensor {
@@ -2779,6 +4060,15 @@ pub fn rms_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: RmsNorm
 }
 
 /// Leaky relu with a slope drawn between `lower` and `upper` for each element in training, and their mean outside it.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a `lower` above `upper`. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::nn::functional::rrelu(&torch::tensor([-1.0, 2.0]));
+/// assert!(torch::allclose(&x, &torch::tensor([-0.22916667, 2.0])));
+/// ```
 #[doc(alias = "torch.nn.functional.rrelu")]
 #[track_caller]
 pub fn rrelu(input: &Tensor) -> Tensor {
@@ -2786,6 +4076,10 @@ pub fn rrelu(input: &Tensor) -> Tensor {
 }
 
 /// Leaky relu with a slope drawn between `lower` and `upper` for each element in training, and their mean outside it.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a `lower` above `upper`. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2796,6 +4090,15 @@ pub fn rrelu_with(input: &Tensor, o: RreluOptions) -> Tensor {
 /// `softmax(query key^T scale + mask) value`.
 ///
 /// Query `[*, L, E]`, key `[*, S, E]`, value `[*, S, V]`; a bool mask says what takes part, a float one is added. `scale` is `1 / sqrt(E)` if it is not given; with `enable_gqa` fewer heads of keys and values serve several of queries.
+///
+/// - Shapes: query `(*, L, E)`, key `(*, S, E)`, value `(*, S, V)` give `(*, L, V)`; a mask broadcasts to `(*, L, S)`.
+/// - Dtypes: floating point, all three the same; a mask of bool or of their dtype.
+/// - Errors: fewer than two dimensions. different dtypes. sizes that do not fit. a mask together with `is_causal`. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::ones([1, 2, 4]);
+/// assert_eq!(torch::nn::functional::scaled_dot_product_attention(&x, &x, &x).to_vec::<f32>(), [1.0; 8]);
+/// ```
 #[doc(alias = "torch.nn.functional.scaled_dot_product_attention")]
 #[track_caller]
 pub fn scaled_dot_product_attention(query: &Tensor, key: &Tensor, value: &Tensor) -> Tensor {
@@ -2805,6 +4108,10 @@ pub fn scaled_dot_product_attention(query: &Tensor, key: &Tensor, value: &Tensor
 /// `softmax(query key^T scale + mask) value`.
 ///
 /// Query `[*, L, E]`, key `[*, S, E]`, value `[*, S, V]`; a bool mask says what takes part, a float one is added. `scale` is `1 / sqrt(E)` if it is not given; with `enable_gqa` fewer heads of keys and values serve several of queries.
+///
+/// - Shapes: query `(*, L, E)`, key `(*, S, E)`, value `(*, S, V)` give `(*, L, V)`; a mask broadcasts to `(*, L, S)`.
+/// - Dtypes: floating point, all three the same; a mask of bool or of their dtype.
+/// - Errors: fewer than two dimensions. different dtypes. sizes that do not fit. a mask together with `is_causal`. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -2843,6 +4150,10 @@ pub fn selu(input: &Tensor) -> Tensor {
 }
 
 /// Self-normalising exponential linear unit. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
 #[doc(alias = "torch.nn.functional.selu_")]
 #[track_caller]
 pub fn selu_(input: &Tensor) {
@@ -2906,6 +4217,15 @@ pub fn silu_with(input: &Tensor, o: SiluOptions) -> Tensor {
 }
 
 /// Squared differences below `beta`, absolute ones above, joined smoothly.
+///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: a negative `beta`. sizes that do not broadcast. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 4.0]), torch::tensor([1.0, 2.0]));
+/// assert_eq!(torch::nn::functional::smooth_l1_loss(&x, &y).item::<f32>(), 0.75);
+/// ```
 #[doc(alias = "torch.nn.functional.smooth_l1_loss")]
 #[track_caller]
 pub fn smooth_l1_loss(input: &Tensor, target: &Tensor) -> Tensor {
@@ -2914,6 +4234,10 @@ pub fn smooth_l1_loss(input: &Tensor, target: &Tensor) -> Tensor {
 
 /// Squared differences below `beta`, absolute ones above, joined smoothly.
 ///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: a negative `beta`. sizes that do not broadcast. an unknown `reduction`. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn smooth_l1_loss_with(input: &Tensor, target: &Tensor, o: SmoothL1LossOptions) -> Tensor {
@@ -2921,6 +4245,15 @@ pub fn smooth_l1_loss_with(input: &Tensor, target: &Tensor, o: SmoothL1LossOptio
 }
 
 /// `log(1 + exp(-target * input))`.
+///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point and complex numbers.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. integers and bool.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0.0]), torch::tensor([1.0]));
+/// assert!((torch::nn::functional::soft_margin_loss(&x, &y).item::<f32>() - 0.6931472).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.nn.functional.soft_margin_loss")]
 #[track_caller]
 pub fn soft_margin_loss(input: &Tensor, target: &Tensor) -> Tensor {
@@ -2929,6 +4262,10 @@ pub fn soft_margin_loss(input: &Tensor, target: &Tensor) -> Tensor {
 
 /// `log(1 + exp(-target * input))`.
 ///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point and complex numbers.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. integers and bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn soft_margin_loss_with(input: &Tensor, target: &Tensor, o: SoftMarginLossOptions) -> Tensor {
@@ -2936,6 +4273,14 @@ pub fn soft_margin_loss_with(input: &Tensor, target: &Tensor, o: SoftMarginLossO
 }
 
 /// `softmax(-x)`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::softmin(&torch::tensor([1.0, 1.0]), 0).to_vec::<f32>(), [0.5, 0.5]);
+/// ```
 #[doc(alias = "torch.nn.functional.softmin")]
 #[track_caller]
 pub fn softmin(input: &Tensor, dim: i64) -> Tensor {
@@ -2943,6 +4288,10 @@ pub fn softmin(input: &Tensor, dim: i64) -> Tensor {
 }
 
 /// `softmax(-x)`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -3110,6 +4459,14 @@ pub fn tanhshrink(input: &Tensor) -> Tensor {
 }
 
 /// The input where it is above `threshold`, `value` elsewhere.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::threshold(&torch::tensor([0.5, 3.0]), 1.0, -7.0).to_vec::<f32>(), [-7.0, 3.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.threshold")]
 #[track_caller]
 pub fn threshold(input: &Tensor, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Tensor {
@@ -3117,6 +4474,10 @@ pub fn threshold(input: &Tensor, threshold: impl Into<Scalar>, value: impl Into<
 }
 
 /// The input where it is above `threshold`, `value` elsewhere. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: bool and complex numbers.
 #[doc(alias = "torch.nn.functional.threshold_")]
 #[track_caller]
 pub fn threshold_(input: &Tensor, threshold: impl Into<Scalar>, value: impl Into<Scalar>) {
@@ -3124,6 +4485,10 @@ pub fn threshold_(input: &Tensor, threshold: impl Into<Scalar>, value: impl Into
 }
 
 /// The input where it is above `threshold`, `value` elsewhere.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -3137,6 +4502,15 @@ pub fn threshold_with(
 }
 
 /// `max(0, d(anchor, positive) - d(anchor, negative) + margin)`.
+///
+/// - Shapes: all three `(N, D)` or `(D)`; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: different numbers of dimensions. a `margin` that is not above 0. an unknown `reduction`.
+///
+/// ```text
+/// let (a, p, n) = (torch::tensor([[0.0]]), torch::tensor([[1.0]]), torch::tensor([[3.0]]));
+/// assert_eq!(torch::nn::functional::triplet_margin_loss(&a, &p, &n).item::<f32>(), 0.0);
+/// ```
 #[doc(alias = "torch.nn.functional.triplet_margin_loss")]
 #[track_caller]
 pub fn triplet_margin_loss(anchor: &Tensor, positive: &Tensor, negative: &Tensor) -> Tensor {
@@ -3144,6 +4518,10 @@ pub fn triplet_margin_loss(anchor: &Tensor, positive: &Tensor, negative: &Tensor
 }
 
 /// `max(0, d(anchor, positive) - d(anchor, negative) + margin)`.
+///
+/// - Shapes: all three `(N, D)` or `(D)`; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: different numbers of dimensions. a `margin` that is not above 0. an unknown `reduction`.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -3170,6 +4548,15 @@ pub fn triplet_margin_loss_with(
 /// Extracts sliding blocks.
 ///
 /// Input `[N, C, H, W]` or `[C, H, W]`; the result is `[N, C * kernel, blocks]`.
+///
+/// - Shapes: `(N, C, H, W)` gives `(N, C * kernel, blocks)`; without `N` the result has none either.
+/// - Dtypes: floating point, complex numbers and bool; the result has the input's dtype.
+/// - Errors: other than three or four dimensions. blocks that do not fit in. sizes below 1.
+///
+/// ```text
+/// let x = torch::nn::functional::unfold(&torch::arange(9).reshape([1, 1, 3, 3]).float(), [2, 2]);
+/// assert_eq!((x.sizes(), x.i((0, 0)).to_vec::<f32>()), (&[1, 4, 4][..], vec![0.0, 1.0, 3.0, 4.0]));
+/// ```
 #[doc(alias = "torch.nn.functional.unfold")]
 #[track_caller]
 pub fn unfold(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
@@ -3180,6 +4567,10 @@ pub fn unfold(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
 ///
 /// Input `[N, C, H, W]` or `[C, H, W]`; the result is `[N, C * kernel, blocks]`.
 ///
+/// - Shapes: `(N, C, H, W)` gives `(N, C * kernel, blocks)`; without `N` the result has none either.
+/// - Dtypes: floating point, complex numbers and bool; the result has the input's dtype.
+/// - Errors: other than three or four dimensions. blocks that do not fit in. sizes below 1.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn unfold_with(input: &Tensor, kernel_size: impl IntoDims, o: UnfoldOptions) -> Tensor {
@@ -3187,6 +4578,16 @@ pub fn unfold_with(input: &Tensor, kernel_size: impl IntoDims, o: UnfoldOptions)
 }
 
 /// `interpolate` under its old name.
+///
+/// - Shapes: as of `interpolate`.
+/// - Dtypes: as of `interpolate`.
+/// - Errors: as of `interpolate`.
+///
+/// ```text
+/// #[allow(deprecated)]
+/// let x = torch::nn::functional::upsample_with(&torch::tensor([[[1.0, 2.0]]]), torch::nn::functional::UpsampleOptions::new().size(4));
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 1.0, 2.0, 2.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.upsample")]
 #[track_caller]
 pub fn upsample(input: &Tensor) -> Tensor {
@@ -3194,6 +4595,16 @@ pub fn upsample(input: &Tensor) -> Tensor {
 }
 
 /// `interpolate` with the mode `bilinear` and aligned corners.
+///
+/// - Shapes: images `(N, C, H, W)`, which become `size`, or themselves times `scale_factor`.
+/// - Dtypes: as of `interpolate`.
+/// - Errors: as of `interpolate`.
+///
+/// ```text
+/// #[allow(deprecated)]
+/// let x = torch::nn::functional::upsample_bilinear_with(&torch::ones([1, 1, 1, 1]), torch::nn::functional::UpsampleBilinearOptions::new().size([2, 2]));
+/// assert_eq!(x.to_vec::<f32>(), [1.0; 4]);
+/// ```
 #[doc(alias = "torch.nn.functional.upsample_bilinear")]
 #[track_caller]
 pub fn upsample_bilinear(input: &Tensor) -> Tensor {
@@ -3202,6 +4613,10 @@ pub fn upsample_bilinear(input: &Tensor) -> Tensor {
 
 /// `interpolate` with the mode `bilinear` and aligned corners.
 ///
+/// - Shapes: images `(N, C, H, W)`, which become `size`, or themselves times `scale_factor`.
+/// - Dtypes: as of `interpolate`.
+/// - Errors: as of `interpolate`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn upsample_bilinear_with(input: &Tensor, o: UpsampleBilinearOptions) -> Tensor {
@@ -3209,6 +4624,16 @@ pub fn upsample_bilinear_with(input: &Tensor, o: UpsampleBilinearOptions) -> Ten
 }
 
 /// `interpolate` with the mode `nearest`.
+///
+/// - Shapes: as of `interpolate`.
+/// - Dtypes: as of `interpolate`.
+/// - Errors: as of `interpolate`.
+///
+/// ```text
+/// #[allow(deprecated)]
+/// let x = torch::nn::functional::upsample_nearest_with(&torch::tensor([[[1.0, 2.0]]]), torch::nn::functional::UpsampleNearestOptions::new().size(4));
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 1.0, 2.0, 2.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.upsample_nearest")]
 #[track_caller]
 pub fn upsample_nearest(input: &Tensor) -> Tensor {
@@ -3217,6 +4642,10 @@ pub fn upsample_nearest(input: &Tensor) -> Tensor {
 
 /// `interpolate` with the mode `nearest`.
 ///
+/// - Shapes: as of `interpolate`.
+/// - Dtypes: as of `interpolate`.
+/// - Errors: as of `interpolate`.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn upsample_nearest_with(input: &Tensor, o: UpsampleNearestOptions) -> Tensor {
@@ -3224,6 +4653,10 @@ pub fn upsample_nearest_with(input: &Tensor, o: UpsampleNearestOptions) -> Tenso
 }
 
 /// `interpolate` under its old name.
+///
+/// - Shapes: as of `interpolate`.
+/// - Dtypes: as of `interpolate`.
+/// - Errors: as of `interpolate`.
 ///
 /// With all keyword arguments.
 #[track_caller]

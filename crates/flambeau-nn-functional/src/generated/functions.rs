@@ -6,6 +6,15 @@
 use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
 /// Means of windows that split one dimension evenly into `output_size`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 3.0, 2.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::adaptive_avg_pool1d(&x, 2).to_vec::<f32>(), [2.0, 3.0]);
+/// ```
 #[doc(alias = "torch.adaptive_avg_pool1d")]
 #[track_caller]
 pub fn adaptive_avg_pool1d(input: &Tensor, output_size: impl IntoDims) -> Tensor {
@@ -13,6 +22,15 @@ pub fn adaptive_avg_pool1d(input: &Tensor, output_size: impl IntoDims) -> Tensor
 }
 
 /// Means of windows that split two dimensions evenly into `output_size`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(4).float().reshape([1, 2, 2]);
+/// assert_eq!(torch::nn::functional::adaptive_avg_pool2d(&x, 1).item::<f32>(), 1.5);
+/// ```
 #[doc(alias = "torch.adaptive_avg_pool2d")]
 #[track_caller]
 pub fn adaptive_avg_pool2d(input: &Tensor, output_size: impl IntoDims) -> Tensor {
@@ -20,6 +38,15 @@ pub fn adaptive_avg_pool2d(input: &Tensor, output_size: impl IntoDims) -> Tensor
 }
 
 /// Means of windows that split three dimensions evenly into `output_size`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(8).float().reshape([1, 2, 2, 2]);
+/// assert_eq!(torch::nn::functional::adaptive_avg_pool3d(&x, 1).item::<f32>(), 3.5);
+/// ```
 #[doc(alias = "torch.adaptive_avg_pool3d")]
 #[track_caller]
 pub fn adaptive_avg_pool3d(input: &Tensor, output_size: impl IntoDims) -> Tensor {
@@ -27,6 +54,15 @@ pub fn adaptive_avg_pool3d(input: &Tensor, output_size: impl IntoDims) -> Tensor
 }
 
 /// `adaptive_max_pool1d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes of both results are `output_size`.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 3.0, 2.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::adaptive_max_pool1d_with_indices(&x, 2).0.to_vec::<f32>(), [3.0, 4.0]);
+/// ```
 #[doc(alias = "torch.adaptive_max_pool1d")]
 #[track_caller]
 pub fn adaptive_max_pool1d(input: &Tensor, output_size: impl IntoDims) -> (Tensor, Tensor) {
@@ -34,6 +70,10 @@ pub fn adaptive_max_pool1d(input: &Tensor, output_size: impl IntoDims) -> (Tenso
 }
 
 /// `adaptive_max_pool1d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes of both results are `output_size`.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -46,6 +86,10 @@ pub fn adaptive_max_pool1d_with(
 }
 
 /// `alpha_dropout` with all arguments required. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. integers and bool in training.
 #[doc(alias = "torch.alpha_dropout_")]
 #[track_caller]
 pub fn alpha_dropout_(input: &Tensor, p: f64, train: bool) {
@@ -53,6 +97,14 @@ pub fn alpha_dropout_(input: &Tensor, p: f64, train: bool) {
 }
 
 /// `alpha_dropout` with all arguments required.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. integers and bool in training.
+///
+/// ```text
+/// assert_eq!(torch::alpha_dropout_train(&torch::ones(2), 0.5, false).to_vec::<f32>(), [1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.alpha_dropout")]
 #[track_caller]
 pub fn alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Tensor {
@@ -62,6 +114,15 @@ pub fn alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Tensor {
 /// Means of windows over one dimension of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. other dimensions.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 3.0, 2.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::avg_pool1d(&x, 2).to_vec::<f32>(), [2.0, 3.0]);
+/// ```
 #[doc(alias = "torch.avg_pool1d")]
 #[track_caller]
 pub fn avg_pool1d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
@@ -71,6 +132,10 @@ pub fn avg_pool1d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
 /// Means of windows over one dimension of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -88,6 +153,15 @@ pub fn avg_pool1d_with(input: &Tensor, kernel_size: impl IntoDims, o: AvgPool1dO
 /// Means of windows over two dimensions of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
+///
+/// ```text
+/// let x = torch::arange(4).float().reshape([1, 2, 2]);
+/// assert_eq!(torch::nn::functional::avg_pool2d(&x, 2).item::<f32>(), 1.5);
+/// ```
 #[doc(alias = "torch.avg_pool2d")]
 #[track_caller]
 pub fn avg_pool2d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
@@ -97,6 +171,10 @@ pub fn avg_pool2d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
 /// Means of windows over two dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
 #[doc(alias = "torch.avg_pool2d")]
 #[track_caller]
 pub fn avg_pool2d_out(input: &Tensor, kernel_size: impl IntoDims, out: &mut Tensor) {
@@ -106,6 +184,10 @@ pub fn avg_pool2d_out(input: &Tensor, kernel_size: impl IntoDims, out: &mut Tens
 /// Means of windows over two dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -131,6 +213,10 @@ pub fn avg_pool2d_out_with(
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
 ///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn avg_pool2d_with(input: &Tensor, kernel_size: impl IntoDims, o: AvgPool2dOptions) -> Tensor {
@@ -148,6 +234,15 @@ pub fn avg_pool2d_with(input: &Tensor, kernel_size: impl IntoDims, o: AvgPool2dO
 /// Means of windows over three dimensions of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: float32, float64 and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
+///
+/// ```text
+/// let x = torch::arange(8).float().reshape([1, 2, 2, 2]);
+/// assert_eq!(torch::nn::functional::avg_pool3d(&x, 2).item::<f32>(), 3.5);
+/// ```
 #[doc(alias = "torch.avg_pool3d")]
 #[track_caller]
 pub fn avg_pool3d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
@@ -157,6 +252,10 @@ pub fn avg_pool3d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
 /// Means of windows over three dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: float32, float64 and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
 #[doc(alias = "torch.avg_pool3d")]
 #[track_caller]
 pub fn avg_pool3d_out(input: &Tensor, kernel_size: impl IntoDims, out: &mut Tensor) {
@@ -166,6 +265,10 @@ pub fn avg_pool3d_out(input: &Tensor, kernel_size: impl IntoDims, out: &mut Tens
 /// Means of windows over three dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: float32, float64 and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -191,6 +294,10 @@ pub fn avg_pool3d_out_with(
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
 ///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: float32, float64 and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn avg_pool3d_with(input: &Tensor, kernel_size: impl IntoDims, o: AvgPool3dOptions) -> Tensor {
@@ -208,6 +315,15 @@ pub fn avg_pool3d_with(input: &Tensor, kernel_size: impl IntoDims, o: AvgPool3dO
 /// Applies a bilinear transformation: `input1^T weight input2 + bias`.
 ///
 /// Inputs `[*, in1]` and `[*, in2]`, weight `[out, in1, in2]`, bias `[out]`; the result is `[*, out]`.
+///
+/// - Shapes: inputs `(*, in1)` and `(*, in2)`, weight `(out, in1, in2)`, bias `(out)` give `(*, out)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. different dtypes. bool.
+///
+/// ```text
+/// let (x, y, w) = (torch::tensor([[1.0, 2.0]]), torch::tensor([[3.0]]), torch::ones([1, 2, 1]));
+/// assert_eq!(torch::nn::functional::bilinear(&x, &y, &w, None).to_vec::<f32>(), [9.0]);
+/// ```
 #[doc(alias = "torch.bilinear")]
 #[track_caller]
 pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
@@ -218,6 +334,10 @@ pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<
 ///
 /// Inputs `[*, in1]` and `[*, in2]`, weight `[out, in1, in2]`, bias `[out]`; the result is `[*, out]`.
 ///
+/// - Shapes: inputs `(*, in1)` and `(*, in2)`, weight `(out, in1, in2)`, bias `(out)` give `(*, out)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. different dtypes. bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn bilinear_with(input1: &Tensor, input2: &Tensor, weight: &Tensor, o: BilinearOptions) -> Tensor {
@@ -225,6 +345,16 @@ pub fn bilinear_with(input1: &Tensor, input2: &Tensor, weight: &Tensor, o: Bilin
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: an `alpha` of 0. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([0.0, 2.0]);
+/// torch::nn::functional::celu_(&x, 1.0);
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 2.0]);
+/// ```
 #[doc(alias = "torch.celu")]
 #[track_caller]
 pub fn celu_raw(input: &Tensor, alpha: impl Into<Scalar> /* Python's default: 1.0 */) -> Tensor {
@@ -233,6 +363,10 @@ pub fn celu_raw(input: &Tensor, alpha: impl Into<Scalar> /* Python's default: 1.
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: an `alpha` of 0. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn celu_raw_with(input: &Tensor, o: CeluRawOptions) -> Tensor {
@@ -240,6 +374,15 @@ pub fn celu_raw_with(input: &Tensor, o: CeluRawOptions) -> Tensor {
 }
 
 /// Interleaves the channels of `groups` groups.
+///
+/// - Shapes: `(N, C, *)`, at least three dimensions; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than three dimensions. channels that `groups` does not divide.
+///
+/// ```text
+/// let x = torch::arange(4).reshape([1, 4, 1, 1]);
+/// assert_eq!(torch::nn::functional::channel_shuffle(&x, 2).to_vec::<i64>(), [0, 2, 1, 3]);
+/// ```
 #[doc(alias = "torch.channel_shuffle")]
 #[track_caller]
 pub fn channel_shuffle(input: &Tensor, groups: i64) -> Tensor {
@@ -249,6 +392,14 @@ pub fn channel_shuffle(input: &Tensor, groups: i64) -> Tensor {
 /// Pads with one value; negative padding crops.
 ///
 /// `pad` holds the padding before and after each dimension, from the last dimension backwards.
+///
+/// - Shapes: each of the last dimensions grows by its two paddings.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: an odd number of paddings, or more than twice the dimensions. a size that becomes negative.
+///
+/// ```text
+/// assert_eq!(torch::constant_pad_nd(&torch::tensor([1, 2]), [1, 1], 0).to_vec::<i64>(), [0, 1, 2, 0]);
+/// ```
 #[doc(alias = "torch.constant_pad_nd")]
 #[track_caller]
 pub fn constant_pad_nd(
@@ -263,6 +414,10 @@ pub fn constant_pad_nd(
 ///
 /// `pad` holds the padding before and after each dimension, from the last dimension backwards.
 ///
+/// - Shapes: each of the last dimensions grows by its two paddings.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: an odd number of paddings, or more than twice the dimensions. a size that becomes negative.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn constant_pad_nd_with(input: &Tensor, pad: impl IntoDims, o: ConstantPadNdOptions) -> Tensor {
@@ -272,6 +427,15 @@ pub fn constant_pad_nd_with(input: &Tensor, pad: impl IntoDims, o: ConstantPadNd
 /// Applies a one-dimensional convolution over an input of one or several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
+///
+/// - Shapes: input `(N, C, L)` or `(C, L)`, weight `(O, C / groups, k)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. a stride or dilation below 1, negative padding. channels that `groups` does not divide. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 4]), torch::ones([1, 1, 2]));
+/// assert_eq!(torch::nn::functional::conv1d(&x, &w, None).to_vec::<f32>(), [2.0; 3]);
+/// ```
 #[doc(alias = "torch.conv1d")]
 #[track_caller]
 pub fn conv1d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
@@ -279,6 +443,15 @@ pub fn conv1d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor 
 }
 
 /// `conv1d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
+///
+/// - Shapes: input `(N, C, L)` or `(C, L)`, weight `(O, C / groups, k)`; with `"same"` the result is as long as the input.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: another word. `"same"` with a stride other than 1. sizes that do not fit. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 4]), torch::ones([1, 1, 3]));
+/// assert_eq!(torch::nn::functional::conv1d_padding(&x, &w, None, 1, "same").to_vec::<f32>(), [2.0, 3.0, 3.0, 2.0]);
+/// ```
 #[doc(alias = "torch.conv1d")]
 #[track_caller]
 pub fn conv1d_padding(
@@ -292,6 +465,10 @@ pub fn conv1d_padding(
 }
 
 /// `conv1d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
+///
+/// - Shapes: input `(N, C, L)` or `(C, L)`, weight `(O, C / groups, k)`; with `"same"` the result is as long as the input.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: another word. `"same"` with a stride other than 1. sizes that do not fit. bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -312,6 +489,10 @@ pub fn conv1d_padding_with(input: &Tensor, weight: &Tensor, o: Conv1dPaddingOpti
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
 ///
+/// - Shapes: input `(N, C, L)` or `(C, L)`, weight `(O, C / groups, k)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. a stride or dilation below 1, negative padding. channels that `groups` does not divide. bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn conv1d_with(input: &Tensor, weight: &Tensor, o: Conv1dOptions) -> Tensor {
@@ -330,6 +511,17 @@ pub fn conv1d_with(input: &Tensor, weight: &Tensor, o: Conv1dOptions) -> Tensor 
 /// Applies a two-dimensional convolution over an input of one or several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
+///
+/// - Shapes: input `(N, C, H, W)` or `(C, H, W)`, weight `(O, C / groups, kH, kW)`; each size becomes `(H + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. a stride or dilation below 1, negative padding. channels that `groups` does not divide. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 3, 3]), torch::ones([1, 1, 2, 2]));
+/// assert_eq!(torch::nn::functional::conv2d(&x, &w, None).to_vec::<f32>(), [4.0; 4]);
+/// let o = torch::nn::functional::Conv2dOptions::new().padding(1);
+/// assert_eq!(torch::nn::functional::conv2d_with(&x, &w, o).sizes(), [1, 1, 4, 4]);
+/// ```
 #[doc(alias = "torch.conv2d")]
 #[track_caller]
 pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
@@ -337,6 +529,15 @@ pub fn conv2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor 
 }
 
 /// `conv2d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
+///
+/// - Shapes: input `(N, C, H, W)` or `(C, H, W)`, weight `(O, C / groups, kH, kW)`; with `"same"` the result is as large as the input.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: another word. `"same"` with a stride other than 1. sizes that do not fit. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 3, 3]), torch::ones([1, 1, 3, 3]));
+/// assert_eq!(torch::nn::functional::conv2d_padding(&x, &w, None, 1, "same").sizes(), [1, 1, 3, 3]);
+/// ```
 #[doc(alias = "torch.conv2d")]
 #[track_caller]
 pub fn conv2d_padding(
@@ -350,6 +551,10 @@ pub fn conv2d_padding(
 }
 
 /// `conv2d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
+///
+/// - Shapes: input `(N, C, H, W)` or `(C, H, W)`, weight `(O, C / groups, kH, kW)`; with `"same"` the result is as large as the input.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: another word. `"same"` with a stride other than 1. sizes that do not fit. bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -370,6 +575,10 @@ pub fn conv2d_padding_with(input: &Tensor, weight: &Tensor, o: Conv2dPaddingOpti
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
 ///
+/// - Shapes: input `(N, C, H, W)` or `(C, H, W)`, weight `(O, C / groups, kH, kW)`; each size becomes `(H + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. a stride or dilation below 1, negative padding. channels that `groups` does not divide. bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn conv2d_with(input: &Tensor, weight: &Tensor, o: Conv2dOptions) -> Tensor {
@@ -388,6 +597,15 @@ pub fn conv2d_with(input: &Tensor, weight: &Tensor, o: Conv2dOptions) -> Tensor 
 /// Applies a three-dimensional convolution over an input of one or several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
+///
+/// - Shapes: input `(N, C, D, H, W)` or `(C, D, H, W)`, weight `(O, C / groups, kD, kH, kW)`; each size becomes `(D + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. a stride or dilation below 1, negative padding. channels that `groups` does not divide. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 2, 2, 2]), torch::ones([1, 1, 2, 2, 2]));
+/// assert_eq!(torch::nn::functional::conv3d(&x, &w, None).item::<f32>(), 8.0);
+/// ```
 #[doc(alias = "torch.conv3d")]
 #[track_caller]
 pub fn conv3d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
@@ -395,6 +613,15 @@ pub fn conv3d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor 
 }
 
 /// `conv3d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
+///
+/// - Shapes: input `(N, C, D, H, W)` or `(C, D, H, W)`, weight `(O, C / groups, kD, kH, kW)`; with `"same"` the result is as large as the input.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: another word. `"same"` with a stride other than 1. sizes that do not fit. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 3, 3, 3]), torch::ones([1, 1, 3, 3, 3]));
+/// assert_eq!(torch::nn::functional::conv3d_padding(&x, &w, None, 1, "same").sizes(), [1, 1, 3, 3, 3]);
+/// ```
 #[doc(alias = "torch.conv3d")]
 #[track_caller]
 pub fn conv3d_padding(
@@ -408,6 +635,10 @@ pub fn conv3d_padding(
 }
 
 /// `conv3d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
+///
+/// - Shapes: input `(N, C, D, H, W)` or `(C, D, H, W)`, weight `(O, C / groups, kD, kH, kW)`; with `"same"` the result is as large as the input.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: another word. `"same"` with a stride other than 1. sizes that do not fit. bool.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -428,6 +659,10 @@ pub fn conv3d_padding_with(input: &Tensor, weight: &Tensor, o: Conv3dPaddingOpti
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
 ///
+/// - Shapes: input `(N, C, D, H, W)` or `(C, D, H, W)`, weight `(O, C / groups, kD, kH, kW)`; each size becomes `(D + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. a stride or dilation below 1, negative padding. channels that `groups` does not divide. bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn conv3d_with(input: &Tensor, weight: &Tensor, o: Conv3dOptions) -> Tensor {
@@ -444,6 +679,15 @@ pub fn conv3d_with(input: &Tensor, weight: &Tensor, o: Conv3dOptions) -> Tensor 
 }
 
 /// One-dimensional convolution over `[time, batch, channels]`; the weight is `[width, in, out]`.
+///
+/// - Shapes: input `(T, N, C)`, weight `(k, C, O)`, bias `(O)` give `(T + 2 pad - k + 1, N, O)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. other than three dimensions.
+///
+/// ```text
+/// let (x, w) = (torch::ones([3, 1, 1]), torch::ones([2, 1, 1]));
+/// assert_eq!(torch::conv_tbc(&x, &w, &torch::zeros(1), 0).to_vec::<f32>(), [2.0, 2.0]);
+/// ```
 #[doc(alias = "torch.conv_tbc")]
 #[track_caller]
 pub fn conv_tbc(
@@ -457,6 +701,10 @@ pub fn conv_tbc(
 
 /// One-dimensional convolution over `[time, batch, channels]`; the weight is `[width, in, out]`.
 ///
+/// - Shapes: input `(T, N, C)`, weight `(k, C, O)`, bias `(O)` give `(T + 2 pad - k + 1, N, O)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. other than three dimensions.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn conv_tbc_with(input: &Tensor, weight: &Tensor, bias: &Tensor, o: ConvTbcOptions) -> Tensor {
@@ -466,6 +714,15 @@ pub fn conv_tbc_with(input: &Tensor, weight: &Tensor, bias: &Tensor, o: ConvTbcO
 /// Applies a one-dimensional transposed convolution (the gradient of a convolution for its input).
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
+///
+/// - Shapes: input `(N, C, L)` or `(C, L)`, weight `(C, O / groups, k)`; each size becomes `(L - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1`.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. an `output_padding` that neither stride nor dilation exceeds. channels that `groups` does not divide.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 2]), torch::ones([1, 1, 2]));
+/// assert_eq!(torch::nn::functional::conv_transpose1d(&x, &w, None).to_vec::<f32>(), [1.0, 2.0, 1.0]);
+/// ```
 #[doc(alias = "torch.conv_transpose1d")]
 #[track_caller]
 pub fn conv_transpose1d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
@@ -475,6 +732,10 @@ pub fn conv_transpose1d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) 
 /// Applies a one-dimensional transposed convolution (the gradient of a convolution for its input).
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
+///
+/// - Shapes: input `(N, C, L)` or `(C, L)`, weight `(C, O / groups, k)`; each size becomes `(L - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1`.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. an `output_padding` that neither stride nor dilation exceeds. channels that `groups` does not divide.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -494,6 +755,15 @@ pub fn conv_transpose1d_with(input: &Tensor, weight: &Tensor, o: ConvTranspose1d
 /// Applies a two-dimensional transposed convolution (the gradient of a convolution for its input).
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
+///
+/// - Shapes: input `(N, C, H, W)` or `(C, H, W)`, weight `(C, O / groups, kH, kW)`; each size becomes `(H - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1`.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. an `output_padding` that neither stride nor dilation exceeds. channels that `groups` does not divide.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 2, 2]), torch::ones([1, 1, 2, 2]));
+/// assert_eq!(torch::nn::functional::conv_transpose2d(&x, &w, None).sizes(), [1, 1, 3, 3]);
+/// ```
 #[doc(alias = "torch.conv_transpose2d")]
 #[track_caller]
 pub fn conv_transpose2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
@@ -503,6 +773,10 @@ pub fn conv_transpose2d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) 
 /// Applies a two-dimensional transposed convolution (the gradient of a convolution for its input).
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
+///
+/// - Shapes: input `(N, C, H, W)` or `(C, H, W)`, weight `(C, O / groups, kH, kW)`; each size becomes `(H - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1`.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. an `output_padding` that neither stride nor dilation exceeds. channels that `groups` does not divide.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -522,6 +796,15 @@ pub fn conv_transpose2d_with(input: &Tensor, weight: &Tensor, o: ConvTranspose2d
 /// Applies a three-dimensional transposed convolution (the gradient of a convolution for its input).
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
+///
+/// - Shapes: input `(N, C, D, H, W)` or `(C, D, H, W)`, weight `(C, O / groups, kD, kH, kW)`; each size becomes `(D - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1`.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. an `output_padding` that neither stride nor dilation exceeds. channels that `groups` does not divide.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 1, 1, 1]), torch::ones([1, 1, 2, 2, 2]));
+/// assert_eq!(torch::nn::functional::conv_transpose3d(&x, &w, None).sizes(), [1, 1, 2, 2, 2]);
+/// ```
 #[doc(alias = "torch.conv_transpose3d")]
 #[track_caller]
 pub fn conv_transpose3d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
@@ -531,6 +814,10 @@ pub fn conv_transpose3d(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) 
 /// Applies a three-dimensional transposed convolution (the gradient of a convolution for its input).
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
+///
+/// - Shapes: input `(N, C, D, H, W)` or `(C, D, H, W)`, weight `(C, O / groups, kD, kH, kW)`; each size becomes `(D - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1`.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. an `output_padding` that neither stride nor dilation exceeds. channels that `groups` does not divide.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -550,6 +837,16 @@ pub fn conv_transpose3d_with(input: &Tensor, weight: &Tensor, o: ConvTranspose3d
 /// Convolution, or transposed convolution, over one to three spatial dimensions of a batched input.
 ///
 /// Input `[N, C, *]`, weight `[O, C / groups, *]` (transposed: `[C, O / groups, *]`), bias `[O]`.
+///
+/// - Shapes: input `(N, C, *)`, weight `(O, C / groups, *)`, transposed `(C, O / groups, *)`; the result is `(N, O, *)`.
+/// - Dtypes: floating point and complex numbers, all the same; integers without transposition.
+/// - Errors: sizes that do not fit. a stride or dilation below 1, negative padding. channels that `groups` does not divide. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 4]), torch::ones([1, 1, 2]));
+/// let y = torch::convolution(&x, &w, None, [1], [0], [1], false, [0], 1);
+/// assert_eq!(y.to_vec::<f32>(), [2.0; 3]);
+/// ```
 #[doc(alias = "torch.convolution")]
 #[track_caller]
 pub fn convolution(
@@ -577,6 +874,15 @@ pub fn convolution(
 }
 
 /// Cosine of the angle between vectors along `dim`.
+///
+/// - Shapes: both broadcast; the result has their common sizes without `dim`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. a dimension out of range. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([[1.0, 0.0]]), torch::tensor([[1.0, 1.0]]));
+/// assert!((torch::nn::functional::cosine_similarity(&x, &y, 1).item::<f32>() - 0.70710677).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.cosine_similarity")]
 #[track_caller]
 pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64 /* Python's default: 1 */) -> Tensor {
@@ -585,6 +891,10 @@ pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64 /* Python's default:
 
 /// Cosine of the angle between vectors along `dim`.
 ///
+/// - Shapes: both broadcast; the result has their common sizes without `dim`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. a dimension out of range. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn cosine_similarity_with(x1: &Tensor, x2: &Tensor, o: CosineSimilarityOptions) -> Tensor {
@@ -592,6 +902,10 @@ pub fn cosine_similarity_with(x1: &Tensor, x2: &Tensor, o: CosineSimilarityOptio
 }
 
 /// `dropout` with all arguments required. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. integers and bool in training.
 #[doc(alias = "torch.dropout_")]
 #[track_caller]
 pub fn dropout_(input: &Tensor, p: f64, train: bool) {
@@ -599,6 +913,14 @@ pub fn dropout_(input: &Tensor, p: f64, train: bool) {
 }
 
 /// `dropout` with all arguments required.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. integers and bool in training.
+///
+/// ```text
+/// assert_eq!(torch::dropout_train(&torch::ones(2), 1.0, true).to_vec::<f32>(), [0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.dropout")]
 #[track_caller]
 pub fn dropout_train(input: &Tensor, p: f64, train: bool) -> Tensor {
@@ -606,6 +928,15 @@ pub fn dropout_train(input: &Tensor, p: f64, train: bool) -> Tensor {
 }
 
 /// Rows of `weight` by their indices.
+///
+/// - Shapes: weight `(V, D)`, indices `(*)`; the result is `(*, D)`.
+/// - Dtypes: int64 or int32 indices; a weight of any dtype, which the result has.
+/// - Errors: an index out of range. a weight that is no matrix. indices of another dtype.
+///
+/// ```text
+/// let weight = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::embedding_lookup(&weight, &torch::tensor([1, 0])).to_vec::<f32>(), [3.0, 4.0, 1.0, 2.0]);
+/// ```
 #[doc(alias = "torch.embedding")]
 #[track_caller]
 pub fn embedding_lookup(weight: &Tensor, indices: &Tensor) -> Tensor {
@@ -614,6 +945,10 @@ pub fn embedding_lookup(weight: &Tensor, indices: &Tensor) -> Tensor {
 
 /// Rows of `weight` by their indices.
 ///
+/// - Shapes: weight `(V, D)`, indices `(*)`; the result is `(*, D)`.
+/// - Dtypes: int64 or int32 indices; a weight of any dtype, which the result has.
+/// - Errors: an index out of range. a weight that is no matrix. indices of another dtype.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn embedding_lookup_with(weight: &Tensor, indices: &Tensor, o: EmbeddingLookupOptions) -> Tensor {
@@ -621,6 +956,16 @@ pub fn embedding_lookup_with(weight: &Tensor, indices: &Tensor, o: EmbeddingLook
 }
 
 /// Scales the rows that `indices` names down to at most `max_norm`, in place.
+///
+/// - Shapes: weight `(V, D)`, any indices.
+/// - Dtypes: floating point and complex numbers; int64 or int32 indices.
+/// - Errors: an index out of range. integers and bool.
+///
+/// ```text
+/// let weight = torch::tensor([[3.0, 4.0]]);
+/// torch::embedding_renorm_(&weight, &torch::tensor([0]), 1.0, 2.0);
+/// assert!((weight.norm().item::<f32>() - 1.0).abs() < 1e-4);
+/// ```
 #[doc(alias = "torch.embedding_renorm_")]
 #[track_caller]
 pub fn embedding_renorm_(input: &Tensor, indices: &Tensor, max_norm: f64, norm_type: f64) {
@@ -628,6 +973,10 @@ pub fn embedding_renorm_(input: &Tensor, indices: &Tensor, max_norm: f64, norm_t
 }
 
 /// `feature_alpha_dropout` with all arguments required. In place: the first tensor takes the result.
+///
+/// - Shapes: `(N, C, *)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. fewer than two dimensions in training.
 #[doc(alias = "torch.feature_alpha_dropout_")]
 #[track_caller]
 pub fn feature_alpha_dropout_(input: &Tensor, p: f64, train: bool) {
@@ -635,6 +984,14 @@ pub fn feature_alpha_dropout_(input: &Tensor, p: f64, train: bool) {
 }
 
 /// `feature_alpha_dropout` with all arguments required.
+///
+/// - Shapes: `(N, C, *)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. fewer than two dimensions in training.
+///
+/// ```text
+/// assert_eq!(torch::feature_alpha_dropout_train(&torch::ones([1, 2]), 0.5, false).to_vec::<f32>(), [1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.feature_alpha_dropout")]
 #[track_caller]
 pub fn feature_alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Tensor {
@@ -642,6 +999,14 @@ pub fn feature_alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Tenso
 }
 
 /// Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`.
+///
+/// - Shapes: `(N, C, *)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. fewer than two dimensions in training.
+///
+/// ```text
+/// assert_eq!(torch::feature_dropout(&torch::ones([1, 2, 3]), 1.0, true).to_vec::<f32>(), [0.0; 6]);
+/// ```
 #[doc(alias = "torch.feature_dropout")]
 #[track_caller]
 pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Tensor {
@@ -649,6 +1014,10 @@ pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Tensor {
 }
 
 /// Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`. In place: the first tensor takes the result.
+///
+/// - Shapes: `(N, C, *)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. fewer than two dimensions in training.
 #[doc(alias = "torch.feature_dropout_")]
 #[track_caller]
 pub fn feature_dropout_(input: &Tensor, p: f64, train: bool) {
@@ -658,6 +1027,15 @@ pub fn feature_dropout_(input: &Tensor, p: f64, train: bool) {
 /// Normalises groups of channels of each sample.
 ///
 /// Input `[N, C, *]`, weight and bias `[C]`.
+///
+/// - Shapes: input `(N, C, *)`, weight and bias `(C)`; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: channels that `num_groups` does not divide. sizes that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let y = torch::nn::functional::group_norm(&torch::tensor([[1.0, 3.0]]), 1, None, None);
+/// assert!(torch::allclose(&y, &torch::tensor([[-0.999995, 0.999995]])));
+/// ```
 #[doc(alias = "torch.group_norm")]
 #[track_caller]
 pub fn group_norm(input: &Tensor, num_groups: i64, weight: Option<&Tensor>, bias: Option<&Tensor>) -> Tensor {
@@ -668,6 +1046,10 @@ pub fn group_norm(input: &Tensor, num_groups: i64, weight: Option<&Tensor>, bias
 ///
 /// Input `[N, C, *]`, weight and bias `[C]`.
 ///
+/// - Shapes: input `(N, C, *)`, weight and bias `(C)`; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: channels that `num_groups` does not divide. sizes that do not fit. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn group_norm_with(input: &Tensor, num_groups: i64, o: GroupNormOptions) -> Tensor {
@@ -675,6 +1057,16 @@ pub fn group_norm_with(input: &Tensor, num_groups: i64, o: GroupNormOptions) -> 
 }
 
 /// One step of a network of gated recurrent units; the weights hold the reset, update and new gate one below the other.
+///
+/// - Shapes: input `(N, in)`, state `(N, size)`, `w_ih` `(3 * size, in)`, `w_hh` `(3 * size, size)`, biases `(3 * size)`; the result is the next state.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. different dtypes.
+///
+/// ```text
+/// let (x, h) = (torch::zeros([1, 2]), torch::ones([1, 1]));
+/// let h = torch::gru_cell(&x, &h, &torch::zeros([3, 2]), &torch::zeros([3, 1]), None, None);
+/// assert_eq!(h.item::<f32>(), 0.5);
+/// ```
 #[doc(alias = "torch.gru_cell")]
 #[track_caller]
 pub fn gru_cell(
@@ -689,6 +1081,10 @@ pub fn gru_cell(
 }
 
 /// One step of a network of gated recurrent units; the weights hold the reset, update and new gate one below the other.
+///
+/// - Shapes: input `(N, in)`, state `(N, size)`, `w_ih` `(3 * size, in)`, `w_hh` `(3 * size, size)`, biases `(3 * size)`; the result is the next state.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. different dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -750,6 +1146,15 @@ pub fn hardshrink_with(input: &Tensor, o: HardshrinkOptions) -> Tensor {
 /// Normalises over the last dimensions, those of `normalized_shape`.
 ///
 /// Input `[*, normalized_shape]`, weight and bias `normalized_shape`.
+///
+/// - Shapes: input `(*, normalized_shape)`, weight and bias `normalized_shape`; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: last dimensions other than `normalized_shape`. an empty `normalized_shape`. integers, bool and complex numbers.
+///
+/// ```text
+/// let y = torch::nn::functional::layer_norm(&torch::tensor([1.0, 3.0]), 2, None, None);
+/// assert!(torch::allclose(&y, &torch::tensor([-0.999995, 0.999995])));
+/// ```
 #[doc(alias = "torch.layer_norm")]
 #[track_caller]
 pub fn layer_norm(
@@ -765,6 +1170,10 @@ pub fn layer_norm(
 ///
 /// Input `[*, normalized_shape]`, weight and bias `normalized_shape`.
 ///
+/// - Shapes: input `(*, normalized_shape)`, weight and bias `normalized_shape`; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: last dimensions other than `normalized_shape`. an empty `normalized_shape`. integers, bool and complex numbers.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn layer_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: LayerNormOptions) -> Tensor {
@@ -779,6 +1188,16 @@ pub fn layer_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: Layer
 }
 
 /// One step of a long short-term memory, from hidden and cell state to the next; the weights hold the input, forget, cell and output gate one below the other.
+///
+/// - Shapes: input `(N, in)`, both states `(N, size)`, `w_ih` `(4 * size, in)`, `w_hh` `(4 * size, size)`, biases `(4 * size)`; the results are the next states.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. different dtypes. other than two states.
+///
+/// ```text
+/// let (x, h) = (torch::zeros([1, 2]), torch::ones([1, 1]));
+/// let (_, c) = torch::lstm_cell(&x, [&h, &h], &torch::zeros([4, 2]), &torch::zeros([4, 1]), None, None);
+/// assert_eq!(c.item::<f32>(), 0.5);
+/// ```
 #[doc(alias = "torch.lstm_cell")]
 #[track_caller]
 pub fn lstm_cell(
@@ -793,6 +1212,10 @@ pub fn lstm_cell(
 }
 
 /// One step of a long short-term memory, from hidden and cell state to the next; the weights hold the input, forget, cell and output gate one below the other.
+///
+/// - Shapes: input `(N, in)`, both states `(N, size)`, `w_ih` `(4 * size, in)`, `w_hh` `(4 * size, size)`, biases `(4 * size)`; the results are the next states.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. different dtypes. other than two states.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -809,6 +1232,15 @@ pub fn lstm_cell_with(
 /// Largest values of windows over one dimension of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool1d_with_indices`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 3.0, 2.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::max_pool1d(&x, 2).to_vec::<f32>(), [3.0, 4.0]);
+/// ```
 #[doc(alias = "torch.max_pool1d")]
 #[track_caller]
 pub fn max_pool1d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
@@ -818,6 +1250,10 @@ pub fn max_pool1d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
 /// Largest values of windows over one dimension of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool1d_with_indices`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -834,6 +1270,15 @@ pub fn max_pool1d_with(input: &Tensor, kernel_size: impl IntoDims, o: MaxPool1dO
 }
 
 /// `max_pool1d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`. Both results have them.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let (values, at) = torch::nn::functional::max_pool1d_with_indices(&torch::tensor([[1.0, 3.0, 2.0, 4.0]]), 2);
+/// assert_eq!((values.to_vec::<f32>(), at.to_vec::<i64>()), (vec![3.0, 4.0], vec![1, 3]));
+/// ```
 #[doc(alias = "torch.max_pool1d_with_indices")]
 #[track_caller]
 pub fn max_pool1d_with_indices(input: &Tensor, kernel_size: impl IntoDims) -> (Tensor, Tensor) {
@@ -841,6 +1286,10 @@ pub fn max_pool1d_with_indices(input: &Tensor, kernel_size: impl IntoDims) -> (T
 }
 
 /// `max_pool1d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`. Both results have them.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -863,6 +1312,15 @@ pub fn max_pool1d_with_indices_with(
 /// Largest values of windows over two dimensions of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool2d_with_indices`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let x = torch::arange(4).float().reshape([1, 2, 2]);
+/// assert_eq!(torch::nn::functional::max_pool2d(&x, 2).item::<f32>(), 3.0);
+/// ```
 #[doc(alias = "torch.max_pool2d")]
 #[track_caller]
 pub fn max_pool2d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
@@ -872,6 +1330,10 @@ pub fn max_pool2d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
 /// Largest values of windows over two dimensions of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool2d_with_indices`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -888,6 +1350,15 @@ pub fn max_pool2d_with(input: &Tensor, kernel_size: impl IntoDims, o: MaxPool2dO
 }
 
 /// `max_pool2d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`. Both results have them.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let (values, at) = torch::nn::functional::max_pool2d_with_indices(&torch::arange(4).float().reshape([1, 2, 2]), 2);
+/// assert_eq!((values.item::<f32>(), at.item::<i64>()), (3.0, 3));
+/// ```
 #[doc(alias = "torch.max_pool2d_with_indices")]
 #[track_caller]
 pub fn max_pool2d_with_indices(input: &Tensor, kernel_size: impl IntoDims) -> (Tensor, Tensor) {
@@ -903,6 +1374,10 @@ pub fn max_pool2d_with_indices(input: &Tensor, kernel_size: impl IntoDims) -> (T
 }
 
 /// `max_pool2d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`. Both results have them.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -925,6 +1400,15 @@ pub fn max_pool2d_with_indices_with(
 /// Largest values of windows over three dimensions of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool3d_with_indices`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let x = torch::arange(8).float().reshape([1, 2, 2, 2]);
+/// assert_eq!(torch::nn::functional::max_pool3d(&x, 2).item::<f32>(), 7.0);
+/// ```
 #[doc(alias = "torch.max_pool3d")]
 #[track_caller]
 pub fn max_pool3d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
@@ -934,6 +1418,10 @@ pub fn max_pool3d(input: &Tensor, kernel_size: impl IntoDims) -> Tensor {
 /// Largest values of windows over three dimensions of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool3d_with_indices`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -950,6 +1438,15 @@ pub fn max_pool3d_with(input: &Tensor, kernel_size: impl IntoDims, o: MaxPool3dO
 }
 
 /// `max_pool3d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`. Both results have them.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let (values, at) = torch::nn::functional::max_pool3d_with_indices(&torch::arange(8).float().reshape([1, 2, 2, 2]), 2);
+/// assert_eq!((values.item::<f32>(), at.item::<i64>()), (7.0, 7));
+/// ```
 #[doc(alias = "torch.max_pool3d_with_indices")]
 #[track_caller]
 pub fn max_pool3d_with_indices(input: &Tensor, kernel_size: impl IntoDims) -> (Tensor, Tensor) {
@@ -965,6 +1462,10 @@ pub fn max_pool3d_with_indices(input: &Tensor, kernel_size: impl IntoDims) -> (T
 }
 
 /// `max_pool3d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`. Both results have them.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -985,6 +1486,15 @@ pub fn max_pool3d_with_indices_with(
 }
 
 /// Distances between the vectors of the last dimension.
+///
+/// - Shapes: both `(*, D)` broadcast; the result is `(*)`, with a last size of 1 if `keepdim`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: sizes that do not broadcast. bool.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([[3.0, 0.0]]), torch::tensor([[0.0, 4.0]]));
+/// assert!((torch::nn::functional::pairwise_distance(&x, &y, 2.0).item::<f32>() - 5.0).abs() < 1e-4);
+/// ```
 #[doc(alias = "torch.pairwise_distance")]
 #[track_caller]
 pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64 /* Python's default: 2.0 */) -> Tensor {
@@ -993,6 +1503,10 @@ pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64 /* Python's default: 2
 
 /// Distances between the vectors of the last dimension.
 ///
+/// - Shapes: both `(*, D)` broadcast; the result is `(*)`, with a last size of 1 if `keepdim`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: sizes that do not broadcast. bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn pairwise_distance_with(x1: &Tensor, x2: &Tensor, o: PairwiseDistanceOptions) -> Tensor {
@@ -1000,6 +1514,15 @@ pub fn pairwise_distance_with(x1: &Tensor, x2: &Tensor, o: PairwiseDistanceOptio
 }
 
 /// Moves channels into space: `[*, C r^2, H, W]` becomes `[*, C, H r, W r]`.
+///
+/// - Shapes: `(*, C r^2, H, W)` gives `(*, C, H r, W r)`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than three dimensions. channels that `r^2` does not divide. a factor below 1.
+///
+/// ```text
+/// let x = torch::arange(4).reshape([4, 1, 1]);
+/// assert_eq!(torch::nn::functional::pixel_shuffle(&x, 2).sizes(), [1, 2, 2]);
+/// ```
 #[doc(alias = "torch.pixel_shuffle")]
 #[track_caller]
 pub fn pixel_shuffle(input: &Tensor, upscale_factor: i64) -> Tensor {
@@ -1007,6 +1530,14 @@ pub fn pixel_shuffle(input: &Tensor, upscale_factor: i64) -> Tensor {
 }
 
 /// Moves space into channels: `[*, C, H r, W r]` becomes `[*, C r^2, H, W]`.
+///
+/// - Shapes: `(*, C, H r, W r)` gives `(*, C r^2, H, W)`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than three dimensions. sizes that the factor does not divide. a factor below 1.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::pixel_unshuffle(&torch::zeros([1, 2, 2]), 2).sizes(), [4, 1, 1]);
+/// ```
 #[doc(alias = "torch.pixel_unshuffle")]
 #[track_caller]
 pub fn pixel_unshuffle(input: &Tensor, downscale_factor: i64) -> Tensor {
@@ -1014,6 +1545,15 @@ pub fn pixel_unshuffle(input: &Tensor, downscale_factor: i64) -> Tensor {
 }
 
 /// The input, scaled by `weight` (one, or one per channel) below 0.
+///
+/// - Shapes: any input; a weight of one element, or of one for each place of dimension 1.
+/// - Dtypes: floating point, both the same.
+/// - Errors: a weight that does not fit. different dtypes. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::nn::functional::prelu(&torch::tensor([-2.0, 3.0]), &torch::tensor([0.25]));
+/// assert_eq!(x.to_vec::<f32>(), [-0.5, 3.0]);
+/// ```
 #[doc(alias = "torch.prelu")]
 #[track_caller]
 pub fn prelu(input: &Tensor, weight: &Tensor) -> Tensor {
@@ -1023,6 +1563,15 @@ pub fn prelu(input: &Tensor, weight: &Tensor) -> Tensor {
 /// Divides by the root of the mean square over the last dimensions, those of `normalized_shape`.
 ///
 /// `eps` is the dtype's machine epsilon if it is not given.
+///
+/// - Shapes: input `(*, normalized_shape)`, weight `normalized_shape`; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: last dimensions other than `normalized_shape`. an empty `normalized_shape`. integers and bool.
+///
+/// ```text
+/// let y = torch::nn::functional::rms_norm(&torch::tensor([3.0, 3.0]), 2, None);
+/// assert!(torch::allclose(&y, &torch::tensor([1.0, 1.0])));
+/// ```
 #[doc(alias = "torch.rms_norm")]
 #[track_caller]
 pub fn rms_norm(input: &Tensor, normalized_shape: impl IntoDims, weight: Option<&Tensor>) -> Tensor {
@@ -1033,6 +1582,10 @@ pub fn rms_norm(input: &Tensor, normalized_shape: impl IntoDims, weight: Option<
 ///
 /// `eps` is the dtype's machine epsilon if it is not given.
 ///
+/// - Shapes: input `(*, normalized_shape)`, weight `normalized_shape`; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: last dimensions other than `normalized_shape`. an empty `normalized_shape`. integers and bool.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn rms_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: RmsNormOptions) -> Tensor {
@@ -1040,6 +1593,16 @@ pub fn rms_norm_with(input: &Tensor, normalized_shape: impl IntoDims, o: RmsNorm
 }
 
 /// One step of a recurrent network: `relu(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
+///
+/// - Shapes: input `(N, in)`, state `(N, size)`, `w_ih` `(size, in)`, `w_hh` `(size, size)`, biases `(size)`; the result is the next state.
+/// - Dtypes: floating point and integers, all the same.
+/// - Errors: sizes that do not fit. different dtypes.
+///
+/// ```text
+/// let (x, h) = (torch::ones([1, 2]), torch::zeros([1, 3]));
+/// let h = torch::rnn_relu_cell(&x, &h, &torch::ones([3, 2]), &torch::ones([3, 3]), None, None);
+/// assert_eq!(h.to_vec::<f32>(), [2.0; 3]);
+/// ```
 #[doc(alias = "torch.rnn_relu_cell")]
 #[track_caller]
 pub fn rnn_relu_cell(
@@ -1055,6 +1618,10 @@ pub fn rnn_relu_cell(
 
 /// One step of a recurrent network: `relu(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
 ///
+/// - Shapes: input `(N, in)`, state `(N, size)`, `w_ih` `(size, in)`, `w_hh` `(size, size)`, biases `(size)`; the result is the next state.
+/// - Dtypes: floating point and integers, all the same.
+/// - Errors: sizes that do not fit. different dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn rnn_relu_cell_with(
@@ -1068,6 +1635,16 @@ pub fn rnn_relu_cell_with(
 }
 
 /// One step of a recurrent network: `tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
+///
+/// - Shapes: input `(N, in)`, state `(N, size)`, `w_ih` `(size, in)`, `w_hh` `(size, size)`, biases `(size)`; the result is the next state.
+/// - Dtypes: all but bool, all the same; of integers the result has the default dtype.
+/// - Errors: sizes that do not fit. different dtypes.
+///
+/// ```text
+/// let (x, h) = (torch::zeros([1, 2]), torch::zeros([1, 3]));
+/// let h = torch::rnn_tanh_cell(&x, &h, &torch::ones([3, 2]), &torch::ones([3, 3]), None, None);
+/// assert_eq!(h.to_vec::<f32>(), [0.0; 3]);
+/// ```
 #[doc(alias = "torch.rnn_tanh_cell")]
 #[track_caller]
 pub fn rnn_tanh_cell(
@@ -1083,6 +1660,10 @@ pub fn rnn_tanh_cell(
 
 /// One step of a recurrent network: `tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
 ///
+/// - Shapes: input `(N, in)`, state `(N, size)`, `w_ih` `(size, in)`, `w_hh` `(size, size)`, biases `(size)`; the result is the next state.
+/// - Dtypes: all but bool, all the same; of integers the result has the default dtype.
+/// - Errors: sizes that do not fit. different dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn rnn_tanh_cell_with(
@@ -1096,6 +1677,16 @@ pub fn rnn_tanh_cell_with(
 }
 
 /// Self-normalising exponential linear unit.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([0.0, 1.0]);
+/// torch::nn::functional::selu_(&x);
+/// assert!(torch::allclose(&x, &torch::tensor([0.0, 1.0507010])));
+/// ```
 #[doc(alias = "torch.selu")]
 #[track_caller]
 pub fn selu_raw(input: &Tensor) -> Tensor {
@@ -1103,6 +1694,16 @@ pub fn selu_raw(input: &Tensor) -> Tensor {
 }
 
 /// The input where it is above `threshold`, `value` elsewhere.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([0.5, 3.0]);
+/// torch::nn::functional::threshold_(&x, 1.0, -7.0);
+/// assert_eq!(x.to_vec::<f32>(), [-7.0, 3.0]);
+/// ```
 #[doc(alias = "torch.threshold")]
 #[track_caller]
 pub fn threshold_raw(input: &Tensor, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Tensor {
@@ -1110,6 +1711,10 @@ pub fn threshold_raw(input: &Tensor, threshold: impl Into<Scalar>, value: impl I
 }
 
 /// The input where it is above `threshold`, `value` elsewhere. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: bool and complex numbers.
 #[doc(alias = "torch.threshold")]
 #[track_caller]
 pub fn threshold_raw_out(

@@ -32,6 +32,15 @@ pub trait TensorNnFunctionalExt {
     fn hardshrink_with(&self, o: HardshrinkOptions) -> Tensor;
 
     /// The input, scaled by `weight` (one, or one per channel) below 0.
+    ///
+    /// - Shapes: any input; a weight of one element, or of one for each place of dimension 1.
+    /// - Dtypes: floating point, both the same.
+    /// - Errors: a weight that does not fit. different dtypes. integers, bool and complex numbers.
+    ///
+    /// ```text
+    /// let x = torch::nn::functional::prelu(&torch::tensor([-2.0, 3.0]), &torch::tensor([0.25]));
+    /// assert_eq!(x.to_vec::<f32>(), [-0.5, 3.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.prelu")]
     #[track_caller]
     fn prelu(&self, weight: &Tensor) -> Tensor;

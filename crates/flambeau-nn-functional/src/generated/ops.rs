@@ -10,12 +10,26 @@ use super::{
 
 /// The input, scaled by the slope below 0.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([-2.0, 3.0]);
+/// torch::nn::functional::leaky_relu_(&x, 0.5);
+/// assert_eq!(x.to_vec::<f32>(), [-1.0, 3.0]);
+/// ```
+///
 /// Documented defaults: `negative_slope = 0.01`.
 pub fn leaky_relu_raw(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
     (activation::LEAKY_RELU_RAW.get(self_.key_set())?)(self_, negative_slope)
 }
 
 /// The input, scaled by the slope below 0. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
 ///
 /// Documented defaults: `negative_slope = 0.01`.
 #[doc(alias = "torch.nn.functional.leaky_relu_")]
@@ -26,6 +40,10 @@ pub fn leaky_relu_raw_(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
 
 /// The input, scaled by the slope below 0. Into `out`, which is resized where its shape differs.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
+///
 /// Documented defaults: `negative_slope = 0.01`.
 pub fn leaky_relu_raw_out(self_: &Tensor, negative_slope: Scalar, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -34,12 +52,26 @@ pub fn leaky_relu_raw_out(self_: &Tensor, negative_slope: Scalar, out: &mut Tens
 
 /// Exponential linear unit with its scales.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([0.0, 3.0]);
+/// torch::nn::functional::elu_(&x, 1.0);
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 3.0]);
+/// ```
+///
 /// Documented defaults: `alpha = 1`, `scale = 1`, `input_scale = 1`.
 pub fn elu_raw(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<Tensor> {
     (activation::ELU_RAW.get(self_.key_set())?)(self_, alpha, scale, input_scale)
 }
 
 /// Exponential linear unit with its scales. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
 ///
 /// Documented defaults: `alpha = 1`, `scale = 1`, `input_scale = 1`.
 #[doc(alias = "torch.nn.functional.elu_")]
@@ -49,6 +81,10 @@ pub fn elu_raw_(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scala
 }
 
 /// Exponential linear unit with its scales. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
 ///
 /// Documented defaults: `alpha = 1`, `scale = 1`, `input_scale = 1`.
 pub fn elu_raw_out(
@@ -160,12 +196,26 @@ pub fn mish_raw_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 
 /// The input within bounds.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: a `min_val` above `max_val`. bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([-2.0, 0.5, 3.0]);
+/// torch::nn::functional::hardtanh_(&x, -1, 1);
+/// assert_eq!(x.to_vec::<f32>(), [-1.0, 0.5, 1.0]);
+/// ```
+///
 /// Documented defaults: `min_val = -1`, `max_val = 1`.
 pub fn hardtanh_raw(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
     (activation::HARDTANH_RAW.get(self_.key_set())?)(self_, min_val, max_val)
 }
 
 /// The input within bounds. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: a `min_val` above `max_val`. bool and complex numbers.
 ///
 /// Documented defaults: `min_val = -1`, `max_val = 1`.
 #[doc(alias = "torch.nn.functional.hardtanh_")]
@@ -175,6 +225,10 @@ pub fn hardtanh_raw_(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result
 }
 
 /// The input within bounds. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: a `min_val` above `max_val`. bool and complex numbers.
 ///
 /// Documented defaults: `min_val = -1`, `max_val = 1`.
 pub fn hardtanh_raw_out(self_: &Tensor, min_val: Scalar, max_val: Scalar, out: &mut Tensor) -> Result<()> {
@@ -334,12 +388,26 @@ pub fn softplus_out(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut T
 }
 
 /// The input where it is above `threshold`, `value` elsewhere.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([0.5, 3.0]);
+/// torch::nn::functional::threshold_(&x, 1.0, -7.0);
+/// assert_eq!(x.to_vec::<f32>(), [-7.0, 3.0]);
+/// ```
 #[doc(alias = "torch.threshold")]
 pub fn threshold_raw(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
     (activation::THRESHOLD_RAW.get(self_.key_set())?)(self_, threshold, value)
 }
 
 /// The input where it is above `threshold`, `value` elsewhere. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: bool and complex numbers.
 #[doc(alias = "torch.nn.functional.threshold_")]
 pub fn threshold_raw_(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
     out::writable(self_)?;
@@ -347,6 +415,10 @@ pub fn threshold_raw_(self_: &Tensor, threshold: Scalar, value: Scalar) -> Resul
 }
 
 /// The input where it is above `threshold`, `value` elsewhere. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: bool and complex numbers.
 #[doc(alias = "torch.threshold")]
 pub fn threshold_raw_out(self_: &Tensor, threshold: Scalar, value: Scalar, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -354,12 +426,24 @@ pub fn threshold_raw_out(self_: &Tensor, threshold: Scalar, value: Scalar, out: 
 }
 
 /// Logarithm of the sigmoid.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
+///
+/// ```text
+/// assert!((torch::nn::functional::logsigmoid(&torch::tensor([0.0])).item::<f32>() + 0.6931472).abs() < 1e-6);
+/// ```
 #[doc(alias = "torch.nn.functional.logsigmoid")]
 pub fn logsigmoid(self_: &Tensor) -> Result<Tensor> {
     (activation::LOGSIGMOID.get(self_.key_set())?)(self_)
 }
 
 /// Logarithm of the sigmoid. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
 #[doc(alias = "torch.nn.functional.logsigmoid")]
 pub fn logsigmoid_out(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     out::writable(out)?;
@@ -574,6 +658,14 @@ pub fn selu(input: &Tensor, inplace: bool) -> Result<Tensor> {
 
 /// The input times the normal distribution function, exact or (`"tanh"`) approximated.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: an `approximate` other than `"none"` and `"tanh"`. integers, bool and complex numbers.
+///
+/// ```text
+/// assert!((torch::nn::functional::gelu(&torch::tensor([1.0]), "none").item::<f32>() - 0.8413447).abs() < 1e-6);
+/// ```
+///
 /// Documented defaults: `approximate = "none"`.
 #[doc(alias = "torch.nn.functional.gelu")]
 pub fn gelu(input: &Tensor, approximate: &str) -> Result<Tensor> {
@@ -684,6 +776,14 @@ pub fn hardswish(input: &Tensor, inplace: bool) -> Result<Tensor> {
 
 /// The input where it is above `threshold`, `value` elsewhere.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::threshold(&torch::tensor([0.5, 3.0]), 1.0, -7.0).to_vec::<f32>(), [-7.0, 3.0]);
+/// ```
+///
 /// Documented defaults: `inplace = false`.
 #[doc(alias = "torch.nn.functional.threshold")]
 pub fn threshold(input: &Tensor, threshold: Scalar, value: Scalar, inplace: bool) -> Result<Tensor> {
@@ -691,6 +791,16 @@ pub fn threshold(input: &Tensor, threshold: Scalar, value: Scalar, inplace: bool
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: an `alpha` of 0. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([0.0, 2.0]);
+/// torch::nn::functional::celu_(&x, 1.0);
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 2.0]);
+/// ```
 ///
 /// Documented defaults: `alpha = 1.0`.
 #[doc(alias = "torch.celu")]
@@ -700,6 +810,10 @@ pub fn celu_raw(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`. In place: the first tensor takes the result.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: an `alpha` of 0. integers, bool and complex numbers.
+///
 /// Documented defaults: `alpha = 1.0`.
 #[doc(alias = "torch.nn.functional.celu_")]
 pub fn celu_raw_(self_: &Tensor, alpha: Scalar) -> Result<()> {
@@ -708,12 +822,26 @@ pub fn celu_raw_(self_: &Tensor, alpha: Scalar) -> Result<()> {
 }
 
 /// Self-normalising exponential linear unit.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([0.0, 1.0]);
+/// torch::nn::functional::selu_(&x);
+/// assert!(torch::allclose(&x, &torch::tensor([0.0, 1.0507010])));
+/// ```
 #[doc(alias = "torch.selu")]
 pub fn selu_raw(self_: &Tensor) -> Result<Tensor> {
     (activation::SELU_RAW.get(self_.key_set())?)(self_)
 }
 
 /// Self-normalising exponential linear unit. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: integers, bool and complex numbers.
 #[doc(alias = "torch.nn.functional.selu_")]
 pub fn selu_raw_(self_: &Tensor) -> Result<()> {
     out::writable(self_)?;
@@ -738,6 +866,16 @@ pub fn relu(input: &Tensor, inplace: bool) -> Result<Tensor> {
 }
 
 /// `max(0, x)` in place.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all but bool and complex numbers.
+/// - Errors: bool and complex numbers. a leaf that requires a gradient, in a recorded region.
+///
+/// ```text
+/// let x = torch::tensor([-1.0, 2.0]);
+/// torch::nn::functional::relu_(&x);
+/// assert_eq!(x.to_vec::<f32>(), [0.0, 2.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.relu_")]
 pub fn relu_(input: &Tensor) -> Result<()> {
     out::writable(input)?;
@@ -745,6 +883,15 @@ pub fn relu_(input: &Tensor) -> Result<()> {
 }
 
 /// The input, scaled by `weight` (one, or one per channel) below 0.
+///
+/// - Shapes: any input; a weight of one element, or of one for each place of dimension 1.
+/// - Dtypes: floating point, both the same.
+/// - Errors: a weight that does not fit. different dtypes. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::nn::functional::prelu(&torch::tensor([-2.0, 3.0]), &torch::tensor([0.25]));
+/// assert_eq!(x.to_vec::<f32>(), [-0.5, 3.0]);
+/// ```
 #[doc(alias = "torch.prelu")]
 #[doc(alias = "torch.nn.functional.prelu")]
 #[doc(alias = "torch.Tensor.prelu")]
@@ -753,6 +900,15 @@ pub fn prelu(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
 }
 
 /// Leaky relu with a slope drawn between `lower` and `upper` for each element in training, and their mean outside it.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a `lower` above `upper`. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::nn::functional::rrelu(&torch::tensor([-1.0, 2.0]));
+/// assert!(torch::allclose(&x, &torch::tensor([-0.22916667, 2.0])));
+/// ```
 ///
 /// Documented defaults: `lower = 0.125`, `upper = 0.3333333333333333`, `training = false`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.rrelu")]
@@ -773,6 +929,15 @@ pub fn rrelu_slopes(self_: &Tensor, lower: f64, upper: f64, generator: Option<&G
 
 /// `torch.nn.functional.rrelu` with a generator.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a `lower` above `upper`. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::ops::rrelu_torch(&torch::tensor([-1.0, 2.0]), 0.5.into(), 0.5.into(), true, None).unwrap();
+/// assert_eq!(x.to_vec::<f32>(), [-0.5, 2.0]);
+/// ```
+///
 /// Documented defaults: `lower = 0.125`, `upper = 0.3333333333333333`, `training = false`, `generator = None`.
 #[doc(alias = "torch.rrelu")]
 pub fn rrelu_torch(
@@ -786,6 +951,10 @@ pub fn rrelu_torch(
 }
 
 /// `torch.nn.functional.rrelu` with a generator. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a `lower` above `upper`. integers, bool and complex numbers.
 ///
 /// Documented defaults: `lower = 0.125`, `upper = 0.3333333333333333`, `training = false`, `generator = None`.
 #[doc(alias = "torch.rrelu_")]
@@ -850,6 +1019,14 @@ pub fn tanhshrink(input: &Tensor) -> Result<Tensor> {
 
 /// `softmax(-x)`.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::softmin(&torch::tensor([1.0, 1.0]), 0).to_vec::<f32>(), [0.5, 0.5]);
+/// ```
+///
 /// Documented defaults: `dim = None`, `_stacklevel = 3`, `dtype = None`.
 #[doc(alias = "torch.nn.functional.softmin")]
 pub fn softmin(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option<DType>) -> Result<Tensor> {
@@ -858,6 +1035,14 @@ pub fn softmin(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option
 
 /// `exp(x) / sum(exp(x))` along `dim`.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::softmax(&torch::tensor([1.0, 1.0]), 0).to_vec::<f32>(), [0.5, 0.5]);
+/// ```
+///
 /// Documented defaults: `dim = None`, `_stacklevel = 3`, `dtype = None`.
 #[doc(alias = "torch.nn.functional.softmax")]
 pub fn softmax(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option<DType>) -> Result<Tensor> {
@@ -865,6 +1050,15 @@ pub fn softmax(input: &Tensor, dim: Option<i64>, _stacklevel: i64, dtype: Option
 }
 
 /// The logarithm of `softmax`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point, or any with such a `dtype`.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::nn::functional::log_softmax(&torch::tensor([0.0, 0.0]), 0);
+/// assert!(torch::allclose(&x, &torch::tensor([-0.6931472, -0.6931472])));
+/// ```
 ///
 /// Documented defaults: `dim = None`, `_stacklevel = 3`, `dtype = None`.
 #[doc(alias = "torch.nn.functional.log_softmax")]
@@ -909,6 +1103,15 @@ pub fn tanh(input: &Tensor) -> Result<Tensor> {
 
 /// Samples from the Gumbel-softmax distribution; with `hard` one-hot, with the soft sample's gradient.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a dimension out of range. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::nn::functional::gumbel_softmax(&torch::tensor([[0.0, 1.0]]));
+/// assert!((x.sum().item::<f32>() - 1.0).abs() < 1e-5);
+/// ```
+///
 /// Documented defaults: `tau = 1.0`, `hard = false`, `eps = 1e-10`, `dim = -1`.
 #[doc(alias = "torch.nn.functional.gumbel_softmax")]
 pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, eps: f64, dim: i64) -> Result<Tensor> {
@@ -918,6 +1121,15 @@ pub fn gumbel_softmax(logits: &Tensor, tau: f64, hard: bool, eps: f64, dim: i64)
 /// `softmax(query key^T scale + mask) value`.
 ///
 /// Query `[*, L, E]`, key `[*, S, E]`, value `[*, S, V]`; a bool mask says what takes part, a float one is added. `scale` is `1 / sqrt(E)` if it is not given; with `enable_gqa` fewer heads of keys and values serve several of queries.
+///
+/// - Shapes: query `(*, L, E)`, key `(*, S, E)`, value `(*, S, V)` give `(*, L, V)`; a mask broadcasts to `(*, L, S)`.
+/// - Dtypes: floating point, all three the same; a mask of bool or of their dtype.
+/// - Errors: fewer than two dimensions. different dtypes. sizes that do not fit. a mask together with `is_causal`. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::ones([1, 2, 4]);
+/// assert_eq!(torch::nn::functional::scaled_dot_product_attention(&x, &x, &x).to_vec::<f32>(), [1.0; 8]);
+/// ```
 ///
 /// Documented defaults: `attn_mask = None`, `dropout_p = 0.0`, `is_causal = false`, `scale = None`, `enable_gqa = false`.
 #[doc(alias = "torch.nn.functional.scaled_dot_product_attention")]
@@ -938,6 +1150,10 @@ pub fn scaled_dot_product_attention(
 }
 
 /// Attention without mask over `[N, H, rows, features]`, with the logarithms of the rows' sums that its gradient needs.
+///
+/// - Shapes: query, key and value `(N, H, rows, features)`; the output has the query's rows and the value's features, `logsumexp` is `(N, H, rows)`.
+/// - Dtypes: floating point, all three the same.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn fused_attention(
     query: &Tensor,
     key: &Tensor,
@@ -951,6 +1167,10 @@ pub fn fused_attention(
 }
 
 /// The gradients of attention for query, key and value.
+///
+/// - Shapes: as of `_fused_attention`; gradients have the sizes of query, key and value.
+/// - Dtypes: floating point, all the same.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn fused_attention_backward(
     grad_output: &Tensor,
     query: &Tensor,
@@ -973,6 +1193,10 @@ pub fn fused_attention_backward(
 
 /// Attention over `[N, H, rows, features]`, with the logarithms of the rows' sums, which have no gradient.
 ///
+/// - Shapes: query, key and value `(N, H, rows, features)`; the output has the query's rows and the value's features, `logsumexp` is `(N, H, rows)`.
+/// - Dtypes: floating point, all three the same.
+/// - Errors: sizes or dtypes that do not fit. dropout.
+///
 /// Documented defaults: `dropout_p = 0.0`, `is_causal = false`, `attn_mask = None`, `scale = None`.
 pub fn scaled_dot_product_flash_attention_for_cpu(
     query: &Tensor,
@@ -990,6 +1214,10 @@ pub fn scaled_dot_product_flash_attention_for_cpu(
 }
 
 /// Attention of halves over `[*, rows, features]`: sums in float32, weights rounded to the halves before they meet the values, as PyTorch's kernel rounds them.
+///
+/// - Shapes: query, key and value `(*, rows, features)`; the output has the query's rows and the value's features.
+/// - Dtypes: float16 and bfloat16, all three the same.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn rounded_attention(
     query: &Tensor,
     key: &Tensor,
@@ -1007,6 +1235,18 @@ pub fn rounded_attention(
 /// Multi-head attention with its projections; the weights of the attention, if they are wanted, come second.
 ///
 /// Query `[L, N, E]` or `[L, E]`, key and value `[S, N, E]` or `[S, E]`; `attn_mask` `[L, S]` or `[N * heads, L, S]` and `key_padding_mask` `[N, S]`, where `true` means that a position takes no part and floats are added. Output like the query, weights `[N, L, S]`, or `[N, heads, L, S]` without averaging.
+///
+/// - Shapes: the output has the query's sizes; the weights are `(N, L, S)`, or `(N, heads, L, S)` without averaging, without `N` where the query has no batch.
+/// - Dtypes: floating point, all the same; masks of bool or of that dtype.
+/// - Errors: features that `num_heads` does not divide. sizes that do not fit.
+///
+/// ```text
+/// let (x, weight) = (torch::ones([3, 1, 2]), torch::ones([6, 2]));
+/// let (y, weights) = torch::nn::functional::multi_head_attention_forward(
+///     &x, &x, &x, 2, 1, Some(&weight), None, None, None, false, 0.0, &torch::eye(2), None,
+/// );
+/// assert_eq!((y.sizes(), weights.unwrap().sizes()), (&[3, 1, 2][..], &[1, 3, 3][..]));
+/// ```
 ///
 /// Documented defaults: `training = true`, `key_padding_mask = None`, `need_weights = true`, `attn_mask = None`, `use_separate_proj_weight = false`, `q_proj_weight = None`, `k_proj_weight = None`, `v_proj_weight = None`, `static_k = None`, `static_v = None`, `average_attn_weights = true`, `is_causal = false`.
 #[doc(alias = "torch.nn.functional.multi_head_attention_forward")]
@@ -1085,6 +1325,16 @@ pub fn multi_head_attention_forward(
 
 /// One step of a recurrent network: `tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
 ///
+/// - Shapes: input `(N, in)`, state `(N, size)`, `w_ih` `(size, in)`, `w_hh` `(size, size)`, biases `(size)`; the result is the next state.
+/// - Dtypes: all but bool, all the same; of integers the result has the default dtype.
+/// - Errors: sizes that do not fit. different dtypes.
+///
+/// ```text
+/// let (x, h) = (torch::zeros([1, 2]), torch::zeros([1, 3]));
+/// let h = torch::rnn_tanh_cell(&x, &h, &torch::ones([3, 2]), &torch::ones([3, 3]), None, None);
+/// assert_eq!(h.to_vec::<f32>(), [0.0; 3]);
+/// ```
+///
 /// Documented defaults: `b_ih = None`, `b_hh = None`.
 #[doc(alias = "torch.rnn_tanh_cell")]
 pub fn rnn_tanh_cell(
@@ -1101,6 +1351,16 @@ pub fn rnn_tanh_cell(
 }
 
 /// One step of a recurrent network: `relu(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
+///
+/// - Shapes: input `(N, in)`, state `(N, size)`, `w_ih` `(size, in)`, `w_hh` `(size, size)`, biases `(size)`; the result is the next state.
+/// - Dtypes: floating point and integers, all the same.
+/// - Errors: sizes that do not fit. different dtypes.
+///
+/// ```text
+/// let (x, h) = (torch::ones([1, 2]), torch::zeros([1, 3]));
+/// let h = torch::rnn_relu_cell(&x, &h, &torch::ones([3, 2]), &torch::ones([3, 3]), None, None);
+/// assert_eq!(h.to_vec::<f32>(), [2.0; 3]);
+/// ```
 ///
 /// Documented defaults: `b_ih = None`, `b_hh = None`.
 #[doc(alias = "torch.rnn_relu_cell")]
@@ -1119,6 +1379,16 @@ pub fn rnn_relu_cell(
 
 /// One step of a network of gated recurrent units; the weights hold the reset, update and new gate one below the other.
 ///
+/// - Shapes: input `(N, in)`, state `(N, size)`, `w_ih` `(3 * size, in)`, `w_hh` `(3 * size, size)`, biases `(3 * size)`; the result is the next state.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. different dtypes.
+///
+/// ```text
+/// let (x, h) = (torch::zeros([1, 2]), torch::ones([1, 1]));
+/// let h = torch::gru_cell(&x, &h, &torch::zeros([3, 2]), &torch::zeros([3, 1]), None, None);
+/// assert_eq!(h.item::<f32>(), 0.5);
+/// ```
+///
 /// Documented defaults: `b_ih = None`, `b_hh = None`.
 #[doc(alias = "torch.gru_cell")]
 pub fn gru_cell(
@@ -1135,6 +1405,16 @@ pub fn gru_cell(
 }
 
 /// One step of a long short-term memory, from hidden and cell state to the next; the weights hold the input, forget, cell and output gate one below the other.
+///
+/// - Shapes: input `(N, in)`, both states `(N, size)`, `w_ih` `(4 * size, in)`, `w_hh` `(4 * size, size)`, biases `(4 * size)`; the results are the next states.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. different dtypes. other than two states.
+///
+/// ```text
+/// let (x, h) = (torch::zeros([1, 2]), torch::ones([1, 1]));
+/// let (_, c) = torch::lstm_cell(&x, [&h, &h], &torch::zeros([4, 2]), &torch::zeros([4, 1]), None, None);
+/// assert_eq!(c.item::<f32>(), 0.5);
+/// ```
 ///
 /// Documented defaults: `b_ih = None`, `b_hh = None`.
 #[doc(alias = "torch.lstm_cell")]
@@ -1154,6 +1434,16 @@ pub fn lstm_cell(
 /// Convolution, or transposed convolution, over one to three spatial dimensions of a batched input.
 ///
 /// Input `[N, C, *]`, weight `[O, C / groups, *]` (transposed: `[C, O / groups, *]`), bias `[O]`.
+///
+/// - Shapes: input `(N, C, *)`, weight `(O, C / groups, *)`, transposed `(C, O / groups, *)`; the result is `(N, O, *)`.
+/// - Dtypes: floating point and complex numbers, all the same; integers without transposition.
+/// - Errors: sizes that do not fit. a stride or dilation below 1, negative padding. channels that `groups` does not divide. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 4]), torch::ones([1, 1, 2]));
+/// let y = torch::convolution(&x, &w, None, [1], [0], [1], false, [0], 1);
+/// assert_eq!(y.to_vec::<f32>(), [2.0; 3]);
+/// ```
 #[doc(alias = "torch.convolution")]
 pub fn convolution(
     input: &Tensor,
@@ -1180,6 +1470,10 @@ pub fn convolution(
 }
 
 /// The gradient of a convolution for its input, from that of its output.
+///
+/// - Shapes: `input_sizes`.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn convolution_input_grad(
     grad_output: &Tensor,
     weight: &Tensor,
@@ -1201,6 +1495,10 @@ pub fn convolution_input_grad(
 }
 
 /// The gradient of a convolution for its weight, from that of its output.
+///
+/// - Shapes: `weight_sizes`.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn convolution_weight_grad(
     grad_output: &Tensor,
     input: &Tensor,
@@ -1224,6 +1522,15 @@ pub fn convolution_weight_grad(
 /// Applies a one-dimensional convolution over an input of one or several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
+///
+/// - Shapes: input `(N, C, L)` or `(C, L)`, weight `(O, C / groups, k)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. a stride or dilation below 1, negative padding. channels that `groups` does not divide. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 4]), torch::ones([1, 1, 2]));
+/// assert_eq!(torch::nn::functional::conv1d(&x, &w, None).to_vec::<f32>(), [2.0; 3]);
+/// ```
 ///
 /// Documented defaults: `bias = None`, `stride = [1]`, `padding = [0]`, `dilation = [1]`, `groups = 1`, `padding_mode = "zeros"`.
 #[doc(alias = "torch.conv1d")]
@@ -1251,6 +1558,15 @@ pub fn conv1d(
 }
 
 /// `conv1d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
+///
+/// - Shapes: input `(N, C, L)` or `(C, L)`, weight `(O, C / groups, k)`; with `"same"` the result is as long as the input.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: another word. `"same"` with a stride other than 1. sizes that do not fit. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 4]), torch::ones([1, 1, 3]));
+/// assert_eq!(torch::nn::functional::conv1d_padding(&x, &w, None, 1, "same").to_vec::<f32>(), [2.0, 3.0, 3.0, 2.0]);
+/// ```
 ///
 /// Documented defaults: `bias = None`, `stride = [1]`, `padding = "valid"`, `dilation = [1]`, `groups = 1`, `padding_mode = "zeros"`.
 #[doc(alias = "torch.conv1d")]
@@ -1281,6 +1597,17 @@ pub fn conv1d_padding(
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
 ///
+/// - Shapes: input `(N, C, H, W)` or `(C, H, W)`, weight `(O, C / groups, kH, kW)`; each size becomes `(H + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. a stride or dilation below 1, negative padding. channels that `groups` does not divide. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 3, 3]), torch::ones([1, 1, 2, 2]));
+/// assert_eq!(torch::nn::functional::conv2d(&x, &w, None).to_vec::<f32>(), [4.0; 4]);
+/// let o = torch::nn::functional::Conv2dOptions::new().padding(1);
+/// assert_eq!(torch::nn::functional::conv2d_with(&x, &w, o).sizes(), [1, 1, 4, 4]);
+/// ```
+///
 /// Documented defaults: `bias = None`, `stride = [1, 1]`, `padding = [0, 0]`, `dilation = [1, 1]`, `groups = 1`, `padding_mode = "zeros"`.
 #[doc(alias = "torch.conv2d")]
 #[doc(alias = "torch.nn.functional.conv2d")]
@@ -1307,6 +1634,15 @@ pub fn conv2d(
 }
 
 /// `conv2d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
+///
+/// - Shapes: input `(N, C, H, W)` or `(C, H, W)`, weight `(O, C / groups, kH, kW)`; with `"same"` the result is as large as the input.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: another word. `"same"` with a stride other than 1. sizes that do not fit. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 3, 3]), torch::ones([1, 1, 3, 3]));
+/// assert_eq!(torch::nn::functional::conv2d_padding(&x, &w, None, 1, "same").sizes(), [1, 1, 3, 3]);
+/// ```
 ///
 /// Documented defaults: `bias = None`, `stride = [1, 1]`, `padding = "valid"`, `dilation = [1, 1]`, `groups = 1`, `padding_mode = "zeros"`.
 #[doc(alias = "torch.conv2d")]
@@ -1337,6 +1673,15 @@ pub fn conv2d_padding(
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[O, C / groups, *]`, bias `[O]`. `padding_mode` is `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
 ///
+/// - Shapes: input `(N, C, D, H, W)` or `(C, D, H, W)`, weight `(O, C / groups, kD, kH, kW)`; each size becomes `(D + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. a stride or dilation below 1, negative padding. channels that `groups` does not divide. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 2, 2, 2]), torch::ones([1, 1, 2, 2, 2]));
+/// assert_eq!(torch::nn::functional::conv3d(&x, &w, None).item::<f32>(), 8.0);
+/// ```
+///
 /// Documented defaults: `bias = None`, `stride = [1, 1, 1]`, `padding = [0, 0, 0]`, `dilation = [1, 1, 1]`, `groups = 1`, `padding_mode = "zeros"`.
 #[doc(alias = "torch.conv3d")]
 #[doc(alias = "torch.nn.functional.conv3d")]
@@ -1363,6 +1708,15 @@ pub fn conv3d(
 }
 
 /// `conv3d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
+///
+/// - Shapes: input `(N, C, D, H, W)` or `(C, D, H, W)`, weight `(O, C / groups, kD, kH, kW)`; with `"same"` the result is as large as the input.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: another word. `"same"` with a stride other than 1. sizes that do not fit. bool.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 3, 3, 3]), torch::ones([1, 1, 3, 3, 3]));
+/// assert_eq!(torch::nn::functional::conv3d_padding(&x, &w, None, 1, "same").sizes(), [1, 1, 3, 3, 3]);
+/// ```
 ///
 /// Documented defaults: `bias = None`, `stride = [1, 1, 1]`, `padding = "valid"`, `dilation = [1, 1, 1]`, `groups = 1`, `padding_mode = "zeros"`.
 #[doc(alias = "torch.conv3d")]
@@ -1393,6 +1747,15 @@ pub fn conv3d_padding(
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
 ///
+/// - Shapes: input `(N, C, L)` or `(C, L)`, weight `(C, O / groups, k)`; each size becomes `(L - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1`.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. an `output_padding` that neither stride nor dilation exceeds. channels that `groups` does not divide.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 2]), torch::ones([1, 1, 2]));
+/// assert_eq!(torch::nn::functional::conv_transpose1d(&x, &w, None).to_vec::<f32>(), [1.0, 2.0, 1.0]);
+/// ```
+///
 /// Documented defaults: `bias = None`, `stride = [1]`, `padding = [0]`, `output_padding = [0]`, `groups = 1`, `dilation = [1]`.
 #[doc(alias = "torch.conv_transpose1d")]
 #[doc(alias = "torch.nn.functional.conv_transpose1d")]
@@ -1421,6 +1784,15 @@ pub fn conv_transpose1d(
 /// Applies a two-dimensional transposed convolution (the gradient of a convolution for its input).
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
+///
+/// - Shapes: input `(N, C, H, W)` or `(C, H, W)`, weight `(C, O / groups, kH, kW)`; each size becomes `(H - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1`.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. an `output_padding` that neither stride nor dilation exceeds. channels that `groups` does not divide.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 2, 2]), torch::ones([1, 1, 2, 2]));
+/// assert_eq!(torch::nn::functional::conv_transpose2d(&x, &w, None).sizes(), [1, 1, 3, 3]);
+/// ```
 ///
 /// Documented defaults: `bias = None`, `stride = [1, 1]`, `padding = [0, 0]`, `output_padding = [0, 0]`, `groups = 1`, `dilation = [1, 1]`.
 #[doc(alias = "torch.conv_transpose2d")]
@@ -1451,6 +1823,15 @@ pub fn conv_transpose2d(
 ///
 /// Input `[N, C, *]` or `[C, *]`, weight `[C, O / groups, *]`, bias `[O]`.
 ///
+/// - Shapes: input `(N, C, D, H, W)` or `(C, D, H, W)`, weight `(C, O / groups, kD, kH, kW)`; each size becomes `(D - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1`.
+/// - Dtypes: floating point and complex numbers, all the same.
+/// - Errors: sizes that do not fit. an `output_padding` that neither stride nor dilation exceeds. channels that `groups` does not divide.
+///
+/// ```text
+/// let (x, w) = (torch::ones([1, 1, 1, 1, 1]), torch::ones([1, 1, 2, 2, 2]));
+/// assert_eq!(torch::nn::functional::conv_transpose3d(&x, &w, None).sizes(), [1, 1, 2, 2, 2]);
+/// ```
+///
 /// Documented defaults: `bias = None`, `stride = [1, 1, 1]`, `padding = [0, 0, 0]`, `output_padding = [0, 0, 0]`, `groups = 1`, `dilation = [1, 1, 1]`.
 #[doc(alias = "torch.conv_transpose3d")]
 #[doc(alias = "torch.nn.functional.conv_transpose3d")]
@@ -1478,6 +1859,15 @@ pub fn conv_transpose3d(
 
 /// One-dimensional convolution over `[time, batch, channels]`; the weight is `[width, in, out]`.
 ///
+/// - Shapes: input `(T, N, C)`, weight `(k, C, O)`, bias `(O)` give `(T + 2 pad - k + 1, N, O)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. other than three dimensions.
+///
+/// ```text
+/// let (x, w) = (torch::ones([3, 1, 1]), torch::ones([2, 1, 1]));
+/// assert_eq!(torch::conv_tbc(&x, &w, &torch::zeros(1), 0).to_vec::<f32>(), [2.0, 2.0]);
+/// ```
+///
 /// Documented defaults: `pad = 0`.
 #[doc(alias = "torch.conv_tbc")]
 #[doc(alias = "torch.nn.functional.conv_tbc")]
@@ -1486,11 +1876,25 @@ pub fn conv_tbc(self_: &Tensor, weight: &Tensor, bias: &Tensor, pad: i64) -> Res
 }
 
 /// The factors of dropout: 0 with probability `p`, else `1 / (1 - p)`.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn dropout_mask(self_: &Tensor, p: f64) -> Result<Tensor> {
     (dropout::DROPOUT_MASK.get(self_.key_set())?)(self_, p)
 }
 
 /// Zeroes elements with probability `p` and scales the others by `1 / (1 - p)`; nothing outside training.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. integers and bool in training.
+///
+/// ```text
+/// let x = torch::nn::functional::dropout(&torch::ones(1000), 0.5, true);
+/// assert!((x.mean().item::<f32>() - 1.0).abs() < 0.2 && x.max().item::<f32>() == 2.0);
+/// assert_eq!(torch::nn::functional::dropout(&torch::ones(2), 0.5, false).to_vec::<f32>(), [1.0, 1.0]);
+/// ```
 ///
 /// Documented defaults: `p = 0.5`, `training = true`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.dropout")]
@@ -1499,12 +1903,24 @@ pub fn dropout(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<
 }
 
 /// `dropout` with all arguments required.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. integers and bool in training.
+///
+/// ```text
+/// assert_eq!(torch::dropout_train(&torch::ones(2), 1.0, true).to_vec::<f32>(), [0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.dropout")]
 pub fn dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
     (dropout::DROPOUT_TRAIN.get(input.key_set())?)(input, p, train)
 }
 
 /// `dropout` with all arguments required. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. integers and bool in training.
 #[doc(alias = "torch.dropout_")]
 pub fn dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
     out::writable(input)?;
@@ -1512,6 +1928,14 @@ pub fn dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
 }
 
 /// Zeroes whole channels (of 1 spatial dimension) with probability `p` and scales the others.
+///
+/// - Shapes: `(N, C, L)` or `(C, L)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. other than two or three dimensions.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::dropout1d(&torch::ones([2, 3]), 1.0, true).to_vec::<f32>(), [0.0; 6]);
+/// ```
 ///
 /// Documented defaults: `p = 0.5`, `training = true`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.dropout1d")]
@@ -1521,6 +1945,14 @@ pub fn dropout1d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Resul
 
 /// Zeroes whole channels (of 2 spatial dimensions) with probability `p` and scales the others.
 ///
+/// - Shapes: `(N, C, H, W)`; with three dimensions `(N, C, L)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::dropout2d(&torch::ones([1, 2, 1, 2]), 1.0, true).to_vec::<f32>(), [0.0; 4]);
+/// ```
+///
 /// Documented defaults: `p = 0.5`, `training = true`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.dropout2d")]
 pub fn dropout2d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
@@ -1528,6 +1960,14 @@ pub fn dropout2d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Resul
 }
 
 /// Zeroes whole channels (of 3 spatial dimensions) with probability `p` and scales the others.
+///
+/// - Shapes: `(N, C, D, H, W)` or `(C, D, H, W)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::dropout3d(&torch::ones([1, 1, 1, 1, 2]), 1.0, true).to_vec::<f32>(), [0.0; 2]);
+/// ```
 ///
 /// Documented defaults: `p = 0.5`, `training = true`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.dropout3d")]
@@ -1537,6 +1977,14 @@ pub fn dropout3d(input: &Tensor, p: f64, training: bool, inplace: bool) -> Resul
 
 /// Dropout that keeps mean and variance for inputs of zero mean and unit variance (goes with `selu`).
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::alpha_dropout(&torch::ones(2), 0.5, false).to_vec::<f32>(), [1.0, 1.0]);
+/// ```
+///
 /// Documented defaults: `p = 0.5`, `training = false`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.alpha_dropout")]
 pub fn alpha_dropout(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
@@ -1544,12 +1992,24 @@ pub fn alpha_dropout(input: &Tensor, p: f64, training: bool, inplace: bool) -> R
 }
 
 /// `alpha_dropout` with all arguments required.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. integers and bool in training.
+///
+/// ```text
+/// assert_eq!(torch::alpha_dropout_train(&torch::ones(2), 0.5, false).to_vec::<f32>(), [1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.alpha_dropout")]
 pub fn alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
     (dropout::ALPHA_DROPOUT_TRAIN.get(input.key_set())?)(input, p, train)
 }
 
 /// `alpha_dropout` with all arguments required. In place: the first tensor takes the result.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. integers and bool in training.
 #[doc(alias = "torch.alpha_dropout_")]
 pub fn alpha_dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
     out::writable(input)?;
@@ -1558,6 +2018,14 @@ pub fn alpha_dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
 
 /// Alpha dropout of whole channels.
 ///
+/// - Shapes: `(N, C, *)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. fewer than two dimensions in training.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::feature_alpha_dropout(&torch::ones([1, 2]), 0.5, false).to_vec::<f32>(), [1.0, 1.0]);
+/// ```
+///
 /// Documented defaults: `p = 0.5`, `training = false`, `inplace = false`.
 #[doc(alias = "torch.nn.functional.feature_alpha_dropout")]
 pub fn feature_alpha_dropout(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
@@ -1565,12 +2033,24 @@ pub fn feature_alpha_dropout(input: &Tensor, p: f64, training: bool, inplace: bo
 }
 
 /// `feature_alpha_dropout` with all arguments required.
+///
+/// - Shapes: `(N, C, *)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. fewer than two dimensions in training.
+///
+/// ```text
+/// assert_eq!(torch::feature_alpha_dropout_train(&torch::ones([1, 2]), 0.5, false).to_vec::<f32>(), [1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.feature_alpha_dropout")]
 pub fn feature_alpha_dropout_train(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
     (dropout::FEATURE_ALPHA_DROPOUT_TRAIN.get(input.key_set())?)(input, p, train)
 }
 
 /// `feature_alpha_dropout` with all arguments required. In place: the first tensor takes the result.
+///
+/// - Shapes: `(N, C, *)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. fewer than two dimensions in training.
 #[doc(alias = "torch.feature_alpha_dropout_")]
 pub fn feature_alpha_dropout_train_(input: &Tensor, p: f64, train: bool) -> Result<()> {
     out::writable(input)?;
@@ -1578,12 +2058,24 @@ pub fn feature_alpha_dropout_train_(input: &Tensor, p: f64, train: bool) -> Resu
 }
 
 /// Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`.
+///
+/// - Shapes: `(N, C, *)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. fewer than two dimensions in training.
+///
+/// ```text
+/// assert_eq!(torch::feature_dropout(&torch::ones([1, 2, 3]), 1.0, true).to_vec::<f32>(), [0.0; 6]);
+/// ```
 #[doc(alias = "torch.feature_dropout")]
 pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
     (dropout::FEATURE_DROPOUT.get(input.key_set())?)(input, p, train)
 }
 
 /// Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`. In place: the first tensor takes the result.
+///
+/// - Shapes: `(N, C, *)`.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a probability outside of 0 to 1. fewer than two dimensions in training.
 #[doc(alias = "torch.feature_dropout_")]
 pub fn feature_dropout_(input: &Tensor, p: f64, train: bool) -> Result<()> {
     out::writable(input)?;
@@ -1591,17 +2083,39 @@ pub fn feature_dropout_(input: &Tensor, p: f64, train: bool) -> Result<()> {
 }
 
 /// `dropout`, and which elements were kept. Without `train` it is training.
+///
+/// - Shapes: any; both results have the input's sizes.
+/// - Dtypes: floating point; the mask is bool.
+/// - Errors: integers and bool in training.
+///
+/// ```text
+/// let (y, mask) = torch::ops::native_dropout(&torch::ones(3), 1.0, Some(true)).unwrap();
+/// assert!(y.eq(0).all().item::<bool>() && !mask.any().item::<bool>());
+/// ```
 #[doc(alias = "torch.native_dropout")]
 pub fn native_dropout(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
     (dropout::NATIVE_DROPOUT.get(input.key_set())?)(input, p, train)
 }
 
 /// The gradient of `native_dropout`: what was kept, times `scale`.
+///
+/// - Shapes: `grad_output` and `mask` of the same sizes, which the result has.
+/// - Dtypes: floating point; the mask is bool.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn native_dropout_backward(grad_output: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
     (dropout::NATIVE_DROPOUT_BACKWARD.get(grad_output.key_set() | mask.key_set())?)(grad_output, mask, scale)
 }
 
 /// Mean of squared differences.
+///
+/// - Shapes: input and target broadcast (with a warning in PyTorch); the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 4.0]), torch::tensor([1.0, 2.0]));
+/// assert_eq!(torch::nn::functional::mse_loss(&x, &y).item::<f32>(), 2.0);
+/// ```
 ///
 /// Documented defaults: `size_average = None`, `reduce = None`, `reduction = "mean"`, `weight = None`.
 #[doc(alias = "torch.nn.functional.mse_loss")]
@@ -1625,6 +2139,15 @@ pub fn mse_loss(
 
 /// Mean of absolute differences.
 ///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point and complex numbers; the result is real.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. integers and bool.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 4.0]), torch::tensor([1.0, 2.0]));
+/// assert_eq!(torch::nn::functional::l1_loss(&x, &y).item::<f32>(), 1.0);
+/// ```
+///
 /// Documented defaults: `size_average = None`, `reduce = None`, `reduction = "mean"`, `weight = None`.
 #[doc(alias = "torch.nn.functional.l1_loss")]
 pub fn l1_loss(
@@ -1646,6 +2169,15 @@ pub fn l1_loss(
 }
 
 /// Squared differences below `beta`, absolute ones above, joined smoothly.
+///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: a negative `beta`. sizes that do not broadcast. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 4.0]), torch::tensor([1.0, 2.0]));
+/// assert_eq!(torch::nn::functional::smooth_l1_loss(&x, &y).item::<f32>(), 0.75);
+/// ```
 ///
 /// Documented defaults: `size_average = None`, `reduce = None`, `reduction = "mean"`, `beta = 1.0`.
 #[doc(alias = "torch.nn.functional.smooth_l1_loss")]
@@ -1669,6 +2201,15 @@ pub fn smooth_l1_loss(
 
 /// Squared differences below `delta`, absolute ones scaled by `delta` above.
 ///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: a `delta` that is not above 0. sizes that do not broadcast. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0, 4.0]), torch::tensor([1.0, 2.0]));
+/// assert_eq!(torch::nn::functional::huber_loss(&x, &y).item::<f32>(), 0.75);
+/// ```
+///
 /// Documented defaults: `reduction = "mean"`, `delta = 1.0`, `weight = None`.
 #[doc(alias = "torch.nn.functional.huber_loss")]
 pub fn huber_loss(
@@ -1684,6 +2225,15 @@ pub fn huber_loss(
 }
 
 /// Binary cross-entropy of probabilities.
+///
+/// - Shapes: input and target of the same sizes; the result has no dimensions, or these with the reduction `none`.
+/// - Dtypes: floating point, both the same.
+/// - Errors: an input outside of 0 to 1. different sizes. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0.5]), torch::tensor([1.0]));
+/// assert!((torch::nn::functional::binary_cross_entropy(&x, &y).item::<f32>() - 0.6931472).abs() < 1e-6);
+/// ```
 ///
 /// Documented defaults: `weight = None`, `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.binary_cross_entropy")]
@@ -1706,6 +2256,15 @@ pub fn binary_cross_entropy(
 }
 
 /// Binary cross-entropy of logits.
+///
+/// - Shapes: input and target of the same sizes; the result has no dimensions, or these with the reduction `none`.
+/// - Dtypes: floating point.
+/// - Errors: different sizes. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0.0]), torch::tensor([1.0]));
+/// assert!((torch::nn::functional::binary_cross_entropy_with_logits(&x, &y).item::<f32>() - 0.6931472).abs() < 1e-6);
+/// ```
 ///
 /// Documented defaults: `weight = None`, `size_average = None`, `reduce = None`, `reduction = "mean"`, `pos_weight = None`.
 #[doc(alias = "torch.nn.functional.binary_cross_entropy_with_logits")]
@@ -1732,6 +2291,15 @@ pub fn binary_cross_entropy_with_logits(
 
 /// Kullback-Leibler divergence of log-probabilities; the reduction `batchmean` is the mathematical one.
 ///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let p = torch::tensor([0.5, 0.5]);
+/// assert_eq!(torch::nn::functional::kl_div(&p.log(), &p).item::<f32>(), 0.0);
+/// ```
+///
 /// Documented defaults: `size_average = None`, `reduce = None`, `reduction = "mean"`, `log_target = false`.
 #[doc(alias = "torch.nn.functional.kl_div")]
 pub fn kl_div(
@@ -1754,6 +2322,15 @@ pub fn kl_div(
 
 /// Distances of similar pairs (target 1), and `max(0, margin - distance)` of others (target -1).
 ///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([2.0, 0.5]), torch::tensor([1.0, -1.0]));
+/// assert_eq!(torch::nn::functional::hinge_embedding_loss(&x, &y).item::<f32>(), 1.25);
+/// ```
+///
 /// Documented defaults: `margin = 1.0`, `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.hinge_embedding_loss")]
 pub fn hinge_embedding_loss(
@@ -1775,6 +2352,15 @@ pub fn hinge_embedding_loss(
 }
 
 /// `max(0, -target * (input1 - input2) + margin)`.
+///
+/// - Shapes: all three broadcast, with as many dimensions; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: all but bool; the result has the promoted dtype.
+/// - Errors: different numbers of dimensions. an unknown `reduction`.
+///
+/// ```text
+/// let one = torch::tensor([1.0]);
+/// assert_eq!(torch::nn::functional::margin_ranking_loss(&one, &torch::tensor([3.0]), &one).item::<f32>(), 2.0);
+/// ```
 ///
 /// Documented defaults: `margin = 0.0`, `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.margin_ranking_loss")]
@@ -1800,6 +2386,15 @@ pub fn margin_ranking_loss(
 
 /// `log(1 + exp(-target * input))`.
 ///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: floating point and complex numbers.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. integers and bool.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0.0]), torch::tensor([1.0]));
+/// assert!((torch::nn::functional::soft_margin_loss(&x, &y).item::<f32>() - 0.6931472).abs() < 1e-6);
+/// ```
+///
 /// Documented defaults: `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.soft_margin_loss")]
 pub fn soft_margin_loss(
@@ -1819,6 +2414,15 @@ pub fn soft_margin_loss(
 }
 
 /// Binary cross-entropy of logits, averaged over classes.
+///
+/// - Shapes: input and target `(N, C)` or `(C)`; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([[0.0, 0.0]]), torch::tensor([[1.0, 0.0]]));
+/// assert!((torch::nn::functional::multilabel_soft_margin_loss(&x, &y).item::<f32>() - 0.6931472).abs() < 1e-6);
+/// ```
 ///
 /// Documented defaults: `weight = None`, `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.multilabel_soft_margin_loss")]
@@ -1842,6 +2446,15 @@ pub fn multilabel_soft_margin_loss(
 }
 
 /// Hinge loss over classes: `sum(max(0, margin - x[y] + x[i])^p) / C`.
+///
+/// - Shapes: input `(N, C)` or `(C)`, target `(N)` or none; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: float32 and float64; the target is int64.
+/// - Errors: a `p` other than 1 and 2. a target outside of the classes. an unknown `reduction`. other dtypes.
+///
+/// ```text
+/// let x = torch::nn::functional::multi_margin_loss(&torch::tensor([[0.1, 0.9]]), &torch::tensor([1]));
+/// assert!((x.item::<f32>() - 0.1).abs() < 1e-6);
+/// ```
 ///
 /// Documented defaults: `p = 1`, `margin = 1.0`, `weight = None`, `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.multi_margin_loss")]
@@ -1869,6 +2482,15 @@ pub fn multi_margin_loss(
 
 /// Hinge loss over several target classes, up to the first -1.
 ///
+/// - Shapes: input and target `(N, C)` or `(C)`; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: float32 and float64; the target is int64.
+/// - Errors: a target outside of the classes, but for -1. different sizes. an unknown `reduction`. other dtypes.
+///
+/// ```text
+/// let x = torch::nn::functional::multilabel_margin_loss(&torch::tensor([[0.1, 0.9]]), &torch::tensor([[1, -1]]));
+/// assert!((x.item::<f32>() - 0.1).abs() < 1e-6);
+/// ```
+///
 /// Documented defaults: `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.multilabel_margin_loss")]
 pub fn multilabel_margin_loss(
@@ -1888,6 +2510,15 @@ pub fn multilabel_margin_loss(
 }
 
 /// `max(0, d(anchor, positive) - d(anchor, negative) + margin)`.
+///
+/// - Shapes: all three `(N, D)` or `(D)`; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: different numbers of dimensions. a `margin` that is not above 0. an unknown `reduction`.
+///
+/// ```text
+/// let (a, p, n) = (torch::tensor([[0.0]]), torch::tensor([[1.0]]), torch::tensor([[3.0]]));
+/// assert_eq!(torch::nn::functional::triplet_margin_loss(&a, &p, &n).item::<f32>(), 0.0);
+/// ```
 ///
 /// Documented defaults: `margin = 1.0`, `p = 2.0`, `eps = 1e-6`, `swap = false`, `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.triplet_margin_loss")]
@@ -1919,6 +2550,15 @@ pub fn triplet_margin_loss(
 
 /// `1 - cos` of similar pairs (target 1), `max(0, cos - margin)` of others (target -1).
 ///
+/// - Shapes: inputs `(N, D)` and target `(N)`, or `(D)` and none; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not fit. an unknown `reduction`.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([[1.0, 0.0]]), torch::tensor([1.0]));
+/// assert!(torch::nn::functional::cosine_embedding_loss(&x, &x, &y).item::<f32>().abs() < 1e-6);
+/// ```
+///
 /// Documented defaults: `margin = 0.0`, `size_average = None`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.cosine_embedding_loss")]
 pub fn cosine_embedding_loss(
@@ -1943,6 +2583,15 @@ pub fn cosine_embedding_loss(
 
 /// `gaussian_nll_loss` with one variance for all elements.
 ///
+/// - Shapes: input and target of the same sizes; the result has no dimensions, or these with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: a negative variance. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0]), torch::tensor([2.0]));
+/// assert_eq!(torch::nn::functional::gaussian_nll_loss_of(&x, &y, 1.0).item::<f32>(), 0.5);
+/// ```
+///
 /// Documented defaults: `full = false`, `eps = 1e-6`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.gaussian_nll_loss")]
 pub fn gaussian_nll_loss_of(
@@ -1960,6 +2609,15 @@ pub fn gaussian_nll_loss_of(
 
 /// Negative log likelihood of a normal distribution.
 ///
+/// - Shapes: input and target of the same sizes; variances of these, or with a last size of 1, or without it.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: a negative variance. variances that do not fit. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0]), torch::tensor([2.0]));
+/// assert_eq!(torch::nn::functional::gaussian_nll_loss(&x, &y, &torch::ones(1)).item::<f32>(), 0.5);
+/// ```
+///
 /// Documented defaults: `full = false`, `eps = 1e-6`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.gaussian_nll_loss")]
 pub fn gaussian_nll_loss(
@@ -1976,6 +2634,15 @@ pub fn gaussian_nll_loss(
 }
 
 /// Negative log likelihood of a Poisson distribution.
+///
+/// - Shapes: input and target broadcast; the result has no dimensions, or their sizes with the reduction `none`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: sizes that do not broadcast. an unknown `reduction`. bool.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([0.0]), torch::tensor([1.0]));
+/// assert_eq!(torch::nn::functional::poisson_nll_loss(&x, &y).item::<f32>(), 1.0);
+/// ```
 ///
 /// Documented defaults: `log_input = true`, `full = false`, `size_average = None`, `eps = 1e-8`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.poisson_nll_loss")]
@@ -2003,6 +2670,15 @@ pub fn poisson_nll_loss(
 
 /// Cosine of the angle between vectors along `dim`.
 ///
+/// - Shapes: both broadcast; the result has their common sizes without `dim`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: sizes that do not broadcast. a dimension out of range. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([[1.0, 0.0]]), torch::tensor([[1.0, 1.0]]));
+/// assert!((torch::nn::functional::cosine_similarity(&x, &y, 1).item::<f32>() - 0.70710677).abs() < 1e-6);
+/// ```
+///
 /// Documented defaults: `dim = 1`, `eps = 1e-8`.
 #[doc(alias = "torch.cosine_similarity")]
 #[doc(alias = "torch.nn.functional.cosine_similarity")]
@@ -2011,6 +2687,15 @@ pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64, eps: f64) -> Result
 }
 
 /// Distances between the vectors of the last dimension.
+///
+/// - Shapes: both `(*, D)` broadcast; the result is `(*)`, with a last size of 1 if `keepdim`.
+/// - Dtypes: all but bool; of integers the result has the default dtype.
+/// - Errors: sizes that do not broadcast. bool.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([[3.0, 0.0]]), torch::tensor([[0.0, 4.0]]));
+/// assert!((torch::nn::functional::pairwise_distance(&x, &y, 2.0).item::<f32>() - 5.0).abs() < 1e-4);
+/// ```
 ///
 /// Documented defaults: `p = 2.0`, `eps = 1e-6`, `keepdim = false`.
 #[doc(alias = "torch.pairwise_distance")]
@@ -2021,6 +2706,15 @@ pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bo
 
 /// Divides by the norm along `dim`.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. integers and bool.
+///
+/// ```text
+/// let x = torch::nn::functional::normalize(&torch::tensor([[3.0, 4.0]]), 2.0, 1);
+/// assert!(torch::allclose(&x, &torch::tensor([[0.6, 0.8]])));
+/// ```
+///
 /// Documented defaults: `p = 2.0`, `dim = [1]`, `eps = 1e-12`.
 #[doc(alias = "torch.nn.functional.normalize")]
 pub fn normalize(input: &Tensor, p: f64, dim: &[i64], eps: f64) -> Result<Tensor> {
@@ -2028,6 +2722,10 @@ pub fn normalize(input: &Tensor, p: f64, dim: &[i64], eps: f64) -> Result<Tensor
 }
 
 /// Divides by the norm along `dim`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: a dimension out of range. integers and bool.
 ///
 /// Documented defaults: `p = 2.0`, `dim = [1]`, `eps = 1e-12`.
 #[doc(alias = "torch.nn.functional.normalize")]
@@ -2038,6 +2736,14 @@ pub fn normalize_out(input: &Tensor, p: f64, dim: &[i64], eps: f64, out: &mut Te
 
 /// One-hot vectors of class indices.
 ///
+/// - Shapes: `(*)` gives `(*, num_classes)`; -1 is the largest index and one more.
+/// - Dtypes: int64; the result has the same dtype.
+/// - Errors: negative indices. indices of `num_classes` or more. another dtype.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::one_hot(&torch::tensor([0, 2]), -1).to_vec2::<i64>(), [[1, 0, 0], [0, 0, 1]]);
+/// ```
+///
 /// Documented defaults: `num_classes = -1`.
 #[doc(alias = "torch.nn.functional.one_hot")]
 pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
@@ -2045,6 +2751,15 @@ pub fn one_hot(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
 }
 
 /// Rows of `weight` by their indices.
+///
+/// - Shapes: weight `(V, D)`, indices `(*)`; the result is `(*, D)`.
+/// - Dtypes: int64 or int32 indices; a weight of any dtype, which the result has.
+/// - Errors: an index out of range. a weight that is no matrix. indices of another dtype.
+///
+/// ```text
+/// let weight = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::embedding_lookup(&weight, &torch::tensor([1, 0])).to_vec::<f32>(), [3.0, 4.0, 1.0, 2.0]);
+/// ```
 ///
 /// Documented defaults: `padding_idx = -1`, `scale_grad_by_freq = false`, `sparse = false`.
 #[doc(alias = "torch.embedding")]
@@ -2065,6 +2780,10 @@ pub fn embedding_lookup(
 }
 
 /// The gradient of `embedding` for its weight.
+///
+/// - Shapes: `(num_weights, D)` for a `grad_output` of `(*, D)`.
+/// - Dtypes: int64 or int32 indices; the result has the dtype of `grad_output`.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn embedding_dense_backward(
     grad_output: &Tensor,
     indices: &Tensor,
@@ -2084,6 +2803,15 @@ pub fn embedding_dense_backward(
 /// Looks up the rows of `weight` that `input` names.
 ///
 /// Input `[*]` of int64 or int32, weight `[V, D]`; the result is `[*, D]`. Rows at `padding_idx` get no gradient; with `max_norm`, rows that are looked up are first scaled down in place to that norm.
+///
+/// - Shapes: input `(*)`, weight `(V, D)`; the result is `(*, D)`.
+/// - Dtypes: int64 or int32 indices; a weight of any dtype, which the result has.
+/// - Errors: an index out of range. a weight that is no matrix. a `padding_idx` out of range.
+///
+/// ```text
+/// let weight = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::embedding(&torch::tensor([1]), &weight).to_vec2::<f32>(), [[3.0, 4.0]]);
+/// ```
 ///
 /// Documented defaults: `padding_idx = None`, `max_norm = None`, `norm_type = 2.0`, `scale_grad_by_freq = false`, `sparse = false`.
 #[doc(alias = "torch.nn.functional.embedding")]
@@ -2108,6 +2836,16 @@ pub fn embedding(
 }
 
 /// Scales the rows that `indices` names down to at most `max_norm`, in place.
+///
+/// - Shapes: weight `(V, D)`, any indices.
+/// - Dtypes: floating point and complex numbers; int64 or int32 indices.
+/// - Errors: an index out of range. integers and bool.
+///
+/// ```text
+/// let weight = torch::tensor([[3.0, 4.0]]);
+/// torch::embedding_renorm_(&weight, &torch::tensor([0]), 1.0, 2.0);
+/// assert!((weight.norm().item::<f32>() - 1.0).abs() < 1e-4);
+/// ```
 #[doc(alias = "torch.embedding_renorm_")]
 pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_type: f64) -> Result<()> {
     out::writable(self_)?;
@@ -2119,6 +2857,15 @@ pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_t
 /// Sums, means or maxima of bags of embeddings.
 ///
 /// Input `[B, N]`: B bags of N; or `[N]` with `offsets` where each bag starts.
+///
+/// - Shapes: input `(B, N)`, or `(N)` with offsets `(B)`; weight `(V, D)`; the result is `(B, D)`.
+/// - Dtypes: int64 or int32 indices; a weight of floating point.
+/// - Errors: an index out of range. offsets with bags in rows, or that do not begin at 0. weights of samples without the mode `sum`. integers, bool and complex numbers.
+///
+/// ```text
+/// let weight = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::embedding_bag(&torch::tensor([[0, 1]]), &weight).to_vec::<f32>(), [2.0, 3.0]);
+/// ```
 ///
 /// Documented defaults: `offsets = None`, `max_norm = None`, `norm_type = 2.0`, `scale_grad_by_freq = false`, `mode = "mean"`, `sparse = false`, `per_sample_weights = None`, `include_last_offset = false`, `padding_idx = None`.
 #[doc(alias = "torch.nn.functional.embedding_bag")]
@@ -2155,6 +2902,15 @@ pub fn embedding_bag(
 ///
 /// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]`, what broadcasts to the result, or none; the result is `[*, out]` or `[*]`.
 ///
+/// - Shapes: input `(*, in)`, weight `(out, in)`, bias `(out)` give `(*, out)`; a weight `(in)` gives `(*)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. different dtypes. bool.
+///
+/// ```text
+/// let (x, w) = (torch::tensor([1.0, 2.0]), torch::tensor([[3.0, 4.0]]));
+/// assert_eq!(torch::nn::functional::linear(&x, &w, Some(&torch::tensor([10.0]))).to_vec::<f32>(), [21.0]);
+/// ```
+///
 /// Documented defaults: `bias = None`.
 #[doc(alias = "torch.nn.functional.linear")]
 pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
@@ -2164,6 +2920,10 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<
 /// Applies a linear transformation: `input @ weight.T + bias`. Into `out`, which is resized where its shape differs.
 ///
 /// Input `[*, in]`, weight `[out, in]` or `[in]`, bias `[out]`, what broadcasts to the result, or none; the result is `[*, out]` or `[*]`.
+///
+/// - Shapes: input `(*, in)`, weight `(out, in)`, bias `(out)` give `(*, out)`; a weight `(in)` gives `(*)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. different dtypes. bool.
 ///
 /// Documented defaults: `bias = None`.
 #[doc(alias = "torch.nn.functional.linear")]
@@ -2178,6 +2938,15 @@ pub fn linear_out(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &
 ///
 /// Inputs `[*, in1]` and `[*, in2]`, weight `[out, in1, in2]`, bias `[out]`; the result is `[*, out]`.
 ///
+/// - Shapes: inputs `(*, in1)` and `(*, in2)`, weight `(out, in1, in2)`, bias `(out)` give `(*, out)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. different dtypes. bool.
+///
+/// ```text
+/// let (x, y, w) = (torch::tensor([[1.0, 2.0]]), torch::tensor([[3.0]]), torch::ones([1, 2, 1]));
+/// assert_eq!(torch::nn::functional::bilinear(&x, &y, &w, None).to_vec::<f32>(), [9.0]);
+/// ```
+///
 /// Documented defaults: `bias = None`.
 #[doc(alias = "torch.bilinear")]
 #[doc(alias = "torch.nn.functional.bilinear")]
@@ -2190,6 +2959,15 @@ pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<
 /// Cross-entropy of the linear map `input linear_weight^T + linear_bias`.
 ///
 /// Input `[N, in]` or `[in]`, weight `[C, in]` or `[C, *, in]`, target of class indices `[N, *]` or of probabilities `[N, C, *]`. With `chunked`, rows are worked on in chunks, so that the logits never exist as a whole; the keywords after it are PyTorch's `LinearCrossEntropyOptions`.
+///
+/// - Shapes: input `(N, in)` or `(in)`, weight `(C, in)`, target `(N)` or none of class indices, or probabilities `(N, C)`; the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: floating point; a target of int64, or of probabilities in the input's dtype.
+/// - Errors: sizes that do not fit. a target outside of the classes. an unknown `reduction`.
+///
+/// ```text
+/// let loss = torch::nn::functional::linear_cross_entropy(&torch::zeros([1, 2]), &torch::zeros([3, 2]), &torch::tensor([0]));
+/// assert!((loss.item::<f32>() - 1.0986123).abs() < 1e-6);
+/// ```
 ///
 /// Documented defaults: `linear_bias = None`, `weight = None`, `reduction = "mean"`, `ignore_index = None`, `label_smoothing = 0.0`, `chunked = false`, `batch_chunk_size = None`, `chunking_method = "auto"`, `acc_policy = "auto"`, `acc_dtype = None`.
 #[doc(alias = "torch.nn.functional.linear_cross_entropy")]
@@ -2232,6 +3010,10 @@ pub fn linear_cross_entropy(
 }
 
 /// Cross-entropy of a linear map by chunks of rows; the gradient works through the same chunks again.
+///
+/// - Shapes: as of `linear_cross_entropy`.
+/// - Dtypes: floating point; a target of int64.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn linear_cross_entropy_chunked(
     input: &Tensor,
     linear_weight: &Tensor,
@@ -2263,6 +3045,10 @@ pub fn linear_cross_entropy_chunked(
 }
 
 /// Negative log likelihood over dimension 1, and the weight that a mean is divided by.
+///
+/// - Shapes: input `(N, C, *)`, target `(N, *)`; the output has no dimensions, or the target's.
+/// - Dtypes: floating point; a target of int64.
+/// - Errors: a target outside of the classes.
 pub fn fused_nll_loss(
     self_: &Tensor,
     target: &Tensor,
@@ -2280,6 +3066,10 @@ pub fn fused_nll_loss(
 }
 
 /// The gradient of the negative log likelihood.
+///
+/// - Shapes: `sizes`.
+/// - Dtypes: floating point; a target of int64.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn fused_nll_loss_backward(
     grad_output: &Tensor,
     sizes: &[i64],
@@ -2302,6 +3092,10 @@ pub fn fused_nll_loss_backward(
 }
 
 /// Cross-entropy of logits over dimension 1 and class indices, with what its gradient needs.
+///
+/// - Shapes: input `(N, C, *)`, target `(N, *)`; the output has no dimensions, or the target's.
+/// - Dtypes: floating point; a target of int64.
+/// - Errors: a target outside of the classes.
 pub fn fused_cross_entropy(
     self_: &Tensor,
     target: &Tensor,
@@ -2321,6 +3115,10 @@ pub fn fused_cross_entropy(
 }
 
 /// The gradient of cross-entropy.
+///
+/// - Shapes: the sizes of the logits.
+/// - Dtypes: floating point; a target of int64.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn fused_cross_entropy_backward(
     grad_output: &Tensor,
     self_: &Tensor,
@@ -2345,6 +3143,15 @@ pub fn fused_cross_entropy_backward(
 /// Negative log likelihood of log-probabilities.
 ///
 /// Input `[N, C]`, `[C]` or `[N, C, *]`, target `[N]`, `[]` or `[N, *]` of class indices, weight `[C]`.
+///
+/// - Shapes: the result has no dimensions, or the target's with the reduction `none`.
+/// - Dtypes: floating point; a target of int64.
+/// - Errors: a target outside of the classes, but for `ignore_index`. sizes that do not fit. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let loss = torch::nn::functional::nll_loss(&torch::tensor([[-1.0, -2.0]]), &torch::tensor([1]));
+/// assert_eq!(loss.item::<f32>(), 2.0);
+/// ```
 ///
 /// Documented defaults: `weight = None`, `size_average = None`, `ignore_index = -100`, `reduce = None`, `reduction = "mean"`.
 #[doc(alias = "torch.nn.functional.nll_loss")]
@@ -2372,6 +3179,15 @@ pub fn nll_loss(
 ///
 /// Input `[N, C]`, `[C]` or `[N, C, *]`; target class indices `[N]`, `[]` or `[N, *]`, or probabilities of the input's shape; weight `[C]`.
 ///
+/// - Shapes: the result has no dimensions, or the target's (of probabilities: without the classes) with the reduction `none`.
+/// - Dtypes: floating point; a target of int64, or of probabilities in the input's dtype.
+/// - Errors: a target outside of the classes, but for `ignore_index`. sizes that do not fit. a `label_smoothing` outside of 0 to 1. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let loss = torch::nn::functional::cross_entropy(&torch::tensor([[0.0, 0.0]]), &torch::tensor([1]));
+/// assert!((loss.item::<f32>() - 0.6931472).abs() < 1e-6);
+/// ```
+///
 /// Documented defaults: `weight = None`, `size_average = None`, `ignore_index = -100`, `reduce = None`, `reduction = "mean"`, `label_smoothing = 0.0`.
 #[doc(alias = "torch.nn.functional.cross_entropy")]
 pub fn cross_entropy(
@@ -2398,6 +3214,10 @@ pub fn cross_entropy(
 
 /// Connectionist temporal classification loss of each row, and the forward variables.
 ///
+/// - Shapes: log-probabilities `(T, N, C)`; losses `(N)`, forward variables `(N, T, 2 S + 1)`.
+/// - Dtypes: float32 and float64; targets of int64 or int32.
+/// - Errors: lengths that do not fit. a blank outside of the classes.
+///
 /// Documented defaults: `blank = 0`, `zero_infinity = false`.
 pub fn fused_ctc_loss(
     log_probs: &Tensor,
@@ -2418,6 +3238,10 @@ pub fn fused_ctc_loss(
 }
 
 /// The gradient of the connectionist temporal classification loss.
+///
+/// - Shapes: the sizes of the log-probabilities.
+/// - Dtypes: float32 and float64; targets of int64 or int32.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 ///
 /// Documented defaults: `zero_infinity = false`.
 pub fn fused_ctc_loss_backward(
@@ -2454,6 +3278,17 @@ pub fn fused_ctc_loss_backward(
 ///
 /// Log-probabilities `[T, N, C]` or `[T, C]`; targets `[N, S]`, or all in one row; lengths `[N]`.
 ///
+/// - Shapes: the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: float32 and float64; targets and lengths of int64 or int32.
+/// - Errors: lengths that do not fit. a blank outside of the classes. an unknown `reduction`. other dtypes.
+///
+/// ```text
+/// let p = torch::zeros([2, 1, 2]).log_softmax(2);
+/// let (targets, lengths) = (torch::tensor([[1]]), torch::tensor([1]));
+/// let loss = torch::nn::functional::ctc_loss(&p, &targets, &torch::tensor([2]), &lengths);
+/// assert!((loss.item::<f32>() - 0.2876821).abs() < 1e-6);
+/// ```
+///
 /// Documented defaults: `blank = 0`, `reduction = "mean"`, `zero_infinity = false`.
 #[doc(alias = "torch.nn.functional.ctc_loss")]
 pub fn ctc_loss(
@@ -2479,6 +3314,16 @@ pub fn ctc_loss(
 
 /// `ctc_loss` with lengths that are no tensors.
 ///
+/// - Shapes: the result has no dimensions, or `(N)` with the reduction `none`.
+/// - Dtypes: float32 and float64; targets of int64 or int32.
+/// - Errors: lengths that do not fit. a blank outside of the classes. an unknown `reduction`. other dtypes.
+///
+/// ```text
+/// let p = torch::zeros([2, 1, 2]).log_softmax(2);
+/// let loss = torch::nn::functional::ctc_loss_of(&p, &torch::tensor([[1]]), [2], [1]);
+/// assert!((loss.item::<f32>() - 0.2876821).abs() < 1e-6);
+/// ```
+///
 /// Documented defaults: `blank = 0`, `reduction = "mean"`, `zero_infinity = false`.
 #[doc(alias = "torch.nn.functional.ctc_loss")]
 pub fn ctc_loss_of(
@@ -2502,6 +3347,16 @@ pub fn ctc_loss_of(
 }
 
 /// Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`.
+///
+/// - Shapes: input `(N, C, *)`, the others `(C)`; both statistics are `(C)`, or empty outside of training.
+/// - Dtypes: floating point.
+/// - Errors: no running statistics outside of training. sizes that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[1.0], [3.0]]);
+/// let (y, mean, _) = torch::ops::native_batch_norm(&x, None, None, None, None, true, 0.1, 0.0).unwrap();
+/// assert_eq!((y.to_vec::<f32>(), mean.item::<f32>()), (vec![-1.0, 1.0], 2.0));
+/// ```
 #[doc(alias = "torch.native_batch_norm")]
 pub fn native_batch_norm(
     input: &Tensor,
@@ -2519,6 +3374,10 @@ pub fn native_batch_norm(
 }
 
 /// Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: input `(N, C, *)`, the others `(C)`; both statistics are `(C)`, or empty outside of training.
+/// - Dtypes: floating point.
+/// - Errors: no running statistics outside of training. sizes that do not fit. integers, bool and complex numbers.
 #[doc(alias = "torch.native_batch_norm")]
 pub fn native_batch_norm_out(
     input: &Tensor,
@@ -2549,6 +3408,10 @@ pub fn native_batch_norm_out(
 }
 
 /// `native_batch_norm` in training. Its gradient does not look at the running statistics, which the next call moves.
+///
+/// - Shapes: input `(N, C, *)`, the others `(C)`.
+/// - Dtypes: floating point.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn batch_norm_train(
     input: &Tensor,
     weight: Option<&Tensor>,
@@ -2564,6 +3427,10 @@ pub fn batch_norm_train(
 }
 
 /// `native_batch_norm` by the running statistics.
+///
+/// - Shapes: input `(N, C, *)`, the others `(C)`.
+/// - Dtypes: floating point.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn batch_norm_eval(
     input: &Tensor,
     weight: Option<&Tensor>,
@@ -2578,6 +3445,10 @@ pub fn batch_norm_eval(
 }
 
 /// Gradients of batch normalisation; empty tensors for those that the mask leaves out.
+///
+/// - Shapes: gradients of input, weight and bias, with their sizes.
+/// - Dtypes: floating point.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn native_batch_norm_backward(
     grad_out: &Tensor,
     input: &Tensor,
@@ -2607,6 +3478,16 @@ pub fn native_batch_norm_backward(
 ///
 /// Input `[N, C, *]`, the others `[C]`. In training the batch's mean and variance are taken and the running ones, if given, move towards them by `momentum`; else the running ones are taken.
 ///
+/// - Shapes: input `(N, C, *)`, the others `(C)`; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: no running statistics outside of training. one value for a channel in training. sizes that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[1.0], [3.0]]);
+/// let y = torch::nn::functional::batch_norm(&x, None, None, None, None, true);
+/// assert!(torch::allclose(&y, &torch::tensor([[-0.999995], [0.999995]])));
+/// ```
+///
 /// Documented defaults: `weight = None`, `bias = None`, `training = false`, `momentum = 0.1`, `eps = 1e-5`.
 #[doc(alias = "torch.nn.functional.batch_norm")]
 pub fn batch_norm(
@@ -2625,6 +3506,16 @@ pub fn batch_norm(
 }
 
 /// `torch.nn.functional.batch_norm` with another order of arguments, all required.
+///
+/// - Shapes: input `(N, C, *)`, the others `(C)`; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: no running statistics outside of training. sizes that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[1.0], [3.0]]);
+/// let y = torch::ops::batch_norm_torch(&x, None, None, None, None, true, 0.1, 0.0, false).unwrap();
+/// assert_eq!(y.to_vec::<f32>(), [-1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.batch_norm")]
 pub fn batch_norm_torch(
     input: &Tensor,
@@ -2646,6 +3537,15 @@ pub fn batch_norm_torch(
 ///
 /// Input `[N, C, *]`, the others `[C]`.
 ///
+/// - Shapes: input `(N, C, *)` with a spatial dimension at least; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: one spatial place, with the input's own statistics. no running statistics without them. sizes that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let y = torch::nn::functional::instance_norm(&torch::tensor([[[1.0, 3.0]]]));
+/// assert!(torch::allclose(&y, &torch::tensor([[[-0.999995, 0.999995]]])));
+/// ```
+///
 /// Documented defaults: `running_mean = None`, `running_var = None`, `weight = None`, `bias = None`, `use_input_stats = true`, `momentum = 0.1`, `eps = 1e-5`.
 #[doc(alias = "torch.nn.functional.instance_norm")]
 pub fn instance_norm(
@@ -2664,6 +3564,16 @@ pub fn instance_norm(
 }
 
 /// `torch.nn.functional.instance_norm` with another order of arguments, all required.
+///
+/// - Shapes: input `(N, C, *)` with a spatial dimension at least; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: no running statistics without the input's own. sizes that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[[1.0, 3.0]]]);
+/// let y = torch::ops::instance_norm_torch(&x, None, None, None, None, true, 0.1, 0.0, false).unwrap();
+/// assert_eq!(y.to_vec::<f32>(), [-1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.instance_norm")]
 pub fn instance_norm_torch(
     input: &Tensor,
@@ -2682,6 +3592,15 @@ pub fn instance_norm_torch(
 }
 
 /// Layer normalisation with the statistics that its gradient needs.
+///
+/// - Shapes: input `(*, normalized_shape)`; both statistics have the sizes `*`, and 1 for each of the others.
+/// - Dtypes: floating point.
+/// - Errors: last dimensions other than `normalized_shape`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (y, mean, _) = torch::ops::native_layer_norm(&torch::tensor([1.0, 3.0]), &[2], None, None, 0.0).unwrap();
+/// assert_eq!((y.to_vec::<f32>(), mean.item::<f32>()), (vec![-1.0, 1.0], 2.0));
+/// ```
 #[doc(alias = "torch.native_layer_norm")]
 pub fn native_layer_norm(
     input: &Tensor,
@@ -2700,6 +3619,10 @@ pub fn native_layer_norm(
 }
 
 /// Gradients of layer normalisation; empty tensors for those that the mask leaves out.
+///
+/// - Shapes: gradients of input, weight and bias, with their sizes.
+/// - Dtypes: floating point.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn native_layer_norm_backward(
     grad_out: &Tensor,
     input: &Tensor,
@@ -2724,6 +3647,15 @@ pub fn native_layer_norm_backward(
 ///
 /// Input `[*, normalized_shape]`, weight and bias `normalized_shape`.
 ///
+/// - Shapes: input `(*, normalized_shape)`, weight and bias `normalized_shape`; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: last dimensions other than `normalized_shape`. an empty `normalized_shape`. integers, bool and complex numbers.
+///
+/// ```text
+/// let y = torch::nn::functional::layer_norm(&torch::tensor([1.0, 3.0]), 2, None, None);
+/// assert!(torch::allclose(&y, &torch::tensor([-0.999995, 0.999995])));
+/// ```
+///
 /// Documented defaults: `weight = None`, `bias = None`, `eps = 1e-5`, `cudnn_enable = true`.
 #[doc(alias = "torch.layer_norm")]
 #[doc(alias = "torch.nn.functional.layer_norm")]
@@ -2746,6 +3678,10 @@ pub fn layer_norm(
 }
 
 /// RMS normalisation with the statistics that its gradient needs.
+///
+/// - Shapes: input `(*, normalized_shape)`; `rstd` has the sizes `*`, and 1 for each of the others.
+/// - Dtypes: floating point.
+/// - Errors: last dimensions other than `normalized_shape`. integers, bool and complex numbers.
 pub fn fused_rms_norm(
     input: &Tensor,
     normalized_shape: &[i64],
@@ -2756,6 +3692,10 @@ pub fn fused_rms_norm(
 }
 
 /// Gradients of RMS normalisation; empty tensors for those that the mask leaves out.
+///
+/// - Shapes: gradients of input and weight, with their sizes.
+/// - Dtypes: floating point.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn fused_rms_norm_backward(
     grad_out: &Tensor,
     input: &Tensor,
@@ -2779,6 +3719,15 @@ pub fn fused_rms_norm_backward(
 ///
 /// `eps` is the dtype's machine epsilon if it is not given.
 ///
+/// - Shapes: input `(*, normalized_shape)`, weight `normalized_shape`; the result has the input's sizes.
+/// - Dtypes: floating point and complex numbers; the result has the input's dtype.
+/// - Errors: last dimensions other than `normalized_shape`. an empty `normalized_shape`. integers and bool.
+///
+/// ```text
+/// let y = torch::nn::functional::rms_norm(&torch::tensor([3.0, 3.0]), 2, None);
+/// assert!(torch::allclose(&y, &torch::tensor([1.0, 1.0])));
+/// ```
+///
 /// Documented defaults: `weight = None`, `eps = None`.
 #[doc(alias = "torch.rms_norm")]
 #[doc(alias = "torch.nn.functional.rms_norm")]
@@ -2792,6 +3741,10 @@ pub fn rms_norm(
 }
 
 /// Group normalisation with the statistics that its gradient needs.
+///
+/// - Shapes: input of `N * C * HxW` elements; both statistics `(N, group)`.
+/// - Dtypes: floating point.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn fused_group_norm(
     input: &Tensor,
     weight: Option<&Tensor>,
@@ -2808,6 +3761,16 @@ pub fn fused_group_norm(
 }
 
 /// Group normalisation with its statistics, all differentiable.
+///
+/// - Shapes: input of `N * C * HxW` elements; both statistics `(N, group)`.
+/// - Dtypes: floating point.
+/// - Errors: sizes that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 3.0]]);
+/// let (y, mean, _) = torch::ops::native_group_norm(&x, None, None, 1, 2, 1, 1, 0.0).unwrap();
+/// assert_eq!((y.to_vec::<f32>(), mean.item::<f32>()), (vec![-1.0, 1.0], 2.0));
+/// ```
 #[doc(alias = "torch.native_group_norm")]
 pub fn native_group_norm(
     input: &Tensor,
@@ -2825,6 +3788,10 @@ pub fn native_group_norm(
 }
 
 /// Gradients of group normalisation; empty tensors for those that the mask leaves out.
+///
+/// - Shapes: gradients of input, weight and bias, with their sizes.
+/// - Dtypes: floating point.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn native_group_norm_backward(
     grad_out: &Tensor,
     input: &Tensor,
@@ -2856,6 +3823,15 @@ pub fn native_group_norm_backward(
 ///
 /// Input `[N, C, *]`, weight and bias `[C]`.
 ///
+/// - Shapes: input `(N, C, *)`, weight and bias `(C)`; the result has the input's sizes.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: channels that `num_groups` does not divide. sizes that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let y = torch::nn::functional::group_norm(&torch::tensor([[1.0, 3.0]]), 1, None, None);
+/// assert!(torch::allclose(&y, &torch::tensor([[-0.999995, 0.999995]])));
+/// ```
+///
 /// Documented defaults: `weight = None`, `bias = None`, `eps = 1e-5`, `cudnn_enabled = true`.
 #[doc(alias = "torch.group_norm")]
 #[doc(alias = "torch.nn.functional.group_norm")]
@@ -2879,6 +3855,15 @@ pub fn group_norm(
 
 /// Divides by a power of the mean square over neighbouring channels.
 ///
+/// - Shapes: input `(N, C, *)` with a spatial dimension at least; the result has the input's sizes.
+/// - Dtypes: floating point and int64, of which the result has the default dtype.
+/// - Errors: fewer than three dimensions. other dtypes.
+///
+/// ```text
+/// let o = torch::nn::functional::LocalResponseNormOptions::new().alpha(0.0);
+/// assert_eq!(torch::nn::functional::local_response_norm_with(&torch::ones([1, 2, 2]), 2, o).to_vec::<f32>(), [1.0; 4]);
+/// ```
+///
 /// Documented defaults: `alpha = 0.0001`, `beta = 0.75`, `k = 1.0`.
 #[doc(alias = "torch.nn.functional.local_response_norm")]
 pub fn local_response_norm(input: &Tensor, size: i64, alpha: f64, beta: f64, k: f64) -> Result<Tensor> {
@@ -2886,6 +3871,16 @@ pub fn local_response_norm(input: &Tensor, size: i64, alpha: f64, beta: f64, k: 
 }
 
 /// `native_batch_norm` with running statistics.
+///
+/// - Shapes: input `(N, C, *)`, the others `(C)`.
+/// - Dtypes: floating point.
+/// - Errors: sizes that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, mean, var) = (torch::tensor([[1.0], [3.0]]), torch::zeros(1), torch::ones(1));
+/// let r = torch::ops::native_batch_norm_legit(&x, None, None, &mean, &var, true, 0.5, 0.0).unwrap();
+/// assert_eq!((r.0.to_vec::<f32>(), mean.item::<f32>()), (vec![-1.0, 1.0], 1.0));
+/// ```
 #[doc(alias = "torch._native_batch_norm_legit")]
 pub fn native_batch_norm_legit(
     input: &Tensor,
@@ -2903,6 +3898,10 @@ pub fn native_batch_norm_legit(
 }
 
 /// `native_batch_norm` with running statistics. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: input `(N, C, *)`, the others `(C)`.
+/// - Dtypes: floating point.
+/// - Errors: sizes that do not fit. integers, bool and complex numbers.
 #[doc(alias = "torch._native_batch_norm_legit")]
 pub fn native_batch_norm_legit_out(
     input: &Tensor,
@@ -2933,6 +3932,16 @@ pub fn native_batch_norm_legit_out(
 }
 
 /// `native_batch_norm` without running statistics.
+///
+/// - Shapes: input `(N, C, *)`, the others `(C)`.
+/// - Dtypes: floating point.
+/// - Errors: sizes that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[1.0], [3.0]]);
+/// let r = torch::ops::native_batch_norm_legit_no_stats(&x, None, None, true, 0.1, 0.0).unwrap();
+/// assert_eq!(r.0.to_vec::<f32>(), [-1.0, 1.0]);
+/// ```
 #[doc(alias = "torch._native_batch_norm_legit")]
 pub fn native_batch_norm_legit_no_stats(
     input: &Tensor,
@@ -2948,6 +3957,10 @@ pub fn native_batch_norm_legit_no_stats(
 }
 
 /// `native_batch_norm` without running statistics. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: input `(N, C, *)`, the others `(C)`.
+/// - Dtypes: floating point.
+/// - Errors: sizes that do not fit. integers, bool and complex numbers.
 #[doc(alias = "torch._native_batch_norm_legit")]
 pub fn native_batch_norm_legit_no_stats_out(
     input: &Tensor,
@@ -2974,6 +3987,16 @@ pub fn native_batch_norm_legit_no_stats_out(
 }
 
 /// `native_batch_norm` by the running statistics.
+///
+/// - Shapes: input `(N, C, *)`, the others `(C)`.
+/// - Dtypes: floating point.
+/// - Errors: sizes that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, mean, var) = (torch::tensor([[1.0], [3.0]]), torch::ones(1), torch::ones(1));
+/// let r = torch::ops::native_batch_norm_legit_no_training(&x, None, None, &mean, &var, 0.1, 0.0).unwrap();
+/// assert_eq!(r.0.to_vec::<f32>(), [0.0, 2.0]);
+/// ```
 #[doc(alias = "torch._native_batch_norm_legit_no_training")]
 pub fn native_batch_norm_legit_no_training(
     input: &Tensor,
@@ -2990,6 +4013,10 @@ pub fn native_batch_norm_legit_no_training(
 }
 
 /// `native_batch_norm` in training, and an empty tensor where other devices keep what they need.
+///
+/// - Shapes: input `(N, C, *)`, the others `(C)`.
+/// - Dtypes: floating point.
+/// - Errors: sizes that do not fit. integers, bool and complex numbers.
 pub fn batch_norm_with_update(
     input: &Tensor,
     weight: Option<&Tensor>,
@@ -3005,6 +4032,10 @@ pub fn batch_norm_with_update(
 }
 
 /// `native_batch_norm` by the running statistics, and an empty tensor where other devices keep what they need.
+///
+/// - Shapes: input `(N, C, *)`, the others `(C)`.
+/// - Dtypes: floating point.
+/// - Errors: no running statistics. integers, bool and complex numbers.
 pub fn batch_norm_no_update(
     input: &Tensor,
     weight: Option<&Tensor>,
@@ -3023,6 +4054,14 @@ pub fn batch_norm_no_update(
 ///
 /// `pad` holds the padding before and after each dimension, from the last dimension backwards.
 ///
+/// - Shapes: each of the last dimensions grows by its two paddings.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: an odd number of paddings, or more than twice the dimensions. a size that becomes negative.
+///
+/// ```text
+/// assert_eq!(torch::constant_pad_nd(&torch::tensor([1, 2]), [1, 1], 0).to_vec::<i64>(), [0, 1, 2, 0]);
+/// ```
+///
 /// Documented defaults: `value = 0`.
 #[doc(alias = "torch.constant_pad_nd")]
 pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
@@ -3030,11 +4069,19 @@ pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Ten
 }
 
 /// Pads with elements of the input: 0 reflects, 1 replicates, 2 wraps around.
+///
+/// - Shapes: each of the last dimensions grows by its two paddings.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn pad_gather(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
     (padding::PAD_GATHER.get(self_.key_set())?)(self_, pad, mode)
 }
 
 /// The gradient of padding with elements of the input.
+///
+/// - Shapes: `sizes`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn pad_scatter(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<Tensor> {
     (padding::PAD_SCATTER.get(grad_output.key_set())?)(grad_output, sizes, pad, mode)
 }
@@ -3043,6 +4090,16 @@ pub fn pad_scatter(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) 
 ///
 /// `pad` holds the padding before and after each dimension, from the last dimension backwards; negative padding crops.
 ///
+/// - Shapes: each of the last dimensions grows by its two paddings.
+/// - Dtypes: all; `"reflect"` and `"replicate"` take no bool.
+/// - Errors: an odd number of paddings. a reflection as long as the dimension, a circle longer than it. dimensions that the mode does not take. a `value` with another mode.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 2.0, 3.0]]);
+/// assert_eq!(torch::nn::functional::pad(&x, [1, 0]).to_vec::<f32>(), [0.0, 1.0, 2.0, 3.0]);
+/// assert_eq!(torch::nn::functional::pad_mode(&x, [1, 1], "reflect").to_vec::<f32>(), [2.0, 1.0, 2.0, 3.0, 2.0]);
+/// ```
+///
 /// Documented defaults: `mode = "constant"`, `value = None`.
 #[doc(alias = "torch.nn.functional.pad")]
 pub fn pad(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Tensor> {
@@ -3050,12 +4107,25 @@ pub fn pad(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Resul
 }
 
 /// Pads by wrapping around.
+///
+/// - Shapes: `(N, C, *)` with a padding for both ends of each spatial dimension, from the last.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a padding longer than its dimension.
+///
+/// ```text
+/// let x = torch::tensor([[[1.0, 2.0, 3.0]]]);
+/// assert_eq!(torch::nn::functional::pad_circular(&x, [1, 1]).to_vec::<f32>(), [3.0, 1.0, 2.0, 3.0, 1.0]);
+/// ```
 #[doc(alias = "torch.nn.functional.pad_circular")]
 pub fn pad_circular(input: &Tensor, padding: &[i64]) -> Result<Tensor> {
     (padding::PAD_CIRCULAR.get(input.key_set())?)(input, padding)
 }
 
 /// Largest values of windows over the last dimensions, and their positions in the plane.
+///
+/// - Shapes: `(*, sizes)` with as many last dimensions as `kernel_size` has; both results have the windows' sizes.
+/// - Dtypes: floating point and integers; indices are int64.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn max_pool(
     self_: &Tensor,
     kernel_size: &[i64],
@@ -3068,26 +4138,46 @@ pub fn max_pool(
 }
 
 /// Largest values of windows that split the last dimensions evenly, and their positions in the plane.
+///
+/// - Shapes: `(*, sizes)` with as many last dimensions as `output_size` has, which the results have.
+/// - Dtypes: floating point; indices are int64.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn adaptive_max_pool(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
     (pool::ADAPTIVE_MAX_POOL.get(self_.key_set())?)(self_, output_size)
 }
 
 /// Adds each element to the position of its plane that its index names: the gradient of max pooling.
+///
+/// - Shapes: `sizes`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn plane_scatter(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
     (pool::PLANE_SCATTER.get(self_.key_set() | indices.key_set())?)(self_, indices, sizes, spatial)
 }
 
 /// Sets the position of its plane that its index names to each element, the last one staying.
+///
+/// - Shapes: `sizes`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: an index outside of its plane.
 pub fn plane_unpool(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
     (pool::PLANE_UNPOOL.get(self_.key_set() | indices.key_set())?)(self_, indices, sizes, spatial)
 }
 
 /// The elements of each plane that the indices name.
+///
+/// - Shapes: the sizes of the indices.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn plane_gather(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Tensor> {
     (pool::PLANE_GATHER.get(self_.key_set() | indices.key_set())?)(self_, indices, spatial)
 }
 
 /// Means of windows over the last dimensions.
+///
+/// - Shapes: `(*, sizes)` with as many last dimensions as `kernel_size` has.
+/// - Dtypes: floating point and int64.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn avg_pool(
     self_: &Tensor,
     kernel_size: &[i64],
@@ -3109,6 +4199,10 @@ pub fn avg_pool(
 }
 
 /// The gradient of average pooling.
+///
+/// - Shapes: `input_sizes`.
+/// - Dtypes: floating point.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn avg_pool_backward(
     grad_output: &Tensor,
     input_sizes: &[i64],
@@ -3132,11 +4226,19 @@ pub fn avg_pool_backward(
 }
 
 /// Means of windows that split the last dimensions evenly.
+///
+/// - Shapes: `(*, sizes)` with as many last dimensions as `output_size` has, which the result has.
+/// - Dtypes: floating point.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn adaptive_avg_pool(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     (pool::ADAPTIVE_AVG_POOL.get(self_.key_set())?)(self_, output_size)
 }
 
 /// The gradient of adaptive average pooling.
+///
+/// - Shapes: `input_sizes`.
+/// - Dtypes: floating point.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn adaptive_avg_pool_backward(grad_output: &Tensor, input_sizes: &[i64], spatial: i64) -> Result<Tensor> {
     (pool::ADAPTIVE_AVG_POOL_BACKWARD.get(grad_output.key_set())?)(grad_output, input_sizes, spatial)
 }
@@ -3144,6 +4246,15 @@ pub fn adaptive_avg_pool_backward(grad_output: &Tensor, input_sizes: &[i64], spa
 /// Largest values of windows over one dimension of an input of several planes.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool1d_with_indices`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 3.0, 2.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::max_pool1d(&x, 2).to_vec::<f32>(), [3.0, 4.0]);
+/// ```
 ///
 /// Documented defaults: `stride = None`, `padding = [0]`, `dilation = [1]`, `ceil_mode = false`, `return_indices = false`.
 #[doc(alias = "torch.max_pool1d")]
@@ -3169,6 +4280,15 @@ pub fn max_pool1d(
 }
 
 /// `max_pool1d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`. Both results have them.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let (values, at) = torch::nn::functional::max_pool1d_with_indices(&torch::tensor([[1.0, 3.0, 2.0, 4.0]]), 2);
+/// assert_eq!((values.to_vec::<f32>(), at.to_vec::<i64>()), (vec![3.0, 4.0], vec![1, 3]));
+/// ```
 ///
 /// Documented defaults: `stride = None`, `padding = [0]`, `dilation = [1]`, `ceil_mode = false`, `return_indices = false`.
 #[doc(alias = "torch.max_pool1d_with_indices")]
@@ -3197,6 +4317,15 @@ pub fn max_pool1d_with_indices(
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
 ///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. other dimensions.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 3.0, 2.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::avg_pool1d(&x, 2).to_vec::<f32>(), [2.0, 3.0]);
+/// ```
+///
 /// Documented defaults: `stride = None`, `padding = [0]`, `ceil_mode = false`, `count_include_pad = true`.
 #[doc(alias = "torch.avg_pool1d")]
 #[doc(alias = "torch.nn.functional.avg_pool1d")]
@@ -3219,6 +4348,15 @@ pub fn avg_pool1d(
 }
 
 /// Means of windows that split one dimension evenly into `output_size`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 3.0, 2.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::adaptive_avg_pool1d(&x, 2).to_vec::<f32>(), [2.0, 3.0]);
+/// ```
 #[doc(alias = "torch.adaptive_avg_pool1d")]
 #[doc(alias = "torch.nn.functional.adaptive_avg_pool1d")]
 pub fn adaptive_avg_pool1d(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
@@ -3227,6 +4365,15 @@ pub fn adaptive_avg_pool1d(input: &Tensor, output_size: &[i64]) -> Result<Tensor
 
 /// Largest values of windows that split one dimension evenly into `output_size`.
 ///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 3.0, 2.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::adaptive_max_pool1d(&x, 2).to_vec::<f32>(), [3.0, 4.0]);
+/// ```
+///
 /// Documented defaults: `return_indices = false`.
 #[doc(alias = "torch.nn.functional.adaptive_max_pool1d")]
 pub fn adaptive_max_pool1d(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
@@ -3234,6 +4381,15 @@ pub fn adaptive_max_pool1d(input: &Tensor, output_size: &[i64], return_indices: 
 }
 
 /// `adaptive_max_pool1d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes of both results are `output_size`.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::tensor([[1.0, 3.0, 2.0, 4.0]]);
+/// assert_eq!(torch::nn::functional::adaptive_max_pool1d_with_indices(&x, 2).0.to_vec::<f32>(), [3.0, 4.0]);
+/// ```
 ///
 /// Documented defaults: `return_indices = false`.
 #[doc(alias = "torch.nn.functional.adaptive_max_pool1d_with_indices")]
@@ -3247,6 +4403,15 @@ pub fn adaptive_max_pool1d_with_indices(
 }
 
 /// Partial inverse of `max_pool1d`: values go back to their positions, the rest is 0.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes are `output_size`, or `(L - 1) stride - 2 padding + k`.
+/// - Dtypes: floating point; indices are int64.
+/// - Errors: an index outside of its plane. different sizes of input and indices. an `output_size` too far from the default.
+///
+/// ```text
+/// let (values, at) = torch::nn::functional::max_pool1d_with_indices(&torch::tensor([[1.0, 3.0, 2.0, 4.0]]), 2);
+/// assert_eq!(torch::nn::functional::max_unpool1d(&values, &at, 2, 2, 0).to_vec::<f32>(), [0.0, 3.0, 0.0, 4.0]);
+/// ```
 ///
 /// Documented defaults: `stride = None`, `padding = [0]`, `output_size = None`.
 #[doc(alias = "torch.nn.functional.max_unpool1d")]
@@ -3272,6 +4437,15 @@ pub fn max_unpool1d(
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool2d_with_indices`.
 ///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let x = torch::arange(4).float().reshape([1, 2, 2]);
+/// assert_eq!(torch::nn::functional::max_pool2d(&x, 2).item::<f32>(), 3.0);
+/// ```
+///
 /// Documented defaults: `stride = None`, `padding = [0, 0]`, `dilation = [1, 1]`, `ceil_mode = false`, `return_indices = false`.
 #[doc(alias = "torch.max_pool2d")]
 #[doc(alias = "torch.nn.functional.max_pool2d")]
@@ -3296,6 +4470,15 @@ pub fn max_pool2d(
 }
 
 /// `max_pool2d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`. Both results have them.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let (values, at) = torch::nn::functional::max_pool2d_with_indices(&torch::arange(4).float().reshape([1, 2, 2]), 2);
+/// assert_eq!((values.item::<f32>(), at.item::<i64>()), (3.0, 3));
+/// ```
 ///
 /// Documented defaults: `stride = None`, `padding = [0, 0]`, `dilation = [1, 1]`, `ceil_mode = false`, `return_indices = false`.
 #[doc(alias = "torch.max_pool2d_with_indices")]
@@ -3324,6 +4507,15 @@ pub fn max_pool2d_with_indices(
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
 ///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
+///
+/// ```text
+/// let x = torch::arange(4).float().reshape([1, 2, 2]);
+/// assert_eq!(torch::nn::functional::avg_pool2d(&x, 2).item::<f32>(), 1.5);
+/// ```
+///
 /// Documented defaults: `stride = None`, `padding = [0, 0]`, `ceil_mode = false`, `count_include_pad = true`, `divisor_override = None`.
 #[doc(alias = "torch.avg_pool2d")]
 #[doc(alias = "torch.nn.functional.avg_pool2d")]
@@ -3350,6 +4542,10 @@ pub fn avg_pool2d(
 /// Means of windows over two dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
 ///
 /// Documented defaults: `stride = None`, `padding = [0, 0]`, `ceil_mode = false`, `count_include_pad = true`, `divisor_override = None`.
 #[doc(alias = "torch.avg_pool2d")]
@@ -3378,6 +4574,15 @@ pub fn avg_pool2d_out(
 }
 
 /// Means of windows that split two dimensions evenly into `output_size`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(4).float().reshape([1, 2, 2]);
+/// assert_eq!(torch::nn::functional::adaptive_avg_pool2d(&x, 1).item::<f32>(), 1.5);
+/// ```
 #[doc(alias = "torch.adaptive_avg_pool2d")]
 #[doc(alias = "torch.nn.functional.adaptive_avg_pool2d")]
 pub fn adaptive_avg_pool2d(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
@@ -3386,6 +4591,15 @@ pub fn adaptive_avg_pool2d(input: &Tensor, output_size: &[i64]) -> Result<Tensor
 
 /// Largest values of windows that split two dimensions evenly into `output_size`.
 ///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(4).float().reshape([1, 2, 2]);
+/// assert_eq!(torch::nn::functional::adaptive_max_pool2d(&x, 1).item::<f32>(), 3.0);
+/// ```
+///
 /// Documented defaults: `return_indices = false`.
 #[doc(alias = "torch.nn.functional.adaptive_max_pool2d")]
 pub fn adaptive_max_pool2d(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
@@ -3393,6 +4607,15 @@ pub fn adaptive_max_pool2d(input: &Tensor, output_size: &[i64], return_indices: 
 }
 
 /// `adaptive_max_pool2d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes of both results are `output_size`.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(4).float().reshape([1, 2, 2]);
+/// assert_eq!(torch::nn::functional::adaptive_max_pool2d_with_indices(&x, 1).0.item::<f32>(), 3.0);
+/// ```
 ///
 /// Documented defaults: `return_indices = false`.
 #[doc(alias = "torch.nn.functional.adaptive_max_pool2d_with_indices")]
@@ -3405,6 +4628,16 @@ pub fn adaptive_max_pool2d_with_indices(
 }
 
 /// Partial inverse of `max_pool2d`: values go back to their positions, the rest is 0.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes are `output_size`, or `(L - 1) stride - 2 padding + k`.
+/// - Dtypes: floating point; indices are int64.
+/// - Errors: an index outside of its plane. different sizes of input and indices. an `output_size` too far from the default.
+///
+/// ```text
+/// let (values, at) = torch::nn::functional::max_pool2d_with_indices(&torch::arange(4).float().reshape([1, 2, 2]), 2);
+/// let x = torch::nn::functional::max_unpool2d(&values, &at, 2, 2, 0);
+/// assert_eq!((x.sizes(), x.sum().item::<f32>()), (&[1, 2, 2][..], 3.0));
+/// ```
 ///
 /// Documented defaults: `stride = None`, `padding = [0, 0]`, `output_size = None`.
 #[doc(alias = "torch.nn.functional.max_unpool2d")]
@@ -3430,6 +4663,15 @@ pub fn max_unpool2d(
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given. `return_indices` is served by `max_pool3d_with_indices`.
 ///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: all but bool and complex numbers; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let x = torch::arange(8).float().reshape([1, 2, 2, 2]);
+/// assert_eq!(torch::nn::functional::max_pool3d(&x, 2).item::<f32>(), 7.0);
+/// ```
+///
 /// Documented defaults: `stride = None`, `padding = [0, 0, 0]`, `dilation = [1, 1, 1]`, `ceil_mode = false`, `return_indices = false`.
 #[doc(alias = "torch.max_pool3d")]
 #[doc(alias = "torch.nn.functional.max_pool3d")]
@@ -3454,6 +4696,15 @@ pub fn max_pool3d(
 }
 
 /// `max_pool3d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - dilation (k - 1) - 1) / stride + 1`, rounded down, or up with `ceil_mode`. Both results have them.
+/// - Dtypes: all but bool and complex numbers; values of the input's dtype, indices int64.
+/// - Errors: padding above half of the kernel. a stride, dilation or result below 1. other dimensions.
+///
+/// ```text
+/// let (values, at) = torch::nn::functional::max_pool3d_with_indices(&torch::arange(8).float().reshape([1, 2, 2, 2]), 2);
+/// assert_eq!((values.item::<f32>(), at.item::<i64>()), (7.0, 7));
+/// ```
 ///
 /// Documented defaults: `stride = None`, `padding = [0, 0, 0]`, `dilation = [1, 1, 1]`, `ceil_mode = false`, `return_indices = false`.
 #[doc(alias = "torch.max_pool3d_with_indices")]
@@ -3482,6 +4733,15 @@ pub fn max_pool3d_with_indices(
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
 ///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: float32, float64 and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
+///
+/// ```text
+/// let x = torch::arange(8).float().reshape([1, 2, 2, 2]);
+/// assert_eq!(torch::nn::functional::avg_pool3d(&x, 2).item::<f32>(), 3.5);
+/// ```
+///
 /// Documented defaults: `stride = None`, `padding = [0, 0, 0]`, `ceil_mode = false`, `count_include_pad = true`, `divisor_override = None`.
 #[doc(alias = "torch.avg_pool3d")]
 #[doc(alias = "torch.nn.functional.avg_pool3d")]
@@ -3508,6 +4768,10 @@ pub fn avg_pool3d(
 /// Means of windows over three dimensions of an input of several planes. Into `out`, which is resized where its shape differs.
 ///
 /// Input `[N, C, *]` or `[C, *]`. The stride is the kernel size if none is given.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L + 2 padding - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: float32, float64 and int64; the result has the input's dtype.
+/// - Errors: padding above half of the kernel. a stride or result below 1. a `divisor_override` of 0. other dimensions.
 ///
 /// Documented defaults: `stride = None`, `padding = [0, 0, 0]`, `ceil_mode = false`, `count_include_pad = true`, `divisor_override = None`.
 #[doc(alias = "torch.avg_pool3d")]
@@ -3536,6 +4800,15 @@ pub fn avg_pool3d_out(
 }
 
 /// Means of windows that split three dimensions evenly into `output_size`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(8).float().reshape([1, 2, 2, 2]);
+/// assert_eq!(torch::nn::functional::adaptive_avg_pool3d(&x, 1).item::<f32>(), 3.5);
+/// ```
 #[doc(alias = "torch.adaptive_avg_pool3d")]
 #[doc(alias = "torch.nn.functional.adaptive_avg_pool3d")]
 pub fn adaptive_avg_pool3d(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
@@ -3544,6 +4817,15 @@ pub fn adaptive_avg_pool3d(input: &Tensor, output_size: &[i64]) -> Result<Tensor
 
 /// Largest values of windows that split three dimensions evenly into `output_size`.
 ///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes become `output_size`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(8).float().reshape([1, 2, 2, 2]);
+/// assert_eq!(torch::nn::functional::adaptive_max_pool3d(&x, 1).item::<f32>(), 7.0);
+/// ```
+///
 /// Documented defaults: `return_indices = false`.
 #[doc(alias = "torch.nn.functional.adaptive_max_pool3d")]
 pub fn adaptive_max_pool3d(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
@@ -3551,6 +4833,15 @@ pub fn adaptive_max_pool3d(input: &Tensor, output_size: &[i64], return_indices: 
 }
 
 /// `adaptive_max_pool3d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes of both results are `output_size`.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: negative sizes. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(8).float().reshape([1, 2, 2, 2]);
+/// assert_eq!(torch::nn::functional::adaptive_max_pool3d_with_indices(&x, 1).0.item::<f32>(), 7.0);
+/// ```
 ///
 /// Documented defaults: `return_indices = false`.
 #[doc(alias = "torch.nn.functional.adaptive_max_pool3d_with_indices")]
@@ -3563,6 +4854,16 @@ pub fn adaptive_max_pool3d_with_indices(
 }
 
 /// Partial inverse of `max_pool3d`: values go back to their positions, the rest is 0.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; the spatial sizes are `output_size`, or `(L - 1) stride - 2 padding + k`.
+/// - Dtypes: floating point; indices are int64.
+/// - Errors: an index outside of its plane. different sizes of input and indices. an `output_size` too far from the default.
+///
+/// ```text
+/// let (values, at) = torch::nn::functional::max_pool3d_with_indices(&torch::arange(8).float().reshape([1, 2, 2, 2]), 2);
+/// let x = torch::nn::functional::max_unpool3d(&values, &at, 2, 2, 0);
+/// assert_eq!((x.sizes(), x.sum().item::<f32>()), (&[1, 2, 2, 2][..], 7.0));
+/// ```
 ///
 /// Documented defaults: `stride = None`, `padding = [0, 0, 0]`, `output_size = None`.
 #[doc(alias = "torch.nn.functional.max_unpool3d")]
@@ -3586,6 +4887,14 @@ pub fn max_unpool3d(
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
 ///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a stride or result below 1. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// assert!((torch::nn::functional::lp_pool1d(&torch::tensor([[3.0, 4.0]]), 2.0, 2).item::<f32>() - 5.0).abs() < 1e-5);
+/// ```
+///
 /// Documented defaults: `stride = None`, `ceil_mode = false`.
 #[doc(alias = "torch.nn.functional.lp_pool1d")]
 pub fn lp_pool1d(
@@ -3599,6 +4908,15 @@ pub fn lp_pool1d(
 }
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
+///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a stride or result below 1. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::nn::functional::lp_pool2d(&torch::ones([1, 2, 2]), 2.0, 2);
+/// assert!((x.item::<f32>() - 2.000000).abs() < 1e-5);
+/// ```
 ///
 /// Documented defaults: `stride = None`, `ceil_mode = false`.
 #[doc(alias = "torch.nn.functional.lp_pool2d")]
@@ -3614,6 +4932,15 @@ pub fn lp_pool2d(
 
 /// Norms of windows: `sum(x^p)^(1/p)`.
 ///
+/// - Shapes: `(N, C, *)` or `(C, *)`; each size becomes `(L - k) / stride + 1`, rounded down, or up with `ceil_mode`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: a stride or result below 1. other dimensions. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::nn::functional::lp_pool3d(&torch::ones([1, 2, 2, 2]), 2.0, 2);
+/// assert!((x.item::<f32>() - 2.828427).abs() < 1e-5);
+/// ```
+///
 /// Documented defaults: `stride = None`, `ceil_mode = false`.
 #[doc(alias = "torch.nn.functional.lp_pool3d")]
 pub fn lp_pool3d(
@@ -3627,6 +4954,10 @@ pub fn lp_pool3d(
 }
 
 /// Largest values of windows at pseudo-random places, and their positions in the plane.
+///
+/// - Shapes: `(*, sizes)` with as many last dimensions as `kernel_size` has; both results have `output_size`.
+/// - Dtypes: floating point; indices are int64.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn fractional_max_pool(
     self_: &Tensor,
     kernel_size: &[i64],
@@ -3644,6 +4975,16 @@ pub fn fractional_max_pool(
 /// Largest values of windows at pseudo-random places over two dimensions (Graham 2015).
 ///
 /// Input `[N, C, H, W]` or `[C, H, W]`. The output's size is `output_size`, or the input's times `output_ratio`. `_random_samples`, `[N, C, 2]` within 0 to 1, are drawn if not given. `return_indices` is served by `fractional_max_pool2d_with_indices`.
+///
+/// - Shapes: `(N, C, H, W)` or `(C, H, W)`; the spatial sizes become `output_size`, or themselves times `output_ratio`, rounded down.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: neither or both of `output_size` and `output_ratio`. ratios outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let o = torch::nn::functional::FractionalMaxPool2dOptions::new().output_size([2, 2]);
+/// let x = torch::nn::functional::fractional_max_pool2d_with(&torch::ones([1, 4, 4]), 2, o);
+/// assert_eq!(x.to_vec::<f32>(), vec![1.0; 4]);
+/// ```
 ///
 /// Documented defaults: `output_size = None`, `output_ratio = None`, `return_indices = false`, `_random_samples = None`.
 #[doc(alias = "torch.nn.functional.fractional_max_pool2d")]
@@ -3666,6 +5007,16 @@ pub fn fractional_max_pool2d(
 }
 
 /// `fractional_max_pool2d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, H, W)` or `(C, H, W)`; the spatial sizes become `output_size`, or themselves times `output_ratio`, rounded down. Both results have them.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: neither or both of `output_size` and `output_ratio`. ratios outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let o = torch::nn::functional::FractionalMaxPool2dWithIndicesOptions::new().output_size([2, 2]);
+/// let (x, at) = torch::nn::functional::fractional_max_pool2d_with_indices_with(&torch::ones([1, 4, 4]), 2, o);
+/// assert_eq!((x.numel(), at.numel()), (4, 4));
+/// ```
 ///
 /// Documented defaults: `output_size = None`, `output_ratio = None`, `return_indices = false`, `_random_samples = None`.
 #[doc(alias = "torch.nn.functional.fractional_max_pool2d_with_indices")]
@@ -3691,6 +5042,16 @@ pub fn fractional_max_pool2d_with_indices(
 ///
 /// As `fractional_max_pool2d`, of `[N, C, T, H, W]` or `[C, T, H, W]`.
 ///
+/// - Shapes: `(N, C, T, H, W)` or `(C, T, H, W)`; the spatial sizes become `output_size`, or themselves times `output_ratio`, rounded down.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: neither or both of `output_size` and `output_ratio`. ratios outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let o = torch::nn::functional::FractionalMaxPool3dOptions::new().output_size([2, 2, 2]);
+/// let x = torch::nn::functional::fractional_max_pool3d_with(&torch::ones([1, 4, 4, 4]), 2, o);
+/// assert_eq!(x.to_vec::<f32>(), vec![1.0; 8]);
+/// ```
+///
 /// Documented defaults: `output_size = None`, `output_ratio = None`, `return_indices = false`, `_random_samples = None`.
 #[doc(alias = "torch.nn.functional.fractional_max_pool3d")]
 pub fn fractional_max_pool3d(
@@ -3712,6 +5073,16 @@ pub fn fractional_max_pool3d(
 }
 
 /// `fractional_max_pool3d`, with the position of each value in its plane.
+///
+/// - Shapes: `(N, C, T, H, W)` or `(C, T, H, W)`; the spatial sizes become `output_size`, or themselves times `output_ratio`, rounded down. Both results have them.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: neither or both of `output_size` and `output_ratio`. ratios outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let o = torch::nn::functional::FractionalMaxPool3dWithIndicesOptions::new().output_size([2, 2, 2]);
+/// let (x, at) = torch::nn::functional::fractional_max_pool3d_with_indices_with(&torch::ones([1, 4, 4, 4]), 2, o);
+/// assert_eq!((x.numel(), at.numel()), (8, 8));
+/// ```
 ///
 /// Documented defaults: `output_size = None`, `output_ratio = None`, `return_indices = false`, `_random_samples = None`.
 #[doc(alias = "torch.nn.functional.fractional_max_pool3d_with_indices")]
@@ -3735,6 +5106,16 @@ pub fn fractional_max_pool3d_with_indices(
 
 /// `fractional_max_pool3d` with one ratio for all dimensions.
 ///
+/// - Shapes: `(N, C, T, H, W)` or `(C, T, H, W)`; the spatial sizes are multiplied by `output_ratio` and rounded down.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: neither or both of `output_size` and `output_ratio`. a ratio outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let o = torch::nn::functional::FractionalMaxPool3dByOptions::new().output_ratio(0.5);
+/// let x = torch::nn::functional::fractional_max_pool3d_by_with(&torch::ones([1, 4, 4, 4]), 2, o);
+/// assert_eq!(x.to_vec::<f32>(), [1.0; 8]);
+/// ```
+///
 /// Documented defaults: `output_size = None`, `output_ratio = None`, `return_indices = false`, `_random_samples = None`.
 #[doc(alias = "torch.nn.functional.fractional_max_pool3d")]
 pub fn fractional_max_pool3d_by(
@@ -3756,6 +5137,16 @@ pub fn fractional_max_pool3d_by(
 }
 
 /// `fractional_max_pool3d_with_indices` with one ratio for all dimensions.
+///
+/// - Shapes: `(N, C, T, H, W)` or `(C, T, H, W)`; the spatial sizes are multiplied by `output_ratio` and rounded down.
+/// - Dtypes: floating point; values of the input's dtype, indices int64.
+/// - Errors: neither or both of `output_size` and `output_ratio`. a ratio outside of 0 to 1. windows that do not fit. integers, bool and complex numbers.
+///
+/// ```text
+/// let o = torch::nn::functional::FractionalMaxPool3dWithIndicesByOptions::new().output_ratio(0.5);
+/// let (x, _) = torch::nn::functional::fractional_max_pool3d_with_indices_by_with(&torch::ones([1, 4, 4, 4]), 2, o);
+/// assert_eq!(x.to_vec::<f32>(), [1.0; 8]);
+/// ```
 ///
 /// Documented defaults: `output_size = None`, `output_ratio = None`, `return_indices = false`, `_random_samples = None`.
 #[doc(alias = "torch.nn.functional.fractional_max_pool3d_with_indices")]
@@ -3780,6 +5171,18 @@ pub fn fractional_max_pool3d_with_indices_by(
 /// Layers of long short-term memory over a batch of sequences: the last layer's hidden states, and the hidden and cell states after the last step.
 ///
 /// Input `[steps, batch, features]` (or batch first), `hx` the initial hidden and cell state `[layers * directions, batch, size]`, `params` the weights of each layer and direction: `w_ih`, `w_hh`, then `b_ih` and `b_hh` with `has_biases`, then `w_hr` with a projection.
+///
+/// - Shapes: the output is `(steps, batch, directions * size)` (batch first as the input), both states `(layers * directions, batch, size)`.
+/// - Dtypes: floating point, all the same.
+/// - Errors: parameters or states that do not fit.
+///
+/// ```text
+/// let (x, h) = (torch::zeros([2, 1, 3]), torch::zeros([1, 1, 1]));
+/// let params = [torch::zeros([4, 3]), torch::zeros([4, 1])];
+/// let states = [h.clone(), h];
+/// let (y, _, c) = torch::ops::lstm(&x, &states, &params, false, 1, 0.0, false, false, false).unwrap();
+/// assert_eq!((y.sizes(), c.sizes()), (&[2, 1, 1][..], &[1, 1, 1][..]));
+/// ```
 #[doc(alias = "torch.lstm")]
 pub fn lstm(
     input: &Tensor,
@@ -3806,6 +5209,18 @@ pub fn lstm(
 }
 
 /// `lstm` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
+///
+/// - Shapes: rows `(sum of batch_sizes, features)`; the output has as many, both states `(layers * directions, batch, size)`.
+/// - Dtypes: floating point, all the same; `batch_sizes` of int64.
+/// - Errors: parameters or states that do not fit. `batch_sizes` that grow or do not add up.
+///
+/// ```text
+/// let (x, h) = (torch::zeros([3, 3]), torch::zeros([1, 2, 1]));
+/// let params = [torch::zeros([4, 3]), torch::zeros([4, 1])];
+/// let (sizes, states) = (torch::tensor([2, 1]), [h.clone(), h]);
+/// let (y, _, _) = torch::ops::lstm_packed(&x, &sizes, &states, &params, false, 1, 0.0, false, false).unwrap();
+/// assert_eq!(y.sizes(), [3, 1]);
+/// ```
 #[doc(alias = "torch.lstm")]
 pub fn lstm_packed(
     data: &Tensor,
@@ -3834,6 +5249,17 @@ pub fn lstm_packed(
 /// Layers of gated recurrent units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.
 ///
 /// Operands as for `lstm`, with one initial state and weights of three gates.
+///
+/// - Shapes: the output is `(steps, batch, directions * size)` (batch first as the input), the state `(layers * directions, batch, size)`.
+/// - Dtypes: floating point, all the same.
+/// - Errors: parameters or states that do not fit.
+///
+/// ```text
+/// let (x, h) = (torch::zeros([2, 1, 3]), torch::ones([1, 1, 1]));
+/// let params = [torch::zeros([3, 3]), torch::zeros([3, 1])];
+/// let (y, _) = torch::ops::gru(&x, &h, &params, false, 1, 0.0, false, false, false).unwrap();
+/// assert_eq!(y.to_vec::<f32>(), [0.5, 0.25]);
+/// ```
 #[doc(alias = "torch.gru")]
 pub fn gru(
     input: &Tensor,
@@ -3860,6 +5286,18 @@ pub fn gru(
 }
 
 /// `gru` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
+///
+/// - Shapes: rows `(sum of batch_sizes, features)`; the output has as many, the state is `(layers * directions, batch, size)`.
+/// - Dtypes: floating point, all the same; `batch_sizes` of int64.
+/// - Errors: parameters or states that do not fit. `batch_sizes` that grow or do not add up.
+///
+/// ```text
+/// let (x, h) = (torch::zeros([3, 3]), torch::ones([1, 2, 1]));
+/// let params = [torch::zeros([3, 3]), torch::zeros([3, 1])];
+/// let sizes = torch::tensor([2, 1]);
+/// let (y, _) = torch::ops::gru_packed(&x, &sizes, &h, &params, false, 1, 0.0, false, false).unwrap();
+/// assert_eq!(y.to_vec::<f32>(), [0.5, 0.5, 0.25]);
+/// ```
 #[doc(alias = "torch.gru")]
 pub fn gru_packed(
     data: &Tensor,
@@ -3888,6 +5326,17 @@ pub fn gru_packed(
 /// Layers of `tanh` units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.
 ///
 /// Operands as for `gru`, with weights of one gate.
+///
+/// - Shapes: the output is `(steps, batch, directions * size)` (batch first as the input), the state `(layers * directions, batch, size)`.
+/// - Dtypes: floating point, all the same.
+/// - Errors: parameters or states that do not fit.
+///
+/// ```text
+/// let (x, h) = (torch::zeros([2, 1, 3]), torch::zeros([1, 1, 1]));
+/// let params = [torch::ones([1, 3]), torch::ones([1, 1])];
+/// let (y, _) = torch::ops::rnn_tanh(&x, &h, &params, false, 1, 0.0, false, false, false).unwrap();
+/// assert_eq!(y.to_vec::<f32>(), [0.0, 0.0]);
+/// ```
 #[doc(alias = "torch.rnn_tanh")]
 pub fn rnn_tanh(
     input: &Tensor,
@@ -3914,6 +5363,18 @@ pub fn rnn_tanh(
 }
 
 /// `rnn_tanh` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
+///
+/// - Shapes: rows `(sum of batch_sizes, features)`; the output has as many, the state is `(layers * directions, batch, size)`.
+/// - Dtypes: floating point, all the same; `batch_sizes` of int64.
+/// - Errors: parameters or states that do not fit. `batch_sizes` that grow or do not add up.
+///
+/// ```text
+/// let (x, h) = (torch::zeros([3, 3]), torch::zeros([1, 2, 1]));
+/// let params = [torch::ones([1, 3]), torch::ones([1, 1])];
+/// let sizes = torch::tensor([2, 1]);
+/// let (y, _) = torch::ops::rnn_tanh_packed(&x, &sizes, &h, &params, false, 1, 0.0, false, false).unwrap();
+/// assert_eq!(y.to_vec::<f32>(), [0.0; 3]);
+/// ```
 #[doc(alias = "torch.rnn_tanh")]
 pub fn rnn_tanh_packed(
     data: &Tensor,
@@ -3942,6 +5403,17 @@ pub fn rnn_tanh_packed(
 /// Layers of `relu` units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.
 ///
 /// Operands as for `gru`, with weights of one gate.
+///
+/// - Shapes: the output is `(steps, batch, directions * size)` (batch first as the input), the state `(layers * directions, batch, size)`.
+/// - Dtypes: floating point, all the same.
+/// - Errors: parameters or states that do not fit.
+///
+/// ```text
+/// let (x, h) = (torch::ones([2, 1, 3]), torch::zeros([1, 1, 1]));
+/// let params = [torch::ones([1, 3]), torch::ones([1, 1])];
+/// let (y, _) = torch::ops::rnn_relu(&x, &h, &params, false, 1, 0.0, false, false, false).unwrap();
+/// assert_eq!(y.to_vec::<f32>(), [3.0, 6.0]);
+/// ```
 #[doc(alias = "torch.rnn_relu")]
 pub fn rnn_relu(
     input: &Tensor,
@@ -3968,6 +5440,18 @@ pub fn rnn_relu(
 }
 
 /// `rnn_relu` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
+///
+/// - Shapes: rows `(sum of batch_sizes, features)`; the output has as many, the state is `(layers * directions, batch, size)`.
+/// - Dtypes: floating point, all the same; `batch_sizes` of int64.
+/// - Errors: parameters or states that do not fit. `batch_sizes` that grow or do not add up.
+///
+/// ```text
+/// let (x, h) = (torch::ones([3, 3]), torch::zeros([1, 2, 1]));
+/// let params = [torch::ones([1, 3]), torch::ones([1, 1])];
+/// let sizes = torch::tensor([2, 1]);
+/// let (y, _) = torch::ops::rnn_relu_packed(&x, &sizes, &h, &params, false, 1, 0.0, false, false).unwrap();
+/// assert_eq!(y.to_vec::<f32>(), [3.0, 3.0, 6.0]);
+/// ```
 #[doc(alias = "torch.rnn_relu")]
 pub fn rnn_relu_packed(
     data: &Tensor,
@@ -3994,6 +5478,10 @@ pub fn rnn_relu_packed(
 }
 
 /// One direction of one recurrent layer over packed rows, with the cell states and what its gradient needs. `mode` is 0 for relu, 1 for tanh, 2 for LSTM, 3 for GRU.
+///
+/// - Shapes: packed rows; states `(batch, size)`; the output has a row for each of the input's.
+/// - Dtypes: floating point, all the same.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn recurrent_layer(
     input: &Tensor,
     hx: &Tensor,
@@ -4020,6 +5508,10 @@ pub fn recurrent_layer(
 }
 
 /// The gradients of a recurrent layer's gates, initial states, and of its results with what later steps add.
+///
+/// - Shapes: as of `_recurrent_layer`; gradients have the sizes of what they belong to.
+/// - Dtypes: floating point, all the same.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn recurrent_layer_backward(
     grad_output: Option<&Tensor>,
     grad_cells: Option<&Tensor>,
@@ -4048,12 +5540,32 @@ pub fn recurrent_layer_backward(
 }
 
 /// The rows of padded sequences, step by step without the padding, and how many each step has. Lengths must not grow.
+///
+/// - Shapes: `(steps, batch, *)`, or batch first, gives `(sum of lengths, *)` and `(steps)`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: lengths that grow, are not above 0, or do not fit. lengths that are not int64.
+///
+/// ```text
+/// let (x, lengths) = (torch::tensor([[1.0, 3.0], [2.0, 0.0]]), torch::tensor([2, 1]));
+/// let (rows, sizes) = torch::ops::pack_padded_rows(&x, &lengths, false).unwrap();
+/// assert_eq!((rows.to_vec::<f32>(), sizes.to_vec::<i64>()), (vec![1.0, 3.0, 2.0], vec![2, 1]));
+/// ```
 #[doc(alias = "torch._pack_padded_sequence")]
 pub fn pack_padded_rows(input: &Tensor, lengths: &Tensor, batch_first: bool) -> Result<(Tensor, Tensor)> {
     (rnn::PACK_PADDED_ROWS.get(input.key_set() | lengths.key_set())?)(input, lengths, batch_first)
 }
 
 /// Padded sequences of packed rows, and their lengths.
+///
+/// - Shapes: `(rows, *)` gives `(steps, batch, *)`, or batch first, and lengths `(batch)`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a `total_length` shorter than the longest sequence.
+///
+/// ```text
+/// let (rows, sizes) = (torch::tensor([1.0, 3.0, 2.0]), torch::tensor([2, 1]));
+/// let (x, lengths) = torch::ops::pad_packed_rows(&rows, &sizes, false, 0.into(), -1).unwrap();
+/// assert_eq!((x.to_vec::<f32>(), lengths.to_vec::<i64>()), (vec![1.0, 3.0, 2.0, 0.0], vec![2, 1]));
+/// ```
 #[doc(alias = "torch._pad_packed_sequence")]
 pub fn pad_packed_rows(
     data: &Tensor,
@@ -4073,6 +5585,16 @@ pub fn pad_packed_rows(
 
 /// Sequences of different lengths side by side, filled up at the right or left.
 ///
+/// - Shapes: sequences `(L, *)` give `(longest L, n, *)`, or `(n, longest L, *)` batch first.
+/// - Dtypes: all sequences the same.
+/// - Errors: an empty list. sizes after the first that differ. a `padding_side` other than `left` and `right`.
+///
+/// ```text
+/// use torch::nn::utils::rnn::pad_sequence;
+/// let x = pad_sequence([&torch::tensor([1, 2]), &torch::tensor([3])]);
+/// assert_eq!(x.to_vec2::<i64>(), [[1, 3], [2, 0]]);
+/// ```
+///
 /// Documented defaults: `batch_first = false`, `padding_value = 0.0`, `padding_side = "right"`.
 #[doc(alias = "torch.nn.utils.rnn.pad_sequence")]
 pub fn pad_sequence(
@@ -4085,6 +5607,10 @@ pub fn pad_sequence(
 }
 
 /// Resamples one dimension: every result is a weighted sum of a few elements. The weights are rounded to the dtype `weights`.
+///
+/// - Shapes: the input's sizes, with `size` along `dim`.
+/// - Dtypes: floating point and uint8.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 ///
 /// Documented defaults: `weights = None`.
 pub fn resample(
@@ -4101,6 +5627,10 @@ pub fn resample(
 }
 
 /// The gradient of resampling one dimension.
+///
+/// - Shapes: the sizes of `grad_output`, with `size` along `dim`.
+/// - Dtypes: floating point.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn resample_backward(
     grad_output: &Tensor,
     dim: i64,
@@ -4122,6 +5652,10 @@ pub fn resample_backward(
 }
 
 /// Sliding blocks of a batch of images as columns.
+///
+/// - Shapes: `(N, C, H, W)` gives `(N, C * kernel, blocks)`.
+/// - Dtypes: floating point, complex numbers and bool.
+/// - Errors: sizes that do not fit.
 pub fn im2col(
     self_: &Tensor,
     kernel_size: &[i64],
@@ -4133,6 +5667,10 @@ pub fn im2col(
 }
 
 /// Sums columns back into a batch of images.
+///
+/// - Shapes: `(N, C * kernel, blocks)` gives `(N, C, H, W)` with `output_size`.
+/// - Dtypes: floating point, complex numbers and bool.
+/// - Errors: sizes that do not fit.
 pub fn col2im(
     self_: &Tensor,
     output_size: &[i64],
@@ -4148,6 +5686,15 @@ pub fn col2im(
 ///
 /// Input `[N, C, H, W]` or `[C, H, W]`; the result is `[N, C * kernel, blocks]`.
 ///
+/// - Shapes: `(N, C, H, W)` gives `(N, C * kernel, blocks)`; without `N` the result has none either.
+/// - Dtypes: floating point, complex numbers and bool; the result has the input's dtype.
+/// - Errors: other than three or four dimensions. blocks that do not fit in. sizes below 1.
+///
+/// ```text
+/// let x = torch::nn::functional::unfold(&torch::arange(9).reshape([1, 1, 3, 3]).float(), [2, 2]);
+/// assert_eq!((x.sizes(), x.i((0, 0)).to_vec::<f32>()), (&[1, 4, 4][..], vec![0.0, 1.0, 3.0, 4.0]));
+/// ```
+///
 /// Documented defaults: `dilation = [1, 1]`, `padding = [0, 0]`, `stride = [1, 1]`.
 #[doc(alias = "torch.nn.functional.unfold")]
 pub fn unfold(
@@ -4161,6 +5708,15 @@ pub fn unfold(
 }
 
 /// Sums sliding blocks back into images of `output_size`.
+///
+/// - Shapes: `(N, C * kernel, blocks)` gives `(N, C, H, W)` with `output_size`; without `N` the result has none either.
+/// - Dtypes: floating point, complex numbers and bool; the result has the input's dtype.
+/// - Errors: other than two or three dimensions. rows that the kernel does not divide. another number of blocks.
+///
+/// ```text
+/// let x = torch::nn::functional::fold(&torch::ones([1, 4, 4]), [3, 3], [2, 2]);
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0]);
+/// ```
 ///
 /// Documented defaults: `dilation = [1, 1]`, `padding = [0, 0]`, `stride = [1, 1]`.
 #[doc(alias = "torch.nn.functional.fold")]
@@ -4178,6 +5734,16 @@ pub fn fold(
 /// Resamples the spatial dimensions to `size`, or by `scale_factor`.
 ///
 /// Input `[N, C, *]`; modes `nearest`, `nearest-exact`, `linear`, `bilinear`, `bicubic`, `trilinear`, `area`.
+///
+/// - Shapes: `(N, C, *)` with one to three spatial dimensions; these become `size`, or themselves times `scale_factor`, rounded down.
+/// - Dtypes: floating point; uint8 in the modes `nearest`, `nearest-exact` and `bicubic` of images too.
+/// - Errors: neither or both of `size` and `scale_factor`. a mode that the dimensions do not take. `align_corners` with modes that have no corners.
+///
+/// ```text
+/// use torch::nn::functional::{InterpolateOptions, interpolate_with};
+/// let x = interpolate_with(&torch::tensor([[[1.0, 2.0]]]), InterpolateOptions::new().size(4));
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 1.0, 2.0, 2.0]);
+/// ```
 ///
 /// Documented defaults: `size = None`, `scale_factor = None`, `mode = "nearest"`, `align_corners = None`, `recompute_scale_factor = None`, `antialias = false`.
 #[doc(alias = "torch.nn.functional.interpolate")]
@@ -4203,6 +5769,15 @@ pub fn interpolate(
 
 /// `interpolate` with one factor for all dimensions.
 ///
+/// - Shapes: `(N, C, *)` with one to three spatial dimensions; these are multiplied by `scale_factor` and rounded down.
+/// - Dtypes: floating point; uint8 in the modes `nearest`, `nearest-exact` and `bicubic` of images too.
+/// - Errors: neither or both of `size` and `scale_factor`. a mode that the dimensions do not take.
+///
+/// ```text
+/// let x = torch::nn::functional::interpolate_by(&torch::tensor([[[1.0, 2.0]]]), 2.0, "nearest");
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 1.0, 2.0, 2.0]);
+/// ```
+///
 /// Documented defaults: `size = None`, `scale_factor = None`, `mode = "nearest"`, `align_corners = None`, `recompute_scale_factor = None`, `antialias = false`.
 #[doc(alias = "torch.nn.functional.interpolate")]
 pub fn interpolate_by(
@@ -4227,6 +5802,16 @@ pub fn interpolate_by(
 
 /// `interpolate` under its old name.
 ///
+/// - Shapes: as of `interpolate`.
+/// - Dtypes: as of `interpolate`.
+/// - Errors: as of `interpolate`.
+///
+/// ```text
+/// #[allow(deprecated)]
+/// let x = torch::nn::functional::upsample_with(&torch::tensor([[[1.0, 2.0]]]), torch::nn::functional::UpsampleOptions::new().size(4));
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 1.0, 2.0, 2.0]);
+/// ```
+///
 /// Documented defaults: `size = None`, `scale_factor = None`, `mode = "nearest"`, `align_corners = None`.
 #[doc(alias = "torch.nn.functional.upsample")]
 pub fn upsample(
@@ -4241,6 +5826,16 @@ pub fn upsample(
 
 /// `interpolate` with the mode `nearest`.
 ///
+/// - Shapes: as of `interpolate`.
+/// - Dtypes: as of `interpolate`.
+/// - Errors: as of `interpolate`.
+///
+/// ```text
+/// #[allow(deprecated)]
+/// let x = torch::nn::functional::upsample_nearest_with(&torch::tensor([[[1.0, 2.0]]]), torch::nn::functional::UpsampleNearestOptions::new().size(4));
+/// assert_eq!(x.to_vec::<f32>(), [1.0, 1.0, 2.0, 2.0]);
+/// ```
+///
 /// Documented defaults: `size = None`, `scale_factor = None`.
 #[doc(alias = "torch.nn.functional.upsample_nearest")]
 pub fn upsample_nearest(
@@ -4252,6 +5847,16 @@ pub fn upsample_nearest(
 }
 
 /// `interpolate` with the mode `bilinear` and aligned corners.
+///
+/// - Shapes: images `(N, C, H, W)`, which become `size`, or themselves times `scale_factor`.
+/// - Dtypes: as of `interpolate`.
+/// - Errors: as of `interpolate`.
+///
+/// ```text
+/// #[allow(deprecated)]
+/// let x = torch::nn::functional::upsample_bilinear_with(&torch::ones([1, 1, 1, 1]), torch::nn::functional::UpsampleBilinearOptions::new().size([2, 2]));
+/// assert_eq!(x.to_vec::<f32>(), [1.0; 4]);
+/// ```
 ///
 /// Documented defaults: `size = None`, `scale_factor = None`.
 #[doc(alias = "torch.nn.functional.upsample_bilinear")]
@@ -4266,6 +5871,15 @@ pub fn upsample_bilinear(
 /// Samples the input at the positions of a grid, in coordinates from -1 to 1.
 ///
 /// Input `[N, C, H, W]` and grid `[N, H', W', 2]`, or with a depth each; modes `bilinear`, `nearest`, `bicubic`; `padding_mode` `zeros`, `border`, `reflection`.
+///
+/// - Shapes: input `(N, C, H, W)` and grid `(N, H', W', 2)` give `(N, C, H', W')`; volumes have a depth more and 3 coordinates.
+/// - Dtypes: floating point, both the same.
+/// - Errors: sizes that do not fit. an unknown mode. `bicubic` of volumes. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(4).float().reshape([1, 1, 2, 2]);
+/// assert_eq!(torch::nn::functional::grid_sample(&x, &torch::zeros([1, 1, 1, 2])).item::<f32>(), 1.5);
+/// ```
 ///
 /// Documented defaults: `mode = "bilinear"`, `padding_mode = "zeros"`, `align_corners = None`.
 #[doc(alias = "torch.nn.functional.grid_sample")]
@@ -4287,6 +5901,15 @@ pub fn grid_sample(
 
 /// The sampling grid of a batch of affine maps, for `grid_sample`.
 ///
+/// - Shapes: maps `(N, 2, 3)` and a size `(N, C, H, W)` give `(N, H, W, 2)`; `(N, 3, 4)` and `(N, C, D, H, W)` give `(N, D, H, W, 3)`.
+/// - Dtypes: floating point; the result has the input's dtype.
+/// - Errors: sizes that do not fit, or are below 1. integers, bool and complex numbers.
+///
+/// ```text
+/// let theta = torch::tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]);
+/// assert_eq!(torch::nn::functional::affine_grid(&theta, [1, 1, 1, 2]).to_vec::<f32>(), [-0.5, 0.0, 0.5, 0.0]);
+/// ```
+///
 /// Documented defaults: `align_corners = None`.
 #[doc(alias = "torch.nn.functional.affine_grid")]
 pub fn affine_grid(theta: &Tensor, size: &[i64], align_corners: Option<bool>) -> Result<Tensor> {
@@ -4294,6 +5917,15 @@ pub fn affine_grid(theta: &Tensor, size: &[i64], align_corners: Option<bool>) ->
 }
 
 /// Moves channels into space: `[*, C r^2, H, W]` becomes `[*, C, H r, W r]`.
+///
+/// - Shapes: `(*, C r^2, H, W)` gives `(*, C, H r, W r)`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than three dimensions. channels that `r^2` does not divide. a factor below 1.
+///
+/// ```text
+/// let x = torch::arange(4).reshape([4, 1, 1]);
+/// assert_eq!(torch::nn::functional::pixel_shuffle(&x, 2).sizes(), [1, 2, 2]);
+/// ```
 #[doc(alias = "torch.pixel_shuffle")]
 #[doc(alias = "torch.nn.functional.pixel_shuffle")]
 pub fn pixel_shuffle(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
@@ -4301,6 +5933,14 @@ pub fn pixel_shuffle(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
 }
 
 /// Moves space into channels: `[*, C, H r, W r]` becomes `[*, C r^2, H, W]`.
+///
+/// - Shapes: `(*, C, H r, W r)` gives `(*, C r^2, H, W)`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than three dimensions. sizes that the factor does not divide. a factor below 1.
+///
+/// ```text
+/// assert_eq!(torch::nn::functional::pixel_unshuffle(&torch::zeros([1, 2, 2]), 2).sizes(), [4, 1, 1]);
+/// ```
 #[doc(alias = "torch.pixel_unshuffle")]
 #[doc(alias = "torch.nn.functional.pixel_unshuffle")]
 pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> {
@@ -4308,6 +5948,15 @@ pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> 
 }
 
 /// Interleaves the channels of `groups` groups.
+///
+/// - Shapes: `(N, C, *)`, at least three dimensions; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than three dimensions. channels that `groups` does not divide.
+///
+/// ```text
+/// let x = torch::arange(4).reshape([1, 4, 1, 1]);
+/// assert_eq!(torch::nn::functional::channel_shuffle(&x, 2).to_vec::<i64>(), [0, 2, 1, 3]);
+/// ```
 #[doc(alias = "torch.channel_shuffle")]
 #[doc(alias = "torch.nn.functional.channel_shuffle")]
 pub fn channel_shuffle(input: &Tensor, groups: i64) -> Result<Tensor> {
@@ -4315,12 +5964,31 @@ pub fn channel_shuffle(input: &Tensor, groups: i64) -> Result<Tensor> {
 }
 
 /// `channel_shuffle`.
+///
+/// - Shapes: `(N, C, *)`, at least three dimensions; they stay.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than three dimensions. channels that `groups` does not divide.
+///
+/// ```text
+/// let x = torch::arange(4).reshape([1, 4, 1, 1]);
+/// assert_eq!(torch::ops::native_channel_shuffle(&x, 2).unwrap().to_vec::<i64>(), [0, 2, 1, 3]);
+/// ```
 #[doc(alias = "torch.native_channel_shuffle")]
 pub fn native_channel_shuffle(self_: &Tensor, groups: i64) -> Result<Tensor> {
     (vision::NATIVE_CHANNEL_SHUFFLE.get(self_.key_set())?)(self_, groups)
 }
 
 /// `grid_sample` with numbers for its modes: bilinear, nearest, bicubic; zeros, border, reflection.
+///
+/// - Shapes: as of `grid_sample`.
+/// - Dtypes: floating point, both the same.
+/// - Errors: sizes that do not fit. a number without a mode. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(4).float().reshape([1, 1, 2, 2]);
+/// let y = torch::ops::grid_sampler(&x, &torch::zeros([1, 1, 1, 2]), 0, 0, false).unwrap();
+/// assert_eq!(y.item::<f32>(), 1.5);
+/// ```
 #[doc(alias = "torch.grid_sampler")]
 pub fn grid_sampler(
     input: &Tensor,
@@ -4339,6 +6007,16 @@ pub fn grid_sampler(
 }
 
 /// `grid_sampler` of images.
+///
+/// - Shapes: input `(N, C, H, W)` and grid `(N, H', W', 2)` give `(N, C, H', W')`.
+/// - Dtypes: floating point, both the same.
+/// - Errors: sizes that do not fit. a number without a mode. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::arange(4).float().reshape([1, 1, 2, 2]);
+/// let y = torch::ops::grid_sampler_2d(&x, &torch::zeros([1, 1, 1, 2]), 0, 0, false).unwrap();
+/// assert_eq!(y.item::<f32>(), 1.5);
+/// ```
 #[doc(alias = "torch.grid_sampler_2d")]
 pub fn grid_sampler_2d(
     input: &Tensor,
@@ -4357,6 +6035,16 @@ pub fn grid_sampler_2d(
 }
 
 /// `grid_sampler` of volumes.
+///
+/// - Shapes: input `(N, C, D, H, W)` and grid `(N, D', H', W', 3)` give `(N, C, D', H', W')`.
+/// - Dtypes: floating point, both the same.
+/// - Errors: sizes that do not fit. a number without a mode, or `bicubic`. integers, bool and complex numbers.
+///
+/// ```text
+/// let x = torch::ones([1, 1, 2, 2, 2]);
+/// let y = torch::ops::grid_sampler_3d(&x, &torch::zeros([1, 1, 1, 1, 3]), 0, 0, false).unwrap();
+/// assert_eq!(y.item::<f32>(), 1.0);
+/// ```
 #[doc(alias = "torch.grid_sampler_3d")]
 pub fn grid_sampler_3d(
     input: &Tensor,
@@ -4376,6 +6064,10 @@ pub fn grid_sampler_3d(
 
 /// Bilinear resampling of images whose triangles widen where they shrink.
 ///
+/// - Shapes: `(N, C, H, W)` with `output_size` for the last two.
+/// - Dtypes: floating point and uint8.
+/// - Errors: other than four dimensions. sizes below 1.
+///
 /// Documented defaults: `scales_h = None`, `scales_w = None`.
 pub fn upsample_bilinear2d_aa(
     self_: &Tensor,
@@ -4394,6 +6086,10 @@ pub fn upsample_bilinear2d_aa(
 }
 
 /// `_upsample_bilinear2d_aa` to a size or by factors.
+///
+/// - Shapes: `(N, C, H, W)` with `output_size` for the last two, or themselves times the factors.
+/// - Dtypes: floating point and uint8.
+/// - Errors: other than four dimensions. neither or both of size and factors.
 pub fn upsample_bilinear2d_aa_vec(
     input: &Tensor,
     output_size: Option<&[i64]>,

@@ -6,6 +6,16 @@
 use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
 /// The product of a sparse and a dense matrix as a COO tensor of rows.
+///
+/// - Shapes: a COO matrix `(n, m)` and `(m, p)` give `(n, p)`, of which one dimension is sparse.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: sizes that do not fit. another layout. different dtypes.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::hspmm(&torch::eye(2).to_sparse_coo(), &torch::ones([2, 2]));
+/// assert_eq!((x.sparse_dim(), x.to_dense().to_vec::<f32>()), (1, vec![1.0; 4]));
+/// ```
 #[doc(alias = "torch.hspmm")]
 #[track_caller]
 pub fn hspmm(mat1: &Tensor, mat2: &Tensor) -> Tensor {
@@ -13,6 +23,16 @@ pub fn hspmm(mat1: &Tensor, mat2: &Tensor) -> Tensor {
 }
 
 /// The product of a sparse and a dense matrix as a COO tensor.
+///
+/// - Shapes: a COO matrix `(n, m)` and `(m, p)` give `(n, p)`.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: sizes that do not fit. another layout. different dtypes.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::smm(&torch::eye(2).to_sparse_coo(), &torch::ones([2, 2]));
+/// assert_eq!(x.to_dense().to_vec::<f32>(), [1.0; 4]);
+/// ```
 #[doc(alias = "torch.smm")]
 #[track_caller]
 pub fn smm(input: &Tensor, mat2: &Tensor) -> Tensor {
@@ -20,6 +40,16 @@ pub fn smm(input: &Tensor, mat2: &Tensor) -> Tensor {
 }
 
 /// A COO tensor of these indices, which are not checked, and values.
+///
+/// - Shapes: indices `(sparse dimensions, n)`, values `(n, *)`; the result has `size`.
+/// - Dtypes: int64 indices; the result has the dtype of the values.
+/// - Errors: sizes that do not fit. Indices beyond `size` are noticed where they are used.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let (at, v) = (torch::tensor([[0, 1]]), torch::tensor([5.0, 6.0]));
+/// assert_eq!(torch::sparse_coo_tensor_unsafe(&at, &v, [2]).to_dense().to_vec::<f32>(), [5.0, 6.0]);
+/// ```
 #[doc(alias = "torch._sparse_coo_tensor_unsafe")]
 #[track_caller]
 pub fn sparse_coo_tensor_unsafe(indices: &Tensor, values: &Tensor, size: impl IntoDims) -> Tensor {
@@ -27,6 +57,10 @@ pub fn sparse_coo_tensor_unsafe(indices: &Tensor, values: &Tensor, size: impl In
 }
 
 /// A COO tensor of these indices, which are not checked, and values.
+///
+/// - Shapes: indices `(sparse dimensions, n)`, values `(n, *)`; the result has `size`.
+/// - Dtypes: int64 indices; the result has the dtype of the values.
+/// - Errors: sizes that do not fit. Indices beyond `size` are noticed where they are used.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -40,6 +74,17 @@ pub fn sparse_coo_tensor_unsafe_with(
 }
 
 /// `beta * input + alpha * (mat1 @ mat2)` of sparse `input` and `mat1`, as a COO tensor.
+///
+/// - Shapes: COO matrices `(n, p)` and `(n, m)`, a dense one `(m, p)`; the result is `(n, p)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. another layout. different dtypes.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let eye = torch::eye(2).to_sparse_coo();
+/// let x = torch::sspaddmm(&eye, &eye, &torch::ones([2, 2]));
+/// assert_eq!(x.to_dense().to_vec::<f32>(), [2.0, 1.0, 1.0, 2.0]);
+/// ```
 #[doc(alias = "torch.sspaddmm")]
 #[track_caller]
 pub fn sspaddmm(input: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Tensor {
@@ -47,6 +92,10 @@ pub fn sspaddmm(input: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Tensor {
 }
 
 /// `beta * input + alpha * (mat1 @ mat2)` of sparse `input` and `mat1`, as a COO tensor.
+///
+/// - Shapes: COO matrices `(n, p)` and `(n, m)`, a dense one `(m, p)`; the result is `(n, p)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. another layout. different dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]

@@ -8,81 +8,229 @@ use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 /// Methods that this crate adds to `Tensor`.
 pub trait TensorSparseExt {
     /// The indices of a COO tensor, coalesced or not: number of sparse dimensions x number of elements.
+    ///
+    /// - Shapes: `(sparse dimensions, n)`.
+    /// - Dtypes: int64.
+    /// - Errors: a tensor of another layout.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// let x = torch::sparse_coo_tensor(&torch::tensor([[0, 0]]), &torch::tensor([1.0, 2.0]), [2]);
+    /// assert_eq!(x._indices().to_vec::<i64>(), [0, 0]);
+    /// ```
     #[doc(alias = "torch.Tensor._indices")]
     #[track_caller]
     fn _indices(&self) -> Tensor;
 
     /// Number of elements (blocks) that are specified.
+    ///
+    /// - Shapes: any sparse tensor.
+    /// - Dtypes: all; the result is an `i64` of Rust.
+    /// - Errors: a dense tensor.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// assert_eq!(torch::eye(3).to_sparse_coo()._nnz(), 3);
+    /// ```
     #[doc(alias = "torch.Tensor._nnz")]
     #[track_caller]
     fn _nnz(&self) -> i64;
 
     /// The values of a COO tensor, coalesced or not, without a gradient.
+    ///
+    /// - Shapes: `(n, dense dimensions)`.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a tensor of another layout.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// let x = torch::sparse_coo_tensor(&torch::tensor([[0, 0]]), &torch::tensor([1.0, 2.0]), [2]);
+    /// assert_eq!(x._values().to_vec::<f32>(), [1.0, 2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor._values")]
     #[track_caller]
     fn _values(&self) -> Tensor;
 
     /// Where each column (of blocks) begins, of a CSC or BSC tensor.
+    ///
+    /// - Shapes: `(*, columns + 1)`, of columns of blocks.
+    /// - Dtypes: int64, or int32 where the tensor was made so.
+    /// - Errors: a tensor of another layout.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// assert_eq!(torch::eye(2).to_sparse_csc().ccol_indices().to_vec::<i64>(), [0, 1, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.ccol_indices")]
     #[track_caller]
     fn ccol_indices(&self) -> Tensor;
 
     /// The same COO tensor with each place once, in order; values of one place are added. The tensor itself if it is so.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a tensor of another layout.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// let x = torch::sparse_coo_tensor(&torch::tensor([[0, 0]]), &torch::tensor([1.0, 2.0]), [2]);
+    /// assert_eq!(x.coalesce().values().to_vec::<f32>(), [3.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.coalesce")]
     #[track_caller]
     fn coalesce(&self) -> Tensor;
 
     /// The column of each element (block) of a CSR or BSR tensor.
+    ///
+    /// - Shapes: `(*, n)`.
+    /// - Dtypes: int64, or int32 where the tensor was made so.
+    /// - Errors: a tensor of another layout.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// assert_eq!(torch::eye(2).to_sparse_csr().col_indices().to_vec::<i64>(), [0, 1]);
+    /// ```
     #[doc(alias = "torch.Tensor.col_indices")]
     #[track_caller]
     fn col_indices(&self) -> Tensor;
 
     /// Where each row (of blocks) begins, of a CSR or BSR tensor.
+    ///
+    /// - Shapes: `(*, rows + 1)`, of rows of blocks.
+    /// - Dtypes: int64, or int32 where the tensor was made so.
+    /// - Errors: a tensor of another layout.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// assert_eq!(torch::eye(2).to_sparse_csr().crow_indices().to_vec::<i64>(), [0, 1, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.crow_indices")]
     #[track_caller]
     fn crow_indices(&self) -> Tensor;
 
     /// Number of dense dimensions.
+    ///
+    /// - Shapes: any.
+    /// - Dtypes: all; the result is an `i64` of Rust.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// assert_eq!((torch::eye(2).dense_dim(), torch::eye(2).to_sparse_coo().dense_dim()), (2, 0));
+    /// ```
     #[doc(alias = "torch.Tensor.dense_dim")]
     #[track_caller]
     fn dense_dim(&self) -> i64;
 
     /// The indices of a coalesced COO tensor: number of sparse dimensions x number of elements.
+    ///
+    /// - Shapes: `(sparse dimensions, n)`.
+    /// - Dtypes: int64.
+    /// - Errors: a tensor that is not coalesced, or of another layout.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// assert_eq!(torch::eye(2).to_sparse_coo().indices().to_vec2::<i64>(), [[0, 1], [0, 1]]);
+    /// ```
     #[doc(alias = "torch.Tensor.indices")]
     #[track_caller]
     fn indices(&self) -> Tensor;
 
     /// Whether each place of a COO tensor occurs once, in order.
+    ///
+    /// - Shapes: any COO tensor.
+    /// - Dtypes: all; the result is a `bool` of Rust.
+    /// - Errors: a tensor of another layout.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// let x = torch::sparse_coo_tensor(&torch::tensor([[0, 0]]), &torch::tensor([1.0, 2.0]), [2]);
+    /// assert!(!x.is_coalesced() && x.coalesce().is_coalesced());
+    /// ```
     #[doc(alias = "torch.Tensor.is_coalesced")]
     #[track_caller]
     fn is_coalesced(&self) -> bool;
 
     /// The row of each element (block) of a CSC or BSC tensor.
+    ///
+    /// - Shapes: `(*, n)`.
+    /// - Dtypes: int64, or int32 where the tensor was made so.
+    /// - Errors: a tensor of another layout.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// assert_eq!(torch::eye(2).to_sparse_csc().row_indices().to_vec::<i64>(), [0, 1]);
+    /// ```
     #[doc(alias = "torch.Tensor.row_indices")]
     #[track_caller]
     fn row_indices(&self) -> Tensor;
 
     /// The product of a sparse and a dense matrix as a COO tensor.
+    ///
+    /// - Shapes: a COO matrix `(n, m)` and `(m, p)` give `(n, p)`.
+    /// - Dtypes: all but bool, both the same.
+    /// - Errors: sizes that do not fit. another layout. different dtypes.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// let x = torch::smm(&torch::eye(2).to_sparse_coo(), &torch::ones([2, 2]));
+    /// assert_eq!(x.to_dense().to_vec::<f32>(), [1.0; 4]);
+    /// ```
     #[doc(alias = "torch.Tensor.smm")]
     #[track_caller]
     fn smm(&self, mat2: &Tensor) -> Tensor;
 
     /// Number of sparse dimensions; 0 for dense tensors.
+    ///
+    /// - Shapes: any.
+    /// - Dtypes: all; the result is an `i64` of Rust.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// assert_eq!((torch::eye(2).sparse_dim(), torch::eye(2).to_sparse_coo().sparse_dim()), (0, 2));
+    /// ```
     #[doc(alias = "torch.Tensor.sparse_dim")]
     #[track_caller]
     fn sparse_dim(&self) -> i64;
 
     /// The elements of `self` at the places of the sparse tensor `mask`.
+    ///
+    /// - Shapes: both of the same sizes, which the result has.
+    /// - Dtypes: the result has the input's dtype.
+    /// - Errors: a mask that is not sparse. different sizes.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// let mask = torch::eye(2).to_sparse_coo();
+    /// let x = torch::tensor([[1.0, 2.0], [3.0, 4.0]]).sparse_mask(&mask);
+    /// assert_eq!(x.values().to_vec::<f32>(), [1.0, 4.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.sparse_mask")]
     #[track_caller]
     fn sparse_mask(&self, mask: &Tensor) -> Tensor;
 
     /// `beta * input + alpha * (mat1 @ mat2)` of sparse `input` and `mat1`, as a COO tensor.
+    ///
+    /// - Shapes: COO matrices `(n, p)` and `(n, m)`, a dense one `(m, p)`; the result is `(n, p)`.
+    /// - Dtypes: all but bool, all the same.
+    /// - Errors: sizes that do not fit. another layout. different dtypes.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// let eye = torch::eye(2).to_sparse_coo();
+    /// let x = torch::sspaddmm(&eye, &eye, &torch::ones([2, 2]));
+    /// assert_eq!(x.to_dense().to_vec::<f32>(), [2.0, 1.0, 1.0, 2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.sspaddmm")]
     #[track_caller]
     fn sspaddmm(&self, mat1: &Tensor, mat2: &Tensor) -> Tensor;
 
     /// `beta * input + alpha * (mat1 @ mat2)` of sparse `input` and `mat1`, as a COO tensor.
+    ///
+    /// - Shapes: COO matrices `(n, p)` and `(n, m)`, a dense one `(m, p)`; the result is `(n, p)`.
+    /// - Dtypes: all but bool, all the same.
+    /// - Errors: sizes that do not fit. another layout. different dtypes.
     ///
     /// With all keyword arguments.
     #[track_caller]
@@ -91,6 +239,16 @@ pub trait TensorSparseExt {
     /// The tensor with dense memory; dense tensors as they are.
     ///
     /// `masked_grad`: the gradient of a sparse tensor has its places only (the default), or all.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the `dtype` that is asked for, or the input's.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// let x = torch::tensor([[0.0, 1.0], [2.0, 0.0]]);
+    /// assert!(x.to_sparse_coo().to_dense().equal(&x));
+    /// ```
     #[doc(alias = "torch.Tensor.to_dense")]
     #[track_caller]
     fn to_dense(&self) -> Tensor;
@@ -99,6 +257,10 @@ pub trait TensorSparseExt {
     ///
     /// `masked_grad`: the gradient of a sparse tensor has its places only (the default), or all.
     ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the `dtype` that is asked for, or the input's.
+    /// - Errors: none.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     fn to_dense_with(&self, o: ToDenseOptions) -> Tensor;
@@ -106,60 +268,146 @@ pub trait TensorSparseExt {
     /// The tensor in a sparse layout, COO unless another is named.
     ///
     /// Elements that are not zero are specified. `blocksize` is for BSR and BSC, `dense_dim` for compressed layouts.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a layout that is not sparse. `blocksize` with other layouts than BSR and BSC. `dense_dim` with COO.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// let x = torch::tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse();
+    /// assert_eq!(x.values().to_vec::<f32>(), [1.0, 2.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.to_sparse")]
     #[track_caller]
     fn to_sparse(&self) -> Tensor;
 
     /// The tensor by compressed columns of blocks.
+    ///
+    /// - Shapes: two dimensions at least, which `blocksize` divides.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions. sizes that `blocksize` does not divide.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// let x = torch::eye(4).to_sparse_bsc([2, 2]);
+    /// assert_eq!(x.ccol_indices().to_vec::<i64>(), [0, 1, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.to_sparse_bsc")]
     #[track_caller]
     fn to_sparse_bsc(&self, blocksize: impl IntoDims) -> Tensor;
 
     /// The tensor by compressed columns of blocks.
     ///
+    /// - Shapes: two dimensions at least, which `blocksize` divides.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions. sizes that `blocksize` does not divide.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     fn to_sparse_bsc_with(&self, blocksize: impl IntoDims, o: ToSparseBscOptions) -> Tensor;
 
     /// The tensor by compressed rows of blocks.
+    ///
+    /// - Shapes: two dimensions at least, which `blocksize` divides.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions. sizes that `blocksize` does not divide.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// let x = torch::eye(4).to_sparse_bsr([2, 2]);
+    /// assert_eq!(x.values().sizes(), [2, 2, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.to_sparse_bsr")]
     #[track_caller]
     fn to_sparse_bsr(&self, blocksize: impl IntoDims) -> Tensor;
 
     /// The tensor by compressed rows of blocks.
     ///
+    /// - Shapes: two dimensions at least, which `blocksize` divides.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions. sizes that `blocksize` does not divide.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     fn to_sparse_bsr_with(&self, blocksize: impl IntoDims, o: ToSparseBsrOptions) -> Tensor;
 
     /// The tensor by coordinates.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: none.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// let x = torch::tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse_coo();
+    /// assert_eq!(x.indices().to_vec2::<i64>(), [[0, 1], [1, 0]]);
+    /// ```
     #[doc(alias = "torch.Tensor.to_sparse_coo")]
     #[track_caller]
     fn to_sparse_coo(&self) -> Tensor;
 
     /// The tensor by compressed columns.
+    ///
+    /// - Shapes: two dimensions at least: batches, rows, columns, then dense ones.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions. batches with different numbers of elements.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// let x = torch::tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse_csc();
+    /// assert_eq!(x.row_indices().to_vec::<i64>(), [1, 0]);
+    /// ```
     #[doc(alias = "torch.Tensor.to_sparse_csc")]
     #[track_caller]
     fn to_sparse_csc(&self) -> Tensor;
 
     /// The tensor by compressed columns.
     ///
+    /// - Shapes: two dimensions at least: batches, rows, columns, then dense ones.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions. batches with different numbers of elements.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     fn to_sparse_csc_with(&self, o: ToSparseCscOptions) -> Tensor;
 
     /// The tensor by compressed rows.
+    ///
+    /// - Shapes: two dimensions at least: batches, rows, columns, then dense ones.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions. batches with different numbers of elements.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// let x = torch::tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse_csr();
+    /// assert_eq!(x.crow_indices().to_vec::<i64>(), [0, 1, 2]);
+    /// ```
     #[doc(alias = "torch.Tensor.to_sparse_csr")]
     #[track_caller]
     fn to_sparse_csr(&self) -> Tensor;
 
     /// The tensor by compressed rows.
     ///
+    /// - Shapes: two dimensions at least: batches, rows, columns, then dense ones.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: fewer than two dimensions. batches with different numbers of elements.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     fn to_sparse_csr_with(&self, o: ToSparseCsrOptions) -> Tensor;
 
     /// A COO tensor whose first `sparse_dim` dimensions are sparse.
+    ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: more sparse dimensions than there are, or none.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// let x = torch::ops::to_sparse_dim(&torch::eye(2), 1).unwrap();
+    /// assert_eq!((x.sparse_dim(), x.dense_dim()), (1, 1));
+    /// ```
     #[doc(alias = "torch.Tensor.to_sparse")]
     #[track_caller]
     fn to_sparse_dim(&self, sparse_dim: i64) -> Tensor;
@@ -168,11 +416,24 @@ pub trait TensorSparseExt {
     ///
     /// Elements that are not zero are specified. `blocksize` is for BSR and BSC, `dense_dim` for compressed layouts.
     ///
+    /// - Shapes: any; the result has the input's sizes.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a layout that is not sparse. `blocksize` with other layouts than BSR and BSC. `dense_dim` with COO.
+    ///
     /// With all keyword arguments.
     #[track_caller]
     fn to_sparse_with(&self, o: ToSparseOptions) -> Tensor;
 
     /// The values of a sparse tensor; a COO tensor must be coalesced.
+    ///
+    /// - Shapes: `(n, dense dimensions)`, of blocks `(n, block, dense dimensions)`; batches come first.
+    /// - Dtypes: all; the result has the input's dtype.
+    /// - Errors: a COO tensor that is not coalesced. a dense tensor.
+    ///
+    /// ```text
+    /// use torch::prelude::*;
+    /// assert_eq!(torch::eye(2).to_sparse_coo().values().to_vec::<f32>(), [1.0, 1.0]);
+    /// ```
     #[doc(alias = "torch.Tensor.values")]
     #[track_caller]
     fn values(&self) -> Tensor;

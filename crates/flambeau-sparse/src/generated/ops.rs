@@ -7,6 +7,10 @@ use super::{convert, parts, prelude::*, product};
 
 /// A sparse tensor as a dense one.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
+///
 /// Documented defaults: `masked_grad = None`.
 pub fn dense_copy(self_: &Tensor, masked_grad: Option<bool>) -> Result<Tensor> {
     (convert::DENSE_COPY.get(self_.key_set())?)(self_, masked_grad)
@@ -16,6 +20,16 @@ pub fn dense_copy(self_: &Tensor, masked_grad: Option<bool>) -> Result<Tensor> {
 ///
 /// `masked_grad`: the gradient of a sparse tensor has its places only (the default), or all.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the `dtype` that is asked for, or the input's.
+/// - Errors: none.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::tensor([[0.0, 1.0], [2.0, 0.0]]);
+/// assert!(x.to_sparse_coo().to_dense().equal(&x));
+/// ```
+///
 /// Documented defaults: `dtype = None`, `masked_grad = None`.
 #[doc(alias = "torch.Tensor.to_dense")]
 pub fn to_dense(self_: &Tensor, dtype: Option<DType>, masked_grad: Option<bool>) -> Result<Tensor> {
@@ -23,6 +37,10 @@ pub fn to_dense(self_: &Tensor, dtype: Option<DType>, masked_grad: Option<bool>)
 }
 
 /// A dense tensor in a sparse layout, or a sparse one in another.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 ///
 /// Documented defaults: `blocksize = None`, `dense_dim = None`.
 pub fn sparse_copy(
@@ -35,6 +53,10 @@ pub fn sparse_copy(
 }
 
 /// A dense tensor as a COO tensor whose first `sparse_dim` dimensions are sparse.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn sparse_copy_dim(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
     (convert::SPARSE_COPY_DIM.get(self_.key_set())?)(self_, sparse_dim)
 }
@@ -42,6 +64,16 @@ pub fn sparse_copy_dim(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
 /// The tensor in a sparse layout, COO unless another is named.
 ///
 /// Elements that are not zero are specified. `blocksize` is for BSR and BSC, `dense_dim` for compressed layouts.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a layout that is not sparse. `blocksize` with other layouts than BSR and BSC. `dense_dim` with COO.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse();
+/// assert_eq!(x.values().to_vec::<f32>(), [1.0, 2.0]);
+/// ```
 ///
 /// Documented defaults: `layout = None`, `blocksize = None`, `dense_dim = None`.
 #[doc(alias = "torch.Tensor.to_sparse")]
@@ -55,18 +87,48 @@ pub fn to_sparse(
 }
 
 /// A COO tensor whose first `sparse_dim` dimensions are sparse.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: more sparse dimensions than there are, or none.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::ops::to_sparse_dim(&torch::eye(2), 1).unwrap();
+/// assert_eq!((x.sparse_dim(), x.dense_dim()), (1, 1));
+/// ```
 #[doc(alias = "torch.Tensor.to_sparse")]
 pub fn to_sparse_dim(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
     (convert::TO_SPARSE_DIM.get(self_.key_set())?)(self_, sparse_dim)
 }
 
 /// The tensor by coordinates.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse_coo();
+/// assert_eq!(x.indices().to_vec2::<i64>(), [[0, 1], [1, 0]]);
+/// ```
 #[doc(alias = "torch.Tensor.to_sparse_coo")]
 pub fn to_sparse_coo(self_: &Tensor) -> Result<Tensor> {
     (convert::TO_SPARSE_COO.get(self_.key_set())?)(self_)
 }
 
 /// The tensor by compressed rows.
+///
+/// - Shapes: two dimensions at least: batches, rows, columns, then dense ones.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions. batches with different numbers of elements.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse_csr();
+/// assert_eq!(x.crow_indices().to_vec::<i64>(), [0, 1, 2]);
+/// ```
 ///
 /// Documented defaults: `dense_dim = None`.
 #[doc(alias = "torch.Tensor.to_sparse_csr")]
@@ -76,6 +138,16 @@ pub fn to_sparse_csr(self_: &Tensor, dense_dim: Option<i64>) -> Result<Tensor> {
 
 /// The tensor by compressed columns.
 ///
+/// - Shapes: two dimensions at least: batches, rows, columns, then dense ones.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions. batches with different numbers of elements.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse_csc();
+/// assert_eq!(x.row_indices().to_vec::<i64>(), [1, 0]);
+/// ```
+///
 /// Documented defaults: `dense_dim = None`.
 #[doc(alias = "torch.Tensor.to_sparse_csc")]
 pub fn to_sparse_csc(self_: &Tensor, dense_dim: Option<i64>) -> Result<Tensor> {
@@ -83,6 +155,16 @@ pub fn to_sparse_csc(self_: &Tensor, dense_dim: Option<i64>) -> Result<Tensor> {
 }
 
 /// The tensor by compressed rows of blocks.
+///
+/// - Shapes: two dimensions at least, which `blocksize` divides.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions. sizes that `blocksize` does not divide.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::eye(4).to_sparse_bsr([2, 2]);
+/// assert_eq!(x.values().sizes(), [2, 2, 2]);
+/// ```
 ///
 /// Documented defaults: `dense_dim = None`.
 #[doc(alias = "torch.Tensor.to_sparse_bsr")]
@@ -92,6 +174,16 @@ pub fn to_sparse_bsr(self_: &Tensor, blocksize: &[i64], dense_dim: Option<i64>) 
 
 /// The tensor by compressed columns of blocks.
 ///
+/// - Shapes: two dimensions at least, which `blocksize` divides.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: fewer than two dimensions. sizes that `blocksize` does not divide.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::eye(4).to_sparse_bsc([2, 2]);
+/// assert_eq!(x.ccol_indices().to_vec::<i64>(), [0, 1, 2]);
+/// ```
+///
 /// Documented defaults: `dense_dim = None`.
 #[doc(alias = "torch.Tensor.to_sparse_bsc")]
 pub fn to_sparse_bsc(self_: &Tensor, blocksize: &[i64], dense_dim: Option<i64>) -> Result<Tensor> {
@@ -99,12 +191,33 @@ pub fn to_sparse_bsc(self_: &Tensor, blocksize: &[i64], dense_dim: Option<i64>) 
 }
 
 /// The elements of `self` at the places of the sparse tensor `mask`.
+///
+/// - Shapes: both of the same sizes, which the result has.
+/// - Dtypes: the result has the input's dtype.
+/// - Errors: a mask that is not sparse. different sizes.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let mask = torch::eye(2).to_sparse_coo();
+/// let x = torch::tensor([[1.0, 2.0], [3.0, 4.0]]).sparse_mask(&mask);
+/// assert_eq!(x.values().to_vec::<f32>(), [1.0, 4.0]);
+/// ```
 #[doc(alias = "torch.Tensor.sparse_mask")]
 pub fn sparse_mask(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     (convert::SPARSE_MASK.get(self_.key_set() | mask.key_set())?)(self_, mask)
 }
 
 /// A COO tensor of these indices, which are not checked, and values.
+///
+/// - Shapes: indices `(sparse dimensions, n)`, values `(n, *)`; the result has `size`.
+/// - Dtypes: int64 indices; the result has the dtype of the values.
+/// - Errors: sizes that do not fit. Indices beyond `size` are noticed where they are used.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let (at, v) = (torch::tensor([[0, 1]]), torch::tensor([5.0, 6.0]));
+/// assert_eq!(torch::sparse_coo_tensor_unsafe(&at, &v, [2]).to_dense().to_vec::<f32>(), [5.0, 6.0]);
+/// ```
 ///
 /// Documented defaults: `is_coalesced = None`.
 #[doc(alias = "torch._sparse_coo_tensor_unsafe")]
@@ -123,6 +236,10 @@ pub fn sparse_coo_tensor_unsafe(
 }
 
 /// A tensor of a compressed layout of these indices, which are not checked, and values.
+///
+/// - Shapes: compressed indices of one more element than rows (of blocks), plain indices `(n)`, values `(n, *)`; the result has `size`.
+/// - Dtypes: int64 or int32 indices; the result has the dtype of the values.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn sparse_compressed_tensor_unsafe(
     compressed_indices: &Tensor,
     plain_indices: &Tensor,
@@ -141,88 +258,217 @@ pub fn sparse_compressed_tensor_unsafe(
 }
 
 /// The elements at `indices` (number of dimensions x n), of a dense tensor or a COO tensor.
+///
+/// - Shapes: indices `(dimensions, n)` give `(n, *)`.
+/// - Dtypes: int64 indices; the result has the input's dtype.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn elements_at(self_: &Tensor, indices: &Tensor) -> Result<Tensor> {
     (parts::ELEMENTS_AT.get(self_.key_set() | indices.key_set())?)(self_, indices)
 }
 
 /// The indices of a COO tensor, coalesced or not: number of sparse dimensions x number of elements.
+///
+/// - Shapes: `(sparse dimensions, n)`.
+/// - Dtypes: int64.
+/// - Errors: a tensor of another layout.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::sparse_coo_tensor(&torch::tensor([[0, 0]]), &torch::tensor([1.0, 2.0]), [2]);
+/// assert_eq!(x._indices().to_vec::<i64>(), [0, 0]);
+/// ```
 #[doc(alias = "torch.Tensor._indices")]
 pub fn indices_unchecked(self_: &Tensor) -> Result<Tensor> {
     (parts::INDICES_UNCHECKED.get(self_.key_set())?)(self_)
 }
 
 /// The values of a COO tensor, coalesced or not, without a gradient.
+///
+/// - Shapes: `(n, dense dimensions)`.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a tensor of another layout.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::sparse_coo_tensor(&torch::tensor([[0, 0]]), &torch::tensor([1.0, 2.0]), [2]);
+/// assert_eq!(x._values().to_vec::<f32>(), [1.0, 2.0]);
+/// ```
 #[doc(alias = "torch.Tensor._values")]
 pub fn values_unchecked(self_: &Tensor) -> Result<Tensor> {
     (parts::VALUES_UNCHECKED.get(self_.key_set())?)(self_)
 }
 
 /// The indices of a coalesced COO tensor: number of sparse dimensions x number of elements.
+///
+/// - Shapes: `(sparse dimensions, n)`.
+/// - Dtypes: int64.
+/// - Errors: a tensor that is not coalesced, or of another layout.
+///
+/// ```text
+/// use torch::prelude::*;
+/// assert_eq!(torch::eye(2).to_sparse_coo().indices().to_vec2::<i64>(), [[0, 1], [0, 1]]);
+/// ```
 #[doc(alias = "torch.Tensor.indices")]
 pub fn indices(self_: &Tensor) -> Result<Tensor> {
     (parts::INDICES.get(self_.key_set())?)(self_)
 }
 
 /// The values of a sparse tensor; a COO tensor must be coalesced.
+///
+/// - Shapes: `(n, dense dimensions)`, of blocks `(n, block, dense dimensions)`; batches come first.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a COO tensor that is not coalesced. a dense tensor.
+///
+/// ```text
+/// use torch::prelude::*;
+/// assert_eq!(torch::eye(2).to_sparse_coo().values().to_vec::<f32>(), [1.0, 1.0]);
+/// ```
 #[doc(alias = "torch.Tensor.values")]
 pub fn values(self_: &Tensor) -> Result<Tensor> {
     (parts::VALUES.get(self_.key_set())?)(self_)
 }
 
 /// Where each row (of blocks) begins, of a CSR or BSR tensor.
+///
+/// - Shapes: `(*, rows + 1)`, of rows of blocks.
+/// - Dtypes: int64, or int32 where the tensor was made so.
+/// - Errors: a tensor of another layout.
+///
+/// ```text
+/// use torch::prelude::*;
+/// assert_eq!(torch::eye(2).to_sparse_csr().crow_indices().to_vec::<i64>(), [0, 1, 2]);
+/// ```
 #[doc(alias = "torch.Tensor.crow_indices")]
 pub fn crow_indices(self_: &Tensor) -> Result<Tensor> {
     (parts::CROW_INDICES.get(self_.key_set())?)(self_)
 }
 
 /// The column of each element (block) of a CSR or BSR tensor.
+///
+/// - Shapes: `(*, n)`.
+/// - Dtypes: int64, or int32 where the tensor was made so.
+/// - Errors: a tensor of another layout.
+///
+/// ```text
+/// use torch::prelude::*;
+/// assert_eq!(torch::eye(2).to_sparse_csr().col_indices().to_vec::<i64>(), [0, 1]);
+/// ```
 #[doc(alias = "torch.Tensor.col_indices")]
 pub fn col_indices(self_: &Tensor) -> Result<Tensor> {
     (parts::COL_INDICES.get(self_.key_set())?)(self_)
 }
 
 /// Where each column (of blocks) begins, of a CSC or BSC tensor.
+///
+/// - Shapes: `(*, columns + 1)`, of columns of blocks.
+/// - Dtypes: int64, or int32 where the tensor was made so.
+/// - Errors: a tensor of another layout.
+///
+/// ```text
+/// use torch::prelude::*;
+/// assert_eq!(torch::eye(2).to_sparse_csc().ccol_indices().to_vec::<i64>(), [0, 1, 2]);
+/// ```
 #[doc(alias = "torch.Tensor.ccol_indices")]
 pub fn ccol_indices(self_: &Tensor) -> Result<Tensor> {
     (parts::CCOL_INDICES.get(self_.key_set())?)(self_)
 }
 
 /// The row of each element (block) of a CSC or BSC tensor.
+///
+/// - Shapes: `(*, n)`.
+/// - Dtypes: int64, or int32 where the tensor was made so.
+/// - Errors: a tensor of another layout.
+///
+/// ```text
+/// use torch::prelude::*;
+/// assert_eq!(torch::eye(2).to_sparse_csc().row_indices().to_vec::<i64>(), [0, 1]);
+/// ```
 #[doc(alias = "torch.Tensor.row_indices")]
 pub fn row_indices(self_: &Tensor) -> Result<Tensor> {
     (parts::ROW_INDICES.get(self_.key_set())?)(self_)
 }
 
 /// Number of elements (blocks) that are specified.
+///
+/// - Shapes: any sparse tensor.
+/// - Dtypes: all; the result is an `i64` of Rust.
+/// - Errors: a dense tensor.
+///
+/// ```text
+/// use torch::prelude::*;
+/// assert_eq!(torch::eye(3).to_sparse_coo()._nnz(), 3);
+/// ```
 #[doc(alias = "torch.Tensor._nnz")]
 pub fn nnz(self_: &Tensor) -> Result<i64> {
     (parts::NNZ.get(self_.key_set())?)(self_)
 }
 
 /// Whether each place of a COO tensor occurs once, in order.
+///
+/// - Shapes: any COO tensor.
+/// - Dtypes: all; the result is a `bool` of Rust.
+/// - Errors: a tensor of another layout.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::sparse_coo_tensor(&torch::tensor([[0, 0]]), &torch::tensor([1.0, 2.0]), [2]);
+/// assert!(!x.is_coalesced() && x.coalesce().is_coalesced());
+/// ```
 #[doc(alias = "torch.Tensor.is_coalesced")]
 pub fn is_coalesced(self_: &Tensor) -> Result<bool> {
     (parts::IS_COALESCED.get(self_.key_set())?)(self_)
 }
 
 /// Number of sparse dimensions; 0 for dense tensors.
+///
+/// - Shapes: any.
+/// - Dtypes: all; the result is an `i64` of Rust.
+/// - Errors: none.
+///
+/// ```text
+/// use torch::prelude::*;
+/// assert_eq!((torch::eye(2).sparse_dim(), torch::eye(2).to_sparse_coo().sparse_dim()), (0, 2));
+/// ```
 #[doc(alias = "torch.Tensor.sparse_dim")]
 pub fn sparse_dim(self_: &Tensor) -> Result<i64> {
     (parts::SPARSE_DIM.get(self_.key_set())?)(self_)
 }
 
 /// Number of dense dimensions.
+///
+/// - Shapes: any.
+/// - Dtypes: all; the result is an `i64` of Rust.
+/// - Errors: none.
+///
+/// ```text
+/// use torch::prelude::*;
+/// assert_eq!((torch::eye(2).dense_dim(), torch::eye(2).to_sparse_coo().dense_dim()), (2, 0));
+/// ```
 #[doc(alias = "torch.Tensor.dense_dim")]
 pub fn dense_dim(self_: &Tensor) -> Result<i64> {
     (parts::DENSE_DIM.get(self_.key_set())?)(self_)
 }
 
 /// An uncoalesced COO tensor with each place once, in order.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: none of its own; it is called by operators that have checked their arguments.
 pub fn coalesced_copy(self_: &Tensor) -> Result<Tensor> {
     (parts::COALESCED_COPY.get(self_.key_set())?)(self_)
 }
 
 /// The same COO tensor with each place once, in order; values of one place are added. The tensor itself if it is so.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: all; the result has the input's dtype.
+/// - Errors: a tensor of another layout.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::sparse_coo_tensor(&torch::tensor([[0, 0]]), &torch::tensor([1.0, 2.0]), [2]);
+/// assert_eq!(x.coalesce().values().to_vec::<f32>(), [3.0]);
+/// ```
 #[doc(alias = "torch.Tensor.coalesce")]
 pub fn coalesce(self_: &Tensor) -> Result<Tensor> {
     (parts::COALESCE.get(self_.key_set())?)(self_)
@@ -231,18 +477,50 @@ pub fn coalesce(self_: &Tensor) -> Result<Tensor> {
 /// The product of two matrices of which one at least is sparse.
 ///
 /// Dense unless both are sparse. The gradient of a sparse factor has its places only.
+///
+/// - Shapes: `(n, m)` and `(m, p)` give `(n, p)`.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: sizes that do not fit. two dense matrices. different dtypes.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::sparse::mm(&torch::eye(2).to_sparse_coo(), &torch::ones([2, 2]));
+/// assert_eq!(x.to_vec::<f32>(), [1.0; 4]);
+/// ```
 #[doc(alias = "torch.sparse.mm")]
 pub fn sparse_mm(sparse: &Tensor, dense: &Tensor) -> Result<Tensor> {
     (product::SPARSE_MM.get(sparse.key_set() | dense.key_set())?)(sparse, dense)
 }
 
 /// Rows of `dense`, scaled by the elements of a CSR matrix and reduced for each of its rows: `sum`, `mean`, `amax` or `amin`.
+///
+/// - Shapes: a CSR matrix `(n, m)` and `(m, p)` give `(n, p)`.
+/// - Dtypes: floating point, both the same.
+/// - Errors: sizes that do not fit. another layout. an unknown `reduce`.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::tensor([[1.0, 1.0]]).to_sparse_csr();
+/// let y = torch::sparse::mm_reduce(&x, &torch::tensor([[2.0], [4.0]]), "mean");
+/// assert_eq!(y.item::<f32>(), 3.0);
+/// ```
 #[doc(alias = "torch.sparse.mm")]
 pub fn sparse_mm_reduce(sparse: &Tensor, dense: &Tensor, reduce: &str) -> Result<Tensor> {
     (product::SPARSE_MM_REDUCE.get(sparse.key_set() | dense.key_set())?)(sparse, dense, reduce)
 }
 
 /// `beta * input + alpha * (mat1 @ mat2)` at the places of the CSR matrix `input` alone.
+///
+/// - Shapes: a CSR matrix `(n, p)`, `(n, m)` and `(m, p)`; the result has the input's places.
+/// - Dtypes: float32, float64 and complex numbers, all the same.
+/// - Errors: another layout. sizes that do not fit. different dtypes.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let ones = torch::ones([2, 2]);
+/// let x = torch::sparse::sampled_addmm(&torch::eye(2).to_sparse_csr(), &ones, &ones);
+/// assert_eq!(x.values().to_vec::<f32>(), [3.0, 3.0]);
+/// ```
 ///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.sparse.sampled_addmm")]
@@ -260,6 +538,16 @@ pub fn sampled_addmm(
 
 /// `beta * mat + alpha * (mat1 @ mat2)` with a sparse `mat1`, differentiable for all three.
 ///
+/// - Shapes: `mat` broadcasts to `(n, p)`, the product of `(n, m)` and `(m, p)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. different dtypes.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::sparse::addmm(&torch::ones([2, 2]), &torch::eye(2).to_sparse_coo(), &torch::ones([2, 2]));
+/// assert_eq!(x.to_vec::<f32>(), [2.0; 4]);
+/// ```
+///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.sparse.addmm")]
 pub fn sparse_addmm(
@@ -276,6 +564,15 @@ pub fn sparse_addmm(
 
 /// The sum of a COO tensor, over all dimensions or some: dense where no sparse dimension is left.
 ///
+/// - Shapes: the input's sizes without the summed dimensions.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension. a tensor of another layout.
+///
+/// ```text
+/// use torch::prelude::*;
+/// assert_eq!(torch::sparse::sum(&torch::eye(3).to_sparse_coo()).item::<f32>(), 3.0);
+/// ```
+///
 /// Documented defaults: `dim = None`, `dtype = None`.
 #[doc(alias = "torch.sparse.sum")]
 pub fn sparse_sum(input: &Tensor, dim: Option<&[i64]>, dtype: Option<DType>) -> Result<Tensor> {
@@ -283,12 +580,32 @@ pub fn sparse_sum(input: &Tensor, dim: Option<&[i64]>, dtype: Option<DType>) -> 
 }
 
 /// The product of a sparse and a dense matrix as a COO tensor of rows.
+///
+/// - Shapes: a COO matrix `(n, m)` and `(m, p)` give `(n, p)`, of which one dimension is sparse.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: sizes that do not fit. another layout. different dtypes.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::hspmm(&torch::eye(2).to_sparse_coo(), &torch::ones([2, 2]));
+/// assert_eq!((x.sparse_dim(), x.to_dense().to_vec::<f32>()), (1, vec![1.0; 4]));
+/// ```
 #[doc(alias = "torch.hspmm")]
 pub fn hspmm(mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     (product::HSPMM.get(mat1.key_set() | mat2.key_set())?)(mat1, mat2)
 }
 
 /// The product of a sparse and a dense matrix as a COO tensor.
+///
+/// - Shapes: a COO matrix `(n, m)` and `(m, p)` give `(n, p)`.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: sizes that do not fit. another layout. different dtypes.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::smm(&torch::eye(2).to_sparse_coo(), &torch::ones([2, 2]));
+/// assert_eq!(x.to_dense().to_vec::<f32>(), [1.0; 4]);
+/// ```
 #[doc(alias = "torch.smm")]
 #[doc(alias = "torch.Tensor.smm")]
 pub fn smm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
@@ -296,6 +613,17 @@ pub fn smm(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 }
 
 /// `beta * input + alpha * (mat1 @ mat2)` of sparse `input` and `mat1`, as a COO tensor.
+///
+/// - Shapes: COO matrices `(n, p)` and `(n, m)`, a dense one `(m, p)`; the result is `(n, p)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. another layout. different dtypes.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let eye = torch::eye(2).to_sparse_coo();
+/// let x = torch::sspaddmm(&eye, &eye, &torch::ones([2, 2]));
+/// assert_eq!(x.to_dense().to_vec::<f32>(), [2.0, 1.0, 1.0, 2.0]);
+/// ```
 ///
 /// Documented defaults: `beta = 1`, `alpha = 1`.
 #[doc(alias = "torch.sspaddmm")]
@@ -308,6 +636,16 @@ pub fn sspaddmm(self_: &Tensor, mat1: &Tensor, mat2: &Tensor, beta: Scalar, alph
 
 /// Softmax over `dim` of a COO tensor; what is not specified counts as minus infinity.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64, or any with such a `dtype`.
+/// - Errors: a dimension out of range. a tensor of another layout. other dtypes.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::tensor([[0.0, 1.0], [1.0, 1.0]]).to_sparse_coo();
+/// assert_eq!(torch::sparse::softmax(&x, 1).to_dense().to_vec::<f32>(), [0.0, 1.0, 0.5, 0.5]);
+/// ```
+///
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.sparse.softmax")]
 pub fn sparse_softmax(input: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
@@ -316,6 +654,16 @@ pub fn sparse_softmax(input: &Tensor, dim: i64, dtype: Option<DType>) -> Result<
 
 /// The logarithm of softmax over `dim` of a COO tensor; what is not specified counts as minus infinity.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64, or any with such a `dtype`.
+/// - Errors: a dimension out of range. a tensor of another layout. other dtypes.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::tensor([[0.0, 1.0]]).to_sparse_coo();
+/// assert_eq!(torch::sparse::log_softmax(&x, 1).values().to_vec::<f32>(), [0.0]);
+/// ```
+///
 /// Documented defaults: `dtype = None`.
 #[doc(alias = "torch.sparse.log_softmax")]
 pub fn sparse_log_softmax(input: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
@@ -323,6 +671,16 @@ pub fn sparse_log_softmax(input: &Tensor, dim: i64, dtype: Option<DType>) -> Res
 }
 
 /// A sparse matrix with the rows of `diagonals` on the diagonals that `offsets` names.
+///
+/// - Shapes: diagonals `(k, n)` and offsets `(k)`, or a single diagonal `(n)`; the result has `shape`.
+/// - Dtypes: all; offsets of int64. The result is COO, CSR or CSC.
+/// - Errors: a shape of other than two dimensions. repeated offsets. sizes that do not fit.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::sparse::spdiags(&torch::tensor([1, 2]), &torch::tensor([0]), [2, 2]);
+/// assert_eq!(x.to_dense().to_vec::<i64>(), [1, 0, 0, 2]);
+/// ```
 ///
 /// Documented defaults: `layout = None`.
 #[doc(alias = "torch.sparse.spdiags")]

@@ -11,6 +11,16 @@ pub use super::options::{
 };
 
 /// `beta * mat + alpha * (mat1 @ mat2)` with a sparse `mat1`, differentiable for all three.
+///
+/// - Shapes: `mat` broadcasts to `(n, p)`, the product of `(n, m)` and `(m, p)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. different dtypes.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::sparse::addmm(&torch::ones([2, 2]), &torch::eye(2).to_sparse_coo(), &torch::ones([2, 2]));
+/// assert_eq!(x.to_vec::<f32>(), [2.0; 4]);
+/// ```
 #[doc(alias = "torch.sparse.addmm")]
 #[track_caller]
 pub fn addmm(input: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Tensor {
@@ -18,6 +28,16 @@ pub fn addmm(input: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Tensor {
 }
 
 /// The logarithm of softmax over `dim` of a COO tensor; what is not specified counts as minus infinity.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64, or any with such a `dtype`.
+/// - Errors: a dimension out of range. a tensor of another layout. other dtypes.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::tensor([[0.0, 1.0]]).to_sparse_coo();
+/// assert_eq!(torch::sparse::log_softmax(&x, 1).values().to_vec::<f32>(), [0.0]);
+/// ```
 #[doc(alias = "torch.sparse.log_softmax")]
 #[track_caller]
 pub fn log_softmax(input: &Tensor, dim: i64) -> Tensor {
@@ -27,6 +47,16 @@ pub fn log_softmax(input: &Tensor, dim: i64) -> Tensor {
 /// The product of two matrices of which one at least is sparse.
 ///
 /// Dense unless both are sparse. The gradient of a sparse factor has its places only.
+///
+/// - Shapes: `(n, m)` and `(m, p)` give `(n, p)`.
+/// - Dtypes: all but bool, both the same.
+/// - Errors: sizes that do not fit. two dense matrices. different dtypes.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::sparse::mm(&torch::eye(2).to_sparse_coo(), &torch::ones([2, 2]));
+/// assert_eq!(x.to_vec::<f32>(), [1.0; 4]);
+/// ```
 #[doc(alias = "torch.sparse.mm")]
 #[track_caller]
 pub fn mm(sparse: &Tensor, dense: &Tensor) -> Tensor {
@@ -34,6 +64,17 @@ pub fn mm(sparse: &Tensor, dense: &Tensor) -> Tensor {
 }
 
 /// Rows of `dense`, scaled by the elements of a CSR matrix and reduced for each of its rows: `sum`, `mean`, `amax` or `amin`.
+///
+/// - Shapes: a CSR matrix `(n, m)` and `(m, p)` give `(n, p)`.
+/// - Dtypes: floating point, both the same.
+/// - Errors: sizes that do not fit. another layout. an unknown `reduce`.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::tensor([[1.0, 1.0]]).to_sparse_csr();
+/// let y = torch::sparse::mm_reduce(&x, &torch::tensor([[2.0], [4.0]]), "mean");
+/// assert_eq!(y.item::<f32>(), 3.0);
+/// ```
 #[doc(alias = "torch.sparse.mm")]
 #[track_caller]
 pub fn mm_reduce(sparse: &Tensor, dense: &Tensor, reduce: &str) -> Tensor {
@@ -41,6 +82,17 @@ pub fn mm_reduce(sparse: &Tensor, dense: &Tensor, reduce: &str) -> Tensor {
 }
 
 /// `beta * input + alpha * (mat1 @ mat2)` at the places of the CSR matrix `input` alone.
+///
+/// - Shapes: a CSR matrix `(n, p)`, `(n, m)` and `(m, p)`; the result has the input's places.
+/// - Dtypes: float32, float64 and complex numbers, all the same.
+/// - Errors: another layout. sizes that do not fit. different dtypes.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let ones = torch::ones([2, 2]);
+/// let x = torch::sparse::sampled_addmm(&torch::eye(2).to_sparse_csr(), &ones, &ones);
+/// assert_eq!(x.values().to_vec::<f32>(), [3.0, 3.0]);
+/// ```
 #[doc(alias = "torch.sparse.sampled_addmm")]
 #[track_caller]
 pub fn sampled_addmm(input: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Tensor {
@@ -49,6 +101,10 @@ pub fn sampled_addmm(input: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Tensor {
 
 /// `beta * input + alpha * (mat1 @ mat2)` at the places of the CSR matrix `input` alone.
 ///
+/// - Shapes: a CSR matrix `(n, p)`, `(n, m)` and `(m, p)`; the result has the input's places.
+/// - Dtypes: float32, float64 and complex numbers, all the same.
+/// - Errors: another layout. sizes that do not fit. different dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn sampled_addmm_with(input: &Tensor, mat1: &Tensor, mat2: &Tensor, o: SampledAddmmOptions) -> Tensor {
@@ -56,6 +112,16 @@ pub fn sampled_addmm_with(input: &Tensor, mat1: &Tensor, mat2: &Tensor, o: Sampl
 }
 
 /// Softmax over `dim` of a COO tensor; what is not specified counts as minus infinity.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64, or any with such a `dtype`.
+/// - Errors: a dimension out of range. a tensor of another layout. other dtypes.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::tensor([[0.0, 1.0], [1.0, 1.0]]).to_sparse_coo();
+/// assert_eq!(torch::sparse::softmax(&x, 1).to_dense().to_vec::<f32>(), [0.0, 1.0, 0.5, 0.5]);
+/// ```
 #[doc(alias = "torch.sparse.softmax")]
 #[track_caller]
 pub fn softmax(input: &Tensor, dim: i64) -> Tensor {
@@ -63,6 +129,10 @@ pub fn softmax(input: &Tensor, dim: i64) -> Tensor {
 }
 
 /// `beta * mat + alpha * (mat1 @ mat2)` with a sparse `mat1`, differentiable for all three.
+///
+/// - Shapes: `mat` broadcasts to `(n, p)`, the product of `(n, m)` and `(m, p)`.
+/// - Dtypes: all but bool, all the same.
+/// - Errors: sizes that do not fit. different dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -72,6 +142,10 @@ pub fn sparse_addmm_with(input: &Tensor, mat1: &Tensor, mat2: &Tensor, o: Sparse
 
 /// The logarithm of softmax over `dim` of a COO tensor; what is not specified counts as minus infinity.
 ///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64, or any with such a `dtype`.
+/// - Errors: a dimension out of range. a tensor of another layout. other dtypes.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn sparse_log_softmax_with(input: &Tensor, dim: i64, o: SparseLogSoftmaxOptions) -> Tensor {
@@ -79,6 +153,10 @@ pub fn sparse_log_softmax_with(input: &Tensor, dim: i64, o: SparseLogSoftmaxOpti
 }
 
 /// Softmax over `dim` of a COO tensor; what is not specified counts as minus infinity.
+///
+/// - Shapes: any; the result has the input's sizes.
+/// - Dtypes: float32 and float64, or any with such a `dtype`.
+/// - Errors: a dimension out of range. a tensor of another layout. other dtypes.
 ///
 /// With all keyword arguments.
 #[track_caller]
@@ -88,6 +166,10 @@ pub fn sparse_softmax_with(input: &Tensor, dim: i64, o: SparseSoftmaxOptions) ->
 
 /// The sum of a COO tensor, over all dimensions or some: dense where no sparse dimension is left.
 ///
+/// - Shapes: the input's sizes without the summed dimensions.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension. a tensor of another layout.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn sparse_sum_with(input: &Tensor, o: SparseSumOptions) -> Tensor {
@@ -95,6 +177,16 @@ pub fn sparse_sum_with(input: &Tensor, o: SparseSumOptions) -> Tensor {
 }
 
 /// A sparse matrix with the rows of `diagonals` on the diagonals that `offsets` names.
+///
+/// - Shapes: diagonals `(k, n)` and offsets `(k)`, or a single diagonal `(n)`; the result has `shape`.
+/// - Dtypes: all; offsets of int64. The result is COO, CSR or CSC.
+/// - Errors: a shape of other than two dimensions. repeated offsets. sizes that do not fit.
+///
+/// ```text
+/// use torch::prelude::*;
+/// let x = torch::sparse::spdiags(&torch::tensor([1, 2]), &torch::tensor([0]), [2, 2]);
+/// assert_eq!(x.to_dense().to_vec::<i64>(), [1, 0, 0, 2]);
+/// ```
 #[doc(alias = "torch.sparse.spdiags")]
 #[track_caller]
 pub fn spdiags(diagonals: &Tensor, offsets: &Tensor, shape: impl IntoDims) -> Tensor {
@@ -103,6 +195,10 @@ pub fn spdiags(diagonals: &Tensor, offsets: &Tensor, shape: impl IntoDims) -> Te
 
 /// A sparse matrix with the rows of `diagonals` on the diagonals that `offsets` names.
 ///
+/// - Shapes: diagonals `(k, n)` and offsets `(k)`, or a single diagonal `(n)`; the result has `shape`.
+/// - Dtypes: all; offsets of int64. The result is COO, CSR or CSC.
+/// - Errors: a shape of other than two dimensions. repeated offsets. sizes that do not fit.
+///
 /// With all keyword arguments.
 #[track_caller]
 pub fn spdiags_with(diagonals: &Tensor, offsets: &Tensor, shape: impl IntoDims, o: SpdiagsOptions) -> Tensor {
@@ -110,6 +206,15 @@ pub fn spdiags_with(diagonals: &Tensor, offsets: &Tensor, shape: impl IntoDims, 
 }
 
 /// The sum of a COO tensor, over all dimensions or some: dense where no sparse dimension is left.
+///
+/// - Shapes: the input's sizes without the summed dimensions.
+/// - Dtypes: all; integers and bool give int64 unless a `dtype` is asked for.
+/// - Errors: a dimension out of range. twice the same dimension. a tensor of another layout.
+///
+/// ```text
+/// use torch::prelude::*;
+/// assert_eq!(torch::sparse::sum(&torch::eye(3).to_sparse_coo()).item::<f32>(), 3.0);
+/// ```
 #[doc(alias = "torch.sparse.sum")]
 #[track_caller]
 pub fn sum(input: &Tensor) -> Tensor {

@@ -5,7 +5,7 @@ mod names;
 
 use names::Names;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Methods without a documented name: PyTorch's that it does not document, and Rust's own (conversions from and to Rust's
 /// values, identity of handles, indexing).
@@ -43,12 +43,25 @@ const UNDOCUMENTED: [&str; 30] = [
 ];
 
 /// Modules that PyTorch's documentation does not name: Rust's own, and PyTorch's whose members are documented elsewhere.
-const OWN_MODULES: [&str; 30] = [
+const OWN_MODULES: [&str; 43] = [
     "torch::ao::ns::numeric_suite",
     "torch::ao::nn",
     "torch::ao::nn::quantized",
     "torch::ao::nn::quantized::functional",
     "torch::ao::quantization",
+    "torch::book",
+    "torch::book::autograd",
+    "torch::book::checkpoints",
+    "torch::book::errors",
+    "torch::book::extending",
+    "torch::book::first_hour",
+    "torch::book::from_other_crates",
+    "torch::book::from_pytorch",
+    "torch::book::performance",
+    "torch::book::serving",
+    "torch::book::soundness",
+    "torch::book::tensors",
+    "torch::book::training",
     "torch::control_flow",
     "torch::cuda::sanitizer",
     "torch::dtypes",
@@ -132,14 +145,46 @@ fn the_prelude_brings_all_methods() {
     assert!(lost.is_empty(), "methods of Tensor that the prelude does not bring: {lost:?}");
 }
 
+/// The documents for users: the README and the chapters of the book.
+fn documents() -> Vec<PathBuf> {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = vec![package.join("../../README.md")];
+    let chapters = std::fs::read_dir(package.join("book")).unwrap().flatten();
+    files.extend(chapters.map(|c| c.path().join("index.md")).filter(|p| p.is_file()));
+    files
+}
+
+/// A chapter is listed in the book's summary and is a module; its links lead to chapters.
+#[test]
+fn chapters_are_linked() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |file: &str| std::fs::read_to_string(package.join(file)).unwrap();
+    let (summary, module) = (read("book/SUMMARY.md"), read("src/book.rs"));
+    let mut links = 0;
+    for file in &documents()[1..] {
+        let name = file.parent().unwrap().file_name().unwrap().to_string_lossy().into_owned();
+        assert!(summary.contains(&format!("({name}/index.md)")), "{name} is not in the summary");
+        assert!(
+            module.contains(&format!("book/{name}/index.md\")]\npub mod {name} {{")),
+            "{name} is no module of the documentation"
+        );
+        let text = std::fs::read_to_string(file).unwrap();
+        for (at, _) in text.match_indices("](../") {
+            let to = text[at + 5..].split(['/', ')']).next().unwrap();
+            assert!(package.join("book").join(to).join("index.md").is_file(), "{name} links to {to}");
+            links += 1;
+        }
+    }
+    assert!(links > 10, "{links}");
+}
+
 /// Paths from `torch::` on in the documents for users.
 #[test]
 fn documents_name_what_exists() {
     let names = Names::read();
     let (mut paths, mut lost) = (0, Vec::new());
-    for file in ["README.md", "docs/pytorch-to-rust.md"] {
-        let text =
-            std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)).unwrap();
+    for file in documents() {
+        let text = std::fs::read_to_string(&file).unwrap();
         for start in text.match_indices("torch::").map(|(i, _)| i) {
             let more = |c: char| !(c.is_alphanumeric() || c == '_' || c == ':');
             let path = text[start..].split(more).next().unwrap_or_default();
@@ -158,7 +203,7 @@ fn documents_name_what_exists() {
                 !module.is_empty() && names.find(&module.join("::")).is_some_and(|m| m.contains_key(*last))
             };
             if !exists(&parts) && !exists(&parts[..parts.len() - 1]) {
-                lost.push(format!("{file}: {path}"));
+                lost.push(format!("{}: {path}", file.display()));
             }
         }
     }

@@ -15,6 +15,18 @@ fn sub() {
 }
 
 #[test]
+fn rsub() {
+    let x = torch::tensor([1.0, 2.0]);
+    assert_eq!(torch::rsub(&x, &torch::tensor([5.0, 5.0])).to_vec::<f32>(), [4.0, 3.0]);
+}
+
+#[test]
+fn rsub_scalar() {
+    let x = torch::tensor([1.0, 2.0]);
+    assert_eq!(torch::rsub_scalar(&x, 5.0, 1).to_vec::<f32>(), [4.0, 3.0]);
+}
+
+#[test]
 fn mul() {
     let x = torch::tensor([1.0, 2.0, 3.0]);
     assert_eq!(torch::mul(&x, &x).to_vec::<f32>(), [1.0, 4.0, 9.0]);
@@ -24,6 +36,41 @@ fn mul() {
 fn div() {
     let x = torch::tensor([1.0, 2.0, 3.0]);
     assert_eq!(torch::div(&x, 2.0).to_vec::<f32>(), [0.5, 1.0, 1.5]);
+}
+
+#[test]
+fn div_mode() {
+    let x = torch::tensor([-7, 7]);
+    assert_eq!(torch::div_mode(&x, 2, Some("trunc")).to_vec::<i64>(), [-3, 3]);
+    assert_eq!(torch::div_mode(&x, 2, Some("floor")).to_vec::<i64>(), [-4, 3]);
+}
+
+#[test]
+fn floor_divide() {
+    assert_eq!(torch::floor_divide(&torch::tensor([-7, 7]), 2).to_vec::<i64>(), [-4, 3]);
+}
+
+#[test]
+fn remainder() {
+    assert_eq!(torch::remainder(&torch::tensor([-7, 7]), 3).to_vec::<i64>(), [2, 1]);
+}
+
+#[test]
+fn fmod() {
+    assert_eq!(torch::fmod(&torch::tensor([-7, 7]), 3).to_vec::<i64>(), [-1, 1]);
+}
+
+#[test]
+fn pow() {
+    let x = torch::tensor([1.0, 2.0, 3.0]);
+    assert_eq!(torch::pow(&x, 2).to_vec::<f32>(), [1.0, 4.0, 9.0]);
+    assert_eq!(torch::pow(2, &x).to_vec::<f32>(), [2.0, 4.0, 8.0]);
+}
+
+#[test]
+fn float_power() {
+    let y = torch::float_power(&torch::tensor([2, 3]), -1);
+    assert_eq!((y.dtype(), y.to_vec::<f64>()[0]), (torch::DType::F64, 0.5));
 }
 
 #[test]
@@ -41,7 +88,142 @@ fn minimum() {
 }
 
 #[test]
+fn fmax() {
+    let (x, y) = (torch::tensor([1.0, f32::NAN]), torch::tensor([3.0, 2.0]));
+    assert_eq!(torch::fmax(&x, &y).to_vec::<f32>(), [3.0, 2.0]);
+}
+
+#[test]
+fn fmin() {
+    let (x, y) = (torch::tensor([1.0, f32::NAN]), torch::tensor([3.0, 2.0]));
+    assert_eq!(torch::fmin(&x, &y).to_vec::<f32>(), [1.0, 2.0]);
+}
+
+#[test]
+fn clamp_tensor() {
+    let x = torch::tensor([1.0, 5.0, 9.0]);
+    let low = torch::tensor([2.0, 2.0, 2.0]);
+    assert_eq!(torch::clamp_tensor(&x, Some(&low), None).to_vec::<f32>(), [2.0, 5.0, 9.0]);
+}
+
+#[test]
+fn clamp() {
+    let x = torch::tensor([-2.0, 0.5, 3.0]);
+    assert_eq!(torch::clamp(&x, 0, 1).to_vec::<f32>(), [0.0, 0.5, 1.0]);
+    assert_eq!(torch::clamp(&x, 0, None).to_vec::<f32>(), [0.0, 0.5, 3.0]);
+}
+
+#[test]
+fn clamp_min_tensor() {
+    let x = torch::tensor([1.0, 5.0]);
+    assert_eq!(torch::clamp_min_tensor(&x, &torch::tensor([3.0, 3.0])).to_vec::<f32>(), [3.0, 5.0]);
+}
+
+#[test]
+fn clamp_min() {
+    assert_eq!(torch::clamp_min(&torch::tensor([1.0, 5.0]), 3).to_vec::<f32>(), [3.0, 5.0]);
+}
+
+#[test]
+fn clamp_max_tensor() {
+    let x = torch::tensor([1.0, 5.0]);
+    assert_eq!(torch::clamp_max_tensor(&x, &torch::tensor([3.0, 3.0])).to_vec::<f32>(), [1.0, 3.0]);
+}
+
+#[test]
+fn clamp_max() {
+    assert_eq!(torch::clamp_max(&torch::tensor([1.0, 5.0]), 3).to_vec::<f32>(), [1.0, 3.0]);
+}
+
+#[test]
+fn lerp_tensor() {
+    let (x, y) = (torch::tensor([0.0, 0.0]), torch::tensor([10.0, 10.0]));
+    assert_eq!(torch::lerp_tensor(&x, &y, &torch::tensor([0.5, 0.25])).to_vec::<f32>(), [5.0, 2.5]);
+}
+
+#[test]
+fn lerp() {
+    let (x, y) = (torch::tensor([0.0, 2.0]), torch::tensor([10.0, 4.0]));
+    assert_eq!(torch::lerp(&x, &y, 0.5).to_vec::<f32>(), [5.0, 3.0]);
+}
+
+#[test]
+fn addcmul() {
+    let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+    assert_eq!(torch::addcmul(&x, &y, &y).to_vec::<f32>(), [10.0, 18.0]);
+}
+
+#[test]
+fn addcdiv() {
+    let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+    assert_eq!(torch::addcdiv(&x, &y, &y).to_vec::<f32>(), [2.0, 3.0]);
+}
+
+#[test]
+fn where_() {
+    let x = torch::tensor([-1.0, 2.0]);
+    assert_eq!(torch::where_(&x.gt(0), &x, 0.0).to_vec::<f32>(), [0.0, 2.0]);
+}
+
+#[test]
+fn atan2() {
+    let angle = torch::atan2(&torch::tensor([0.0, 1.0]), &torch::tensor([1.0, 0.0])).to_vec::<f32>();
+    assert_eq!(angle, [0.0, std::f32::consts::FRAC_PI_2]);
+}
+
+#[test]
 fn hypot() {
     let (x, y) = (torch::tensor([3.0]), torch::tensor([4.0]));
     assert_eq!(torch::hypot(&x, &y).to_vec::<f32>(), [5.0]);
+}
+
+#[test]
+fn copysign() {
+    assert_eq!(torch::copysign(&torch::tensor([1.0, -2.0]), -1.0).to_vec::<f32>(), [-1.0, -2.0]);
+}
+
+#[test]
+fn nextafter() {
+    let x = torch::nextafter(&torch::tensor([1.0]), &torch::tensor([2.0]));
+    assert_eq!(x.item::<f32>(), 1.0 + f32::EPSILON);
+}
+
+#[test]
+fn ldexp() {
+    let (x, e) = (torch::tensor([1.0, 3.0]), torch::tensor([2, -1]));
+    assert_eq!(torch::ldexp(&x, &e).to_vec::<f32>(), [4.0, 1.5]);
+}
+
+#[test]
+fn heaviside() {
+    let x = torch::tensor([-1.0, 0.0, 2.0]);
+    assert_eq!(torch::heaviside(&x, &torch::tensor([0.5])).to_vec::<f32>(), [0.0, 0.5, 1.0]);
+}
+
+#[test]
+fn logaddexp() {
+    let x = torch::tensor([1000.0]);
+    assert!((torch::logaddexp(&x, &x).item::<f32>() - 1000.6931).abs() < 1e-3);
+}
+
+#[test]
+fn logaddexp2() {
+    let x = torch::tensor([1000.0]);
+    assert_eq!(torch::logaddexp2(&x, &x).item::<f32>(), 1001.0);
+}
+
+#[test]
+fn xlogy() {
+    let (x, y) = (torch::tensor([0.0, 2.0]), torch::tensor([0.0, 1.0]));
+    assert_eq!(torch::xlogy(&x, &y).to_vec::<f32>(), [0.0, 0.0]);
+}
+
+#[test]
+fn gcd() {
+    assert_eq!(torch::gcd(&torch::tensor([12, 9]), &torch::tensor([18, 4])).to_vec::<i64>(), [6, 1]);
+}
+
+#[test]
+fn lcm() {
+    assert_eq!(torch::lcm(&torch::tensor([4, 3]), &torch::tensor([6, 5])).to_vec::<i64>(), [12, 15]);
 }

@@ -15,9 +15,46 @@ fn bmm() {
 }
 
 #[test]
+fn addmm() {
+    let (b, x) = (torch::ones([2, 2]), torch::tensor([[1.0, 2.0], [3.0, 4.0]]));
+    assert_eq!(torch::addmm(&b, &x, &x).to_vec::<f32>(), [8.0, 11.0, 16.0, 23.0]);
+}
+
+#[test]
+fn baddbmm() {
+    let x = torch::ones([2, 1, 3]);
+    let y = torch::baddbmm(&torch::zeros(1), &x, &x.transpose(1, 2));
+    assert_eq!((y.sizes(), y.to_vec::<f32>()), (&[2, 1, 1][..], vec![3.0, 3.0]));
+}
+
+#[test]
+fn addbmm() {
+    let x = torch::ones([2, 1, 3]);
+    assert_eq!(torch::addbmm(&torch::zeros([1, 1]), &x, &x.transpose(1, 2)).to_vec::<f32>(), [6.0]);
+}
+
+#[test]
+fn addmv() {
+    let m = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+    assert_eq!(torch::addmv(&torch::ones(2), &m, &torch::ones(2)).to_vec::<f32>(), [4.0, 8.0]);
+}
+
+#[test]
+fn addr() {
+    let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+    assert_eq!(torch::addr(&torch::zeros([2, 2]), &x, &y).to_vec::<f32>(), [3.0, 4.0, 6.0, 8.0]);
+}
+
+#[test]
 fn mv() {
     let a = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
     assert_eq!(torch::mv(&a, &torch::tensor([1.0, 1.0])).to_vec::<f32>(), [3.0, 7.0]);
+}
+
+#[test]
+fn outer() {
+    let (x, y) = (torch::tensor([1.0, 2.0]), torch::tensor([3.0, 4.0]));
+    assert_eq!(torch::outer(&x, &y).to_vec::<f32>(), [3.0, 4.0, 6.0, 8.0]);
 }
 
 #[test]
@@ -27,7 +64,93 @@ fn dot() {
 }
 
 #[test]
+fn vdot() {
+    let x = torch::tensor([1.0, 2.0, 3.0]);
+    assert_eq!(torch::vdot(&x, &x).item::<f32>(), 14.0);
+}
+
+#[test]
+fn inner() {
+    let x = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+    assert_eq!(torch::inner(&x, &torch::tensor([1.0, 10.0])).to_vec::<f32>(), [21.0, 43.0]);
+}
+
+#[test]
 fn matmul() {
     let a = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
     assert_eq!(torch::matmul(&a, &torch::tensor([1.0, 1.0])).to_vec::<f32>(), [3.0, 7.0]);
+}
+
+#[test]
+fn tensordot() {
+    let x = torch::arange(6).reshape([2, 3]);
+    assert_eq!(torch::tensordot(&x, &x, [1], [1]).to_vec::<i64>(), [5, 14, 14, 50]);
+}
+
+#[test]
+fn kron() {
+    let x = torch::kron(&torch::eye(2), &torch::tensor([[1.0, 2.0]]));
+    assert_eq!(x.to_vec2::<f32>(), [[1.0, 2.0, 0.0, 0.0], [0.0, 0.0, 1.0, 2.0]]);
+}
+
+#[test]
+fn chain_matmul() {
+    let x = torch::ones([2, 3]);
+    assert_eq!(torch::chain_matmul([&x, &x.t(), &x]).to_vec::<f32>(), [6.0; 6]);
+}
+
+#[test]
+fn matrix_power() {
+    let x = torch::tensor([[1.0, 1.0], [0.0, 1.0]]);
+    assert_eq!(torch::matrix_power(&x, 3).to_vec::<f32>(), [1.0, 3.0, 0.0, 1.0]);
+}
+
+#[test]
+fn mm_dtype() {
+    let x = torch::ones([2, 2]).to(torch::DType::BF16);
+    let y = torch::mm_dtype(&x, &x, torch::DType::F32);
+    assert_eq!(y.to_vec::<f32>(), [2.0; 4]);
+}
+
+#[test]
+fn bmm_dtype() {
+    let x = torch::ones([1, 2, 2]).to(torch::DType::BF16);
+    assert_eq!(torch::bmm_dtype(&x, &x, torch::DType::F32).to_vec::<f32>(), [2.0; 4]);
+}
+
+#[test]
+fn addmm_dtype() {
+    let x = torch::ones([2, 2]).to(torch::DType::BF16);
+    assert_eq!(torch::addmm_dtype(&torch::ones([2, 2]), &x, &x, torch::DType::F32).to_vec::<f32>(), [3.0; 4]);
+}
+
+#[test]
+fn baddbmm_dtype() {
+    let x = torch::ones([1, 2, 2]).to(torch::DType::BF16);
+    let y = torch::baddbmm_dtype(&torch::ones([1, 2, 2]), &x, &x, torch::DType::F32);
+    assert_eq!(y.to_vec::<f32>(), [3.0; 4]);
+}
+
+#[test]
+fn linalg_vecdot() {
+    let x = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+    assert_eq!(torch::linalg::vecdot(&x, &x).to_vec::<f32>(), [5.0, 25.0]);
+}
+
+#[test]
+fn linalg_cross() {
+    let (x, y) = (torch::tensor([1.0, 0.0, 0.0]), torch::tensor([0.0, 1.0, 0.0]));
+    assert_eq!(torch::linalg::cross(&x, &y).to_vec::<f32>(), [0.0, 0.0, 1.0]);
+}
+
+#[test]
+fn cross() {
+    let (x, y) = (torch::tensor([1.0, 0.0, 0.0]), torch::tensor([0.0, 1.0, 0.0]));
+    assert_eq!(torch::cross(&x, &y, 0).to_vec::<f32>(), [0.0, 0.0, 1.0]);
+}
+
+#[test]
+fn linalg_multi_dot() {
+    let (v, m) = (torch::tensor([1.0, 2.0]), torch::eye(2));
+    assert_eq!(torch::linalg::multi_dot([&v, &m, &v]).item::<f32>(), 5.0);
 }

@@ -37,3 +37,134 @@ fn ge() {
     let x = torch::tensor([1.0, 2.0, 3.0]);
     assert!(torch::equal(&torch::ge(&x, 2.0), &torch::tensor([false, true, true])));
 }
+
+#[test]
+fn logical_and() {
+    let (x, y) = (torch::tensor([0, 1, 2]), torch::tensor([1, 0, 3]));
+    assert!(torch::equal(&torch::logical_and(&x, &y), &torch::tensor([false, false, true])));
+}
+
+#[test]
+fn logical_or() {
+    let (x, y) = (torch::tensor([0, 1, 0]), torch::tensor([1, 0, 0]));
+    assert!(torch::equal(&torch::logical_or(&x, &y), &torch::tensor([true, true, false])));
+}
+
+#[test]
+fn logical_xor() {
+    let (x, y) = (torch::tensor([0, 1, 2]), torch::tensor([1, 0, 3]));
+    assert!(torch::equal(&torch::logical_xor(&x, &y), &torch::tensor([true, true, false])));
+}
+
+#[test]
+fn logical_not() {
+    assert!(torch::equal(
+        &torch::logical_not(&torch::tensor([0, 1, 2])),
+        &torch::tensor([true, false, false])
+    ));
+}
+
+#[test]
+fn bitwise_and() {
+    assert_eq!(torch::bitwise_and(&torch::tensor([6, 12]), 4).to_vec::<i64>(), [4, 4]);
+}
+
+#[test]
+fn bitwise_or() {
+    assert_eq!(torch::bitwise_or(&torch::tensor([6, 12]), 1).to_vec::<i64>(), [7, 13]);
+}
+
+#[test]
+fn bitwise_xor() {
+    assert_eq!(torch::bitwise_xor(&torch::tensor([6, 12]), 4).to_vec::<i64>(), [2, 8]);
+}
+
+#[test]
+fn bitwise_not() {
+    assert_eq!(torch::bitwise_not(&torch::tensor([0, 5])).to_vec::<i64>(), [-1, -6]);
+}
+
+#[test]
+fn bitwise_left_shift() {
+    assert_eq!(torch::bitwise_left_shift(&torch::tensor([1, 3]), 2).to_vec::<i64>(), [4, 12]);
+}
+
+#[test]
+fn bitwise_right_shift() {
+    assert_eq!(torch::bitwise_right_shift(&torch::tensor([-8, 9]), 2).to_vec::<i64>(), [-2, 2]);
+}
+
+#[test]
+fn isnan() {
+    assert!(torch::equal(&torch::isnan(&torch::tensor([1.0, f32::NAN])), &torch::tensor([false, true])));
+}
+
+#[test]
+fn isinf() {
+    assert!(torch::equal(
+        &torch::isinf(&torch::tensor([1.0, f32::NEG_INFINITY])),
+        &torch::tensor([false, true])
+    ));
+}
+
+#[test]
+fn isfinite() {
+    assert!(torch::equal(&torch::isfinite(&torch::tensor([1.0, f32::NAN])), &torch::tensor([true, false])));
+}
+
+#[test]
+fn isposinf() {
+    let x = torch::tensor([f32::INFINITY, f32::NEG_INFINITY]);
+    assert!(torch::equal(&torch::isposinf(&x), &torch::tensor([true, false])));
+}
+
+#[test]
+fn isneginf() {
+    let x = torch::tensor([f32::INFINITY, f32::NEG_INFINITY]);
+    assert!(torch::equal(&torch::isneginf(&x), &torch::tensor([false, true])));
+}
+
+#[test]
+fn isreal() {
+    let z = torch::complex(&torch::tensor([1.0, 1.0]), &torch::tensor([0.0, 2.0]));
+    assert!(torch::equal(&torch::isreal(&z), &torch::tensor([true, false])));
+}
+
+#[test]
+fn isclose() {
+    let x = torch::tensor([1.0, 2.0]);
+    assert!(torch::equal(
+        &torch::isclose(&x, &torch::tensor([1.0000001, 2.1])),
+        &torch::tensor([true, false])
+    ));
+}
+
+#[test]
+fn allclose() {
+    let x = torch::tensor([1.0, 2.0]);
+    assert!(torch::allclose(&x, &(&x + 1e-7)) && !torch::allclose(&x, &(&x + 1.0)));
+}
+
+#[test]
+fn equal() {
+    let x = torch::tensor([1.0, 2.0]);
+    assert!(torch::equal(&x, &x.copy()) && !torch::equal(&x, &x.i(..1)));
+}
+
+#[test]
+fn isin() {
+    let x = torch::isin(&torch::tensor([1, 2, 3]), &torch::tensor([3, 1]));
+    assert!(torch::equal(&x, &torch::tensor([true, false, true])));
+}
+
+#[test]
+fn isin_number() {
+    assert!(torch::equal(&torch::isin_number(&torch::tensor([1, 2]), 2), &torch::tensor([false, true])));
+}
+
+#[test]
+fn number_isin() {
+    let two = torch::Scalar::from(2);
+    let found = torch::ops::number_isin(two, &torch::tensor([1, 2]), false, false).unwrap();
+    assert!(found.item::<bool>());
+}

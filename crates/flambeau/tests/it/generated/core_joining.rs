@@ -15,7 +15,311 @@ fn stack() {
 }
 
 #[test]
+fn hstack() {
+    let x = torch::tensor([1, 2]);
+    assert_eq!(torch::hstack([&x, &x]).to_vec::<i64>(), [1, 2, 1, 2]);
+}
+
+#[test]
+fn vstack() {
+    let x = torch::tensor([1, 2]);
+    assert_eq!(torch::vstack([&x, &x]).to_vec2::<i64>(), [[1, 2], [1, 2]]);
+}
+
+#[test]
+fn dstack() {
+    let x = torch::tensor([1, 2]);
+    assert_eq!(torch::dstack([&x, &x]).sizes(), [1, 2, 2]);
+}
+
+#[test]
+fn column_stack() {
+    let x = torch::tensor([1, 2]);
+    assert_eq!(torch::column_stack([&x, &x]).to_vec2::<i64>(), [[1, 1], [2, 2]]);
+}
+
+#[test]
+fn atleast_1d() {
+    assert_eq!(torch::atleast_1d(&torch::tensor(1.0)).sizes(), [1]);
+}
+
+#[test]
+fn atleast_1d_sequence() {
+    let all = torch::ops::atleast_1d_sequence(&[torch::tensor(1.0), torch::ones(2)]).unwrap();
+    assert_eq!((all[0].sizes(), all[1].sizes()), (&[1][..], &[2][..]));
+}
+
+#[test]
+fn atleast_2d() {
+    assert_eq!(torch::atleast_2d(&torch::ones(3)).sizes(), [1, 3]);
+}
+
+#[test]
+fn atleast_2d_sequence() {
+    assert_eq!(torch::ops::atleast_2d_sequence(&[torch::ones(2)]).unwrap()[0].sizes(), [1, 2]);
+}
+
+#[test]
+fn atleast_3d() {
+    assert_eq!(torch::atleast_3d(&torch::ones(3)).sizes(), [1, 3, 1]);
+}
+
+#[test]
+fn atleast_3d_sequence() {
+    assert_eq!(torch::ops::atleast_3d_sequence(&[torch::ones(2)]).unwrap()[0].sizes(), [1, 2, 1]);
+}
+
+#[test]
+fn repeat() {
+    assert_eq!(torch::tensor([1, 2]).repeat([2, 1]).to_vec2::<i64>(), [[1, 2], [1, 2]]);
+}
+
+#[test]
+fn tile() {
+    assert_eq!(torch::tile(&torch::tensor([1, 2]), 2).to_vec::<i64>(), [1, 2, 1, 2]);
+}
+
+#[test]
 fn flip() {
     let x = torch::tensor([1.0, 2.0, 3.0]);
     assert_eq!(torch::flip(&x, [0]).to_vec::<f32>(), [3.0, 2.0, 1.0]);
+}
+
+#[test]
+fn fliplr() {
+    assert_eq!(torch::fliplr(&torch::tensor([[1, 2], [3, 4]])).to_vec::<i64>(), [2, 1, 4, 3]);
+}
+
+#[test]
+fn flipud() {
+    assert_eq!(torch::flipud(&torch::tensor([1, 2, 3])).to_vec::<i64>(), [3, 2, 1]);
+}
+
+#[test]
+fn roll() {
+    assert_eq!(torch::roll(&torch::tensor([1, 2, 3]), 1, 0).to_vec::<i64>(), [3, 1, 2]);
+}
+
+#[test]
+fn rot90() {
+    let x = torch::tensor([[1, 2], [3, 4]]);
+    assert_eq!(torch::rot90(&x, 1, [0, 1]).to_vec::<i64>(), [2, 4, 1, 3]);
+}
+
+#[test]
+fn movedim() {
+    assert_eq!(torch::movedim(&torch::zeros([2, 3, 4]), [0, 1], [1, 2]).sizes(), [4, 2, 3]);
+}
+
+#[test]
+fn movedim_int() {
+    assert_eq!(torch::movedim(&torch::zeros([2, 3, 4]), 0, 2).sizes(), [3, 4, 2]);
+}
+
+#[test]
+fn swapaxes() {
+    assert_eq!(torch::swapaxes(&torch::zeros([2, 3]), 0, 1).sizes(), [3, 2]);
+}
+
+#[test]
+fn swapdims() {
+    assert_eq!(torch::swapdims(&torch::zeros([2, 3]), 0, 1).sizes(), [3, 2]);
+}
+
+#[test]
+fn chunk() {
+    let parts = torch::chunk(&torch::arange(5), 2, 0);
+    assert_eq!((parts[0].to_vec::<i64>(), parts[1].to_vec::<i64>()), (vec![0, 1, 2], vec![3, 4]));
+}
+
+#[test]
+fn tensor_split_sections() {
+    let parts = torch::tensor_split_sections(&torch::arange(5), 3, 0);
+    assert_eq!(parts.iter().map(|p| p.len()).collect::<Vec<_>>(), [2, 2, 1]);
+}
+
+#[test]
+fn tensor_split_indices() {
+    let parts = torch::tensor_split_indices(&torch::arange(5), [1, 3], 0);
+    assert_eq!(parts.iter().map(|p| p.len()).collect::<Vec<_>>(), [1, 2, 2]);
+}
+
+#[test]
+fn tensor_split() {
+    let (x, at) = (torch::arange(5), torch::tensor([1, 3]));
+    let parts = torch::ops::tensor_split(&x, &at, 0).unwrap();
+    assert_eq!(parts.iter().map(|p| p.len()).collect::<Vec<_>>(), [1, 2, 2]);
+}
+
+#[test]
+fn hsplit() {
+    assert_eq!(torch::hsplit(&torch::arange(4), 2)[1].to_vec::<i64>(), [2, 3]);
+}
+
+#[test]
+fn hsplit_array() {
+    assert_eq!(torch::hsplit_array(&torch::arange(4), [1])[1].to_vec::<i64>(), [1, 2, 3]);
+}
+
+#[test]
+fn vsplit() {
+    assert_eq!(torch::vsplit(&torch::zeros([4, 2]), 2)[0].sizes(), [2, 2]);
+}
+
+#[test]
+fn vsplit_array() {
+    assert_eq!(torch::vsplit_array(&torch::zeros([4, 2]), [1])[1].sizes(), [3, 2]);
+}
+
+#[test]
+fn dsplit() {
+    assert_eq!(torch::dsplit(&torch::zeros([1, 1, 4]), 2)[0].sizes(), [1, 1, 2]);
+}
+
+#[test]
+fn dsplit_array() {
+    assert_eq!(torch::dsplit_array(&torch::zeros([1, 1, 4]), [1])[1].sizes(), [1, 1, 3]);
+}
+
+#[test]
+fn unflatten() {
+    assert_eq!(torch::unflatten(&torch::zeros([2, 6]), 1, [3, -1]).sizes(), [2, 3, 2]);
+}
+
+#[test]
+fn expand_as() {
+    assert_eq!(torch::ones([1, 2]).expand_as(&torch::zeros([3, 2])).sizes(), [3, 2]);
+}
+
+#[test]
+fn view_as() {
+    assert_eq!(torch::arange(4).view_as(&torch::zeros([2, 2])).sizes(), [2, 2]);
+}
+
+#[test]
+fn reshape_as() {
+    assert_eq!(torch::arange(4).reshape_as(&torch::zeros([2, 2])).sizes(), [2, 2]);
+}
+
+#[test]
+fn broadcast_to() {
+    assert_eq!(torch::broadcast_to(&torch::tensor([1, 2]), [2, 2]).to_vec::<i64>(), [1, 2, 1, 2]);
+}
+
+#[test]
+fn broadcast_tensors() {
+    let all = torch::broadcast_tensors([&torch::ones([2, 1]), &torch::ones(3)]);
+    assert_eq!((all[0].sizes(), all[1].sizes()), (&[2, 3][..], &[2, 3][..]));
+}
+
+#[test]
+fn ravel() {
+    assert_eq!(torch::ravel(&torch::tensor([[1, 2], [3, 4]])).to_vec::<i64>(), [1, 2, 3, 4]);
+}
+
+#[test]
+fn adjoint() {
+    assert_eq!(torch::adjoint(&torch::zeros([4, 2, 3])).sizes(), [4, 3, 2]);
+}
+
+#[test]
+fn mt() {
+    assert_eq!(torch::zeros([4, 2, 3]).mt().sizes(), [4, 3, 2]);
+}
+
+#[test]
+fn mh() {
+    assert_eq!(torch::zeros([4, 2, 3]).mh().sizes(), [4, 3, 2]);
+}
+
+#[test]
+fn h() {
+    assert_eq!(torch::ops::h(&torch::zeros([2, 3])).unwrap().sizes(), [3, 2]);
+}
+
+#[test]
+fn numpy_t() {
+    assert_eq!(torch::ops::numpy_t(&torch::zeros([2, 3])).unwrap().sizes(), [3, 2]);
+}
+
+#[test]
+fn meshgrid() {
+    let grid = torch::meshgrid([&torch::arange(2), &torch::arange(3)], "ij");
+    assert_eq!(
+        (grid[0].to_vec::<i64>(), grid[1].to_vec::<i64>()),
+        (vec![0, 0, 0, 1, 1, 1], vec![0, 1, 2, 0, 1, 2])
+    );
+}
+
+#[test]
+fn cartesian_prod() {
+    let x = torch::cartesian_prod([&torch::tensor([1, 2]), &torch::tensor([3, 4])]);
+    assert_eq!(x.to_vec2::<i64>(), [[1, 3], [1, 4], [2, 3], [2, 4]]);
+}
+
+#[test]
+fn block_diag() {
+    let x = torch::block_diag([&torch::tensor([[1]]), &torch::tensor([[2, 3]])]);
+    assert_eq!(x.to_vec2::<i64>(), [[1, 0, 0], [0, 2, 3]]);
+}
+
+#[test]
+fn tril() {
+    assert_eq!(torch::tril(&torch::ones([2, 2]), 0).to_vec::<f32>(), [1.0, 0.0, 1.0, 1.0]);
+}
+
+#[test]
+fn triu() {
+    assert_eq!(torch::triu(&torch::ones([2, 2]), 1).to_vec::<f32>(), [0.0, 1.0, 0.0, 0.0]);
+}
+
+#[test]
+fn diag_embed() {
+    assert_eq!(torch::diag_embed(&torch::tensor([1, 2]), 0, -2, -1).to_vec::<i64>(), [1, 0, 0, 2]);
+}
+
+#[test]
+fn diag() {
+    assert_eq!(torch::diag(&torch::tensor([[1, 2], [3, 4]]), 0).to_vec::<i64>(), [1, 4]);
+    assert_eq!(torch::diag(&torch::tensor([1, 2]), 0).to_vec::<i64>(), [1, 0, 0, 2]);
+}
+
+#[test]
+fn diagflat() {
+    assert_eq!(torch::diagflat(&torch::tensor([1, 2]), 0).to_vec::<i64>(), [1, 0, 0, 2]);
+}
+
+#[test]
+fn trace() {
+    assert_eq!(torch::trace(&torch::tensor([[1, 2], [3, 4]])).item::<i64>(), 5);
+}
+
+#[test]
+fn repeat_interleave_tensor() {
+    let (x, n) = (torch::tensor([5, 6]), torch::tensor([1, 2]));
+    assert_eq!(torch::ops::repeat_interleave_tensor(&x, &n, None, None).unwrap().to_vec::<i64>(), [5, 6, 6]);
+}
+
+#[test]
+fn repeat_interleave_int() {
+    let x = torch::tensor([5, 6]);
+    assert_eq!(torch::ops::repeat_interleave_int(&x, 2, None, None).unwrap().to_vec::<i64>(), [5, 5, 6, 6]);
+}
+
+#[test]
+fn repeat_interleave() {
+    let n = torch::tensor([2, 1]);
+    assert_eq!(torch::ops::repeat_interleave(&n, None).unwrap().to_vec::<i64>(), [0, 0, 1]);
+}
+
+#[test]
+fn combinations() {
+    let x = torch::combinations(&torch::tensor([1, 2, 3]), 2, false);
+    assert_eq!(x.to_vec2::<i64>(), [[1, 2], [1, 3], [2, 3]]);
+}
+
+#[test]
+fn chunk_cat() {
+    let x = torch::chunk_cat([&torch::arange(3), &torch::arange(2)], 0, 2);
+    assert_eq!(x.to_vec2::<i64>(), [[0, 1, 0], [2, 0, 1]]);
 }

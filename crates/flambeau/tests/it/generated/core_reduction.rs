@@ -3,13 +3,336 @@
 //! Examples of the rows in `crates/flambeau-core/ops/reduction.toml`.
 
 #[test]
+fn sum() {
+    let x = torch::tensor([[1, 2], [3, 4]]);
+    assert_eq!(torch::sum(&x).item::<i64>(), 10);
+    assert_eq!(torch::sum_dim(&x, 1, false).to_vec::<i64>(), [3, 7]);
+}
+
+#[test]
+fn nansum() {
+    assert_eq!(torch::nansum(&torch::tensor([1.0, f32::NAN, 2.0])).item::<f32>(), 3.0);
+}
+
+#[test]
+fn prod() {
+    assert_eq!(torch::prod(&torch::tensor([2, 3, 4])).item::<i64>(), 24);
+}
+
+#[test]
+fn prod_dim() {
+    let x = torch::tensor([[1, 2], [3, 4]]);
+    assert_eq!(torch::prod_dim(&x, 1, false).to_vec::<i64>(), [2, 12]);
+}
+
+#[test]
+fn mean() {
+    let x = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
+    assert_eq!(torch::mean(&x).item::<f32>(), 2.5);
+    assert_eq!(torch::mean_dim(&x, 0, false).to_vec::<f32>(), [2.0, 3.0]);
+}
+
+#[test]
+fn nanmean() {
+    assert_eq!(torch::nanmean(&torch::tensor([1.0, f32::NAN, 3.0])).item::<f32>(), 2.0);
+}
+
+#[test]
+fn var() {
+    let x = torch::tensor([1.0, 2.0, 3.0]);
+    let o = torch::options::VarOptions::new().correction(0.0);
+    assert_eq!((torch::var(&x).item::<f32>(), torch::var_with(&x, o).item::<f32>()), (1.0, 2.0 / 3.0));
+}
+
+#[test]
+fn var_unbiased() {
+    assert_eq!(torch::var(&torch::tensor([1.0, 2.0, 3.0])).item::<f32>(), 1.0);
+}
+
+#[test]
+fn var_dim() {
+    let x = torch::tensor([[1.0, 3.0], [2.0, 2.0]]);
+    assert_eq!(torch::var_dim(&x, 1, false).to_vec::<f32>(), [2.0, 0.0]);
+}
+
+#[test]
+fn var_mean() {
+    let (var, mean) = torch::var_mean(&torch::tensor([1.0, 2.0, 3.0]));
+    assert_eq!((var.item::<f32>(), mean.item::<f32>()), (1.0, 2.0));
+}
+
+#[test]
+fn var_mean_unbiased() {
+    let (var, mean) = torch::var_mean(&torch::tensor([1.0, 2.0, 3.0]));
+    assert_eq!((var.item::<f32>(), mean.item::<f32>()), (1.0, 2.0));
+}
+
+#[test]
+fn var_mean_dim() {
+    let x = torch::tensor([[1.0, 3.0], [2.0, 2.0]]);
+    let (var, mean) = torch::ops::var_mean_dim(&x, Some(&[1]), true, false).unwrap();
+    assert_eq!((var.to_vec::<f32>(), mean.to_vec::<f32>()), (vec![2.0, 0.0], vec![2.0, 2.0]));
+}
+
+#[test]
+fn std() {
+    let x = torch::tensor([1.0, 2.0, 3.0]);
+    let o = torch::options::StdOptions::new().correction(0.0);
+    assert!((torch::std_with(&x, o).item::<f32>() - 0.8164966).abs() < 1e-6);
+}
+
+#[test]
+fn std_unbiased() {
+    assert_eq!(torch::std(&torch::tensor([1.0, 2.0, 3.0])).item::<f32>(), 1.0);
+}
+
+#[test]
+fn std_dim() {
+    let x = torch::tensor([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]]);
+    assert_eq!(torch::std_dim(&x, 1, false).to_vec::<f32>(), [1.0, 0.0]);
+}
+
+#[test]
+fn std_mean() {
+    let (std, mean) = torch::std_mean(&torch::tensor([1.0, 2.0, 3.0]));
+    assert_eq!((std.item::<f32>(), mean.item::<f32>()), (1.0, 2.0));
+}
+
+#[test]
+fn std_mean_unbiased() {
+    let (std, mean) = torch::std_mean(&torch::tensor([1.0, 2.0, 3.0]));
+    assert_eq!((std.item::<f32>(), mean.item::<f32>()), (1.0, 2.0));
+}
+
+#[test]
+fn std_mean_dim() {
+    let x = torch::tensor([[1.0, 2.0, 3.0]]);
+    let (std, mean) = torch::ops::std_mean_dim(&x, Some(&[1]), true, false).unwrap();
+    assert_eq!((std.to_vec::<f32>(), mean.to_vec::<f32>()), (vec![1.0], vec![2.0]));
+}
+
+#[test]
+fn max() {
+    assert_eq!(torch::max(&torch::tensor([1, 3, 2])).item::<i64>(), 3);
+}
+
+#[test]
+fn max_other() {
+    let (x, y) = (torch::tensor([1, 5]), torch::tensor([3, 4]));
+    assert_eq!(torch::ops::max_other(&x, &y).unwrap().to_vec::<i64>(), [3, 5]);
+}
+
+#[test]
+fn max_dim() {
+    let (values, indices) = torch::max_dim(&torch::tensor([[1, 3], [4, 2]]), 1, false).into();
+    assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![3, 4], vec![1, 0]));
+}
+
+#[test]
+fn amax() {
+    assert_eq!(torch::amax(&torch::tensor([[1, 3], [4, 2]]), 0, false).to_vec::<i64>(), [4, 3]);
+}
+
+#[test]
+fn argmax() {
+    let x = torch::tensor([[1, 3], [4, 2]]);
+    assert_eq!(torch::argmax(&x).item::<i64>(), 2);
+    assert_eq!(torch::argmax_dim(&x, 1, false).to_vec::<i64>(), [1, 0]);
+}
+
+#[test]
+fn min() {
+    assert_eq!(torch::min(&torch::tensor([2, 1, 3])).item::<i64>(), 1);
+}
+
+#[test]
+fn min_other() {
+    let (x, y) = (torch::tensor([1, 5]), torch::tensor([3, 4]));
+    assert_eq!(torch::ops::min_other(&x, &y).unwrap().to_vec::<i64>(), [1, 4]);
+}
+
+#[test]
+fn min_dim() {
+    let (values, indices) = torch::min_dim(&torch::tensor([[1, 3], [4, 2]]), 1, false).into();
+    assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![1, 2], vec![0, 1]));
+}
+
+#[test]
+fn amin() {
+    assert_eq!(torch::amin(&torch::tensor([[1, 3], [4, 2]]), 0, false).to_vec::<i64>(), [1, 2]);
+}
+
+#[test]
+fn argmin() {
+    assert_eq!(torch::argmin(&torch::tensor([[1, 3], [4, 0]])).item::<i64>(), 3);
+}
+
+#[test]
+fn aminmax() {
+    let r = torch::aminmax(&torch::tensor([2, 1, 3]));
+    assert_eq!((r.min.item::<i64>(), r.max.item::<i64>()), (1, 3));
+}
+
+#[test]
 fn all() {
     let x = torch::tensor([true, false]);
     assert!(torch::equal(&torch::all(&x), &torch::tensor(false)));
 }
 
 #[test]
+fn all_dim() {
+    let x = torch::tensor([[true, false], [true, true]]);
+    assert!(torch::equal(&torch::all_dim(&x, 1, false), &torch::tensor([false, true])));
+}
+
+#[test]
+fn all_dims() {
+    let x = torch::tensor([[true, false], [true, true]]);
+    assert!(!torch::all_dims(&x, [0, 1], false).item::<bool>());
+}
+
+#[test]
 fn any() {
     let x = torch::tensor([true, false]);
     assert!(torch::equal(&torch::any(&x), &torch::tensor(true)));
+}
+
+#[test]
+fn any_dim() {
+    let x = torch::tensor([[true, false], [false, false]]);
+    assert!(torch::equal(&torch::any_dim(&x, 1, false), &torch::tensor([true, false])));
+}
+
+#[test]
+fn any_dims() {
+    let x = torch::tensor([[true, false], [false, false]]);
+    assert!(torch::any_dims(&x, [0, 1], false).item::<bool>());
+}
+
+#[test]
+fn count_nonzero() {
+    let x = torch::tensor([[0, 1], [2, 3]]);
+    assert_eq!(torch::count_nonzero(&x).item::<i64>(), 3);
+    assert_eq!(torch::count_nonzero_dim(&x, 1).to_vec::<i64>(), [1, 2]);
+}
+
+#[test]
+fn median() {
+    assert_eq!(torch::median(&torch::tensor([4, 1, 3, 2])).item::<i64>(), 2);
+}
+
+#[test]
+fn median_dim() {
+    let r = torch::median_dim(&torch::tensor([[1, 5, 3]]), 1, false);
+    assert_eq!((r.values.item::<i64>(), r.indices.item::<i64>()), (3, 2));
+}
+
+#[test]
+fn nanmedian() {
+    assert_eq!(torch::nanmedian(&torch::tensor([1.0, f32::NAN, 3.0])).item::<f32>(), 1.0);
+}
+
+#[test]
+fn nanmedian_dim() {
+    let r = torch::nanmedian_dim(&torch::tensor([[1.0, f32::NAN, 3.0]]), 1, false);
+    assert_eq!((r.values.item::<f32>(), r.indices.item::<i64>()), (1.0, 0));
+}
+
+#[test]
+fn mode() {
+    assert_eq!(torch::mode(&torch::tensor([1, 2, 2, 3]), -1, false).values.item::<i64>(), 2);
+}
+
+#[test]
+fn kthvalue() {
+    let r = torch::kthvalue(&torch::tensor([5, 1, 3]), 2, -1, false);
+    assert_eq!((r.values.item::<i64>(), r.indices.item::<i64>()), (3, 2));
+}
+
+#[test]
+fn linalg_vector_norm() {
+    assert_eq!(torch::linalg::vector_norm(&torch::tensor([3.0, 4.0])).item::<f32>(), 5.0);
+}
+
+#[test]
+fn norm() {
+    let x = torch::tensor([[3.0, 4.0], [6.0, 8.0]]);
+    assert_eq!(torch::norm_dim(&x, 2, 1, false).to_vec::<f32>(), [5.0, 10.0]);
+}
+
+#[test]
+fn logsumexp() {
+    let x = torch::tensor([1000.0, 1000.0]);
+    assert!((torch::logsumexp(&x, 0, false).item::<f32>() - 1000.6931).abs() < 1e-3);
+}
+
+#[test]
+fn sum_to_size() {
+    assert_eq!(torch::ones([2, 3]).sum_to_size([2, 1]).to_vec::<f32>(), [3.0, 3.0]);
+}
+
+#[test]
+fn quantile() {
+    let x = torch::tensor([0.0, 1.0, 2.0]);
+    assert_eq!(torch::quantile(&x, &torch::tensor([0.25, 1.0])).to_vec::<f32>(), [0.5, 2.0]);
+}
+
+#[test]
+fn quantile_scalar() {
+    assert_eq!(torch::quantile_scalar(&torch::tensor([0.0, 1.0, 2.0]), 0.25).item::<f32>(), 0.5);
+}
+
+#[test]
+fn nanquantile() {
+    let x = torch::tensor([0.0, f32::NAN, 1.0]);
+    assert_eq!(torch::nanquantile(&x, &torch::tensor([0.5])).to_vec::<f32>(), [0.5]);
+}
+
+#[test]
+fn nanquantile_scalar() {
+    assert_eq!(torch::nanquantile_scalar(&torch::tensor([0.0, f32::NAN, 1.0]), 0.5).item::<f32>(), 0.5);
+}
+
+#[test]
+fn frobenius_norm() {
+    assert_eq!(torch::frobenius_norm(&torch::tensor([[3.0, 4.0]]), [0, 1], false).item::<f32>(), 5.0);
+}
+
+#[test]
+fn norm_except_dim() {
+    let v = torch::tensor([[3.0, 4.0], [6.0, 8.0]]);
+    assert_eq!(torch::norm_except_dim(&v, 2, 0).to_vec2::<f32>(), [[5.0], [10.0]]);
+}
+
+#[test]
+fn cov() {
+    let x = torch::tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]);
+    assert_eq!(torch::cov(&x).to_vec::<f32>(), [1.0, -1.0, -1.0, 1.0]);
+}
+
+#[test]
+fn corrcoef() {
+    let x = torch::tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]);
+    assert!(torch::allclose(&torch::corrcoef(&x), &torch::tensor([[1.0, -1.0], [-1.0, 1.0]])));
+}
+
+#[test]
+fn renorm() {
+    let x = torch::renorm(&torch::tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1);
+    assert!(torch::allclose(&x, &torch::tensor([[0.6, 0.8], [0.3, 0.4]])));
+}
+
+#[test]
+fn segment_reduce() {
+    use torch::options::SegmentReduceOptions;
+    let lengths = torch::tensor([2, 1]);
+    let o = SegmentReduceOptions::new().lengths(&lengths);
+    let x = torch::segment_reduce_with(&torch::tensor([1.0, 2.0, 3.0]), "sum", o);
+    assert_eq!(x.to_vec::<f32>(), [3.0, 3.0]);
+}
+
+#[test]
+fn hash_tensor() {
+    let x = torch::tensor([1, 2, 3]);
+    assert_eq!(torch::hash_tensor(&x).item::<u64>(), 0);
 }

@@ -13,3 +13,43 @@ fn cumprod() {
     let x = torch::tensor([1.0, 2.0, 3.0]);
     assert_eq!(torch::cumprod(&x, 0).to_vec::<f32>(), [1.0, 2.0, 6.0]);
 }
+
+#[test]
+fn cummax() {
+    let (values, indices) = torch::cummax(&torch::tensor([1, 3, 2]), 0).into();
+    assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![1, 3, 3], vec![0, 1, 1]));
+}
+
+#[test]
+fn cummin() {
+    let (values, indices) = torch::cummin(&torch::tensor([2, 1, 3]), 0).into();
+    assert_eq!((values.to_vec::<i64>(), indices.to_vec::<i64>()), (vec![2, 1, 1], vec![0, 1, 1]));
+}
+
+#[test]
+fn logcumsumexp() {
+    let x = torch::logcumsumexp(&torch::tensor([0.0, 0.0]), 0);
+    assert!(torch::allclose(&x, &torch::tensor([0.0, 0.6931472])));
+}
+
+#[test]
+fn trapezoid_x() {
+    let (y, x) = (torch::tensor([1.0, 2.0, 3.0]), torch::tensor([0.0, 2.0, 4.0]));
+    assert_eq!(torch::ops::trapezoid_x(&y, &x, -1).unwrap().item::<f32>(), 8.0);
+}
+
+#[test]
+fn trapezoid() {
+    assert_eq!(torch::trapezoid(&torch::tensor([1.0, 2.0, 3.0])).item::<f32>(), 4.0);
+}
+
+#[test]
+fn cumulative_trapezoid_x() {
+    let (y, x) = (torch::tensor([1.0, 2.0, 3.0]), torch::tensor([0.0, 2.0, 4.0]));
+    assert_eq!(torch::ops::cumulative_trapezoid_x(&y, &x, -1).unwrap().to_vec::<f32>(), [3.0, 8.0]);
+}
+
+#[test]
+fn cumulative_trapezoid() {
+    assert_eq!(torch::cumulative_trapezoid(&torch::tensor([1.0, 2.0, 3.0])).to_vec::<f32>(), [1.5, 4.0]);
+}

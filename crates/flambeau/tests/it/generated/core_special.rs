@@ -25,3 +25,264 @@ fn lgamma() {
     let x = torch::tensor([1.0, 2.0]);
     assert_eq!(torch::lgamma(&x).to_vec::<f32>(), [0.0, 0.0]);
 }
+
+#[test]
+fn digamma() {
+    assert!((torch::digamma(&torch::tensor([1.0])).item::<f32>() - -0.577216).abs() < 1e-5);
+}
+
+#[test]
+fn polygamma() {
+    assert!((torch::polygamma(1, &torch::tensor([1.0])).item::<f32>() - 1.644934).abs() < 1e-5);
+}
+
+#[test]
+fn mvlgamma() {
+    assert_eq!(torch::mvlgamma(&torch::tensor([2.0]), 1).item::<f32>(), 0.0);
+}
+
+#[test]
+fn i0() {
+    assert!((torch::i0(&torch::tensor([1.0])).item::<f32>() - 1.266066).abs() < 1e-5);
+}
+
+#[test]
+fn special_i0e() {
+    assert!((torch::special::i0e(&torch::tensor([0.5])).item::<f32>() - 0.645035).abs() < 1e-5);
+}
+
+#[test]
+fn special_i1() {
+    assert!((torch::special::i1(&torch::tensor([0.5])).item::<f32>() - 0.257894).abs() < 1e-5);
+}
+
+#[test]
+fn special_i1e() {
+    assert!((torch::special::i1e(&torch::tensor([0.5])).item::<f32>() - 0.156421).abs() < 1e-5);
+}
+
+#[test]
+fn logit() {
+    assert_eq!(torch::logit(&torch::tensor([0.5]), 0.0).item::<f32>(), 0.0);
+}
+
+#[test]
+fn special_entr() {
+    assert!((torch::special::entr(&torch::tensor([0.5])).item::<f32>() - 0.346574).abs() < 1e-5);
+}
+
+#[test]
+fn special_erfcx() {
+    assert!((torch::special::erfcx(&torch::tensor([0.5])).item::<f32>() - 0.61569).abs() < 1e-5);
+}
+
+#[test]
+fn special_ndtr() {
+    assert!((torch::special::ndtr(&torch::tensor([0.5])).item::<f32>() - 0.691462).abs() < 1e-5);
+}
+
+#[test]
+fn special_ndtri() {
+    assert!((torch::special::ndtri(&torch::tensor([0.5])).item::<f32>() - 0.0).abs() < 1e-5);
+}
+
+#[test]
+fn special_log_ndtr() {
+    assert!((torch::special::log_ndtr(&torch::tensor([0.5])).item::<f32>() - -0.368946).abs() < 1e-5);
+}
+
+#[test]
+fn special_xlog1py() {
+    assert_eq!(torch::special::xlog1py(&torch::tensor([0.0, 2.0]), 0.0).to_vec::<f32>(), [0.0, 0.0]);
+}
+
+#[test]
+fn special_zeta() {
+    assert!((torch::special::zeta(&torch::tensor([2.0]), 1.0).item::<f32>() - 1.644934).abs() < 1e-5);
+}
+
+#[test]
+fn igamma() {
+    assert!(
+        (torch::igamma(&torch::tensor([1.0]), &torch::tensor([1.0])).item::<f32>() - 0.63212).abs() < 1e-5
+    );
+}
+
+#[test]
+fn igammac() {
+    assert!(
+        (torch::igammac(&torch::tensor([1.0]), &torch::tensor([1.0])).item::<f32>() - 0.367879).abs() < 1e-5
+    );
+}
+
+#[test]
+fn special_bessel_j0() {
+    assert!((torch::special::bessel_j0(&torch::tensor([0.5])).item::<f32>() - 0.93847).abs() < 1e-5);
+}
+
+#[test]
+fn special_bessel_j1() {
+    assert!((torch::special::bessel_j1(&torch::tensor([0.5])).item::<f32>() - 0.242268).abs() < 1e-5);
+}
+
+#[test]
+fn special_bessel_y0() {
+    assert!((torch::special::bessel_y0(&torch::tensor([0.5])).item::<f32>() - -0.444519).abs() < 1e-5);
+}
+
+#[test]
+fn special_bessel_y1() {
+    assert!((torch::special::bessel_y1(&torch::tensor([0.5])).item::<f32>() - -1.471472).abs() < 1e-5);
+}
+
+#[test]
+fn special_modified_bessel_i0() {
+    assert!(
+        (torch::special::modified_bessel_i0(&torch::tensor([0.5])).item::<f32>() - 1.063483).abs() < 1e-5
+    );
+}
+
+#[test]
+fn special_modified_bessel_i1() {
+    assert!(
+        (torch::special::modified_bessel_i1(&torch::tensor([0.5])).item::<f32>() - 0.257894).abs() < 1e-5
+    );
+}
+
+#[test]
+fn special_modified_bessel_k0() {
+    assert!(
+        (torch::special::modified_bessel_k0(&torch::tensor([0.5])).item::<f32>() - 0.924419).abs() < 1e-5
+    );
+}
+
+#[test]
+fn special_modified_bessel_k1() {
+    assert!(
+        (torch::special::modified_bessel_k1(&torch::tensor([0.5])).item::<f32>() - 1.656441).abs() < 1e-5
+    );
+}
+
+#[test]
+fn special_scaled_modified_bessel_k0() {
+    assert!(
+        (torch::special::scaled_modified_bessel_k0(&torch::tensor([0.5])).item::<f32>() - 1.524109).abs()
+            < 1e-5
+    );
+}
+
+#[test]
+fn special_scaled_modified_bessel_k1() {
+    assert!(
+        (torch::special::scaled_modified_bessel_k1(&torch::tensor([0.5])).item::<f32>() - 2.731009).abs()
+            < 1e-5
+    );
+}
+
+#[test]
+fn special_spherical_bessel_j0() {
+    assert!(
+        (torch::special::spherical_bessel_j0(&torch::tensor([0.5])).item::<f32>() - 0.958851).abs() < 1e-5
+    );
+}
+
+#[test]
+fn special_airy_ai() {
+    assert!((torch::special::airy_ai(&torch::tensor([0.5])).item::<f32>() - 0.231694).abs() < 1e-5);
+}
+
+#[test]
+fn special_chebyshev_polynomial_t() {
+    assert_eq!(
+        torch::special::chebyshev_polynomial_t(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(),
+        [-0.5, 7.0]
+    );
+}
+
+#[test]
+fn special_chebyshev_polynomial_u() {
+    assert_eq!(
+        torch::special::chebyshev_polynomial_u(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(),
+        [0.0, 15.0]
+    );
+}
+
+#[test]
+fn special_chebyshev_polynomial_v() {
+    assert_eq!(
+        torch::special::chebyshev_polynomial_v(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(),
+        [-1.0, 11.0]
+    );
+}
+
+#[test]
+fn special_chebyshev_polynomial_w() {
+    assert_eq!(
+        torch::special::chebyshev_polynomial_w(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(),
+        [1.0, 19.0]
+    );
+}
+
+#[test]
+fn special_shifted_chebyshev_polynomial_t() {
+    assert_eq!(
+        torch::special::shifted_chebyshev_polynomial_t(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(),
+        [-1.0, 17.0]
+    );
+}
+
+#[test]
+fn special_shifted_chebyshev_polynomial_u() {
+    assert_eq!(
+        torch::special::shifted_chebyshev_polynomial_u(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(),
+        [-1.0, 35.0]
+    );
+}
+
+#[test]
+fn special_shifted_chebyshev_polynomial_v() {
+    assert_eq!(
+        torch::special::shifted_chebyshev_polynomial_v(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(),
+        [-1.0, 29.0]
+    );
+}
+
+#[test]
+fn special_shifted_chebyshev_polynomial_w() {
+    assert_eq!(
+        torch::special::shifted_chebyshev_polynomial_w(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(),
+        [-1.0, 41.0]
+    );
+}
+
+#[test]
+fn special_hermite_polynomial_h() {
+    assert_eq!(
+        torch::special::hermite_polynomial_h(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(),
+        [-1.0, 14.0]
+    );
+}
+
+#[test]
+fn special_hermite_polynomial_he() {
+    assert_eq!(
+        torch::special::hermite_polynomial_he(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(),
+        [-0.75, 3.0]
+    );
+}
+
+#[test]
+fn special_laguerre_polynomial_l() {
+    assert_eq!(
+        torch::special::laguerre_polynomial_l(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(),
+        [0.125, -1.0]
+    );
+}
+
+#[test]
+fn special_legendre_polynomial_p() {
+    assert_eq!(
+        torch::special::legendre_polynomial_p(&torch::tensor([0.5, 2.0]), 2).to_vec::<f32>(),
+        [-0.125, 5.5]
+    );
+}

@@ -21,6 +21,11 @@ fn sign() {
 }
 
 #[test]
+fn signbit() {
+    assert!(torch::equal(&torch::signbit(&torch::tensor([-0.0, 0.0])), &torch::tensor([true, false])));
+}
+
+#[test]
 fn neg() {
     let x = torch::tensor([-2.0, 0.5]);
     assert_eq!(torch::neg(&x).to_vec::<f32>(), [2.0, -0.5]);
@@ -189,6 +194,12 @@ fn round() {
 }
 
 #[test]
+fn round_decimals() {
+    let x = torch::round_decimals(&torch::tensor([1.234, -5.678]), 1);
+    assert!(torch::allclose(&x, &torch::tensor([1.2, -5.7])));
+}
+
+#[test]
 fn frac() {
     let x = torch::tensor([1.5, -2.25]);
     assert_eq!(torch::frac(&x).to_vec::<f32>(), [0.5, -0.25]);
@@ -219,6 +230,12 @@ fn relu() {
 }
 
 #[test]
+fn nan_to_num() {
+    let x = torch::nan_to_num(&torch::tensor([f32::NAN, f32::INFINITY]), 0.0, 1.0, -1.0);
+    assert_eq!(x.to_vec::<f32>(), [0.0, 1.0]);
+}
+
+#[test]
 fn angle() {
     let x = torch::tensor([1.0, 0.0]);
     assert_eq!(torch::angle(&x).to_vec::<f32>(), [0.0, 0.0]);
@@ -231,13 +248,43 @@ fn conj_physical() {
 }
 
 #[test]
+fn complex() {
+    let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+    assert_eq!(torch::view_as_real(&z).to_vec::<f32>(), [1.0, 2.0]);
+}
+
+#[test]
+fn polar() {
+    let z = torch::polar(&torch::tensor([2.0]), &torch::tensor([0.0]));
+    assert_eq!(torch::view_as_real(&z).to_vec::<f32>(), [2.0, 0.0]);
+}
+
+#[test]
 fn positive() {
     let x = torch::tensor([-1.0, 2.0]);
     assert_eq!(torch::positive(&x).to_vec::<f32>(), [-1.0, 2.0]);
 }
 
 #[test]
+fn real() {
+    let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+    assert_eq!(torch::real(&z).item::<f32>(), 1.0);
+}
+
+#[test]
+fn imag() {
+    let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+    assert_eq!(torch::imag(&z).item::<f32>(), 2.0);
+}
+
+#[test]
 fn sinc() {
     let x = torch::tensor([0.0]);
     assert_eq!(torch::sinc(&x).to_vec::<f32>(), [1.0]);
+}
+
+#[test]
+fn frexp() {
+    let (mantissa, exponent) = torch::frexp(&torch::tensor([3.0])).into();
+    assert_eq!((mantissa.item::<f32>(), exponent.item::<i32>()), (0.75, 2));
 }

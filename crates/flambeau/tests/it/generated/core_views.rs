@@ -3,13 +3,137 @@
 //! Examples of the rows in `crates/flambeau-core/ops/views.toml`.
 
 #[test]
+fn view() {
+    assert_eq!(torch::arange(6).view([2, -1]).sizes(), [2, 3]);
+}
+
+#[test]
+fn view_dtype() {
+    assert_eq!(torch::tensor([1.0]).view_dtype(torch::DType::I32).to_vec::<i32>(), [0x3f80_0000]);
+}
+
+#[test]
+fn as_strided() {
+    assert_eq!(torch::as_strided(&torch::arange(4), [2], [2], 1).to_vec::<i64>(), [1, 3]);
+}
+
+#[test]
+fn transpose() {
+    assert_eq!(torch::transpose(&torch::zeros([2, 3]), 0, 1).sizes(), [3, 2]);
+}
+
+#[test]
 fn permute() {
     let x = torch::ones([2, 3, 4]);
     assert_eq!(torch::permute(&x, [2, 0, 1]).sizes(), [4, 2, 3]);
 }
 
 #[test]
+fn expand() {
+    assert_eq!(torch::tensor([[1], [2]]).expand([-1, 2]).to_vec::<i64>(), [1, 1, 2, 2]);
+}
+
+#[test]
 fn unsqueeze() {
     let x = torch::tensor([1.0, 2.0, 3.0]);
     assert_eq!(torch::unsqueeze(&x, 0).sizes(), [1, 3]);
+}
+
+#[test]
+fn squeeze() {
+    assert_eq!(torch::squeeze(&torch::zeros([1, 2, 1])).sizes(), [2]);
+}
+
+#[test]
+fn squeeze_dim() {
+    assert_eq!(torch::squeeze_dim(&torch::zeros([1, 2, 1]), 0).sizes(), [2, 1]);
+}
+
+#[test]
+fn squeeze_dims() {
+    assert_eq!(torch::squeeze_dims(&torch::zeros([1, 2, 1]), [0, 2]).sizes(), [2]);
+}
+
+#[test]
+fn select() {
+    assert_eq!(torch::select(&torch::tensor([[1, 2], [3, 4]]), 0, 1).to_vec::<i64>(), [3, 4]);
+}
+
+#[test]
+fn diagonal() {
+    assert_eq!(torch::diagonal(&torch::tensor([[1, 2], [3, 4]]), 0, 0, 1).to_vec::<i64>(), [1, 4]);
+}
+
+#[test]
+fn unfold() {
+    assert_eq!(torch::arange(4).unfold(0, 2, 1).to_vec2::<i64>(), [[0, 1], [1, 2], [2, 3]]);
+}
+
+#[test]
+fn unbind() {
+    assert_eq!(torch::unbind(&torch::tensor([[1, 2], [3, 4]]), 0)[1].to_vec::<i64>(), [3, 4]);
+}
+
+#[test]
+fn split() {
+    assert_eq!(torch::split(&torch::arange(3), 2, 0)[1].to_vec::<i64>(), [2]);
+}
+
+#[test]
+fn split_with_sizes() {
+    assert_eq!(torch::split_with_sizes(&torch::arange(3), [1, 2], 0)[1].to_vec::<i64>(), [1, 2]);
+}
+
+#[test]
+fn detach() {
+    let x = torch::tensor([1.0]).requires_grad_(true);
+    assert!(!torch::detach(&x).requires_grad());
+}
+
+#[test]
+fn view_as_real() {
+    let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+    assert_eq!(torch::view_as_real(&z).to_vec::<f32>(), [1.0, 2.0]);
+}
+
+#[test]
+fn view_as_complex() {
+    assert_eq!(torch::view_as_complex(&torch::ones([3, 2])).sizes(), [3]);
+}
+
+#[test]
+fn conj() {
+    let z = torch::complex(&torch::tensor([1.0]), &torch::tensor([2.0]));
+    assert_eq!(torch::conj(&z).imag().item::<f32>(), -2.0);
+}
+
+#[test]
+fn t() {
+    assert_eq!(torch::t(&torch::zeros([2, 3])).sizes(), [3, 2]);
+}
+
+#[test]
+fn narrow() {
+    assert_eq!(torch::narrow(&torch::tensor([1, 2, 3]), 0, 1, 2).to_vec::<i64>(), [2, 3]);
+}
+
+#[test]
+fn reshape() {
+    assert_eq!(torch::reshape(&torch::arange(6), [2, -1]).sizes(), [2, 3]);
+}
+
+#[test]
+fn flatten() {
+    assert_eq!(torch::flatten(&torch::zeros([2, 3, 4]), 1, -1).sizes(), [2, 12]);
+}
+
+#[test]
+fn split_sizes() {
+    assert_eq!(torch::split_sizes(&torch::arange(3), [1, 2], 0)[1].to_vec::<i64>(), [1, 2]);
+}
+
+#[test]
+fn linalg_diagonal() {
+    let a = torch::tensor([[1, 2], [3, 4]]);
+    assert_eq!(torch::linalg::diagonal(&a).to_vec::<i64>(), [1, 4]);
 }

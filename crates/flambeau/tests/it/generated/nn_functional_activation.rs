@@ -3,6 +3,27 @@
 //! Examples of the rows in `crates/flambeau-nn-functional/ops/activation.toml`.
 
 #[test]
+fn leaky_relu_raw() {
+    let x = torch::tensor([-2.0, 3.0]);
+    torch::nn::functional::leaky_relu_(&x, 0.5);
+    assert_eq!(x.to_vec::<f32>(), [-1.0, 3.0]);
+}
+
+#[test]
+fn elu_raw() {
+    let x = torch::tensor([0.0, 3.0]);
+    torch::nn::functional::elu_(&x, 1.0);
+    assert_eq!(x.to_vec::<f32>(), [0.0, 3.0]);
+}
+
+#[test]
+fn hardtanh_raw() {
+    let x = torch::tensor([-2.0, 0.5, 3.0]);
+    torch::nn::functional::hardtanh_(&x, -1, 1);
+    assert_eq!(x.to_vec::<f32>(), [-1.0, 0.5, 1.0]);
+}
+
+#[test]
 fn hardshrink() {
     let x = torch::tensor([-1.0, 0.25, 2.0]);
     assert_eq!(torch::nn::functional::hardshrink(&x).to_vec::<f32>(), [-1.0, 0.0, 2.0]);
@@ -18,6 +39,20 @@ fn softshrink() {
 fn softplus() {
     let y = torch::nn::functional::softplus(&torch::tensor([0.0, 100.0]), 1.0, 20.0);
     assert_eq!(y.to_vec::<f32>(), [2f32.ln(), 100.0]);
+}
+
+#[test]
+fn threshold_raw() {
+    let x = torch::tensor([0.5, 3.0]);
+    torch::nn::functional::threshold_(&x, 1.0, -7.0);
+    assert_eq!(x.to_vec::<f32>(), [-7.0, 3.0]);
+}
+
+#[test]
+fn logsigmoid() {
+    assert!(
+        (torch::nn::functional::logsigmoid(&torch::tensor([0.0])).item::<f32>() + 0.6931472).abs() < 1e-6
+    );
 }
 
 #[test]
@@ -42,6 +77,13 @@ fn celu() {
 fn selu() {
     let x = torch::tensor([0.0]);
     assert_eq!(torch::nn::functional::selu(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn gelu() {
+    assert!(
+        (torch::nn::functional::gelu(&torch::tensor([1.0]), "none").item::<f32>() - 0.8413447).abs() < 1e-6
+    );
 }
 
 #[test]
@@ -81,9 +123,56 @@ fn hardswish() {
 }
 
 #[test]
+fn threshold() {
+    assert_eq!(
+        torch::nn::functional::threshold(&torch::tensor([0.5, 3.0]), 1.0, -7.0).to_vec::<f32>(),
+        [-7.0, 3.0]
+    );
+}
+
+#[test]
+fn celu_raw() {
+    let x = torch::tensor([0.0, 2.0]);
+    torch::nn::functional::celu_(&x, 1.0);
+    assert_eq!(x.to_vec::<f32>(), [0.0, 2.0]);
+}
+
+#[test]
+fn selu_raw() {
+    let x = torch::tensor([0.0, 1.0]);
+    torch::nn::functional::selu_(&x);
+    assert!(torch::allclose(&x, &torch::tensor([0.0, 1.0507010])));
+}
+
+#[test]
 fn relu() {
     let x = torch::tensor([-1.0, 2.0]);
     assert_eq!(torch::nn::functional::relu(&x).to_vec::<f32>(), [0.0, 2.0]);
+}
+
+#[test]
+fn relu_() {
+    let x = torch::tensor([-1.0, 2.0]);
+    torch::nn::functional::relu_(&x);
+    assert_eq!(x.to_vec::<f32>(), [0.0, 2.0]);
+}
+
+#[test]
+fn prelu() {
+    let x = torch::nn::functional::prelu(&torch::tensor([-2.0, 3.0]), &torch::tensor([0.25]));
+    assert_eq!(x.to_vec::<f32>(), [-0.5, 3.0]);
+}
+
+#[test]
+fn rrelu() {
+    let x = torch::nn::functional::rrelu(&torch::tensor([-1.0, 2.0]));
+    assert!(torch::allclose(&x, &torch::tensor([-0.22916667, 2.0])));
+}
+
+#[test]
+fn rrelu_torch() {
+    let x = torch::ops::rrelu_torch(&torch::tensor([-1.0, 2.0]), 0.5.into(), 0.5.into(), true, None).unwrap();
+    assert_eq!(x.to_vec::<f32>(), [-0.5, 2.0]);
 }
 
 #[test]
@@ -105,6 +194,22 @@ fn tanhshrink() {
 }
 
 #[test]
+fn softmin() {
+    assert_eq!(torch::nn::functional::softmin(&torch::tensor([1.0, 1.0]), 0).to_vec::<f32>(), [0.5, 0.5]);
+}
+
+#[test]
+fn softmax() {
+    assert_eq!(torch::nn::functional::softmax(&torch::tensor([1.0, 1.0]), 0).to_vec::<f32>(), [0.5, 0.5]);
+}
+
+#[test]
+fn log_softmax() {
+    let x = torch::nn::functional::log_softmax(&torch::tensor([0.0, 0.0]), 0);
+    assert!(torch::allclose(&x, &torch::tensor([-0.6931472, -0.6931472])));
+}
+
+#[test]
 fn sigmoid() {
     let x = torch::tensor([0.0]);
     assert_eq!(torch::nn::functional::sigmoid(&x).to_vec::<f32>(), [0.5]);
@@ -114,4 +219,10 @@ fn sigmoid() {
 fn tanh() {
     let x = torch::tensor([0.0]);
     assert_eq!(torch::nn::functional::tanh(&x).to_vec::<f32>(), [0.0]);
+}
+
+#[test]
+fn gumbel_softmax() {
+    let x = torch::nn::functional::gumbel_softmax(&torch::tensor([[0.0, 1.0]]));
+    assert!((x.sum().item::<f32>() - 1.0).abs() < 1e-5);
 }
