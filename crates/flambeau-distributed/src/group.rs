@@ -2,6 +2,7 @@
 
 use crate::gloo::algorithms::Call;
 use crate::gloo::mesh::{Mesh, Wires};
+use crate::record::{Log, Status, What};
 use crate::store::{PrefixStore, Store};
 use crate::sync::Monitor;
 use crate::work::Work;
@@ -30,6 +31,7 @@ struct Inner {
     backend: Backend,
     store: Option<Arc<dyn Store>>,
     engine: Option<Engine>,
+    log: Arc<Log>,
 }
 
 /// Which engine a group has.
@@ -187,22 +189,25 @@ impl ProcessGroup {
         timeout: Duration,
         wires: Wires,
         world: bool,
+        trace: Trace,
     ) -> Result<ProcessGroup> {
         let engine = match backend.for_device("cpu").as_deref() {
             Some("gloo") => {
                 let store = Arc::new(PrefixStore::new("cpu/", store.clone()));
-                Engine::new(Mesh::join(store, rank, ranks.len(), timeout, wires)?)
+                Engine::new(Mesh::join(store, rank, ranks.len(), timeout, wires)?, trace.clone())
             }
             Some(other) => return Err(absent(other)),
             None => return Err(absent(backend.pairs().first().map_or(backend.as_str(), |p| p.1.as_str()))),
         };
         let (rank, store, engine) = (rank as i64, Some(store), Some(engine));
-        Ok(ProcessGroup(Arc::new(Inner { name, desc, ranks, rank, world, backend, store, engine })))
+        let log = trace.log;
+        Ok(ProcessGroup(Arc::new(Inner { name, desc, ranks, rank, world, backend, store, engine, log })))
     }
     /// What those have that are not in it.
     pub(crate) fn apart(name: String, ranks: Vec<i64>, backend: Backend) -> ProcessGroup {
         let (desc, store, engine) = (String::new(), None, None);
-        ProcessGroup(Arc::new(Inner { name, desc, ranks, rank: -1, world: false, backend, store, engine }))
+        let log = Arc::default();
+        ProcessGroup(Arc::new(Inner { name, desc, ranks, rank: -1, world: false, backend, store, engine, log }))
     }
     /// This process's rank in the group, -1 outside of it.
     pub fn rank(&self) -> i64 {
@@ -254,6 +259,10 @@ impl ProcessGroup {
     }
     pub(crate) fn store(&self) -> Option<Arc<dyn Store>> {
         self.0.store.clone()
+    }
+    /// Notes that an operation begins.
+    pub(crate) fn begin(&self, what: What) -> Status {
+        self.0.log.begin(&self.0.name, what)
     }
     pub(crate) fn engine(&self) -> Option<&Engine> {
         self.0.engine.as_ref()
@@ -321,6 +330,20 @@ type Job = Box<dyn FnOnce() + Send>;
 pub(crate) struct Engine {
     pub(crate) mesh: Arc<Mesh>,
     queue: Arc<Monitor<Queue>>,
+    trace: Trace,
+}
+/// Where a process's operations are noted, and where they are written if one fails.
+#[derive(Clone)]
+pub(crate) struct Trace {
+    pub(crate) log: Arc<Log>,
+    pub(crate) place: Option<String>,
+    /// in the job
+    pub(crate) rank: i64,
+}
+impl Trace {
+    fn failed(&self, e: &Error) {
+        self.log.write_once(self.place.as_deref(), self.rank, e);
+    }
 }
 #[derive(Default)]
 struct Queue {
@@ -332,23 +355,25 @@ struct Queue {
 const THREADS: usize = 2;
 
 impl Engine {
-    fn new(mesh: Arc<Mesh>) -> Engine {
-        Engine { mesh, queue: Arc::new(Monitor::new(Queue::default())) }
+    fn new(mesh: Arc<Mesh>, trace: Trace) -> Engine {
+        Engine { mesh, queue: Arc::new(Monitor::new(Queue::default())), trace }
     }
     /// Runs a collective, here or on the group's threads.
     pub(crate) fn run(
         &self,
         async_op: bool,
+        status: &Status,
         result: Vec<Tensor>,
         f: impl FnOnce(&Call<'_>) -> Result<()> + Send + 'static,
     ) -> Result<Work> {
-        self.run_tags(1, async_op, result, f)
+        self.run_tags(1, async_op, status, result, f)
     }
     /// The same for one that takes several numbers.
     pub(crate) fn run_tags(
         &self,
         tags: u32,
         async_op: bool,
+        status: &Status,
         result: Vec<Tensor>,
         f: impl FnOnce(&Call<'_>) -> Result<()> + Send + 'static,
     ) -> Result<Work> {
@@ -358,12 +383,21 @@ impl Engine {
         }
         let timeout = self.mesh.timeout();
         if !async_op {
-            f(&Call { mesh: &self.mesh, tag, timeout })?;
+            if let Err(e) = f(&Call { mesh: &self.mesh, tag, timeout }) {
+                self.trace.failed(&e);
+                return Err(e);
+            }
             return Ok(Work::ended(result));
         }
-        let (work, mesh) = (Work::open(result), self.mesh.clone());
+        let (work, mesh, trace) = (Work::open(result, status.clone()), self.mesh.clone(), self.trace.clone());
         let mine = work.clone();
-        self.push(Box::new(move || mine.finish(f(&Call { mesh: &mesh, tag, timeout }))))?;
+        self.push(Box::new(move || {
+            let done = f(&Call { mesh: &mesh, tag, timeout });
+            if let Err(e) = &done {
+                trace.failed(e);
+            }
+            mine.finish(done);
+        }))?;
         Ok(work)
     }
     fn push(&self, job: Job) -> Result<()> {

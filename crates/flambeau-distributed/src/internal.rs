@@ -2,6 +2,22 @@
 
 pub use crate::pickles::{dump, load};
 
+/// Buckets of a model: by sizes in bytes, dtypes, and whether gradients are sparse, with their limits.
+pub fn assign_buckets(
+    items: &[(usize, flambeau_core::DType, bool)],
+    limits: &[usize],
+) -> Vec<(Vec<usize>, usize)> {
+    use crate::ddp::buckets::{Item, assign};
+    let items: Vec<Item> =
+        items.iter().map(|(bytes, dtype, sparse)| Item { bytes: *bytes, dtype: *dtype, sparse: *sparse }).collect();
+    assign(&items, limits, None)
+}
+/// Limits of the first buckets, and of those that are made later.
+pub fn bucket_limits(o: &crate::ddp::DistributedDataParallelOptions) -> (Vec<usize>, Vec<usize>) {
+    let all = crate::ddp::limits(o);
+    (crate::ddp::first_limits(o, &all), all)
+}
+
 /// Frames as they go over the wire, of all groups of this process.
 pub mod tap {
     use crate::sync::Monitor;

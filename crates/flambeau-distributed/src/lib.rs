@@ -4,12 +4,17 @@
 mod bytes;
 pub mod collectives;
 pub mod ddp;
+pub mod functional;
 mod gloo;
 pub mod group;
 #[doc(hidden)]
 pub mod internal;
+pub mod join;
 pub mod launch;
+pub mod mesh;
+pub mod optim;
 mod pickles;
+mod record;
 pub mod reduce_op;
 mod rendezvous;
 mod sha1;
@@ -20,7 +25,9 @@ pub mod world;
 
 pub use collectives::*;
 pub use group::{Backend, Peer, ProcessGroup};
+pub use record::{Progress, Recorded, merge_traces};
 pub use reduce_op::ReduceOp;
 pub use store::{DEFAULT_STORE_TIMEOUT, FileStore, HashStore, PrefixStore, Store, TCPStore, TCPStoreOptions};
 pub use work::Work;
+pub(crate) use world::try_new_subgroups_of_machines;
 pub use world::*;

@@ -1,7 +1,8 @@
 //! What a process knows of its job: the default group and the others. Ranks that are threads have one of these each.
 
 use crate::gloo::mesh::Wires;
-use crate::group::{Backend, ProcessGroup};
+use crate::group::{Backend, ProcessGroup, Trace};
+use crate::record::{Log, Recorded};
 use crate::rendezvous::{self, Setup};
 use crate::sha1::sha1_hex;
 use crate::store::{HashStore, PrefixStore, Store};
@@ -32,6 +33,7 @@ struct State {
     /// those of them that their members alone have made
     local: usize,
     env: HashMap<String, String>,
+    log: Arc<Log>,
 }
 
 static PROCESS: Mutex<Option<World>> = Mutex::new(None);
@@ -75,6 +77,16 @@ impl World {
     }
     pub(crate) fn default_group(&self) -> Result<ProcessGroup> {
         self.0.lock().default.clone().ok_or_else(|| Error::value(UNINITIALIZED))
+    }
+    /// The latest operations that this process has asked its groups for, the oldest first.
+    pub fn recorded(&self) -> Vec<Recorded> {
+        let log = self.0.lock().log.clone();
+        log.all()
+    }
+    fn trace(&self, rank: i64) -> Trace {
+        let log = self.0.lock().log.clone();
+        let place = self.env("TORCH_FR_DUMP_TEMP_FILE").or_else(|| self.env("TORCH_NCCL_DEBUG_INFO_TEMP_FILE"));
+        Trace { log, place, rank }
     }
     fn wires(&self) -> Wires {
         let on =
@@ -177,6 +189,7 @@ pub fn try_init_process_group(backend: &str, options: InitProcessGroupOptions) -
         o.timeout,
         w.wires(),
         true,
+        w.trace(setup.rank),
     );
     let group = match made {
         Ok(g) => g,
@@ -322,7 +335,9 @@ fn make(ranks: Option<Vec<i64>>, o: NewGroupOptions) -> Result<ProcessGroup> {
     let store: Arc<dyn Store> = Arc::new(PrefixStore::new(format!("{name}/"), store));
     let timeout = o.timeout.unwrap_or_else(|| default.timeout());
     let desc = o.group_desc.unwrap_or_else(|| "undefined".to_owned());
-    let group = ProcessGroup::member(name, desc, ranks, place, backend, store, timeout, w.wires(), false)?;
+    let trace = w.trace(me);
+    let group =
+        ProcessGroup::member(name, desc, ranks, place, backend, store, timeout, w.wires(), false, trace)?;
     w.0.lock().groups.push(group.clone());
     Ok(group)
 }
@@ -337,7 +352,30 @@ pub fn try_new_subgroups(
     group_size: i64,
     options: NewGroupOptions,
 ) -> Result<(ProcessGroup, Vec<ProcessGroup>)> {
-    let size = World::current().default_group()?.size();
+    let all = World::current().default_group()?;
+    try_new_subgroups_of(&all, group_size, options)
+}
+/// A group for each machine, as far as `LOCAL_WORLD_SIZE` says how many ranks each has; one of all ranks where it is not set.
+///
+/// # Errors
+/// Numbers of ranks that differ between machines.
+pub(crate) fn try_new_subgroups_of_machines() -> Result<(ProcessGroup, Vec<ProcessGroup>)> {
+    let w = World::current();
+    let size = w.default_group()?.size();
+    let each = w.env("LOCAL_WORLD_SIZE").and_then(|v| v.parse().ok()).unwrap_or(size);
+    try_new_subgroups(each, NewGroupOptions::new())
+}
+/// Groups of as many neighbours each among a group's ranks; gives this process's and all of them. All processes of the job call this.
+///
+/// # Errors
+/// A size that does not divide the number of the group's ranks.
+pub fn try_new_subgroups_of(
+    group: &ProcessGroup,
+    group_size: i64,
+    options: NewGroupOptions,
+) -> Result<(ProcessGroup, Vec<ProcessGroup>)> {
+    let ranks = group.ranks().to_vec();
+    let size = ranks.len() as i64;
     ensure!(group_size > 0, Value, "The arg 'group_size' ({group_size}) must be positive");
     ensure!(
         group_size <= size,
@@ -349,8 +387,7 @@ pub fn try_new_subgroups(
         Value,
         "The world size ({size}) must be divisible by 'group_size={group_size}'"
     );
-    let all: Vec<Vec<i64>> =
-        (0..size / group_size).map(|i| (i * group_size..(i + 1) * group_size).collect()).collect();
+    let all: Vec<Vec<i64>> = ranks.chunks(group_size as usize).map(<[i64]>::to_vec).collect();
     try_new_subgroups_by_enumeration(&all, options)
 }
 /// Groups of these ranks, no rank in two of them; gives this process's and all of them. A process that is in none gets a handle

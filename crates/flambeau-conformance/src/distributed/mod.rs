@@ -1,8 +1,10 @@
 //! Recorded distributed jobs: what each rank called and what it got. A file says its section; one runner per section.
 
 pub mod collectives;
+mod ddp;
 pub mod errors;
 pub mod local;
+mod mesh;
 pub mod objects;
 pub mod ranks;
 pub mod shared;
@@ -40,6 +42,8 @@ pub fn cases(f: &File) -> Option<Vec<Case<'_>>> {
         "errors" => errors::run,
         "gloo_wire" => wire::run,
         "objects" => objects::run,
+        "ddp" => ddp::run,
+        "dtensor" => mesh::run,
         _ => unread,
     };
     let one = |c| Case {

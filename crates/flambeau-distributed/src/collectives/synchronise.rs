@@ -1,7 +1,8 @@
 //! Barriers.
 
 use super::{CollectiveOptions, group_of, with};
-use crate::group::ProcessGroup;
+use crate::group::{Engine, ProcessGroup};
+use crate::record::What;
 use crate::work::Work;
 use flambeau_core::{Error, Result, bail};
 use std::time::{Duration, Instant};
@@ -15,7 +16,9 @@ use std::time::{Duration, Instant};
 #[flambeau_macros::short(with)]
 pub fn try_barrier(options: CollectiveOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
-    with(&g, |e| e.run(options.async_op, Vec::new(), |c| c.barrier()))
+    with(&g, What::new("barrier", []), |e, status| {
+        e.run(options.async_op, status, Vec::new(), |c| c.barrier())
+    })
 }
 
 /// Keywords of [`monitored_barrier_with`].
@@ -37,7 +40,13 @@ pub struct MonitoredBarrierOptions {
 #[flambeau_macros::short(with)]
 pub fn try_monitored_barrier(options: MonitoredBarrierOptions) -> Result<()> {
     let g = group_of(&options.group)?;
-    let Some(e) = g.engine() else { return Ok(()) };
+    with(&g, What::new("monitored_barrier", []), |e, _| {
+        monitored(e, &options)?;
+        Ok(Work::ended(Vec::new()))
+    })
+    .map(drop)
+}
+fn monitored(e: &Engine, options: &MonitoredBarrierOptions) -> Result<()> {
     let mesh = &e.mesh;
     let (come, go) = (u64::from(mesh.next_tag()), u64::from(mesh.next_tag()));
     let timeout = options.timeout.unwrap_or_else(|| mesh.timeout());

@@ -255,6 +255,22 @@ impl Call<'_> {
         Ok(all)
     }
 
+    /// Everybody's data, of different lengths, for everybody: each goes round the ring as a whole.
+    pub(crate) fn all_gather_parts(&self, own: &[u8], lens: &[usize]) -> Result<Vec<Vec<u8>>> {
+        let (n, me, slot) = (self.size(), self.rank(), self.slot(ALL_GATHER));
+        let (to, from) = ((me + 1) % n, (me + n - 1) % n);
+        let mut all = vec![Vec::new(); n];
+        all[me] = own.to_vec();
+        for i in 0..n - 1 {
+            let (mine, theirs) = ((me + n - i) % n, (from + n - i) % n);
+            let sent = self.mesh.send(to, slot, all[mine].clone())?;
+            let got = self.mesh.recv(from, slot, lens[theirs])?;
+            self.wait(&sent)?;
+            all[theirs] = self.wait(&got)?;
+        }
+        Ok(all)
+    }
+
     /// Everybody's data for the root, in parts by rank.
     pub(crate) fn gather(&self, own: &[u8], root: usize) -> Result<Option<Vec<Vec<u8>>>> {
         let (n, me, slot) = (self.size(), self.rank(), self.slot(GATHER));
