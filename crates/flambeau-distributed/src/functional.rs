@@ -5,7 +5,8 @@ use crate::reduce_op::ReduceOp;
 use crate::world::World;
 use crate::{
     AllToAllOptions, CollectiveOptions, ReduceOptions, try_all_gather_into_tensor,
-    try_all_to_all_single as begin_all_to_all, try_broadcast as begin_broadcast, try_reduce as begin_reduce, try_reduce_scatter_tensor as begin_reduce_scatter,
+    try_all_to_all_single as begin_all_to_all, try_broadcast as begin_broadcast, try_reduce as begin_reduce,
+    try_reduce_scatter_tensor as begin_reduce_scatter,
 };
 use flambeau_autograd::function::{self, BackwardContext, Context, Function};
 use flambeau_core::internal::RawTensor as _;
@@ -152,7 +153,9 @@ impl Function for Collective {
         let mut r = function::apply(back, &[g.clone()])?.swap_remove(0);
         // ranks that only gave their input away, or whose input nobody read, have no part in the result
         match &self.kind {
-            Kind::Broadcast(from) if self.group.rank() != *from => r = ops::mul(&r, &Tensor::wrapped_raw(0.0)?)?,
+            Kind::Broadcast(from) if self.group.rank() != *from => {
+                r = ops::mul(&r, &Tensor::wrapped_raw(0.0)?)?
+            }
             Kind::ReduceScatter(ReduceOp::Avg) | Kind::Reduce(_, ReduceOp::Avg) => {
                 r = ops::div(&r, &Tensor::wrapped_raw(self.group.size() as f64)?)?;
             }
@@ -231,7 +234,11 @@ pub fn try_all_gather_tensor(tensor: &Tensor, gather_dim: i64, options: Function
 #[flambeau_macros::short(with)]
 #[doc(alias = "torch.distributed.nn.functional.reduce_scatter")]
 #[doc(alias = "torch.distributed._functional_collectives.reduce_scatter_tensor")]
-pub fn try_reduce_scatter_tensor(tensor: &Tensor, scatter_dim: i64, options: FunctionalOptions) -> Result<Tensor> {
+pub fn try_reduce_scatter_tensor(
+    tensor: &Tensor,
+    scatter_dim: i64,
+    options: FunctionalOptions,
+) -> Result<Tensor> {
     let dim = if scatter_dim < 0 { scatter_dim + tensor.dim() as i64 } else { scatter_dim };
     let x = if dim == 0 {
         tensor.clone()

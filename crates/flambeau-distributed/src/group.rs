@@ -207,7 +207,17 @@ impl ProcessGroup {
     pub(crate) fn apart(name: String, ranks: Vec<i64>, backend: Backend) -> ProcessGroup {
         let (desc, store, engine) = (String::new(), None, None);
         let log = Arc::default();
-        ProcessGroup(Arc::new(Inner { name, desc, ranks, rank: -1, world: false, backend, store, engine, log }))
+        ProcessGroup(Arc::new(Inner {
+            name,
+            desc,
+            ranks,
+            rank: -1,
+            world: false,
+            backend,
+            store,
+            engine,
+            log,
+        }))
     }
     /// This process's rank in the group, -1 outside of it.
     pub fn rank(&self) -> i64 {

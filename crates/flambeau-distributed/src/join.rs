@@ -41,11 +41,6 @@ struct Config {
     throw: bool,
     first: bool,
 }
-impl Default for Monitor<Config> {
-    fn default() -> Self {
-        Monitor::new(Config::default())
-    }
-}
 impl JoinHandle {
     pub(crate) fn is_enabled(&self) -> bool {
         self.0.lock().enable
@@ -159,11 +154,8 @@ impl Join {
         let hooks = joinables.iter().map(|j| j.join_hook(&options)).collect();
         let group = first.join_process_group();
         for (i, j) in joinables.iter().enumerate() {
-            *j.join_handle().0.lock() = Config {
-                enable: options.enable,
-                throw: options.throw_on_early_termination,
-                first: i == 0,
-            };
+            *j.join_handle().0.lock() =
+                Config { enable: options.enable, throw: options.throw_on_early_termination, first: i == 0 };
             ensure!(
                 j.join_process_group().same(&group),
                 Value,

@@ -4,6 +4,7 @@
 mod bytes;
 pub mod collectives;
 pub mod ddp;
+pub mod elastic;
 pub mod functional;
 mod gloo;
 pub mod group;

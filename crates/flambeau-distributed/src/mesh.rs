@@ -90,7 +90,11 @@ pub struct MeshOptions {
 /// A type of device with a number, names that are given twice or too many of them, more places than there are processes, no job.
 #[doc(alias = "torch.distributed.device_mesh.init_device_mesh")]
 #[flambeau_macros::short(with)]
-pub fn try_init_device_mesh(device_type: &str, mesh_shape: &[i64], options: MeshOptions) -> Result<DeviceMesh> {
+pub fn try_init_device_mesh(
+    device_type: &str,
+    mesh_shape: &[i64],
+    options: MeshOptions,
+) -> Result<DeviceMesh> {
     let names = options.mesh_dim_names.map(|n| n.0);
     if let Some(n) = &names {
         for (i, name) in n.iter().enumerate() {
@@ -157,7 +161,12 @@ impl DeviceMesh {
         let names = mesh_dim_names.map(|n| n.iter().map(|s| (*s).to_owned()).collect());
         DeviceMesh::make(device_type, ranks.to_vec(), shape, names)
     }
-    fn make(device_type: &str, ranks: Vec<i64>, shape: &[i64], names: Option<Vec<String>>) -> Result<DeviceMesh> {
+    fn make(
+        device_type: &str,
+        ranks: Vec<i64>,
+        shape: &[i64],
+        names: Option<Vec<String>>,
+    ) -> Result<DeviceMesh> {
         let default = World::current().default_group()?;
         let (me, world) = (default.rank(), default.size());
         ensure!(
@@ -207,12 +216,23 @@ impl DeviceMesh {
     ) -> DeviceMesh {
         let me = World::current().default_group().map_or(-1, |g| g.rank());
         let plain = contiguous(shape);
-        let coordinate = ranks.iter().position(|r| *r == me).map(|at| {
-            plain.iter().zip(shape).map(|(s, n)| at as i64 / s % n).collect()
-        });
+        let coordinate = ranks
+            .iter()
+            .position(|r| *r == me)
+            .map(|at| plain.iter().zip(shape).map(|(s, n)| at as i64 / s % n).collect());
         let joined = Monitor::new(Vec::new());
         let (device_type, shape) = (device_type.to_owned(), shape.to_vec());
-        DeviceMesh(Arc::new(Inner { device_type, ranks, shape, strides, names, groups, coordinate, root, joined }))
+        DeviceMesh(Arc::new(Inner {
+            device_type,
+            ranks,
+            shape,
+            strides,
+            names,
+            groups,
+            coordinate,
+            root,
+            joined,
+        }))
     }
     /// A grid of one dimension: the members of a group.
     #[doc(alias = "torch.distributed.device_mesh.DeviceMesh.from_group")]
@@ -409,7 +429,15 @@ impl DeviceMesh {
         let pick = |l: &[i64]| dims.iter().map(|d| l[*d]).collect::<Vec<_>>();
         let groups = dims.iter().map(|d| self.0.groups[*d].clone()).collect();
         let (shape, strides) = (pick(&self.0.shape), pick(&self.0.strides));
-        Ok(DeviceMesh::of(&self.0.device_type, ranks, &shape, strides, Some(asked), groups, Some(self.root())))
+        Ok(DeviceMesh::of(
+            &self.0.device_type,
+            ranks,
+            &shape,
+            strides,
+            Some(asked),
+            groups,
+            Some(self.root()),
+        ))
     }
     /// A grid of one dimension of all this grid's places, under a name. All processes of the grid call this.
     ///
@@ -442,10 +470,8 @@ impl DeviceMesh {
             Some(default)
         } else {
             // all of the root's processes make the groups of all such grids
-            let dims: Vec<usize> = names
-                .iter()
-                .filter_map(|n| root.0.names.as_deref()?.iter().position(|x| x == n))
-                .collect();
+            let dims: Vec<usize> =
+                names.iter().filter_map(|n| root.0.names.as_deref()?.iter().position(|x| x == n)).collect();
             let plain = contiguous(&root.0.shape);
             let mut families: Vec<(Vec<i64>, Vec<i64>)> = Vec::new();
             for (at, r) in root.0.ranks.iter().enumerate() {

@@ -233,7 +233,9 @@ pub fn merge_traces(files: &[PathBuf]) -> Result<String> {
             let _ = writeln!(out, "group {g:?}, call {i}:");
             for (rank, e) in here {
                 let _ = match e {
-                    Some(e) => writeln!(out, "  rank {rank}: {}, {}", shown(e), e["state"].as_str().unwrap_or("?")),
+                    Some(e) => {
+                        writeln!(out, "  rank {rank}: {}, {}", shown(e), e["state"].as_str().unwrap_or("?"))
+                    }
                     None => writeln!(out, "  rank {rank}: has not called it"),
                 };
             }

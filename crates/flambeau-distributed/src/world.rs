@@ -85,7 +85,8 @@ impl World {
     }
     fn trace(&self, rank: i64) -> Trace {
         let log = self.0.lock().log.clone();
-        let place = self.env("TORCH_FR_DUMP_TEMP_FILE").or_else(|| self.env("TORCH_NCCL_DEBUG_INFO_TEMP_FILE"));
+        let place =
+            self.env("TORCH_FR_DUMP_TEMP_FILE").or_else(|| self.env("TORCH_NCCL_DEBUG_INFO_TEMP_FILE"));
         Trace { log, place, rank }
     }
     fn wires(&self) -> Wires {

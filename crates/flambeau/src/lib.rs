@@ -245,9 +245,9 @@ pub mod nn {
     #[doc(alias = "torch.nn.parallel")]
     pub mod parallel {
         pub use flambeau_distributed::ddp::{
-            AllreduceHook, BucketCaps, BuiltinCommHookType, CommHook, CompressHook, CompressWrapper, DdpLoggingData,
-            DistributedDataParallel, DistributedDataParallelOptions, GradBucket, NoopHook, PostLocalSgdHook,
-            PostLocalSgdOptions, PowerSgdHook, PowerSgdOptions, QuantizationHook,
+            AllreduceHook, BucketCaps, BuiltinCommHookType, CommHook, CompressHook, CompressWrapper,
+            DdpLoggingData, DistributedDataParallel, DistributedDataParallelOptions, GradBucket, NoopHook,
+            PostLocalSgdHook, PostLocalSgdOptions, PowerSgdHook, PowerSgdOptions, QuantizationHook,
         };
     }
 

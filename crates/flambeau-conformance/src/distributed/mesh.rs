@@ -6,7 +6,9 @@ use crate::families::{File, Outcome, text};
 use flambeau_core::Result;
 use serde_json::{Value as J, json};
 use torch::distributed as dist;
-use torch::distributed::device_mesh::{DeviceMesh, MeshDim, MeshOptions, init_device_mesh, try_init_device_mesh};
+use torch::distributed::device_mesh::{
+    DeviceMesh, MeshDim, MeshOptions, init_device_mesh, try_init_device_mesh,
+};
 
 /// Runs a case; those of other things are counted as not implemented.
 pub fn run(f: &File, case: &J) -> Outcome {
@@ -36,13 +38,16 @@ fn nested(m: &DeviceMesh) -> J {
 fn sub(m: &DeviceMesh, dims: &[&str]) -> Result<J> {
     let s = m.slice(dims)?;
     let group = if s.ndim() == 1 { json!(s.try_get_group(None)?.ranks()) } else { J::Null };
-    Ok(json!({"repr": s.to_string(), "ranks": nested(&s), "coordinate": s.get_coordinate(), "names": dims, "group_ranks": group}))
+    Ok(
+        json!({"repr": s.to_string(), "ranks": nested(&s), "coordinate": s.get_coordinate(), "names": dims, "group_ranks": group}),
+    )
 }
 fn fields(got: &J, want: &J) -> std::result::Result<(), String> {
     for (k, w) in want.as_object().into_iter().flatten() {
         let g = &got[k];
         if w.get("returns").is_some() || w.get("error").is_some() {
-            ended(serde_json::from_value(g.clone()).unwrap_or(J::Null), w).map_err(|e| format!("{k}: {e}"))?;
+            ended(serde_json::from_value(g.clone()).unwrap_or(J::Null), w)
+                .map_err(|e| format!("{k}: {e}"))?;
         } else if g != w {
             return Err(format!("{k}: {g} instead of {w}"));
         }
@@ -52,9 +57,17 @@ fn fields(got: &J, want: &J) -> std::result::Result<(), String> {
 /// A value that was reached by way of a result.
 fn ended(got: J, want: &J) -> std::result::Result<(), String> {
     match (got.get("failed"), want.get("error")) {
-        (Some(text), Some(w)) if text["message"].as_str().is_some_and(|t| t.contains(w["message"].as_str().unwrap_or("?"))) => Ok(()),
+        (Some(text), Some(w))
+            if text["message"].as_str().is_some_and(|t| t.contains(w["message"].as_str().unwrap_or("?"))) =>
+        {
+            Ok(())
+        }
         (None, None) => {
-            if got == want["returns"] { Ok(()) } else { Err(format!("{got} instead of {}", want["returns"])) }
+            if got == want["returns"] {
+                Ok(())
+            } else {
+                Err(format!("{got} instead of {}", want["returns"]))
+            }
         }
         _ => Err(format!("{got} instead of {want}")),
     }
@@ -76,9 +89,14 @@ fn one(name: &str, r: &J, n: i64) -> std::result::Result<(), String> {
             return fields(&got, r);
         }
         "2d" => {
-            let m = try_init_device_mesh("cpu", &[2, n / 2], names(&["dp", "tp"])).map_err(|e| format!("{e:?}"))?;
-            let groups: Vec<Vec<i64>> =
-                m.get_all_groups().map_err(|e| format!("{e:?}"))?.iter().map(|g| g.ranks().to_vec()).collect();
+            let m = try_init_device_mesh("cpu", &[2, n / 2], names(&["dp", "tp"]))
+                .map_err(|e| format!("{e:?}"))?;
+            let groups: Vec<Vec<i64>> = m
+                .get_all_groups()
+                .map_err(|e| format!("{e:?}"))?
+                .iter()
+                .map(|g| g.ranks().to_vec())
+                .collect();
             let local = |d: MeshDim| of(m.get_local_rank(Some(d)).map(|r| json!(r)));
             let got = json!({
                 "repr": m.to_string(), "coordinate": m.get_coordinate(), "groups": groups,
@@ -100,9 +118,9 @@ fn one(name: &str, r: &J, n: i64) -> std::result::Result<(), String> {
         "error.no_such_name" => {
             try_init_device_mesh("cpu", &[n], names(&["dp"])).and_then(|m| m.slice(&["tp"])).map(|_| J::Null)
         }
-        "error.unnamed_slice" => {
-            try_init_device_mesh("cpu", &[n], MeshOptions::new()).and_then(|m| m.slice(&["dp"])).map(|_| J::Null)
-        }
+        "error.unnamed_slice" => try_init_device_mesh("cpu", &[n], MeshOptions::new())
+            .and_then(|m| m.slice(&["dp"]))
+            .map(|_| J::Null),
         "from_group" => {
             // pairs where there are four
             let g = if n == 4 {
@@ -114,7 +132,9 @@ fn one(name: &str, r: &J, n: i64) -> std::result::Result<(), String> {
         }
         "flatten" => try_init_device_mesh("cpu", &[2, n / 2], names(&["dp", "tp"]))
             .and_then(|m| m.flatten(Some("all")))
-            .and_then(|m| Ok(json!({"repr": m.to_string(), "ranks": m.mesh(), "rank": m.try_get_group(None)?.rank()}))),
+            .and_then(|m| {
+                Ok(json!({"repr": m.to_string(), "ranks": m.mesh(), "rank": m.try_get_group(None)?.rank()}))
+            }),
         "get_group_no_dim" => try_init_device_mesh("cpu", &[2, n / 2], MeshOptions::new())
             .and_then(|m| m.try_get_group(None))
             .map(|_| J::Null),

@@ -2,6 +2,7 @@
 
 pub mod collectives;
 mod ddp;
+pub mod elastic;
 pub mod errors;
 pub mod local;
 mod mesh;
@@ -43,6 +44,7 @@ pub fn cases(f: &File) -> Option<Vec<Case<'_>>> {
         "gloo_wire" => wire::run,
         "objects" => objects::run,
         "ddp" => ddp::run,
+        "elastic" => elastic::run,
         "dtensor" => mesh::run,
         _ => unread,
     };

@@ -38,11 +38,7 @@ fn group_of(g: &Option<ProcessGroup>) -> Result<ProcessGroup> {
     }
 }
 /// Notes a call and runs it with the group's engine; one of a group that this process is not in does nothing.
-fn with(
-    g: &ProcessGroup,
-    what: What,
-    f: impl FnOnce(&Engine, &Status) -> Result<Work>,
-) -> Result<Work> {
+fn with(g: &ProcessGroup, what: What, f: impl FnOnce(&Engine, &Status) -> Result<Work>) -> Result<Work> {
     let Some(e) = g.engine() else { return Ok(Work::ended(Vec::new())) };
     let status = g.begin(what);
     let r = f(e, &status);

@@ -12,8 +12,17 @@ use flambeau_sparse::ops as sparse;
 const WORDS: usize = 9;
 
 pub(super) fn check(t: &Tensor, op: ReduceOp) -> Result<()> {
-    ensure!(t.device() == Device::Cpu, Runtime, "No backend type associated with device type {}", t.device().kind());
-    ensure!(op == ReduceOp::Sum, Runtime, "ProcessGroupGloo::allreduce: unsupported reduction operation (allreduce of sparse tensors only works with ReduceOp.SUM)");
+    ensure!(
+        t.device() == Device::Cpu,
+        Runtime,
+        "No backend type associated with device type {}",
+        t.device().kind()
+    );
+    ensure!(
+        op == ReduceOp::Sum,
+        Runtime,
+        "ProcessGroupGloo::allreduce: unsupported reduction operation (allreduce of sparse tensors only works with ReduceOp.SUM)"
+    );
     check_dtype(t.dtype())
 }
 
@@ -24,7 +33,11 @@ pub(super) fn all_reduce(c: &Call<'_>, t: &Tensor) -> Result<()> {
     let (indices, values) = (sparse::indices(&own)?, sparse::values(&own)?);
     let (dims, count) = (indices.sizes()[0] as usize, indices.sizes()[1]);
     let dense = &values.sizes()[1..];
-    ensure!(dims <= 4 && dense.len() <= 4, Runtime, "sparse tensors of more than 4 sparse or dense dimensions");
+    ensure!(
+        dims <= 4 && dense.len() <= 4,
+        Runtime,
+        "sparse tensors of more than 4 sparse or dense dimensions"
+    );
     let mut words = [0i64; WORDS];
     words[..dims].copy_from_slice(&t.sizes()[..dims]);
     words[4..4 + dense.len()].copy_from_slice(dense);
@@ -41,7 +54,9 @@ pub(super) fn all_reduce(c: &Call<'_>, t: &Tensor) -> Result<()> {
     }
     let row = values.sizes()[1..].iter().product::<i64>();
     let size = t.dtype().size();
-    let lens = |each: i64, size: usize| -> Vec<usize> { counts.iter().map(|k| (k * each) as usize * size).collect() };
+    let lens = |each: i64, size: usize| -> Vec<usize> {
+        counts.iter().map(|k| (k * each) as usize * size).collect()
+    };
     let all_indices = c.all_gather_parts(&bytes::read_in_order(&indices)?, &lens(dims as i64, 8))?;
     let all_values = c.all_gather_parts(&bytes::read_in_order(&values)?, &lens(row, size))?;
     let mut sum: Option<Tensor> = None;
@@ -58,7 +73,8 @@ pub(super) fn all_reduce(c: &Call<'_>, t: &Tensor) -> Result<()> {
         });
     }
     match sum {
-        Some(s) => ops::copy_(&t.alias_detached(), &sparse::coalesce(&s)?, false),
+        // its parts are exchanged in this handle: another handle of it would not see them
+        Some(s) => flambeau_autograd::no_grad(|| ops::copy_(t, &sparse::coalesce(&s)?, false)),
         None => Ok(()),
     }
 }

@@ -107,7 +107,7 @@ pub struct DistributedDataParallel<M: Module> {
     pub module: M,
     #[module(skip)]
     reducer: Arc<Reducer>,
-    /// parameters and buffers
+    /// parameters, and buffers if they are brought to all
     #[module(skip)]
     state: Vec<Tensor>,
     #[module(skip)]
@@ -162,7 +162,8 @@ impl<M: Module> DistributedDataParallel<M> {
             Value,
             "SyncBatchNorm layers only work with GPU modules"
         );
-        let state: Vec<Tensor> = all.iter().chain(&buffers).map(|t| t.alias_detached()).collect();
+        let shared = if o.broadcast_buffers { &buffers[..] } else { &[] };
+        let state: Vec<Tensor> = all.iter().chain(shared).map(|t| t.alias_detached()).collect();
         if o.init_sync {
             verify(&wanted, &group)?;
             broadcast_coalesced(&state, &group, 0)?;

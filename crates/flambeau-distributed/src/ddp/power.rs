@@ -99,7 +99,9 @@ impl PowerSgdHook {
         Ok(PowerSgdHook { options, state })
     }
     /// How much smaller gradients have become, and their elements before and after.
-    #[doc(alias = "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook.PowerSGDState.compression_stats")]
+    #[doc(
+        alias = "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook.PowerSGDState.compression_stats"
+    )]
     pub fn compression_stats(&self) -> (f64, i64, i64) {
         let s = self.state.lock();
         let rate = if s.after > 0 { s.before as f64 / s.after as f64 } else { 0.0 };

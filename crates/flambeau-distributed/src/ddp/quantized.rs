@@ -65,7 +65,8 @@ impl CommHook for QuantizationHook {
         let ranges: Vec<(f32, f32)> = values
             .chunks(width)
             .map(|r| {
-                let (low, high) = r.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
+                let (low, high) =
+                    r.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
                 by_range(low, high)
             })
             .collect();

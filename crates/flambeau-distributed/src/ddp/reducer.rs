@@ -368,7 +368,8 @@ impl Reducer {
             s.expecting = false;
             (std::mem::take(&mut s.flying), s.asked.take(), s.anybody.clone())
         };
-        let asked = if self.find_unused && asked.is_none() && !self.static_graph { Some(self.ask()?) } else { asked };
+        let asked =
+            if self.find_unused && asked.is_none() && !self.static_graph { Some(self.ask()?) } else { asked };
         // used by whom? a parameter that nobody has used keeps its gradient
         let mut anybody = known.unwrap_or_else(|| vec![true; self.params.len()]);
         let mut results = Vec::new();

@@ -14,10 +14,37 @@ pub(crate) fn seconds() -> i64 {
 /// The name of a signal.
 pub fn signal_name(number: i32) -> &'static str {
     const NAMES: [&str; 31] = [
-        "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGUSR1",
-        "SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGSTKFLT", "SIGCHLD", "SIGCONT", "SIGSTOP",
-        "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGURG", "SIGXCPU", "SIGXFSZ", "SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO",
-        "SIGPWR", "SIGSYS",
+        "SIGHUP",
+        "SIGINT",
+        "SIGQUIT",
+        "SIGILL",
+        "SIGTRAP",
+        "SIGABRT",
+        "SIGBUS",
+        "SIGFPE",
+        "SIGKILL",
+        "SIGUSR1",
+        "SIGSEGV",
+        "SIGUSR2",
+        "SIGPIPE",
+        "SIGALRM",
+        "SIGTERM",
+        "SIGSTKFLT",
+        "SIGCHLD",
+        "SIGCONT",
+        "SIGSTOP",
+        "SIGTSTP",
+        "SIGTTIN",
+        "SIGTTOU",
+        "SIGURG",
+        "SIGXCPU",
+        "SIGXFSZ",
+        "SIGVTALRM",
+        "SIGPROF",
+        "SIGWINCH",
+        "SIGIO",
+        "SIGPWR",
+        "SIGSYS",
     ];
     usize::try_from(number - 1).ok().and_then(|i| NAMES.get(i)).copied().unwrap_or(NONE)
 }
@@ -68,7 +95,11 @@ impl ProcessFailure {
     fn text(&self) -> String {
         match &self.message {
             Value::String(s) => s.clone(),
-            m => m["extraInfo"]["py_callstack"].as_str().or(m["message"].as_str()).unwrap_or(NONE).replace('\n', "\n  "),
+            m => m["extraInfo"]["py_callstack"]
+                .as_str()
+                .or(m["message"].as_str())
+                .unwrap_or(NONE)
+                .replace('\n', "\n  "),
         }
     }
     fn shown(&self, index: usize, rank: i64) -> String {
@@ -128,7 +159,9 @@ pub fn failed_job(name: &str, failures: &[(i64, ProcessFailure)]) -> String {
     let width = width.min(60);
     let others = if others.is_empty() { "  <NO_OTHER_FAILURES>".to_owned() } else { others.join("\n") };
     let (line, thin) = ("=".repeat(width), "-".repeat(width));
-    format!("\n{line}\n{title}\n{thin}\nFailures:\n{others}\n{thin}\nRoot Cause (first observed failure):\n{root}\n{line}")
+    format!(
+        "\n{line}\n{title}\n{thin}\nFailures:\n{others}\n{thin}\nRoot Cause (first observed failure):\n{root}\n{line}"
+    )
 }
 
 /// Runs a worker's main function, and writes its error where the agent looks for it (`TORCHELASTIC_ERROR_FILE`).
@@ -155,7 +188,8 @@ pub fn record<R>(f: impl FnOnce() -> Result<R>) -> Result<R> {
             Err(e)
         }
         Err(p) => {
-            let text = p.downcast_ref::<String>().map(String::as_str).or_else(|| p.downcast_ref::<&str>().copied());
+            let text =
+                p.downcast_ref::<String>().map(String::as_str).or_else(|| p.downcast_ref::<&str>().copied());
             write(&format!("RuntimeError: {}", text.unwrap_or("a panic")));
             std::panic::resume_unwind(p)
         }

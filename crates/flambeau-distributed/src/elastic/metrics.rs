@@ -79,7 +79,12 @@ pub fn put_metric(name: &str, value: i64, group: &str) {
         let all = HANDLERS.lock();
         all.0.get(group).unwrap_or(&all.1).clone()
     };
-    handler.emit(&MetricData { timestamp: seconds(), group_name: group.to_owned(), name: name.to_owned(), value });
+    handler.emit(&MetricData {
+        timestamp: seconds(),
+        group_name: group.to_owned(),
+        name: name.to_owned(),
+        value,
+    });
 }
 /// Runs a function, and reports whether it ended well, and how many milliseconds it took.
 ///

@@ -58,7 +58,11 @@ pub fn parse_rendezvous_endpoint(endpoint: &str, default_port: u16) -> Result<(S
         Some((h, p)) => (h, Some(p)),
         None => (e, None),
     };
-    let host = if host.len() > 1 && host.starts_with('[') && host.ends_with(']') { &host[1..host.len() - 1] } else { host };
+    let host = if host.len() > 1 && host.starts_with('[') && host.ends_with(']') {
+        &host[1..host.len() - 1]
+    } else {
+        host
+    };
     let port = match port {
         None => default_port,
         Some(p) => p.parse().map_err(|_| {
@@ -92,7 +96,11 @@ pub fn parse_rendezvous_config(config: &str) -> Result<Vec<(String, String)>> {
             Value,
             "The rendezvous configuration string must be in format <key1>=<value1>,...,<keyN>=<valueN>."
         );
-        ensure!(!value.is_empty(), Value, "The rendezvous configuration option '{key}' must have a value specified.");
+        ensure!(
+            !value.is_empty(),
+            Value,
+            "The rendezvous configuration option '{key}' must have a value specified."
+        );
         all.retain(|(k, _)| k != key);
         all.push((key.to_owned(), value.to_owned()));
     }

@@ -237,7 +237,11 @@ impl SubprocessContext {
         let (redirects, tee) = (spec.redirects.of(local_rank), spec.tee.of(local_rank));
         let shown = spec.local_ranks_filter.as_ref().is_none_or(|f| f.contains(&local_rank));
         let file = |bit: i64, name: &str| -> Result<Option<File>> {
-            if redirects.has(bit) || tee.has(bit) { Ok(Some(File::create(dir.join(name))?)) } else { Ok(None) }
+            if redirects.has(bit) || tee.has(bit) {
+                Ok(Some(File::create(dir.join(name))?))
+            } else {
+                Ok(None)
+            }
         };
         let (out, err) = (file(1, "stdout.log")?, file(2, "stderr.log")?);
         let stdio = |bit: i64, f: &Option<File>| -> Result<Stdio> {
@@ -376,7 +380,8 @@ fn copy(
                 continue;
             }
             let line = [label.as_bytes(), &line, b"\n"].concat();
-            let _ = if error { std::io::stderr().write_all(&line) } else { std::io::stdout().write_all(&line) };
+            let _ =
+                if error { std::io::stderr().write_all(&line) } else { std::io::stdout().write_all(&line) };
         }
     })?;
     Ok(thread)

@@ -53,9 +53,7 @@ pub fn configure(client: impl TimerClient + 'static) {
 #[track_caller]
 pub fn expires<R>(after: Duration, scope: Option<&str>, f: impl FnOnce() -> Result<R>) -> Result<R> {
     let client = CLIENT.lock().clone();
-    let Some(c) = client else {
-        bail!(Runtime, "Configure timer client before using countdown timers.")
-    };
+    let Some(c) = client else { bail!(Runtime, "Configure timer client before using countdown timers.") };
     let here = std::panic::Location::caller();
     let scope = scope.map_or_else(|| format!("{}#{}", here.file(), here.line()), str::to_owned);
     c.acquire(&scope, now() + after.as_secs_f64())?;
@@ -64,7 +62,9 @@ pub fn expires<R>(after: Duration, scope: Option<&str>, f: impl FnOnce() -> Resu
     r
 }
 fn now() -> f64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(seconds() as f64, |d| d.as_secs_f64())
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(seconds() as f64, |d| d.as_secs_f64())
 }
 
 /// Keeps what workers tell, and ends those whose time is over.
@@ -141,11 +141,13 @@ impl Timers {
     }
 }
 
-/// Where clients and a server of one process meet.
-pub type TimerQueue = Arc<Monitor<Vec<TimerRequest>>>;
-/// A queue for clients and a server of one process.
-pub fn timer_queue() -> TimerQueue {
-    Arc::new(Monitor::new(Vec::new()))
+/// Where clients and a server of one process meet. Clones are the same queue.
+#[derive(Clone, Default)]
+pub struct TimerQueue(Arc<Monitor<Vec<TimerRequest>>>);
+impl std::fmt::Debug for TimerQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TimerQueue({} requests)", self.0.lock().len())
+    }
 }
 /// Tells a server of the same process.
 #[derive(Clone)]
@@ -168,7 +170,7 @@ impl std::fmt::Debug for LocalTimerClient {
 impl TimerClient for LocalTimerClient {
     fn acquire(&self, scope_id: &str, expiration_time: f64) -> Result<()> {
         let r = TimerRequest { worker_id: self.worker_id, scope_id: scope_id.to_owned(), expiration_time };
-        self.queue.lock().push(r);
+        self.queue.0.lock().push(r);
         Ok(())
     }
     fn release(&self, scope_id: &str) -> Result<()> {
@@ -214,7 +216,7 @@ impl TimerServer for LocalTimerServer {
         end(worker_id)
     }
     fn received(&mut self) -> Vec<TimerRequest> {
-        std::mem::take(&mut *self.queue.lock())
+        std::mem::take(&mut *self.queue.0.lock())
     }
 }
 /// Tells a server by lines in a named pipe, or a file (`TORCHELASTIC_TIMER_FILE`), as PyTorch's does.

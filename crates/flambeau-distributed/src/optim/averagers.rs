@@ -108,7 +108,9 @@ impl ModelAverager for PeriodicModelAverager {
 
 /// Averages over small groups often, and over larger ones seldom.
 #[derive(Clone, Debug)]
-#[doc(alias = "torch.distributed.algorithms.model_averaging.hierarchical_model_averager.HierarchicalModelAverager")]
+#[doc(
+    alias = "torch.distributed.algorithms.model_averaging.hierarchical_model_averager.HierarchicalModelAverager"
+)]
 pub struct HierarchicalModelAverager {
     groups: Vec<(i64, ProcessGroup)>,
     warmup_steps: i64,

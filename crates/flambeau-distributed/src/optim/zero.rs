@@ -328,7 +328,11 @@ impl<A: Algorithm> ZeroRedundancyOptimizer<A> {
             }
         }
         let groups = state.get("param_groups").and_then(Tree::items).unwrap_or_default();
-        ensure!(groups.len() == s.groups.len(), Value, "loaded state dict has a different number of parameter groups");
+        ensure!(
+            groups.len() == s.groups.len(),
+            Value,
+            "loaded state dict has a different number of parameter groups"
+        );
         let (mut at, mut shown) = (0, Vec::new());
         for (g, params) in groups.iter().zip(&s.parts[me]) {
             let mut pairs = g.entries().unwrap_or_default().to_vec();
@@ -383,7 +387,8 @@ fn step<A: Algorithm>(
                 works.push(try_broadcast(t, from, o())?);
             }
         } else if !all.is_empty() {
-            let flat: Vec<Tensor> = all.iter().map(|t| ops::reshape(t, &[t.numel()])).collect::<Result<_>>()?;
+            let flat: Vec<Tensor> =
+                all.iter().map(|t| ops::reshape(t, &[t.numel()])).collect::<Result<_>>()?;
             let flat = ops::cat(&flat, 0)?;
             works.push(try_broadcast(&flat, from, o())?);
             whole.push((flat, all));

@@ -6,7 +6,9 @@ use flambeau_distributed::internal::{assign_buckets, bucket_limits};
 use serde_json::{Value as J, json};
 use std::sync::{Arc, Mutex};
 use torch::futures::Future;
-use torch::nn::parallel::{DistributedDataParallel as Ddp, DistributedDataParallelOptions as Options, GradBucket};
+use torch::nn::parallel::{
+    DistributedDataParallel as Ddp, DistributedDataParallelOptions as Options, GradBucket,
+};
 use torch::nn::{Layer, LinearOptions, Sequential};
 use torch::prelude::*;
 
@@ -28,7 +30,8 @@ pub(super) fn run(id: &str, r: &J) -> Done {
             o = o.bucket_cap_mb_list(l.iter().filter_map(J::as_f64).collect::<Vec<_>>());
         }
         let (first, all) = bucket_limits(&o);
-        let same = json!(first) == r["limits"][0] && all.last().map(|l| json!(l)) == Some(r["bucket_bytes_cap"].clone());
+        let same = json!(first) == r["limits"][0]
+            && all.last().map(|l| json!(l)) == Some(r["bucket_bytes_cap"].clone());
         return if same { Ok(()) } else { Err(format!("{first:?} {all:?} instead of {r}")) };
     }
     let mut items = Vec::new();

@@ -11,8 +11,8 @@ use torch::distributed::{self as dist, ReduceOptions};
 use torch::futures::Future;
 use torch::nn::Call;
 use torch::nn::parallel::{
-    AllreduceHook, BuiltinCommHookType, CommHook, CompressHook, CompressWrapper, DistributedDataParallel as Ddp,
-    GradBucket, NoopHook, PowerSgdHook, PowerSgdOptions, QuantizationHook,
+    AllreduceHook, BuiltinCommHookType, CommHook, CompressHook, CompressWrapper,
+    DistributedDataParallel as Ddp, GradBucket, NoopHook, PowerSgdHook, PowerSgdOptions, QuantizationHook,
 };
 
 const F16: Tol = Tol(2e-4, 1e-3);
@@ -97,8 +97,11 @@ pub(super) fn run(f: &File, case: &J, r: &J) -> Done {
     train(f, r, &mut Calls::here(), &d, &|d, x, _| d.try_call(x), tol, &mut *o)?;
     let seen = seen.lock().unwrap_or_else(|e| e.into_inner());
     for (i, w) in r["buckets"].as_array().into_iter().flatten().enumerate() {
-        let Some((index, last, whole, each, shapes)) = seen.get(i) else { return Err(format!("no bucket {i}")) };
-        if json!(index) != w["index"] || json!(last) != w["is_last"] || json!(shapes) != w["parameter_shapes"] {
+        let Some((index, last, whole, each, shapes)) = seen.get(i) else {
+            return Err(format!("no bucket {i}"));
+        };
+        if json!(index) != w["index"] || json!(last) != w["is_last"] || json!(shapes) != w["parameter_shapes"]
+        {
             return Err(format!("bucket {i}: {index} {last} {shapes:?} instead of {w}"));
         }
         close("bucket", whole, &w["buffer"], f, EXACT)?;

@@ -32,7 +32,11 @@ pub(super) fn run(f: &File, case: &J, r: &J, rank: usize) -> Done {
     let mut zero = None;
     let mut plain = None;
     if id.ends_with("zero") {
-        let z = ZeroRedundancyOptimizer::try_new(d.module.parameters(), SGDOptions::new().lr(0.1), ZeroRedundancyOptions::new());
+        let z = ZeroRedundancyOptimizer::try_new(
+            d.module.parameters(),
+            SGDOptions::new().lr(0.1),
+            ZeroRedundancyOptions::new(),
+        );
         zero = Some(z.map_err(said)?);
     } else {
         plain = Some(optimizer(text(case, "optimizer"), &d.module)?);
@@ -45,6 +49,12 @@ pub(super) fn run(f: &File, case: &J, r: &J, rank: usize) -> Done {
         j.try_run(|| {
             for (k, s) in r["steps"].as_array().into_iter().flatten().enumerate() {
                 let (Ok(x), Ok(y)) = (tensor(&f.store, &s["x"]), tensor(&f.store, &s["y"])) else { continue };
+                // at the beginning: a rank that is done keeps its last gradients, and ZeRO steps with them
+                match (&mut zero, &mut plain) {
+                    (Some(z), _) => z.zero_grad(),
+                    (None, Some(o)) => o.zero_grad(),
+                    _ => {}
+                }
                 let out = d.try_call(&x)?;
                 let loss = torch::nn::functional::mse_loss(&out, &y);
                 loss.try_backward(flambeau_core::BackwardOptions::new())?;
@@ -52,14 +62,8 @@ pub(super) fn run(f: &File, case: &J, r: &J, rank: usize) -> Done {
                     bad.get_or_insert(format!("step {k}: {e}"));
                 }
                 match (&mut zero, &mut plain) {
-                    (Some(z), _) => {
-                        z.try_step()?;
-                        z.zero_grad();
-                    }
-                    (None, Some(o)) => {
-                        o.try_step()?;
-                        o.zero_grad();
-                    }
+                    (Some(z), _) => z.try_step()?,
+                    (None, Some(o)) => o.try_step()?,
                     _ => {}
                 }
                 if let Err(e) = params(&d.module, &s["params"], f, EXACT) {

@@ -44,19 +44,18 @@ fn with<A: Algorithm>(f: &File, case: &J, r: &J, options: impl Fn(f64) -> A, lr:
     let mut members: Vec<Vec<Parameter>> = vec![Vec::new(); groups.len()];
     for (n, p) in &all {
         let has = |g: usize| {
-            r["partition"].as_array().into_iter().flatten().any(|l| {
-                l[g].as_array().into_iter().flatten().any(|x| x.as_str() == Some(n))
-            })
+            r["partition"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|l| l[g].as_array().into_iter().flatten().any(|x| x.as_str() == Some(n)))
         };
         if let Some(g) = (0..groups.len()).find(|g| has(*g)) {
             members[g].push(p.clone());
         }
     }
-    let list = members
-        .into_iter()
-        .zip(&groups)
-        .map(|(l, g)| (l, options(g["lr"].as_f64().unwrap_or(lr))))
-        .collect();
+    let list =
+        members.into_iter().zip(&groups).map(|(l, g)| (l, options(g["lr"].as_f64().unwrap_or(lr)))).collect();
     let mut z = ZeroRedundancyOptimizer::try_with_groups(list, options(lr), zero).map_err(said)?;
     let name = |p: &Parameter| all.iter().find(|x| x.1.tensor().id() == p.tensor().id()).map(|x| x.0.clone());
     let parts: Vec<Vec<Vec<Option<String>>>> =
@@ -77,7 +76,6 @@ fn with<A: Algorithm>(f: &File, case: &J, r: &J, options: impl Fn(f64) -> A, lr:
         calls.same(&s["comm"]).map_err(at)?;
         z.try_step().map_err(said).map_err(at)?;
         z.zero_grad();
-        calls = Calls::here();
         params(&d.module, &s["params"], f, EXACT).map_err(at)?;
     }
     z.consolidate_state_dict(0).map_err(said)?;

@@ -5,8 +5,9 @@ use super::{DEFAULT_PORT, RendezvousHandler, RendezvousInfo, RendezvousParameter
 use crate::elastic::parse_rendezvous_endpoint;
 use crate::store::{PrefixStore, Store, TCPStore, TCPStoreOptions};
 use crate::sync::Monitor;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use flambeau_core::{Error, Result, bail, ensure};
-use flambeau_serialization::base64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -169,13 +170,18 @@ impl Shared {
         let (mut state, token) = if value == NOTHING {
             (State::default(), None)
         } else {
-            let bytes = base64::decode(&value)
-                .ok_or_else(|| Error::runtime("The state object is corrupt. See inner exception for details."))?;
+            let bytes = STANDARD.decode(&value).map_err(|_| {
+                Error::runtime("The state object is corrupt. See inner exception for details.")
+            })?;
             (State::read(&bytes)?, Some(value))
         };
         let life = self.settings.keep_alive.as_micros() as i64 * i64::from(self.settings.keep_alive_attempts);
-        let dead: Vec<Node> =
-            state.last_heartbeats.iter().filter(|(_, t)| **t < now() - life).map(|(n, _)| n.clone()).collect();
+        let dead: Vec<Node> = state
+            .last_heartbeats
+            .iter()
+            .filter(|(_, t)| **t < now() - life)
+            .map(|(n, _)| n.clone())
+            .collect();
         let mut gone = false;
         for n in dead {
             state.last_heartbeats.remove(&n);
@@ -217,9 +223,10 @@ impl Shared {
                 }
                 Next::Change(new) => {
                     let token = self.seen.lock().token.clone();
-                    let value = base64::encode(&new.write()?);
+                    let value = STANDARD.encode(new.write()?);
                     let old = token.as_deref().unwrap_or(NOTHING);
-                    let got = self.store.compare_set(&self.key, old, value.as_bytes()).map_err(|e| lost(&e))?;
+                    let got =
+                        self.store.compare_set(&self.key, old, value.as_bytes()).map_err(|e| lost(&e))?;
                     state = self.take(got)?;
                 }
             }
@@ -350,11 +357,19 @@ impl RendezvousHandler for DynamicRendezvous {
             let text = |b: Vec<u8>| String::from_utf8_lossy(&b).into_owned();
             let addr = text(store.get("MASTER_ADDR")?);
             let port = text(store.get("MASTER_PORT")?);
-            let port = port.parse().map_err(|_| Error::value(format!("invalid literal for int() with base 10: '{port}'")))?;
+            let port = port
+                .parse()
+                .map_err(|_| Error::value(format!("invalid literal for int() with base 10: '{port}'")))?;
             self.place = Some((addr, port));
         }
         let (master_addr, master_port) = self.place.clone().unwrap_or_default();
-        Ok(RendezvousInfo { store, rank, world_size: state.participants.len() as i64, master_addr, master_port })
+        Ok(RendezvousInfo {
+            store,
+            rank,
+            world_size: state.participants.len() as i64,
+            master_addr,
+            master_port,
+        })
     }
     fn is_closed(&mut self) -> Result<bool> {
         Ok(self.shared.sync()?.closed)

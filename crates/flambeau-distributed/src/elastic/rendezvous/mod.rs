@@ -186,10 +186,8 @@ pub fn get_rendezvous_handler(p: &RendezvousParameters) -> Result<Box<dyn Rendez
 pub(crate) fn own_name() -> String {
     let name = crate::gloo::host_name();
     let found = std::net::ToSocketAddrs::to_socket_addrs(&(name.as_str(), 0));
-    match found {
-        Ok(mut a) if a.any(|a| !a.ip().is_loopback()) => name,
-        _ => "localhost".into(),
-    }
+    let reached = found.is_ok_and(|mut all| all.any(|a| !a.ip().is_loopback()));
+    if reached { name } else { "localhost".into() }
 }
 /// Whether a host's name is this machine's.
 pub(crate) fn is_here(host: &str) -> bool {

@@ -60,7 +60,13 @@ impl flambeau_serialization::TensorSource for Never {
 fn text(s: &str) -> Tree<Never> {
     Tree::Str(s.to_owned())
 }
-fn object(module: &str, name: &str, by_new: bool, args: Vec<Tree<Never>>, state: Option<Tree<Never>>) -> Tree<Never> {
+fn object(
+    module: &str,
+    name: &str,
+    by_new: bool,
+    args: Vec<Tree<Never>>,
+    state: Option<Tree<Never>>,
+) -> Tree<Never> {
     let (module, name, items, pairs) = (module.to_owned(), name.to_owned(), Vec::new(), Vec::new());
     Tree::Object(Box::new(Object { module, name, by_new, args, state, items, pairs }))
 }
