@@ -1,5 +1,6 @@
 //! Groups of processes, and the engine under them.
 
+use crate::detail::Detail;
 use crate::gloo::algorithms::Call;
 use crate::gloo::mesh::{Mesh, Wires};
 use crate::record::{Log, Status, What};
@@ -86,7 +87,6 @@ impl Backend {
         let all: &[&str] = match self.0.as_str() {
             "undefined" => return vec![("cpu".into(), "gloo".into()), ("cuda".into(), "nccl".into())],
             "gloo" | "ucc" => &["cpu", "cuda"],
-            "mpi" => &["cpu"],
             "nccl" => &["cuda"],
             "xccl" => &["xpu"],
             _ => &["cpu", "cuda"],
@@ -97,7 +97,16 @@ impl Backend {
 impl std::str::FromStr for Backend {
     type Err = Error;
     fn from_str(name: &str) -> Result<Backend> {
-        let name = name.to_lowercase();
+        Ok(Backend(name.to_lowercase()))
+    }
+}
+impl Backend {
+    /// Devices with their engines, as `cpu:gloo,cuda:nccl`.
+    ///
+    /// # Errors
+    /// Parts that are no pairs, a device that comes twice.
+    pub fn config(&self) -> Result<String> {
+        let name = &self.0;
         if name.contains(':') {
             for part in name.split(',') {
                 if part.split(':').count() != 2 || part.starts_with(':') || part.ends_with(':') {
@@ -114,7 +123,7 @@ impl std::str::FromStr for Backend {
                 }
             }
         }
-        Ok(Backend(name))
+        Ok(self.pairs().iter().map(|(d, b)| format!("{d}:{b}")).collect::<Vec<_>>().join(","))
     }
 }
 impl fmt::Display for Backend {
@@ -193,8 +202,14 @@ impl ProcessGroup {
     ) -> Result<ProcessGroup> {
         let engine = match backend.for_device("cpu").as_deref() {
             Some("gloo") => {
-                let store = Arc::new(PrefixStore::new("cpu/", store.clone()));
-                Engine::new(Mesh::join(store, rank, ranks.len(), timeout, wires)?, trace.clone())
+                let store: Arc<dyn Store> = Arc::new(PrefixStore::new("cpu/", store.clone()));
+                let mesh = Mesh::join(store.clone(), rank, ranks.len(), timeout, wires.clone())?;
+                let mut e = Engine::new(mesh, trace.clone());
+                if trace.detail {
+                    let store = Arc::new(PrefixStore::new(format!("pg_wrapper:{name}"), store));
+                    e.detail = Some(Detail::new(Mesh::join(store, rank, ranks.len(), timeout, wires)?));
+                }
+                e
             }
             Some(other) => return Err(absent(other)),
             None => return Err(absent(backend.pairs().first().map_or(backend.as_str(), |p| p.1.as_str()))),
@@ -341,10 +356,13 @@ pub(crate) struct Engine {
     pub(crate) mesh: Arc<Mesh>,
     queue: Arc<Monitor<Queue>>,
     trace: Trace,
+    pub(crate) detail: Option<Detail>,
 }
 /// Where a process's operations are noted, and where they are written if one fails.
 #[derive(Clone)]
 pub(crate) struct Trace {
+    /// calls are compared before they run
+    pub(crate) detail: bool,
     pub(crate) log: Arc<Log>,
     pub(crate) place: Option<String>,
     /// in the job
@@ -366,7 +384,7 @@ const THREADS: usize = 2;
 
 impl Engine {
     fn new(mesh: Arc<Mesh>, trace: Trace) -> Engine {
-        Engine { mesh, queue: Arc::new(Monitor::new(Queue::default())), trace }
+        Engine { mesh, queue: Arc::new(Monitor::new(Queue::default())), trace, detail: None }
     }
     /// Runs a collective, here or on the group's threads.
     pub(crate) fn run(

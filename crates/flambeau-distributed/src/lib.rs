@@ -4,6 +4,7 @@
 mod bytes;
 pub mod collectives;
 pub mod ddp;
+mod detail;
 pub mod elastic;
 pub mod functional;
 mod gloo;

@@ -185,9 +185,8 @@ impl DeviceMesh {
         ensure!(mine <= 1, Assertion, "rank_coords.size(0) must be 0 or 1, got {mine}");
         let mut groups = Vec::new();
         for d in 0..shape.len() {
-            let mut sorted = ranks.clone();
-            sorted.sort_unstable();
-            if shape[d] == world && sorted == (0..world).collect::<Vec<_>>() {
+            // a line as long as the job is the default group, whatever its ranks: PyTorch does not look
+            if shape[d] == world {
                 groups.push(Some(default.clone()));
                 continue;
             }

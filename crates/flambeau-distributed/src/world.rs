@@ -34,6 +34,7 @@ struct State {
     local: usize,
     env: HashMap<String, String>,
     log: Arc<Log>,
+    debug: Option<DebugLevel>,
 }
 
 static PROCESS: Mutex<Option<World>> = Mutex::new(None);
@@ -83,11 +84,22 @@ impl World {
         let log = self.0.lock().log.clone();
         log.all()
     }
+    fn debug_level(&self) -> DebugLevel {
+        let said = self.0.lock().debug;
+        said.unwrap_or_else(|| {
+            match self.env("TORCH_DISTRIBUTED_DEBUG").map(|v| v.to_uppercase()).as_deref() {
+                Some("INFO") => DebugLevel::Info,
+                Some("DETAIL") => DebugLevel::Detail,
+                _ => DebugLevel::Off,
+            }
+        })
+    }
     fn trace(&self, rank: i64) -> Trace {
         let log = self.0.lock().log.clone();
         let place =
             self.env("TORCH_FR_DUMP_TEMP_FILE").or_else(|| self.env("TORCH_NCCL_DEBUG_INFO_TEMP_FILE"));
-        Trace { log, place, rank }
+        let detail = self.debug_level() == DebugLevel::Detail;
+        Trace { detail, log, place, rank }
     }
     fn wires(&self) -> Wires {
         let on =
@@ -154,6 +166,7 @@ pub fn try_init_process_group(backend: &str, options: InitProcessGroupOptions) -
         "Cannot specify both init_method and store."
     );
     let backend: Backend = backend.parse()?;
+    backend.config()?;
     let setup = match o.store {
         Some(store) => {
             ensure!(
@@ -290,6 +303,7 @@ fn make(ranks: Option<Vec<i64>>, o: NewGroupOptions) -> Result<ProcessGroup> {
         Some(b) => b.parse()?,
         None => default.backend().clone(),
     };
+    backend.config()?;
     let ranks = match ranks {
         None => (0..size).collect(),
         Some(mut r) => {
@@ -481,7 +495,7 @@ pub fn is_torchelastic_launched() -> bool {
 pub fn try_get_default_backend_for_device(device: &str) -> Result<String> {
     let kind = device.split(':').next().unwrap_or(device);
     Ok(match kind {
-        "cpu" => "gloo",
+        "cpu" | "mps" => "gloo",
         "cuda" => "nccl",
         "xpu" => "xccl",
         _ => {
@@ -581,15 +595,34 @@ pub enum DebugLevel {
     /// Calls are compared before they run.
     Detail,
 }
-/// What the variable `TORCH_DISTRIBUTED_DEBUG` says.
+/// How much is checked: what [`set_debug_level`] has said, else the variable `TORCH_DISTRIBUTED_DEBUG`.
 #[doc(alias = "torch.distributed.get_debug_level")]
 #[doc(alias = "TORCH_DISTRIBUTED_DEBUG")]
 pub fn get_debug_level() -> DebugLevel {
-    match World::current().env("TORCH_DISTRIBUTED_DEBUG").as_deref() {
-        Some("INFO") => DebugLevel::Info,
-        Some("DETAIL") => DebugLevel::Detail,
-        _ => DebugLevel::Off,
+    World::current().debug_level()
+}
+/// Says how much is checked of groups that are made from now on.
+#[doc(alias = "torch.distributed.set_debug_level")]
+pub fn set_debug_level(level: DebugLevel) {
+    World::current().0.lock().debug = Some(level);
+}
+/// Takes how much is checked from the variable `TORCH_DISTRIBUTED_DEBUG` again.
+///
+/// # Errors
+/// The variable says something else than `OFF`, `INFO` or `DETAIL`.
+#[doc(alias = "torch.distributed.set_debug_level_from_env")]
+#[flambeau_macros::short]
+pub fn try_set_debug_level_from_env() -> Result<()> {
+    let w = World::current();
+    if let Some(v) = w.env("TORCH_DISTRIBUTED_DEBUG") {
+        ensure!(
+            matches!(v.to_uppercase().as_str(), "" | "OFF" | "INFO" | "DETAIL"),
+            Runtime,
+            "The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL."
+        );
     }
+    w.0.lock().debug = None;
+    Ok(())
 }
 
 /// Runs a job whose ranks are threads of this process, over the loopback, and gives what each returned. For tests: a rank that panics

@@ -474,6 +474,9 @@ fn invoke(name: &str, c: &Call<'_>) -> Result<Got> {
 /// Runs a recorded call, and compares what it gave and what it changed.
 pub fn step(s: &J, store: &Store, groups: &Groups, rank: usize) -> std::result::Result<(), String> {
     let name = s["call"].as_str().unwrap_or("").rsplit('.').next().unwrap_or("");
+    if matches!(name, "all_gather_object" | "broadcast_object_list") && s.get("error").is_none() {
+        return super::objects::step(s, store);
+    }
     let decode = |j: &J| Arg::of(j, store, groups);
     let args: Vec<Arg> =
         s["args"].as_array().into_iter().flatten().map(decode).collect::<std::result::Result<_, _>>()?;

@@ -12,6 +12,7 @@ pub use gathers::*;
 pub use objects::*;
 pub use point::*;
 pub use reductions::*;
+pub(crate) use synchronise::monitored;
 pub use synchronise::*;
 
 use crate::group::{Engine, ProcessGroup};
@@ -40,8 +41,9 @@ fn group_of(g: &Option<ProcessGroup>) -> Result<ProcessGroup> {
 /// Notes a call and runs it with the group's engine; one of a group that this process is not in does nothing.
 fn with(g: &ProcessGroup, what: What, f: impl FnOnce(&Engine, &Status) -> Result<Work>) -> Result<Work> {
     let Some(e) = g.engine() else { return Ok(Work::ended(Vec::new())) };
-    let status = g.begin(what);
-    let r = f(e, &status);
+    let status = g.begin(what.clone());
+    let same = e.detail.as_ref().map_or(Ok(()), |d| d.check(&what));
+    let r = same.and_then(|()| f(e, &status));
     match &r {
         Ok(w) if w.is_over() => status.end(true),
         Err(_) => status.end(false),

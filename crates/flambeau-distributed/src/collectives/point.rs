@@ -30,7 +30,7 @@ fn peer_of(g: &ProcessGroup, e: &Engine, p: Peer, what: &str) -> Result<usize> {
             let here = e.mesh.address();
             bail!(
                 Runtime,
-                "state_ >= CONNECTED. 1 vs 4. Pair is not connected ([{}]:{}$0 <--> [none])",
+                "state_ >= CONNECTED. 1 vs 4. Pair is not connected ([{}]:{}${u} <--> [none])",
                 here.ip(),
                 here.port()
             )

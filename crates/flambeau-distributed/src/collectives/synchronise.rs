@@ -1,10 +1,12 @@
 //! Barriers.
 
 use super::{CollectiveOptions, group_of, with};
-use crate::group::{Engine, ProcessGroup};
+use crate::gloo::mesh::Mesh;
+use crate::group::ProcessGroup;
 use crate::record::What;
 use crate::work::Work;
 use flambeau_core::{Error, Result, bail};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Returns once all ranks have come.
@@ -41,15 +43,14 @@ pub struct MonitoredBarrierOptions {
 pub fn try_monitored_barrier(options: MonitoredBarrierOptions) -> Result<()> {
     let g = group_of(&options.group)?;
     with(&g, What::new("monitored_barrier", []), |e, _| {
-        monitored(e, &options)?;
+        monitored(&e.mesh, options.timeout.unwrap_or_else(|| e.mesh.timeout()), options.wait_all_ranks)?;
         Ok(Work::ended(Vec::new()))
     })
     .map(drop)
 }
-fn monitored(e: &Engine, options: &MonitoredBarrierOptions) -> Result<()> {
-    let mesh = &e.mesh;
+/// A barrier over these connections, at which rank 0 says who has not come.
+pub(crate) fn monitored(mesh: &Arc<Mesh>, timeout: Duration, wait_all_ranks: bool) -> Result<()> {
     let (come, go) = (u64::from(mesh.next_tag()), u64::from(mesh.next_tag()));
-    let timeout = options.timeout.unwrap_or_else(|| mesh.timeout());
     let me = mesh.rank as i32;
     if me != 0 {
         let passed = (|| {
@@ -79,7 +80,7 @@ fn monitored(e: &Engine, options: &MonitoredBarrierOptions) -> Result<()> {
         };
         if let Err(e) = came {
             missing.push(r.to_string());
-            if !options.wait_all_ranks {
+            if !wait_all_ranks {
                 mesh.fail(&Error::runtime("Application timeout caused pair closure"));
                 bail!(
                     Runtime,
