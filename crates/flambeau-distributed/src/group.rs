@@ -112,7 +112,7 @@ impl Backend {
                 if part.split(':').count() != 2 || part.starts_with(':') || part.ends_with(':') {
                     bail!(
                         Value,
-                        "Invalid device:backend pairing:                                      {part}. The custom backend string argument is invalid: {name}.\n                Custom backend string is an experimental feature where the backend string must be in the format:\n                \"<device_type1>:<backend1>,<device_type2>:<backend2>...\". e.g. 'cpu:gloo,cuda:nccl'"
+                        "Invalid device:backend pairing:                                      {part}. The custom backend string argument is invalid: {name}.\n                Custom backend string is an experimental feature where the backend string must be in the format:\n                \"<device_type1>:<backend1>,<device_type2>:<backend2>...\". e.g. 'cpu:gloo,cuda:nccl,xpu:xccl'"
                     );
                 }
             }
@@ -322,6 +322,7 @@ impl ProcessGroup {
     pub fn global_rank(&self, in_group: i64) -> Result<i64> {
         match usize::try_from(in_group).ok().and_then(|i| self.0.ranks.get(i)) {
             Some(r) => Ok(*r),
+            None if !self.is_member() => bail!(Value, "Group rank {in_group} is not part of group -100"),
             None => bail!(Value, "Group rank {in_group} is not part of group {self}"),
         }
     }

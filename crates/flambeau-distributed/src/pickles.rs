@@ -123,7 +123,21 @@ pub fn dump(value: &Node, weights_only: bool) -> Result<Vec<u8>> {
     })?;
     let plain = plain.map(&mut |_| Err::<Never, Error>(Error::serialization("a tensor in a pickle")))?;
     let encoded = encode(&plain).map_err(said)?;
-    pickle::dump_with(&encoded.graph, encoded.root, 4).map_err(said)
+    let bytes = pickle::dump_with(&encoded.graph, encoded.root, 4).map_err(said)?;
+    Ok(framed(bytes))
+}
+/// Python says before a pickle's body how long it is, unless it is shorter than 4 bytes; longer bodies it cuts, which readers need not see.
+fn framed(bytes: Vec<u8>) -> Vec<u8> {
+    const ONE_FRAME: usize = 64 << 10;
+    let Some((head, body)) = bytes.split_first_chunk::<2>() else { return bytes };
+    if !(4..ONE_FRAME).contains(&body.len()) || body[0] == 0x95 {
+        return bytes;
+    }
+    let mut all = head.to_vec();
+    all.push(0x95);
+    all.extend_from_slice(&(body.len() as u64).to_le_bytes());
+    all.extend_from_slice(body);
+    all
 }
 
 /// The value of these bytes. Nothing in them is executed; names of classes and functions but tensors' are refused.

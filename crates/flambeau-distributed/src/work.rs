@@ -17,6 +17,7 @@ use std::time::Duration;
 /// the operation writes.
 #[derive(Clone)]
 #[doc(alias = "torch.distributed.Work")]
+#[doc(alias = "torch.distributed.note:sync-async-semantics")]
 pub struct Work(Arc<Kind>);
 
 enum Kind {
@@ -128,6 +129,7 @@ impl Work {
     /// Waits for the end, as long as the group allows. Panics with the error of the operation.
     #[track_caller]
     #[doc(alias = "torch.distributed.Work.wait")]
+    #[doc(alias = "torch.distributed.deprecated.request:wait")]
     pub fn wait(&self) {
         flambeau_core::api::ergonomic::expect(self.try_wait());
     }
@@ -153,6 +155,7 @@ impl Work {
     }
     /// Whether it has ended, well or not.
     #[doc(alias = "torch.distributed.Work.is_completed")]
+    #[doc(alias = "torch.distributed.deprecated.request:is_completed")]
     pub fn is_completed(&self) -> bool {
         match &*self.0 {
             Kind::Task(t) => t.done.lock().how.is_some(),

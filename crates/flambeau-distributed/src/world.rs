@@ -152,6 +152,12 @@ pub struct InitProcessGroupOptions {
 ///
 /// # Errors
 /// A job that has begun, a method or backend that is unknown, what a method lacks, and processes that do not come in time.
+#[doc(alias = "torch.distributed.note:init-method:env")]
+#[doc(alias = "torch.distributed.note:init-method:tcp")]
+#[doc(alias = "torch.distributed.note:init-method:file")]
+#[doc(alias = "torch.distributed.note:init:lazy-gloo")]
+#[doc(alias = "GLOO_SOCKET_IFNAME")]
+#[doc(alias = "TORCH_GLOO_LAZY_INIT")]
 #[doc(alias = "torch.distributed.init_process_group")]
 #[doc(alias = "torch.distributed.deprecated.init_process_group")]
 #[flambeau_macros::short(with)]
@@ -231,6 +237,8 @@ pub fn try_init_process_group(backend: &str, options: InitProcessGroupOptions) -
 ///
 /// # Errors
 /// No job has begun.
+#[doc(alias = "torch.distributed.note:shutdown")]
+#[doc(alias = "torch.distributed.note:reinitialization")]
 #[doc(alias = "torch.distributed.destroy_process_group")]
 #[flambeau_macros::short]
 pub fn try_destroy_process_group() -> Result<()> {
@@ -483,6 +491,7 @@ pub fn is_xccl_available() -> bool {
 }
 /// Whether torchrun, or `flambeau-run`, has started this process.
 #[doc(alias = "torch.distributed.is_torchelastic_launched")]
+#[doc(alias = "TORCHELASTIC_RUN_ID")]
 pub fn is_torchelastic_launched() -> bool {
     World::current().env("TORCHELASTIC_RUN_ID").is_some()
 }

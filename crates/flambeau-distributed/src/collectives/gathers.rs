@@ -26,6 +26,7 @@ use flambeau_core::{Result, Tensor, bail, ensure};
 /// A rank that is none of the group's, ranks that do not come in time or have gone, no job.
 #[doc(alias = "torch.distributed.broadcast")]
 #[doc(alias = "torch.distributed.broadcast_multigpu")]
+#[doc(alias = "torch.distributed.deprecated.broadcast_multigpu")]
 #[doc(alias = "torch.distributed.deprecated.broadcast")]
 #[flambeau_macros::short(with)]
 pub fn try_broadcast(tensor: &Tensor, src: impl Into<Peer>, options: CollectiveOptions) -> Result<Work> {
@@ -59,6 +60,7 @@ pub fn try_broadcast(tensor: &Tensor, src: impl Into<Peer>, options: CollectiveO
 /// A list that is not as long as the group, other dtypes or sizes than the tensor's, and those of [`try_broadcast`].
 #[doc(alias = "torch.distributed.all_gather")]
 #[doc(alias = "torch.distributed.all_gather_multigpu")]
+#[doc(alias = "torch.distributed.deprecated.all_gather_multigpu")]
 #[doc(alias = "torch.distributed.deprecated.all_gather")]
 #[flambeau_macros::short(with)]
 pub fn try_all_gather(tensor_list: &[Tensor], tensor: &Tensor, options: CollectiveOptions) -> Result<Work> {
@@ -298,6 +300,7 @@ pub struct ScatterOptions {
 pub fn try_scatter(tensor: &Tensor, options: ScatterOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (list, t, src) = (options.scatter_list.unwrap_or_default().0, tensor.clone(), options.src);
+    ensure!(g.is_member(), Value, "Invalid process group specified");
     with(&g, What::new("scatter", [&t]), |e, status| {
         checks::same_dtype(list.iter().chain([&t]))?;
         let from = g.peer(src)?;

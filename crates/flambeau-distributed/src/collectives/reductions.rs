@@ -51,6 +51,7 @@ fn complex(name: &str, op: ReduceOp, t: &Tensor) -> Result<()> {
 /// Dtypes and reductions that gloo refuses, ranks that do not come in time or have gone, no job.
 #[doc(alias = "torch.distributed.all_reduce")]
 #[doc(alias = "torch.distributed.all_reduce_multigpu")]
+#[doc(alias = "torch.distributed.deprecated.all_reduce_multigpu")]
 #[doc(alias = "torch.distributed.deprecated.all_reduce")]
 #[flambeau_macros::short(with)]
 pub fn try_all_reduce(tensor: &Tensor, options: ReduceOptions) -> Result<Work> {
@@ -123,6 +124,7 @@ pub fn try_all_reduce_coalesced(tensors: &[Tensor], options: ReduceOptions) -> R
 /// Those of [`try_all_reduce`], a rank that is none of the group's.
 #[doc(alias = "torch.distributed.reduce")]
 #[doc(alias = "torch.distributed.reduce_multigpu")]
+#[doc(alias = "torch.distributed.deprecated.reduce_multigpu")]
 #[doc(alias = "torch.distributed.deprecated.reduce")]
 #[flambeau_macros::short(with)]
 pub fn try_reduce(tensor: &Tensor, dst: impl Into<Peer>, options: ReduceOptions) -> Result<Work> {
@@ -131,7 +133,13 @@ pub fn try_reduce(tensor: &Tensor, dst: impl Into<Peer>, options: ReduceOptions)
     let (op, dtype, t) = (options.op, tensor.dtype(), tensor.clone());
     with(&g, What::new("reduce", [&t]), |e, status| {
         let to = root(&g, g.peer(dst)?, "reduce")?;
-        complex("reduce", op, &t)?;
+        // PyTorch's text has the operation's number as a character
+        ensure!(
+            !dtype.is_complex() || op.takes_complex(),
+            Runtime,
+            "reduce does not support{}on complex tensors",
+            op.number() as char
+        );
         bytes::check(&t)?;
         arithmetic::check(op, dtype)?;
         e.run(options.async_op, status, vec![t.clone()], move |c| {
@@ -155,8 +163,8 @@ pub fn try_reduce_scatter(output: &Tensor, input_list: &[Tensor], options: Reduc
         checks::same_dtype(std::iter::once(&out).chain(&all))?;
         let n = g.size() as usize;
         ensure!(all.len() == n, Runtime, "invalid input tensor list size, must be world size");
-        for t in &all {
-            if t.sizes() != out.sizes() {
+        for (i, t) in all.iter().enumerate() {
+            if i as i64 == g.rank() && t.sizes() != out.sizes() {
                 let what = "outputs[0].sizes().vec() == inputs[0][i].sizes().vec()";
                 return Err(checks::check_failed(what, out.sizes(), t.sizes()));
             }

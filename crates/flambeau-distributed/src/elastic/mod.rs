@@ -1,9 +1,12 @@
 //! Jobs whose processes are looked after: started, watched, started again (`torch.distributed.elastic`).
 
 pub mod agent;
+#[doc(alias = "torch.distributed.elastic.events")]
 pub mod events;
 pub mod failures;
+#[doc(alias = "torch.distributed.elastic.metrics")]
 pub mod metrics;
+#[doc(alias = "torch.distributed.elastic.multiprocessing")]
 pub mod processes;
 pub mod rendezvous;
 pub mod timer;

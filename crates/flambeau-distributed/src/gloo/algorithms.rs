@@ -181,7 +181,7 @@ impl Call<'_> {
                 self.wait(&*self.mesh.send(root, slot, data[chunk(me)].to_vec())?)?;
             }
         }
-        if op == ReduceOp::Avg && me == root {
+        if op == ReduceOp::Avg {
             arithmetic::divide(dtype, data, n);
         }
         Ok(())
