@@ -1,8 +1,8 @@
 //! Calls are compared before they run, where `TORCH_DISTRIBUTED_DEBUG` says `DETAIL`: by connections of their own, as PyTorch does.
 
+use crate::calls::What;
 use crate::gloo::algorithms::Call;
 use crate::gloo::mesh::Mesh;
-use crate::record::What;
 use flambeau_core::{DType, Result, bail};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -27,24 +27,18 @@ const NAMES: [&str; 17] = [
     "BARRIER",
     "_REDUCE_SCATTER_BASE",
 ];
+/// The number of an operation that is compared: messages are not.
 fn number(operation: &str) -> Option<i64> {
-    Some(match operation {
-        "broadcast" => 0,
-        "all_reduce" | "sparse_all_reduce" => 1,
-        "all_reduce_coalesced" => 2,
-        "reduce" => 3,
-        "all_gather" => 4,
-        "all_gather_into_tensor" => 5,
-        "all_gather_coalesced" => 6,
-        "gather" => 7,
-        "scatter" => 8,
-        "reduce_scatter" => 9,
-        "all_to_all_single" => 10,
-        "all_to_all" => 11,
-        "barrier" => 15,
-        "reduce_scatter_tensor" => 16,
-        _ => return None,
-    })
+    match operation {
+        "all_gather_into_tensor" => return Some(5),
+        "sparse_all_reduce" => return Some(1),
+        "all_to_all_single" => return Some(10),
+        "reduce_scatter_tensor" => return Some(16),
+        _ => {}
+    }
+    let plain = |n: &str| n.to_uppercase().replace('_', "");
+    let at = NAMES.iter().position(|n| plain(n) == plain(operation))?;
+    (at < 12 || at == 15).then_some(at as i64)
 }
 /// PyTorch's numbers and names of dtypes.
 const DTYPES: [(DType, i64, &str); 13] = [

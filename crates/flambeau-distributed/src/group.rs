@@ -1,9 +1,9 @@
 //! Groups of processes, and the engine under them.
 
+use crate::calls::{Log, Status, What};
 use crate::detail::Detail;
 use crate::gloo::algorithms::Call;
 use crate::gloo::mesh::{Mesh, Wires};
-use crate::record::{Log, Status, What};
 use crate::store::{PrefixStore, Store};
 use crate::sync::Monitor;
 use crate::work::Work;

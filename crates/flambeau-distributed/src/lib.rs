@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod calls;
 pub mod collectives;
 pub mod ddp;
 mod detail;
@@ -16,7 +17,6 @@ pub mod launch;
 pub mod mesh;
 pub mod optim;
 mod pickles;
-mod record;
 pub mod reduce_op;
 mod rendezvous;
 mod sha1;
@@ -25,9 +25,9 @@ mod sync;
 pub mod work;
 pub mod world;
 
+pub use calls::{Progress, Recorded, merge_traces};
 pub use collectives::*;
 pub use group::{Backend, Peer, ProcessGroup};
-pub use record::{Progress, Recorded, merge_traces};
 pub use reduce_op::ReduceOp;
 pub use store::{DEFAULT_STORE_TIMEOUT, FileStore, HashStore, PrefixStore, Store, TCPStore, TCPStoreOptions};
 pub use work::Work;

@@ -1,9 +1,9 @@
 //! What an operation under way is known by.
 
 use crate::bytes;
+use crate::calls::Status;
 use crate::gloo::mesh::Mesh;
 use crate::gloo::pair::Transfer;
-use crate::record::Status;
 use crate::sync::{Monitor, deadline};
 use flambeau_core::{Error, Result, Tensor, bail};
 use flambeau_futures::Future;

@@ -1,8 +1,8 @@
 //! What a process knows of its job: the default group and the others. Ranks that are threads have one of these each.
 
+use crate::calls::{Log, Recorded};
 use crate::gloo::mesh::Wires;
 use crate::group::{Backend, ProcessGroup, Trace};
-use crate::record::{Log, Recorded};
 use crate::rendezvous::{self, Setup};
 use crate::sha1::sha1_hex;
 use crate::store::{HashStore, PrefixStore, Store};

@@ -2,9 +2,9 @@
 
 use super::{CollectiveOptions, checks, group_of, root, times, with};
 use crate::bytes;
+use crate::calls::What;
 use crate::gloo::arithmetic::check_dtype;
 use crate::group::{Peer, ProcessGroup};
-use crate::record::What;
 use crate::work::Work;
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::{Result, Tensor, bail, ensure};

@@ -15,8 +15,8 @@ pub use reductions::*;
 pub(crate) use synchronise::monitored;
 pub use synchronise::*;
 
+use crate::calls::{Status, What};
 use crate::group::{Engine, ProcessGroup};
-use crate::record::{Status, What};
 use crate::work::Work;
 use crate::world::World;
 use flambeau_core::{Error, Result, Tensor, bail};

@@ -2,9 +2,9 @@
 
 use super::{group_of, tag_of};
 use crate::bytes;
+use crate::calls::What;
 use crate::gloo::arithmetic::check_dtype;
 use crate::group::{Engine, Peer, ProcessGroup};
-use crate::record::What;
 use crate::work::Work;
 use flambeau_core::{Result, Tensor, bail, ensure};
 

@@ -2,9 +2,9 @@
 
 use super::{checks, group_of, root, sparse, with};
 use crate::bytes;
+use crate::calls::What;
 use crate::gloo::arithmetic;
 use crate::group::{Peer, ProcessGroup};
-use crate::record::What;
 use crate::reduce_op::ReduceOp;
 use crate::work::Work;
 use flambeau_core::{Layout, Result, Tensor, ensure};

@@ -1,9 +1,9 @@
 //! Barriers.
 
 use super::{CollectiveOptions, group_of, with};
+use crate::calls::What;
 use crate::gloo::mesh::Mesh;
 use crate::group::ProcessGroup;
-use crate::record::What;
 use crate::work::Work;
 use flambeau_core::{Error, Result, bail};
 use std::sync::Arc;

@@ -220,7 +220,8 @@ impl Call<'_> {
         let (n, me, slot, len) = (self.size(), self.rank(), self.slot(ALL_GATHER), own.len());
         let mut all = vec![0; n * len];
         all[me * len..(me + 1) * len].copy_from_slice(own);
-        if n == 1 {
+        // gloo sends nothing where there is nothing
+        if n == 1 || len == 0 {
             return Ok(all);
         }
         let (to, from) = ((me + 1) % n, (me + n - 1) % n);
@@ -261,6 +262,9 @@ impl Call<'_> {
         let (to, from) = ((me + 1) % n, (me + n - 1) % n);
         let mut all = vec![Vec::new(); n];
         all[me] = own.to_vec();
+        if lens.iter().all(|l| *l == 0) {
+            return Ok(all);
+        }
         for i in 0..n - 1 {
             let (mine, theirs) = ((me + n - i) % n, (from + n - i) % n);
             let sent = self.mesh.send(to, slot, all[mine].clone())?;

@@ -1,9 +1,9 @@
 //! The command line of `flambeau-run`: torchrun's flags, and those of `torch.distributed.launch`.
 
 use super::{LaunchOptions, launch_until};
+use crate::calls::merge_traces;
 use crate::elastic::processes::Stds;
 use crate::elastic::{determine_local_world_size, int, parse_min_max_nnodes};
-use crate::record::merge_traces;
 use flambeau_core::{Error, Result, bail, ensure};
 use std::path::PathBuf;
 use std::sync::Arc;

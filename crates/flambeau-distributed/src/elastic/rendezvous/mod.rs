@@ -150,10 +150,11 @@ impl RendezvousParameters {
     /// # Errors
     /// It is none.
     pub fn get_as_bool(&self, key: &str) -> Result<Option<bool>> {
+        let is = |v: &str, word: &str, digit: &str| v == digit || v == word || v == &word[..1];
         match self.get(key).map(str::to_lowercase).as_deref() {
             None => Ok(None),
-            Some("1" | "true" | "t" | "yes" | "y") => Ok(Some(true)),
-            Some("0" | "false" | "f" | "no" | "n") => Ok(Some(false)),
+            Some(v) if is(v, "true", "1") || is(v, "yes", "1") => Ok(Some(true)),
+            Some(v) if is(v, "false", "0") || is(v, "no", "0") => Ok(Some(false)),
             Some(_) => bail!(
                 Value,
                 "The rendezvous configuration option '{key}' does not represent a valid boolean value."
