@@ -159,6 +159,13 @@ fn run() -> Result<bool, String> {
 }
 
 fn main() -> ExitCode {
+    // in the place of a job's launcher
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((flag, rest)) = args.split_first()
+        && flag == flambeau_conformance::distributed::elastic::LAUNCH
+    {
+        return ExitCode::from(flambeau_conformance::distributed::elastic::launch(rest.to_vec()));
+    }
     // in a copy of this program that a case started, ends here
     torch::multiprocessing::freeze_support(&flambeau_conformance::distributed::local::FUNCTIONS);
     match run() {

@@ -1,5 +1,7 @@
 //! Groups of processes, and the engine under them.
 
+use crate::calls::{Log, Status, What};
+use crate::detail::Detail;
 use crate::gloo::algorithms::Call;
 use crate::gloo::mesh::{Mesh, Wires};
 use crate::store::{PrefixStore, Store};
@@ -30,6 +32,7 @@ struct Inner {
     backend: Backend,
     store: Option<Arc<dyn Store>>,
     engine: Option<Engine>,
+    log: Arc<Log>,
 }
 
 /// Which engine a group has.
@@ -84,7 +87,6 @@ impl Backend {
         let all: &[&str] = match self.0.as_str() {
             "undefined" => return vec![("cpu".into(), "gloo".into()), ("cuda".into(), "nccl".into())],
             "gloo" | "ucc" => &["cpu", "cuda"],
-            "mpi" => &["cpu"],
             "nccl" => &["cuda"],
             "xccl" => &["xpu"],
             _ => &["cpu", "cuda"],
@@ -95,13 +97,22 @@ impl Backend {
 impl std::str::FromStr for Backend {
     type Err = Error;
     fn from_str(name: &str) -> Result<Backend> {
-        let name = name.to_lowercase();
+        Ok(Backend(name.to_lowercase()))
+    }
+}
+impl Backend {
+    /// Devices with their engines, as `cpu:gloo,cuda:nccl`.
+    ///
+    /// # Errors
+    /// Parts that are no pairs, a device that comes twice.
+    pub fn config(&self) -> Result<String> {
+        let name = &self.0;
         if name.contains(':') {
             for part in name.split(',') {
                 if part.split(':').count() != 2 || part.starts_with(':') || part.ends_with(':') {
                     bail!(
                         Value,
-                        "Invalid device:backend pairing:                                      {part}. The custom backend string argument is invalid: {name}.\n                Custom backend string is an experimental feature where the backend string must be in the format:\n                \"<device_type1>:<backend1>,<device_type2>:<backend2>...\". e.g. 'cpu:gloo,cuda:nccl'"
+                        "Invalid device:backend pairing:                                      {part}. The custom backend string argument is invalid: {name}.\n                Custom backend string is an experimental feature where the backend string must be in the format:\n                \"<device_type1>:<backend1>,<device_type2>:<backend2>...\". e.g. 'cpu:gloo,cuda:nccl,xpu:xccl'"
                     );
                 }
             }
@@ -112,7 +123,7 @@ impl std::str::FromStr for Backend {
                 }
             }
         }
-        Ok(Backend(name))
+        Ok(self.pairs().iter().map(|(d, b)| format!("{d}:{b}")).collect::<Vec<_>>().join(","))
     }
 }
 impl fmt::Display for Backend {
@@ -187,22 +198,41 @@ impl ProcessGroup {
         timeout: Duration,
         wires: Wires,
         world: bool,
+        trace: Trace,
     ) -> Result<ProcessGroup> {
         let engine = match backend.for_device("cpu").as_deref() {
             Some("gloo") => {
-                let store = Arc::new(PrefixStore::new("cpu/", store.clone()));
-                Engine::new(Mesh::join(store, rank, ranks.len(), timeout, wires)?)
+                let store: Arc<dyn Store> = Arc::new(PrefixStore::new("cpu/", store.clone()));
+                let mesh = Mesh::join(store.clone(), rank, ranks.len(), timeout, wires.clone())?;
+                let mut e = Engine::new(mesh, trace.clone());
+                if trace.detail {
+                    let store = Arc::new(PrefixStore::new(format!("pg_wrapper:{name}"), store));
+                    e.detail = Some(Detail::new(Mesh::join(store, rank, ranks.len(), timeout, wires)?));
+                }
+                e
             }
             Some(other) => return Err(absent(other)),
             None => return Err(absent(backend.pairs().first().map_or(backend.as_str(), |p| p.1.as_str()))),
         };
         let (rank, store, engine) = (rank as i64, Some(store), Some(engine));
-        Ok(ProcessGroup(Arc::new(Inner { name, desc, ranks, rank, world, backend, store, engine })))
+        let log = trace.log;
+        Ok(ProcessGroup(Arc::new(Inner { name, desc, ranks, rank, world, backend, store, engine, log })))
     }
     /// What those have that are not in it.
     pub(crate) fn apart(name: String, ranks: Vec<i64>, backend: Backend) -> ProcessGroup {
         let (desc, store, engine) = (String::new(), None, None);
-        ProcessGroup(Arc::new(Inner { name, desc, ranks, rank: -1, world: false, backend, store, engine }))
+        let log = Arc::default();
+        ProcessGroup(Arc::new(Inner {
+            name,
+            desc,
+            ranks,
+            rank: -1,
+            world: false,
+            backend,
+            store,
+            engine,
+            log,
+        }))
     }
     /// This process's rank in the group, -1 outside of it.
     pub fn rank(&self) -> i64 {
@@ -255,6 +285,10 @@ impl ProcessGroup {
     pub(crate) fn store(&self) -> Option<Arc<dyn Store>> {
         self.0.store.clone()
     }
+    /// Notes that an operation begins.
+    pub(crate) fn begin(&self, what: What) -> Status {
+        self.0.log.begin(&self.0.name, what)
+    }
     pub(crate) fn engine(&self) -> Option<&Engine> {
         self.0.engine.as_ref()
     }
@@ -288,6 +322,7 @@ impl ProcessGroup {
     pub fn global_rank(&self, in_group: i64) -> Result<i64> {
         match usize::try_from(in_group).ok().and_then(|i| self.0.ranks.get(i)) {
             Some(r) => Ok(*r),
+            None if !self.is_member() => bail!(Value, "Group rank {in_group} is not part of group -100"),
             None => bail!(Value, "Group rank {in_group} is not part of group {self}"),
         }
     }
@@ -321,6 +356,23 @@ type Job = Box<dyn FnOnce() + Send>;
 pub(crate) struct Engine {
     pub(crate) mesh: Arc<Mesh>,
     queue: Arc<Monitor<Queue>>,
+    trace: Trace,
+    pub(crate) detail: Option<Detail>,
+}
+/// Where a process's operations are noted, and where they are written if one fails.
+#[derive(Clone)]
+pub(crate) struct Trace {
+    /// calls are compared before they run
+    pub(crate) detail: bool,
+    pub(crate) log: Arc<Log>,
+    pub(crate) place: Option<String>,
+    /// in the job
+    pub(crate) rank: i64,
+}
+impl Trace {
+    fn failed(&self, e: &Error) {
+        self.log.write_once(self.place.as_deref(), self.rank, e);
+    }
 }
 #[derive(Default)]
 struct Queue {
@@ -332,23 +384,25 @@ struct Queue {
 const THREADS: usize = 2;
 
 impl Engine {
-    fn new(mesh: Arc<Mesh>) -> Engine {
-        Engine { mesh, queue: Arc::new(Monitor::new(Queue::default())) }
+    fn new(mesh: Arc<Mesh>, trace: Trace) -> Engine {
+        Engine { mesh, queue: Arc::new(Monitor::new(Queue::default())), trace, detail: None }
     }
     /// Runs a collective, here or on the group's threads.
     pub(crate) fn run(
         &self,
         async_op: bool,
+        status: &Status,
         result: Vec<Tensor>,
         f: impl FnOnce(&Call<'_>) -> Result<()> + Send + 'static,
     ) -> Result<Work> {
-        self.run_tags(1, async_op, result, f)
+        self.run_tags(1, async_op, status, result, f)
     }
     /// The same for one that takes several numbers.
     pub(crate) fn run_tags(
         &self,
         tags: u32,
         async_op: bool,
+        status: &Status,
         result: Vec<Tensor>,
         f: impl FnOnce(&Call<'_>) -> Result<()> + Send + 'static,
     ) -> Result<Work> {
@@ -358,12 +412,21 @@ impl Engine {
         }
         let timeout = self.mesh.timeout();
         if !async_op {
-            f(&Call { mesh: &self.mesh, tag, timeout })?;
+            if let Err(e) = f(&Call { mesh: &self.mesh, tag, timeout }) {
+                self.trace.failed(&e);
+                return Err(e);
+            }
             return Ok(Work::ended(result));
         }
-        let (work, mesh) = (Work::open(result), self.mesh.clone());
+        let (work, mesh, trace) = (Work::open(result, status.clone()), self.mesh.clone(), self.trace.clone());
         let mine = work.clone();
-        self.push(Box::new(move || mine.finish(f(&Call { mesh: &mesh, tag, timeout }))))?;
+        self.push(Box::new(move || {
+            let done = f(&Call { mesh: &mesh, tag, timeout });
+            if let Err(e) = &done {
+                trace.failed(e);
+            }
+            mine.finish(done);
+        }))?;
         Ok(work)
     }
     fn push(&self, job: Job) -> Result<()> {

@@ -2,6 +2,38 @@
 
 pub use crate::pickles::{dump, load};
 
+/// Buckets of a model: by sizes in bytes, dtypes, and whether gradients are sparse, with their limits.
+pub fn assign_buckets(
+    items: &[(usize, flambeau_core::DType, bool)],
+    limits: &[usize],
+) -> Vec<(Vec<usize>, usize)> {
+    use crate::ddp::buckets::{Item, assign};
+    let items: Vec<Item> = items
+        .iter()
+        .map(|(bytes, dtype, sparse)| Item { bytes: *bytes, dtype: *dtype, sparse: *sparse })
+        .collect();
+    assign(&items, limits, None)
+}
+/// Limits of the first buckets, and of those that are made later.
+pub fn bucket_limits(o: &crate::ddp::DistributedDataParallelOptions) -> (Vec<usize>, Vec<usize>) {
+    let all = crate::ddp::limits(o);
+    (crate::ddp::first_limits(o, &all), all)
+}
+
+/// What a rendezvous' pickle says, whether it is the same when it is written again, and what stands for none.
+///
+/// # Errors
+/// It cannot be read.
+pub fn rendezvous_state(pickle: &[u8]) -> flambeau_core::Result<serde_json::Value> {
+    use crate::elastic::rendezvous::state::State;
+    let s = State::read(pickle)?;
+    let again = State::read(&s.write()?)? == s;
+    Ok(serde_json::json!({
+        "round": s.round, "complete": s.complete, "closed": s.closed, "participants": s.participants.len(),
+        "wait_list": s.wait_list.len(), "again": again, "null_value": "Y2FuaW1hZGFt",
+    }))
+}
+
 /// Frames as they go over the wire, of all groups of this process.
 pub mod tap {
     use crate::sync::Monitor;

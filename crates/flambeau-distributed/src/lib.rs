@@ -2,13 +2,20 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod calls;
 pub mod collectives;
 pub mod ddp;
+mod detail;
+pub mod elastic;
+pub mod functional;
 mod gloo;
 pub mod group;
 #[doc(hidden)]
 pub mod internal;
+pub mod join;
 pub mod launch;
+pub mod mesh;
+pub mod optim;
 mod pickles;
 pub mod reduce_op;
 mod rendezvous;
@@ -18,9 +25,11 @@ mod sync;
 pub mod work;
 pub mod world;
 
+pub use calls::{Progress, Recorded, merge_traces};
 pub use collectives::*;
 pub use group::{Backend, Peer, ProcessGroup};
 pub use reduce_op::ReduceOp;
 pub use store::{DEFAULT_STORE_TIMEOUT, FileStore, HashStore, PrefixStore, Store, TCPStore, TCPStoreOptions};
 pub use work::Work;
+pub(crate) use world::try_new_subgroups_of_machines;
 pub use world::*;

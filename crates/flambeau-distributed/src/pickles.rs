@@ -3,7 +3,7 @@
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Error, Result, Tensor, bail};
 use flambeau_serialization::pickle::{self, Graph, Id, Value};
-use flambeau_serialization::tensors::{self, LoadOptions, SaveOptions};
+use flambeau_serialization::tensors::{self, LoadOptions};
 use flambeau_serialization::torch_format::encode;
 use flambeau_serialization::{Object, TensorSource, Tree};
 use std::io::Cursor;
@@ -52,6 +52,48 @@ impl TensorSource for Never {
     }
 }
 
+/// The class of a storage of this dtype.
+fn storage_class(dtype: DType) -> Result<&'static str> {
+    Ok(match dtype {
+        DType::F32 => "FloatStorage",
+        DType::F64 => "DoubleStorage",
+        DType::F16 => "HalfStorage",
+        DType::BF16 => "BFloat16Storage",
+        DType::I64 => "LongStorage",
+        DType::I32 => "IntStorage",
+        DType::I16 => "ShortStorage",
+        DType::I8 => "CharStorage",
+        DType::U8 => "ByteStorage",
+        DType::Bool => "BoolStorage",
+        DType::C64 => "ComplexFloatStorage",
+        DType::C128 => "ComplexDoubleStorage",
+        other => bail!(Unsupported, "a pickle of a tensor of {}", other.name()),
+    })
+}
+/// A tensor's memory as the file of a typed storage, in the form from before version 1.6: what `pickle` of a tensor holds.
+fn old_storage(t: &Tensor) -> Result<Vec<u8>> {
+    // magic number, version, and what machine has written it, as PyTorch writes them
+    const HEAD: &[u8] = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}q\x00(X\x10\x00\x00\x00protocol_versionq\x01M\xe9\x03X\r\x00\x00\x00little_endianq\x02\x88X\n\x00\x00\x00type_sizesq\x03}q\x04(X\x05\x00\x00\x00shortq\x05K\x02X\x03\x00\x00\x00intq\x06K\x04X\x04\x00\x00\x00longq\x07K\x04uu.";
+    let (nbytes, size) = (t.storage().nbytes(), t.dtype().size());
+    let count = (nbytes / size) as i64;
+    let mut number = vec![0x8a, 8];
+    number.extend_from_slice(&count.to_le_bytes());
+    let mut content = vec![0; count as usize * size];
+    if !content.is_empty() {
+        t.storage().read_at(0, &mut content)?;
+    }
+    let class = storage_class(t.dtype())?;
+    let mut b = HEAD.to_vec();
+    b.extend_from_slice(b"\x80\x02(X\x07\x00\x00\x00storageq\x00ctorch\n");
+    b.extend_from_slice(class.as_bytes());
+    b.extend_from_slice(b"\nq\x01X\x01\x00\x00\x000q\x02X\x03\x00\x00\x00cpuq\x03");
+    b.extend_from_slice(&number);
+    b.extend_from_slice(b"Ntq\x04Q.\x80\x02]q\x00X\x01\x00\x00\x000q\x01a.");
+    b.extend_from_slice(&count.to_le_bytes());
+    b.extend_from_slice(&content);
+    Ok(b)
+}
+
 /// The bytes of a value: as `pickle.dumps` writes it, or as `torch.save` with `weights_only`.
 ///
 /// # Errors
@@ -62,11 +104,7 @@ pub fn dump(value: &Node, weights_only: bool) -> Result<Vec<u8>> {
     }
     let plain = value.clone().rewrite(&mut |n| match n {
         Tree::Tensor(ref t) => {
-            let flat = t.alias_detached();
-            let whole = t.storage().nbytes() / t.dtype().size().max(1);
-            let flat = Tensor::from_storage(flat.storage(), &[whole as i64], &[1], 0, t.dtype())?;
-            let old = SaveOptions::new().use_new_zipfile_serialization(false);
-            let storage = tensors::save_to_with(&Tree::Storage(flat), Vec::new(), old)?;
+            let storage = old_storage(t)?;
             let ints = |l: &[i64]| Tree::Tuple(l.iter().map(|i| Tree::Int(*i)).collect());
             Ok(object(
                 "torch._utils",
@@ -85,7 +123,21 @@ pub fn dump(value: &Node, weights_only: bool) -> Result<Vec<u8>> {
     })?;
     let plain = plain.map(&mut |_| Err::<Never, Error>(Error::serialization("a tensor in a pickle")))?;
     let encoded = encode(&plain).map_err(said)?;
-    pickle::dump_with(&encoded.graph, encoded.root, 4).map_err(said)
+    let bytes = pickle::dump_with(&encoded.graph, encoded.root, 4).map_err(said)?;
+    Ok(framed(bytes))
+}
+/// Python says before a pickle's body how long it is, unless it is shorter than 4 bytes; longer bodies it cuts, which readers need not see.
+fn framed(bytes: Vec<u8>) -> Vec<u8> {
+    const ONE_FRAME: usize = 64 << 10;
+    let Some((head, body)) = bytes.split_first_chunk::<2>() else { return bytes };
+    if !(4..ONE_FRAME).contains(&body.len()) || body[0] == 0x95 {
+        return bytes;
+    }
+    let mut all = head.to_vec();
+    all.push(0x95);
+    all.extend_from_slice(&(body.len() as u64).to_le_bytes());
+    all.extend_from_slice(body);
+    all
 }
 
 /// The value of these bytes. Nothing in them is executed; names of classes and functions but tensors' are refused.

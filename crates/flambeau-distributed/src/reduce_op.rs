@@ -13,6 +13,7 @@ use flambeau_core::api::into_arg::IntoArg;
 #[non_exhaustive]
 #[doc(alias = "torch.distributed.ReduceOp")]
 #[doc(alias = "torch.distributed.reduce_op")]
+#[doc(alias = "torch.distributed.deprecated.reduce_op")]
 pub enum ReduceOp {
     /// The sum.
     #[default]
@@ -65,6 +66,20 @@ impl ReduceOp {
         [Sum, Avg, Product, Min, Max, BitAnd, BitOr, BitXor, PremulSum(1.0)]
             .into_iter()
             .find(|o| o.name() == name)
+    }
+    /// PyTorch's number.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            ReduceOp::Sum => 0,
+            ReduceOp::Avg => 1,
+            ReduceOp::Product => 2,
+            ReduceOp::Min => 3,
+            ReduceOp::Max => 4,
+            ReduceOp::BitAnd => 5,
+            ReduceOp::BitOr => 6,
+            ReduceOp::BitXor => 7,
+            ReduceOp::PremulSum(_) => 8,
+        }
     }
     /// Whether it means something for pairs of reals.
     pub(crate) fn takes_complex(self) -> bool {

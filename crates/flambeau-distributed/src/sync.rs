@@ -51,6 +51,11 @@ impl<T> Monitor<T> {
         }
     }
 }
+impl<T: Default> Default for Monitor<T> {
+    fn default() -> Self {
+        Monitor::new(T::default())
+    }
+}
 
 /// A duration that may be changed while it is shared.
 pub(crate) struct Timeout(AtomicU64);

@@ -1,10 +1,12 @@
 //! What an operation under way is known by.
 
 use crate::bytes;
+use crate::calls::Status;
 use crate::gloo::mesh::Mesh;
 use crate::gloo::pair::Transfer;
 use crate::sync::{Monitor, deadline};
 use flambeau_core::{Error, Result, Tensor, bail};
+use flambeau_futures::Future;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +17,7 @@ use std::time::Duration;
 /// the operation writes.
 #[derive(Clone)]
 #[doc(alias = "torch.distributed.Work")]
+#[doc(alias = "torch.distributed.note:sync-async-semantics")]
 pub struct Work(Arc<Kind>);
 
 enum Kind {
@@ -24,8 +27,15 @@ enum Kind {
     Transfer(Point),
 }
 pub(crate) struct Task {
-    done: Monitor<Option<Result<()>>>,
+    done: Monitor<Ended>,
     result: Vec<Tensor>,
+    status: Status,
+}
+#[derive(Default)]
+struct Ended {
+    how: Option<Result<()>>,
+    /// what else waits for it
+    futures: Vec<Future<Vec<Tensor>>>,
 }
 struct Point {
     transfer: Arc<Transfer>,
@@ -36,22 +46,69 @@ struct Point {
     written: Monitor<Option<Result<()>>>,
     /// global ranks
     ranks: Vec<i64>,
+    status: Status,
 }
 
 impl Work {
     /// One that has ended.
     pub(crate) fn ended(result: Vec<Tensor>) -> Work {
-        Work(Arc::new(Kind::Task(Task { done: Monitor::new(Some(Ok(()))), result })))
+        let done = Ended { how: Some(Ok(())), futures: Vec::new() };
+        let status = Status::default();
+        status.end(true);
+        Work(Arc::new(Kind::Task(Task { done: Monitor::new(done), result, status })))
     }
     /// One that ends when [`Work::finish`] is called.
-    pub(crate) fn open(result: Vec<Tensor>) -> Work {
-        Work(Arc::new(Kind::Task(Task { done: Monitor::new(None), result })))
+    pub(crate) fn open(result: Vec<Tensor>, status: Status) -> Work {
+        Work(Arc::new(Kind::Task(Task { done: Monitor::new(Ended::default()), result, status })))
     }
     pub(crate) fn finish(&self, r: Result<()>) {
         if let Kind::Task(t) = &*self.0 {
-            *t.done.lock() = Some(r);
+            t.status.end(r.is_ok());
+            let waiting = {
+                let mut d = t.done.lock();
+                d.how = Some(r.clone());
+                std::mem::take(&mut d.futures)
+            };
             t.done.notify();
+            waiting.into_iter().for_each(|f| settle(&f, &r, &t.result));
         }
+    }
+    /// A future of the tensors that the operation writes, for what shall happen then.
+    #[doc(alias = "torch.distributed.Work.get_future")]
+    pub fn get_future(&self) -> Future<Vec<Tensor>> {
+        let f = Future::new();
+        match &*self.0 {
+            Kind::Task(t) => {
+                let mut d = t.done.lock();
+                match d.how.clone() {
+                    None => d.futures.push(f.clone()),
+                    Some(r) => {
+                        drop(d);
+                        settle(&f, &r, &t.result);
+                    }
+                }
+            }
+            Kind::Transfer(_) => {
+                let (work, to) = (self.clone(), f.clone());
+                let begun = std::thread::Builder::new()
+                    .name("gloo message".into())
+                    .spawn(move || settle(&to, &work.try_wait(), &work.result()));
+                if let Err(e) = begun {
+                    let _ = f.set_exception(e.into());
+                }
+            }
+        }
+        f
+    }
+    /// A future of how the operation ends: true where it ends well.
+    #[doc(alias = "torch.distributed.Work.get_future_result")]
+    pub fn get_future_result(&self) -> Future<bool> {
+        let (done, to) = (self.get_future(), Future::new());
+        let mine = to.clone();
+        done.add_done_callback(move |f| {
+            let _ = mine.set_result(f.value().is_ok());
+        });
+        to
     }
     pub(crate) fn transfer(
         transfer: Arc<Transfer>,
@@ -59,14 +116,20 @@ impl Work {
         timeout: Duration,
         into: Option<Tensor>,
         ranks: Vec<i64>,
+        status: Status,
     ) -> Work {
         let written = Monitor::new(None);
-        Work(Arc::new(Kind::Transfer(Point { transfer, mesh, timeout, into, written, ranks })))
+        Work(Arc::new(Kind::Transfer(Point { transfer, mesh, timeout, into, written, ranks, status })))
     }
 
+    /// Whether an operation on the group's threads, or before, is over. Messages are not asked: they say so when they are waited for.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(&*self.0, Kind::Task(t) if t.done.lock().how.is_some())
+    }
     /// Waits for the end, as long as the group allows. Panics with the error of the operation.
     #[track_caller]
     #[doc(alias = "torch.distributed.Work.wait")]
+    #[doc(alias = "torch.distributed.deprecated.request:wait")]
     pub fn wait(&self) {
         flambeau_core::api::ergonomic::expect(self.try_wait());
     }
@@ -92,9 +155,10 @@ impl Work {
     }
     /// Whether it has ended, well or not.
     #[doc(alias = "torch.distributed.Work.is_completed")]
+    #[doc(alias = "torch.distributed.deprecated.request:is_completed")]
     pub fn is_completed(&self) -> bool {
         match &*self.0 {
-            Kind::Task(t) => t.done.lock().is_some(),
+            Kind::Task(t) => t.done.lock().how.is_some(),
             Kind::Transfer(p) => {
                 if p.transfer.is_done() {
                     let _ = p.wait(p.timeout);
@@ -149,6 +213,12 @@ impl Work {
         }
     }
 }
+fn settle(f: &Future<Vec<Tensor>>, r: &Result<()>, result: &[Tensor]) {
+    let _ = match r {
+        Ok(()) => f.set_result(result.to_vec()),
+        Err(e) => f.set_exception(e.clone()),
+    };
+}
 impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Work(completed={})", self.is_completed())
@@ -156,7 +226,7 @@ impl fmt::Debug for Work {
 }
 impl Task {
     fn wait(&self, timeout: Option<Duration>) -> Result<()> {
-        match self.done.wait_for(deadline(timeout.unwrap_or(Duration::MAX)), |d| d.clone()) {
+        match self.done.wait_for(deadline(timeout.unwrap_or(Duration::MAX)), |d| d.how.clone()) {
             Some(r) => r,
             None => bail!(Runtime, "Operation timed out!"),
         }
@@ -172,6 +242,7 @@ impl Point {
             Some(t) => bytes::write_in_order(t, &b),
             None => Ok(()),
         });
+        self.status.end(r.is_ok());
         *written = Some(r.clone());
         r
     }

@@ -1,7 +1,8 @@
 //! What a process knows of its job: the default group and the others. Ranks that are threads have one of these each.
 
+use crate::calls::{Log, Recorded};
 use crate::gloo::mesh::Wires;
-use crate::group::{Backend, ProcessGroup};
+use crate::group::{Backend, ProcessGroup, Trace};
 use crate::rendezvous::{self, Setup};
 use crate::sha1::sha1_hex;
 use crate::store::{HashStore, PrefixStore, Store};
@@ -32,6 +33,8 @@ struct State {
     /// those of them that their members alone have made
     local: usize,
     env: HashMap<String, String>,
+    log: Arc<Log>,
+    debug: Option<DebugLevel>,
 }
 
 static PROCESS: Mutex<Option<World>> = Mutex::new(None);
@@ -75,6 +78,28 @@ impl World {
     }
     pub(crate) fn default_group(&self) -> Result<ProcessGroup> {
         self.0.lock().default.clone().ok_or_else(|| Error::value(UNINITIALIZED))
+    }
+    /// The latest operations that this process has asked its groups for, the oldest first.
+    pub fn recorded(&self) -> Vec<Recorded> {
+        let log = self.0.lock().log.clone();
+        log.all()
+    }
+    fn debug_level(&self) -> DebugLevel {
+        let said = self.0.lock().debug;
+        said.unwrap_or_else(|| {
+            match self.env("TORCH_DISTRIBUTED_DEBUG").map(|v| v.to_uppercase()).as_deref() {
+                Some("INFO") => DebugLevel::Info,
+                Some("DETAIL") => DebugLevel::Detail,
+                _ => DebugLevel::Off,
+            }
+        })
+    }
+    fn trace(&self, rank: i64) -> Trace {
+        let log = self.0.lock().log.clone();
+        let place =
+            self.env("TORCH_FR_DUMP_TEMP_FILE").or_else(|| self.env("TORCH_NCCL_DEBUG_INFO_TEMP_FILE"));
+        let detail = self.debug_level() == DebugLevel::Detail;
+        Trace { detail, log, place, rank }
     }
     fn wires(&self) -> Wires {
         let on =
@@ -127,6 +152,12 @@ pub struct InitProcessGroupOptions {
 ///
 /// # Errors
 /// A job that has begun, a method or backend that is unknown, what a method lacks, and processes that do not come in time.
+#[doc(alias = "torch.distributed.note:init-method:env")]
+#[doc(alias = "torch.distributed.note:init-method:tcp")]
+#[doc(alias = "torch.distributed.note:init-method:file")]
+#[doc(alias = "torch.distributed.note:init:lazy-gloo")]
+#[doc(alias = "GLOO_SOCKET_IFNAME")]
+#[doc(alias = "TORCH_GLOO_LAZY_INIT")]
 #[doc(alias = "torch.distributed.init_process_group")]
 #[doc(alias = "torch.distributed.deprecated.init_process_group")]
 #[flambeau_macros::short(with)]
@@ -141,6 +172,7 @@ pub fn try_init_process_group(backend: &str, options: InitProcessGroupOptions) -
         "Cannot specify both init_method and store."
     );
     let backend: Backend = backend.parse()?;
+    backend.config()?;
     let setup = match o.store {
         Some(store) => {
             ensure!(
@@ -177,6 +209,7 @@ pub fn try_init_process_group(backend: &str, options: InitProcessGroupOptions) -
         o.timeout,
         w.wires(),
         true,
+        w.trace(setup.rank),
     );
     let group = match made {
         Ok(g) => g,
@@ -204,6 +237,8 @@ pub fn try_init_process_group(backend: &str, options: InitProcessGroupOptions) -
 ///
 /// # Errors
 /// No job has begun.
+#[doc(alias = "torch.distributed.note:shutdown")]
+#[doc(alias = "torch.distributed.note:reinitialization")]
 #[doc(alias = "torch.distributed.destroy_process_group")]
 #[flambeau_macros::short]
 pub fn try_destroy_process_group() -> Result<()> {
@@ -276,6 +311,7 @@ fn make(ranks: Option<Vec<i64>>, o: NewGroupOptions) -> Result<ProcessGroup> {
         Some(b) => b.parse()?,
         None => default.backend().clone(),
     };
+    backend.config()?;
     let ranks = match ranks {
         None => (0..size).collect(),
         Some(mut r) => {
@@ -322,7 +358,9 @@ fn make(ranks: Option<Vec<i64>>, o: NewGroupOptions) -> Result<ProcessGroup> {
     let store: Arc<dyn Store> = Arc::new(PrefixStore::new(format!("{name}/"), store));
     let timeout = o.timeout.unwrap_or_else(|| default.timeout());
     let desc = o.group_desc.unwrap_or_else(|| "undefined".to_owned());
-    let group = ProcessGroup::member(name, desc, ranks, place, backend, store, timeout, w.wires(), false)?;
+    let trace = w.trace(me);
+    let group =
+        ProcessGroup::member(name, desc, ranks, place, backend, store, timeout, w.wires(), false, trace)?;
     w.0.lock().groups.push(group.clone());
     Ok(group)
 }
@@ -337,7 +375,30 @@ pub fn try_new_subgroups(
     group_size: i64,
     options: NewGroupOptions,
 ) -> Result<(ProcessGroup, Vec<ProcessGroup>)> {
-    let size = World::current().default_group()?.size();
+    let all = World::current().default_group()?;
+    try_new_subgroups_of(&all, group_size, options)
+}
+/// A group for each machine, as far as `LOCAL_WORLD_SIZE` says how many ranks each has; one of all ranks where it is not set.
+///
+/// # Errors
+/// Numbers of ranks that differ between machines.
+pub(crate) fn try_new_subgroups_of_machines() -> Result<(ProcessGroup, Vec<ProcessGroup>)> {
+    let w = World::current();
+    let size = w.default_group()?.size();
+    let each = w.env("LOCAL_WORLD_SIZE").and_then(|v| v.parse().ok()).unwrap_or(size);
+    try_new_subgroups(each, NewGroupOptions::new())
+}
+/// Groups of as many neighbours each among a group's ranks; gives this process's and all of them. All processes of the job call this.
+///
+/// # Errors
+/// A size that does not divide the number of the group's ranks.
+pub fn try_new_subgroups_of(
+    group: &ProcessGroup,
+    group_size: i64,
+    options: NewGroupOptions,
+) -> Result<(ProcessGroup, Vec<ProcessGroup>)> {
+    let ranks = group.ranks().to_vec();
+    let size = ranks.len() as i64;
     ensure!(group_size > 0, Value, "The arg 'group_size' ({group_size}) must be positive");
     ensure!(
         group_size <= size,
@@ -349,8 +410,7 @@ pub fn try_new_subgroups(
         Value,
         "The world size ({size}) must be divisible by 'group_size={group_size}'"
     );
-    let all: Vec<Vec<i64>> =
-        (0..size / group_size).map(|i| (i * group_size..(i + 1) * group_size).collect()).collect();
+    let all: Vec<Vec<i64>> = ranks.chunks(group_size as usize).map(<[i64]>::to_vec).collect();
     try_new_subgroups_by_enumeration(&all, options)
 }
 /// Groups of these ranks, no rank in two of them; gives this process's and all of them. A process that is in none gets a handle
@@ -431,6 +491,7 @@ pub fn is_xccl_available() -> bool {
 }
 /// Whether torchrun, or `flambeau-run`, has started this process.
 #[doc(alias = "torch.distributed.is_torchelastic_launched")]
+#[doc(alias = "TORCHELASTIC_RUN_ID")]
 pub fn is_torchelastic_launched() -> bool {
     World::current().env("TORCHELASTIC_RUN_ID").is_some()
 }
@@ -443,7 +504,7 @@ pub fn is_torchelastic_launched() -> bool {
 pub fn try_get_default_backend_for_device(device: &str) -> Result<String> {
     let kind = device.split(':').next().unwrap_or(device);
     Ok(match kind {
-        "cpu" => "gloo",
+        "cpu" | "mps" => "gloo",
         "cuda" => "nccl",
         "xpu" => "xccl",
         _ => {
@@ -543,15 +604,34 @@ pub enum DebugLevel {
     /// Calls are compared before they run.
     Detail,
 }
-/// What the variable `TORCH_DISTRIBUTED_DEBUG` says.
+/// How much is checked: what [`set_debug_level`] has said, else the variable `TORCH_DISTRIBUTED_DEBUG`.
 #[doc(alias = "torch.distributed.get_debug_level")]
 #[doc(alias = "TORCH_DISTRIBUTED_DEBUG")]
 pub fn get_debug_level() -> DebugLevel {
-    match World::current().env("TORCH_DISTRIBUTED_DEBUG").as_deref() {
-        Some("INFO") => DebugLevel::Info,
-        Some("DETAIL") => DebugLevel::Detail,
-        _ => DebugLevel::Off,
+    World::current().debug_level()
+}
+/// Says how much is checked of groups that are made from now on.
+#[doc(alias = "torch.distributed.set_debug_level")]
+pub fn set_debug_level(level: DebugLevel) {
+    World::current().0.lock().debug = Some(level);
+}
+/// Takes how much is checked from the variable `TORCH_DISTRIBUTED_DEBUG` again.
+///
+/// # Errors
+/// The variable says something else than `OFF`, `INFO` or `DETAIL`.
+#[doc(alias = "torch.distributed.set_debug_level_from_env")]
+#[flambeau_macros::short]
+pub fn try_set_debug_level_from_env() -> Result<()> {
+    let w = World::current();
+    if let Some(v) = w.env("TORCH_DISTRIBUTED_DEBUG") {
+        ensure!(
+            matches!(v.to_uppercase().as_str(), "" | "OFF" | "INFO" | "DETAIL"),
+            Runtime,
+            "The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL."
+        );
     }
+    w.0.lock().debug = None;
+    Ok(())
 }
 
 /// Runs a job whose ranks are threads of this process, over the loopback, and gives what each returned. For tests: a rank that panics

@@ -39,7 +39,9 @@ fn formula(seed: i64, shape: &[i64], dtype: DType) -> Tensor {
     let n: i64 = shape.iter().product();
     let h = |i: i64| (i * 2_654_435_761 + seed * 40_503).rem_euclid(1 << 32);
     let each = |f: &dyn Fn(i64) -> i64| torch::tensor((1..=n).map(|i| f(h(i))).collect::<Vec<i64>>());
-    let x = || torch::tensor((1..=n).map(|i| h(i) as f64 / 4_294_967_296.0 - 0.5).collect::<Vec<f64>>());
+    // `torch::tensor` would round to the default dtype
+    let x =
+        || Tensor::from_vec((1..=n).map(|i| h(i) as f64 / 4_294_967_296.0 - 0.5).collect::<Vec<f64>>(), [n]);
     let flat = if dtype == torch::bool {
         each(&|h| (h >> 8) % 2)
     } else if dtype.is_complex() {

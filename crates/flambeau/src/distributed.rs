@@ -4,8 +4,8 @@
 pub use flambeau_distributed::{
     AllToAllOptions, Backend, CollectiveOptions, DEFAULT_PG_TIMEOUT, DEFAULT_STORE_TIMEOUT, DebugLevel,
     FileStore, GatherOptions, HashStore, InitProcessGroupOptions, MessageOptions, MonitoredBarrierOptions,
-    NewGroupOptions, ObjectOptions, P2POp, Peer, PrefixStore, ProcessGroup, ReduceOp, ReduceOptions,
-    ScatterOptions, Store, TCPStore, TCPStoreOptions, TensorList, Work, World, all_gather,
+    NewGroupOptions, ObjectOptions, P2POp, Peer, PrefixStore, ProcessGroup, Progress, Recorded, ReduceOp,
+    ReduceOptions, ScatterOptions, Store, TCPStore, TCPStoreOptions, TensorList, Work, World, all_gather,
     all_gather_coalesced, all_gather_coalesced_with, all_gather_into_tensor, all_gather_into_tensor_with,
     all_gather_object, all_gather_object_with, all_gather_with, all_reduce, all_reduce_coalesced,
     all_reduce_coalesced_with, all_reduce_with, all_to_all, all_to_all_single, all_to_all_single_with,
@@ -16,7 +16,7 @@ pub use flambeau_distributed::{
     get_node_local_rank, get_pg_count, get_process_group_ranks, get_rank, get_world_size, init_process_group,
     init_process_group_with, irecv, irecv_with, is_available, is_gloo_available, is_initialized,
     is_mpi_available, is_nccl_available, is_torchelastic_launched, is_ucc_available, is_xccl_available,
-    isend, isend_with, monitored_barrier, monitored_barrier_with, new_group, new_group_of_all,
+    isend, isend_with, merge_traces, monitored_barrier, monitored_barrier_with, new_group, new_group_of_all,
     new_group_with, new_subgroups, new_subgroups_by_enumeration, new_subgroups_by_enumeration_with,
     new_subgroups_with, recv, recv_object_list, recv_object_list_with, recv_with, reduce, reduce_scatter,
     reduce_scatter_tensor, reduce_scatter_tensor_with, reduce_scatter_with, reduce_with, run_in_threads,
@@ -28,11 +28,49 @@ pub use flambeau_distributed::{
     try_get_backend, try_get_backend_config, try_get_default_backend_for_device, try_get_global_rank,
     try_get_group_rank, try_get_node_local_rank, try_get_pg_count, try_get_rank, try_get_world_size,
     try_init_process_group, try_irecv, try_isend, try_monitored_barrier, try_new_group, try_new_subgroups,
-    try_new_subgroups_by_enumeration, try_recv, try_recv_object_list, try_reduce, try_reduce_scatter,
-    try_reduce_scatter_tensor, try_scatter, try_scatter_object_list, try_send, try_send_object_list,
+    try_new_subgroups_by_enumeration, try_new_subgroups_of, try_recv, try_recv_object_list, try_reduce,
+    try_reduce_scatter, try_reduce_scatter_tensor, try_scatter, try_scatter_object_list, try_send,
+    try_send_object_list,
 };
+
+/// Uneven inputs, and what else goes round a training on several ranks (`torch.distributed.algorithms`).
+#[doc(alias = "torch.distributed.algorithms")]
+pub mod algorithms {
+    pub use flambeau_distributed::join::{Join, JoinHandle, JoinHook, JoinOptions, Joinable};
+}
+/// Processes in a grid (`torch.distributed.device_mesh`).
+#[doc(alias = "torch.distributed.device_mesh")]
+pub mod device_mesh {
+    pub use flambeau_distributed::mesh::{
+        DeviceMesh, MeshDim, MeshDimNames, MeshOptions, init_device_mesh, init_device_mesh_with,
+        try_init_device_mesh,
+    };
+}
+/// Collectives that give new tensors, and have gradients.
+#[doc(alias = "torch.distributed.nn.functional")]
+pub mod functional {
+    pub use flambeau_distributed::functional::{
+        FunctionalOptions, all_gather_tensor, all_gather_tensor_with, all_reduce, all_reduce_with,
+        all_to_all_single, all_to_all_single_with, broadcast, broadcast_with, reduce, reduce_scatter_tensor,
+        reduce_scatter_tensor_with, reduce_with, try_all_gather_tensor, try_all_reduce,
+        try_all_to_all_single, try_broadcast, try_reduce, try_reduce_scatter_tensor,
+    };
+}
+/// Jobs whose processes are looked after: started, watched, started again (`torch.distributed.elastic`).
+#[doc(alias = "torch.distributed.elastic")]
+pub mod elastic {
+    pub use flambeau_distributed::elastic::*;
+}
+/// Optimizers of models that several ranks train.
+#[doc(alias = "torch.distributed.optim")]
+pub mod optim {
+    pub use flambeau_distributed::optim::{
+        HierarchicalModelAverager, ModelAverager, PeriodicModelAverager, PostLocalSGDOptimizer,
+        ZeroRedundancyOptimizer, ZeroRedundancyOptions,
+    };
+}
 
 /// Starting a job's processes on this machine: what the program `flambeau-run` does.
 pub mod launch {
-    pub use flambeau_distributed::launch::{LaunchOptions, WorkerFailure, launch};
+    pub use flambeau_distributed::launch::{LaunchOptions, USAGE, command_line, launch, launch_until};
 }

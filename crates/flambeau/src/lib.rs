@@ -218,7 +218,9 @@ pub mod nn {
     #[doc(alias = "torch.nn.parallel")]
     pub mod parallel {
         pub use flambeau_distributed::ddp::{
-            BucketCaps, DistributedDataParallel, DistributedDataParallelOptions,
+            AllreduceHook, BucketCaps, BuiltinCommHookType, CommHook, CompressHook, CompressWrapper,
+            DdpLoggingData, DistributedDataParallel, DistributedDataParallelOptions, GradBucket, NoopHook,
+            PostLocalSgdHook, PostLocalSgdOptions, PowerSgdHook, PowerSgdOptions, QuantizationHook,
         };
     }
 

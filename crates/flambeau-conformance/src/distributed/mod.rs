@@ -1,8 +1,11 @@
 //! Recorded distributed jobs: what each rank called and what it got. A file says its section; one runner per section.
 
 pub mod collectives;
+mod ddp;
+pub mod elastic;
 pub mod errors;
 pub mod local;
+mod mesh;
 pub mod objects;
 pub mod ranks;
 pub mod shared;
@@ -40,6 +43,9 @@ pub fn cases(f: &File) -> Option<Vec<Case<'_>>> {
         "errors" => errors::run,
         "gloo_wire" => wire::run,
         "objects" => objects::run,
+        "ddp" => ddp::run,
+        "elastic" => elastic::run,
+        "dtensor" => mesh::run,
         _ => unread,
     };
     let one = |c| Case {

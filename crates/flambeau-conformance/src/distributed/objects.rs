@@ -25,7 +25,7 @@ fn said(e: Error) -> String {
     format!("{e:?}")
 }
 /// A value of the record. Lists and tuples are the same there.
-fn node(j: &J, store: &Store) -> Result<Node, String> {
+pub fn node(j: &J, store: &Store) -> Result<Node, String> {
     let all = |l: &[J]| l.iter().map(|x| node(x, store)).collect::<Result<Vec<_>, _>>();
     Ok(match j {
         J::Null => Tree::None,
@@ -108,6 +108,20 @@ fn pickle(f: &File, case: &J) -> Result<(), String> {
         return same(&again, &case["value"], &f.store);
     }
     Ok(())
+}
+/// A recorded call that writes into a list of values.
+pub fn step(s: &J, store: &Store) -> Result<(), String> {
+    let list =
+        |j: &J| j.as_array().into_iter().flatten().map(|x| node(x, store)).collect::<Result<Vec<_>, _>>();
+    let mut l = list(&s["args"][0])?;
+    if text(s, "call").ends_with("all_gather_object") {
+        l = dist::try_all_gather_object(&node(&s["args"][1], store)?, ObjectOptions::new()).map_err(said)?;
+    } else {
+        let from = s["args"][1].as_i64().unwrap_or(0);
+        dist::try_broadcast_object_list(&mut l, from, ObjectOptions::new()).map_err(said)?;
+    }
+    let want = s["after"]["args.0"].as_array().or(s["args"][0].as_array()).cloned().unwrap_or_default();
+    l.iter().zip(&want).try_for_each(|(a, b)| same(a, b, store))
 }
 fn jobs(f: &File, case: &J) -> Result<(), String> {
     let size = f.json["world_size"].as_u64().unwrap_or(1) as usize;

@@ -1,7 +1,8 @@
 //! Collectives that move data and leave them as they are.
 
-use super::{CollectiveOptions, checks, group_of, root, with};
+use super::{CollectiveOptions, checks, group_of, root, times, with};
 use crate::bytes;
+use crate::calls::What;
 use crate::gloo::arithmetic::check_dtype;
 use crate::group::{Peer, ProcessGroup};
 use crate::work::Work;
@@ -25,16 +26,17 @@ use flambeau_core::{Result, Tensor, bail, ensure};
 /// A rank that is none of the group's, ranks that do not come in time or have gone, no job.
 #[doc(alias = "torch.distributed.broadcast")]
 #[doc(alias = "torch.distributed.broadcast_multigpu")]
+#[doc(alias = "torch.distributed.deprecated.broadcast_multigpu")]
 #[doc(alias = "torch.distributed.deprecated.broadcast")]
 #[flambeau_macros::short(with)]
 pub fn try_broadcast(tensor: &Tensor, src: impl Into<Peer>, options: CollectiveOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (src, t) = (src.into(), tensor.clone());
-    with(&g, |e| {
+    with(&g, What::new("broadcast", [&t]), |e, status| {
         let from = root(&g, g.peer(src)?, "broadcast")?;
         check_dtype(t.dtype())?;
         bytes::check(&t)?;
-        e.run(options.async_op, vec![t.clone()], move |c| {
+        e.run(options.async_op, status, vec![t.clone()], move |c| {
             let mut b = bytes::read(&t)?;
             c.broadcast(&mut b, from)?;
             if c.mesh.rank == from { Ok(()) } else { bytes::write(&t, &b) }
@@ -58,12 +60,13 @@ pub fn try_broadcast(tensor: &Tensor, src: impl Into<Peer>, options: CollectiveO
 /// A list that is not as long as the group, other dtypes or sizes than the tensor's, and those of [`try_broadcast`].
 #[doc(alias = "torch.distributed.all_gather")]
 #[doc(alias = "torch.distributed.all_gather_multigpu")]
+#[doc(alias = "torch.distributed.deprecated.all_gather_multigpu")]
 #[doc(alias = "torch.distributed.deprecated.all_gather")]
 #[flambeau_macros::short(with)]
 pub fn try_all_gather(tensor_list: &[Tensor], tensor: &Tensor, options: CollectiveOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (list, t) = (tensor_list.to_vec(), tensor.clone());
-    with(&g, |e| {
+    with(&g, What::new("all_gather", [&t]).gives(times(g.size(), &t)), |e, status| {
         checks::same_dtype(list.iter().chain([&t]))?;
         ensure!(
             list.len() as i64 == g.size(),
@@ -75,7 +78,7 @@ pub fn try_all_gather(tensor_list: &[Tensor], tensor: &Tensor, options: Collecti
         checks::like("allgather", &list, &t)?;
         check_dtype(t.dtype())?;
         bytes::check(&t)?;
-        e.run(options.async_op, list.clone(), move |c| {
+        e.run(options.async_op, status, list.clone(), move |c| {
             let own = bytes::read_in_order(&t)?;
             let all = c.all_gather(&own)?;
             list.iter()
@@ -97,7 +100,7 @@ pub fn try_all_gather_into_tensor(
 ) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (out, t) = (output.clone(), input.clone());
-    with(&g, |e| {
+    with(&g, What::new("all_gather_into_tensor", [&t]).gives(vec![out.sizes().to_vec()]), |e, status| {
         // PyTorch cuts the output into as many chunks as there are ranks, and compares each
         let (n, first) = (g.size(), |t: &Tensor| t.sizes().first().copied().unwrap_or(1));
         let fits = out.numel() == t.numel() * n && (out.dim() == t.dim() || t.dim() == 0);
@@ -126,7 +129,7 @@ pub fn try_all_gather_into_tensor(
         check_dtype(t.dtype())?;
         bytes::check(&t)?;
         bytes::check(&out)?;
-        e.run(options.async_op, vec![out.clone()], move |c| {
+        e.run(options.async_op, status, vec![out.clone()], move |c| {
             bytes::write_in_order(&out, &c.all_gather(&bytes::read_in_order(&t)?)?)
         })
     })
@@ -144,7 +147,7 @@ pub fn try_all_gather_coalesced(
 ) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (lists, all) = (output_tensor_lists.to_vec(), input_tensor_list.to_vec());
-    with(&g, |e| {
+    with(&g, What::new("all_gather_coalesced", &all), |e, status| {
         checks::same_dtype(&all)?;
         ensure!(
             !all.is_empty(),
@@ -176,7 +179,7 @@ pub fn try_all_gather_coalesced(
         }
         check_dtype(all[0].dtype())?;
         all.iter().try_for_each(bytes::check)?;
-        e.run(options.async_op, lists.concat(), move |c| {
+        e.run(options.async_op, status, lists.concat(), move |c| {
             let parts: Vec<Vec<u8>> = all.iter().map(bytes::read_in_order).collect::<Result<_>>()?;
             let got = c.all_gather(&parts.concat())?;
             let mut rest = &got[..];
@@ -235,7 +238,7 @@ pub struct GatherOptions {
 pub fn try_gather(tensor: &Tensor, options: GatherOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (list, t, dst) = (options.gather_list.unwrap_or_default().0, tensor.clone(), options.dst);
-    with(&g, |e| {
+    with(&g, What::new("gather", [&t]), |e, status| {
         checks::same_dtype(list.iter().chain([&t]))?;
         let to = g.peer(dst)?;
         if to == g.rank() {
@@ -265,7 +268,7 @@ pub fn try_gather(tensor: &Tensor, options: GatherOptions) -> Result<Work> {
         ensure!(!t.dtype().is_complex(), Runtime, "Invalid scalar type");
         check_dtype(t.dtype())?;
         bytes::check(&t)?;
-        e.run(options.async_op, list.clone(), move |c| {
+        e.run(options.async_op, status, list.clone(), move |c| {
             let all = c.gather(&bytes::read_in_order(&t)?, to)?;
             let all = all.unwrap_or_default();
             list.iter().zip(&all).try_for_each(|(o, b)| bytes::write_in_order(o, b))
@@ -297,7 +300,8 @@ pub struct ScatterOptions {
 pub fn try_scatter(tensor: &Tensor, options: ScatterOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (list, t, src) = (options.scatter_list.unwrap_or_default().0, tensor.clone(), options.src);
-    with(&g, |e| {
+    ensure!(g.is_member(), Value, "Invalid process group specified");
+    with(&g, What::new("scatter", [&t]), |e, status| {
         checks::same_dtype(list.iter().chain([&t]))?;
         let from = g.peer(src)?;
         if from == g.rank() {
@@ -322,7 +326,7 @@ pub fn try_scatter(tensor: &Tensor, options: ScatterOptions) -> Result<Work> {
         }
         check_dtype(t.dtype())?;
         bytes::check(&t)?;
-        e.run(options.async_op, vec![t.clone()], move |c| {
+        e.run(options.async_op, status, vec![t.clone()], move |c| {
             let parts = if c.mesh.rank == from {
                 Some(list.iter().map(bytes::read_in_order).collect::<Result<Vec<_>>>()?)
             } else {
@@ -376,14 +380,14 @@ fn splits(given: Option<Vec<i64>>, t: &Tensor, n: i64) -> Result<Vec<usize>> {
 pub fn try_all_to_all_single(output: &Tensor, input: &Tensor, options: AllToAllOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (out, t, o) = (output.clone(), input.clone(), options);
-    with(&g, |e| {
+    with(&g, What::new("all_to_all_single", [&t]).gives(vec![out.sizes().to_vec()]), |e, status| {
         checks::same_dtype([&out, &t])?;
         let lens = splits(o.output_split_sizes, &out, g.size())?;
         let parts = splits(o.input_split_sizes, &t, g.size())?;
         check_dtype(t.dtype())?;
         bytes::check(&t)?;
         bytes::check(&out)?;
-        e.run(o.async_op, vec![out.clone()], move |c| {
+        e.run(o.async_op, status, vec![out.clone()], move |c| {
             let b = bytes::read_in_order(&t)?;
             let mut rest = &b[..];
             let mut cut = Vec::new();
@@ -409,7 +413,7 @@ pub fn try_all_to_all(
 ) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (outs, ins) = (output_tensor_list.to_vec(), input_tensor_list.to_vec());
-    with(&g, |e| {
+    with(&g, What::new("all_to_all", &ins), |e, status| {
         checks::same_dtype(outs.iter().chain(&ins))?;
         let n = g.size();
         for (what, l) in [("input", &ins), ("output", &outs)] {
@@ -424,7 +428,7 @@ pub fn try_all_to_all(
         checks::like("alltoall", &outs, &ins[0])?;
         check_dtype(ins[0].dtype())?;
         ins.iter().chain(&outs).try_for_each(bytes::check)?;
-        e.run(options.async_op, outs.clone(), move |c| {
+        e.run(options.async_op, status, outs.clone(), move |c| {
             let parts: Vec<Vec<u8>> = ins.iter().map(bytes::read_in_order).collect::<Result<_>>()?;
             let lens: Vec<usize> = parts.iter().map(Vec::len).collect();
             let got = c.all_to_all(parts, &lens)?;

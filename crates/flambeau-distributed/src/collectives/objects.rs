@@ -10,6 +10,7 @@ use flambeau_core::{DType, Device, Error, Result, Tensor, ensure};
 
 /// Keywords of collectives of values.
 #[flambeau_macros::options]
+#[doc(alias = "torch.distributed.note:object-collectives")]
 pub struct ObjectOptions {
     /// The group; the default one if left out.
     pub(crate) group: Option<ProcessGroup>,

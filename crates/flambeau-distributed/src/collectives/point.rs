@@ -2,6 +2,7 @@
 
 use super::{group_of, tag_of};
 use crate::bytes;
+use crate::calls::What;
 use crate::gloo::arithmetic::check_dtype;
 use crate::group::{Engine, Peer, ProcessGroup};
 use crate::work::Work;
@@ -29,7 +30,7 @@ fn peer_of(g: &ProcessGroup, e: &Engine, p: Peer, what: &str) -> Result<usize> {
             let here = e.mesh.address();
             bail!(
                 Runtime,
-                "state_ >= CONNECTED. 1 vs 4. Pair is not connected ([{}]:{}$0 <--> [none])",
+                "state_ >= CONNECTED. 1 vs 4. Pair is not connected ([{}]:{}${u} <--> [none])",
                 here.ip(),
                 here.port()
             )
@@ -52,8 +53,9 @@ pub fn try_isend(tensor: &Tensor, dst: impl Into<Peer>, options: MessageOptions)
     let slot = tag_of(options.tag)?;
     ensure!(tensor.is_contiguous(), Runtime, "input tensor has to be contiguous");
     check_dtype(tensor.dtype())?;
+    let status = g.begin(What::new("send", [tensor]));
     let t = e.mesh.send(to, slot, bytes::read_in_order(tensor)?)?;
-    Ok(Work::transfer(t, e.mesh.clone(), e.mesh.timeout(), None, g.ranks().to_vec()))
+    Ok(Work::transfer(t, e.mesh.clone(), e.mesh.timeout(), None, g.ranks().to_vec(), status))
 }
 /// Begins to receive a tensor, which is written when its [`Work`] has been waited for. A message may be shorter than the tensor: the rest
 /// stays as it is. Without a source it comes from whoever sends first.
@@ -69,11 +71,13 @@ pub fn try_irecv(tensor: &Tensor, src: Option<Peer>, options: MessageOptions) ->
     check_dtype(tensor.dtype())?;
     bytes::check(tensor)?;
     let most = tensor.numel() as usize * tensor.dtype().size();
+    let status = g.begin(What::new("recv", [tensor]));
     let t = match src {
         Some(p) => e.mesh.recv(peer_of(&g, e, p, "source")?, slot, most)?,
         None => e.mesh.recv_any(slot, most)?,
     };
-    Ok(Work::transfer(t, e.mesh.clone(), e.mesh.timeout(), Some(tensor.clone()), g.ranks().to_vec()))
+    let into = Some(tensor.clone());
+    Ok(Work::transfer(t, e.mesh.clone(), e.mesh.timeout(), into, g.ranks().to_vec(), status))
 }
 /// Sends a tensor, and returns once it is on its way.
 ///

@@ -1,12 +1,13 @@
 //! Reductions: of all ranks' tensors, element by element.
 
-use super::{checks, group_of, root, with};
+use super::{checks, group_of, root, sparse, with};
 use crate::bytes;
+use crate::calls::What;
 use crate::gloo::arithmetic;
 use crate::group::{Peer, ProcessGroup};
 use crate::reduce_op::ReduceOp;
 use crate::work::Work;
-use flambeau_core::{Result, Tensor, ensure};
+use flambeau_core::{Layout, Result, Tensor, ensure};
 
 /// Keywords of reductions.
 #[flambeau_macros::options]
@@ -50,16 +51,23 @@ fn complex(name: &str, op: ReduceOp, t: &Tensor) -> Result<()> {
 /// Dtypes and reductions that gloo refuses, ranks that do not come in time or have gone, no job.
 #[doc(alias = "torch.distributed.all_reduce")]
 #[doc(alias = "torch.distributed.all_reduce_multigpu")]
+#[doc(alias = "torch.distributed.deprecated.all_reduce_multigpu")]
 #[doc(alias = "torch.distributed.deprecated.all_reduce")]
 #[flambeau_macros::short(with)]
 pub fn try_all_reduce(tensor: &Tensor, options: ReduceOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (op, dtype, t) = (options.op, tensor.dtype(), tensor.clone());
-    with(&g, |e| {
+    if t.layout() == Layout::SparseCoo {
+        return with(&g, What::new("sparse_all_reduce", [&t]), |e, status| {
+            sparse::check(&t, op)?;
+            e.run(options.async_op, status, vec![t.clone()], move |c| sparse::all_reduce(c, &t))
+        });
+    }
+    with(&g, What::new("all_reduce", [&t]), |e, status| {
         complex("all_reduce", op, &t)?;
         bytes::check(&t)?;
         arithmetic::check(op, dtype)?;
-        e.run(options.async_op, vec![t.clone()], move |c| {
+        e.run(options.async_op, status, vec![t.clone()], move |c| {
             let mut b = bytes::read(&t)?;
             c.all_reduce(op, dtype, &mut b)?;
             tidy(dtype, &mut b);
@@ -82,7 +90,7 @@ fn tidy(dtype: flambeau_core::DType, b: &mut [u8]) {
 pub fn try_all_reduce_coalesced(tensors: &[Tensor], options: ReduceOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (op, all) = (options.op, tensors.to_vec());
-    with(&g, |e| {
+    with(&g, What::new("all_reduce_coalesced", &all), |e, status| {
         checks::same_dtype(&all)?;
         ensure!(
             !all.is_empty(),
@@ -95,7 +103,7 @@ pub fn try_all_reduce_coalesced(tensors: &[Tensor], options: ReduceOptions) -> R
             bytes::check(t)?;
         }
         arithmetic::check(op, dtype)?;
-        e.run(options.async_op, all.clone(), move |c| {
+        e.run(options.async_op, status, all.clone(), move |c| {
             let parts: Vec<Vec<u8>> = all.iter().map(bytes::read).collect::<Result<_>>()?;
             let mut b = parts.concat();
             c.all_reduce(op, dtype, &mut b)?;
@@ -116,18 +124,25 @@ pub fn try_all_reduce_coalesced(tensors: &[Tensor], options: ReduceOptions) -> R
 /// Those of [`try_all_reduce`], a rank that is none of the group's.
 #[doc(alias = "torch.distributed.reduce")]
 #[doc(alias = "torch.distributed.reduce_multigpu")]
+#[doc(alias = "torch.distributed.deprecated.reduce_multigpu")]
 #[doc(alias = "torch.distributed.deprecated.reduce")]
 #[flambeau_macros::short(with)]
 pub fn try_reduce(tensor: &Tensor, dst: impl Into<Peer>, options: ReduceOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let dst = dst.into();
     let (op, dtype, t) = (options.op, tensor.dtype(), tensor.clone());
-    with(&g, |e| {
+    with(&g, What::new("reduce", [&t]), |e, status| {
         let to = root(&g, g.peer(dst)?, "reduce")?;
-        complex("reduce", op, &t)?;
+        // PyTorch's text has the operation's number as a character
+        ensure!(
+            !dtype.is_complex() || op.takes_complex(),
+            Runtime,
+            "reduce does not support{}on complex tensors",
+            op.number() as char
+        );
         bytes::check(&t)?;
         arithmetic::check(op, dtype)?;
-        e.run(options.async_op, vec![t.clone()], move |c| {
+        e.run(options.async_op, status, vec![t.clone()], move |c| {
             let mut b = bytes::read(&t)?;
             c.reduce(op, dtype, &mut b, to)?;
             tidy(dtype, &mut b);
@@ -144,12 +159,12 @@ pub fn try_reduce(tensor: &Tensor, dst: impl Into<Peer>, options: ReduceOptions)
 pub fn try_reduce_scatter(output: &Tensor, input_list: &[Tensor], options: ReduceOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (op, dtype, out, all) = (options.op, output.dtype(), output.clone(), input_list.to_vec());
-    with(&g, |e| {
+    with(&g, What::new("reduce_scatter", &all).gives(vec![out.sizes().to_vec()]), |e, status| {
         checks::same_dtype(std::iter::once(&out).chain(&all))?;
         let n = g.size() as usize;
         ensure!(all.len() == n, Runtime, "invalid input tensor list size, must be world size");
-        for t in &all {
-            if t.sizes() != out.sizes() {
+        for (i, t) in all.iter().enumerate() {
+            if i as i64 == g.rank() && t.sizes() != out.sizes() {
                 let what = "outputs[0].sizes().vec() == inputs[0][i].sizes().vec()";
                 return Err(checks::check_failed(what, out.sizes(), t.sizes()));
             }
@@ -157,7 +172,7 @@ pub fn try_reduce_scatter(output: &Tensor, input_list: &[Tensor], options: Reduc
             bytes::check(t)?;
         }
         arithmetic::check(op, dtype)?;
-        e.run_tags(n as u32, options.async_op, vec![out.clone()], move |c| {
+        e.run_tags(n as u32, options.async_op, status, vec![out.clone()], move |c| {
             let mut mine = Vec::new();
             let parts: Vec<Vec<u8>> = all.iter().map(bytes::read_in_order).collect::<Result<_>>()?;
             for (r, mut b) in parts.into_iter().enumerate() {
@@ -180,7 +195,7 @@ pub fn try_reduce_scatter(output: &Tensor, input_list: &[Tensor], options: Reduc
 pub fn try_reduce_scatter_tensor(output: &Tensor, input: &Tensor, options: ReduceOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (op, dtype, out, all) = (options.op, output.dtype(), output.clone(), input.clone());
-    with(&g, |e| {
+    with(&g, What::new("reduce_scatter_tensor", [&all]).gives(vec![out.sizes().to_vec()]), |e, status| {
         checks::same_dtype([&out, &all])?;
         let n = g.size();
         let first = |t: &Tensor| t.sizes().first().copied().unwrap_or(1);
@@ -192,7 +207,7 @@ pub fn try_reduce_scatter_tensor(output: &Tensor, input: &Tensor, options: Reduc
         bytes::check(&all)?;
         bytes::check(&out)?;
         arithmetic::check(op, dtype)?;
-        e.run(options.async_op, vec![out.clone()], move |c| {
+        e.run(options.async_op, status, vec![out.clone()], move |c| {
             let mut b = bytes::read_in_order(&all)?;
             c.all_reduce(op, dtype, &mut b)?;
             tidy(dtype, &mut b);

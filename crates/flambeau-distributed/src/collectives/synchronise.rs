@@ -1,9 +1,12 @@
 //! Barriers.
 
 use super::{CollectiveOptions, group_of, with};
+use crate::calls::What;
+use crate::gloo::mesh::Mesh;
 use crate::group::ProcessGroup;
 use crate::work::Work;
 use flambeau_core::{Error, Result, bail};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Returns once all ranks have come.
@@ -15,7 +18,9 @@ use std::time::{Duration, Instant};
 #[flambeau_macros::short(with)]
 pub fn try_barrier(options: CollectiveOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
-    with(&g, |e| e.run(options.async_op, Vec::new(), |c| c.barrier()))
+    with(&g, What::new("barrier", []), |e, status| {
+        e.run(options.async_op, status, Vec::new(), |c| c.barrier())
+    })
 }
 
 /// Keywords of [`monitored_barrier_with`].
@@ -37,10 +42,15 @@ pub struct MonitoredBarrierOptions {
 #[flambeau_macros::short(with)]
 pub fn try_monitored_barrier(options: MonitoredBarrierOptions) -> Result<()> {
     let g = group_of(&options.group)?;
-    let Some(e) = g.engine() else { return Ok(()) };
-    let mesh = &e.mesh;
+    with(&g, What::new("monitored_barrier", []), |e, _| {
+        monitored(&e.mesh, options.timeout.unwrap_or_else(|| e.mesh.timeout()), options.wait_all_ranks)?;
+        Ok(Work::ended(Vec::new()))
+    })
+    .map(drop)
+}
+/// A barrier over these connections, at which rank 0 says who has not come.
+pub(crate) fn monitored(mesh: &Arc<Mesh>, timeout: Duration, wait_all_ranks: bool) -> Result<()> {
     let (come, go) = (u64::from(mesh.next_tag()), u64::from(mesh.next_tag()));
-    let timeout = options.timeout.unwrap_or_else(|| mesh.timeout());
     let me = mesh.rank as i32;
     if me != 0 {
         let passed = (|| {
@@ -70,7 +80,7 @@ pub fn try_monitored_barrier(options: MonitoredBarrierOptions) -> Result<()> {
         };
         if let Err(e) = came {
             missing.push(r.to_string());
-            if !options.wait_all_ranks {
+            if !wait_all_ranks {
                 mesh.fail(&Error::runtime("Application timeout caused pair closure"));
                 bail!(
                     Runtime,

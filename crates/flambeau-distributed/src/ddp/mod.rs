@@ -1,10 +1,25 @@
 //! Training with a copy of the model on each rank (`torch.nn.parallel`).
 
+mod bucket;
 pub(crate) mod buckets;
+mod hooks;
+mod local;
+mod logging;
+mod power;
+mod quantized;
 mod reducer;
+mod uneven;
+
+pub use bucket::{CommHook, GradBucket};
+pub use hooks::{AllreduceHook, BuiltinCommHookType, CompressHook, CompressWrapper, NoopHook};
+pub use local::{PostLocalSgdHook, PostLocalSgdOptions};
+pub use logging::DdpLoggingData;
+pub use power::{PowerSgdHook, PowerSgdOptions};
+pub use quantized::QuantizationHook;
 
 use crate::bytes;
 use crate::group::ProcessGroup;
+use crate::join::{Join, JoinHandle, JoinHook, JoinOptions, Joinable};
 use crate::world::World;
 use crate::{CollectiveOptions, Peer, try_all_gather, try_broadcast};
 use buckets::{Item, assign};
@@ -58,6 +73,9 @@ pub struct DistributedDataParallelOptions {
     /// Whether all calls use the same parameters in the same way. Default: false.
     #[default(false)]
     pub(crate) static_graph: bool,
+    /// Whether gradients are copied into buckets all at once: they are here, whatever this says. Default: false.
+    #[default(false)]
+    pub(crate) batched_grad_copy: bool,
 }
 
 /// A model whose gradients are averaged over all ranks while backward runs.
@@ -89,6 +107,13 @@ pub struct DistributedDataParallel<M: Module> {
     pub module: M,
     #[module(skip)]
     reducer: Arc<Reducer>,
+    /// parameters, and buffers if they are brought to all
+    #[module(skip)]
+    state: Vec<Tensor>,
+    #[module(skip)]
+    join: JoinHandle,
+    #[module(skip)]
+    told: logging::Told,
 }
 
 impl<M: Module> DistributedDataParallel<M> {
@@ -113,12 +138,18 @@ impl<M: Module> DistributedDataParallel<M> {
             Some(g) => g.clone(),
             None => World::current().default_group()?,
         };
-        let all: Vec<Tensor> = module.parameters().iter().map(|p| p.tensor().clone()).collect();
+        let parameters = module.parameters();
+        ensure!(
+            !parameters.iter().any(flambeau_nn::Parameter::is_uninitialized),
+            Runtime,
+            "Modules with uninitialized parameters can't be used with `DistributedDataParallel`. Run a dummy forward pass to correctly initialize the modules"
+        );
+        let all: Vec<Tensor> = parameters.iter().map(|p| p.tensor().clone()).collect();
         let wanted: Vec<Tensor> = all.iter().filter(|t| t.requires_grad()).cloned().collect();
         ensure!(
             !wanted.is_empty(),
             Runtime,
-            "DistributedDataParallel is not needed when a module doesn't have any parameters that require a gradient."
+            "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a gradient."
         );
         ensure!(
             o.bucket_cap_mb.is_none() || o.bucket_cap_mb_list.is_none(),
@@ -126,13 +157,54 @@ impl<M: Module> DistributedDataParallel<M> {
             "bucket_cap_mb and bucket_cap_mb_list cannot both be specified"
         );
         let buffers: Vec<Tensor> = module.buffers().iter().map(|b| b.tensor().clone()).collect();
+        ensure!(
+            !module.modules().iter().any(|m| m.is::<flambeau_nn::SyncBatchNorm>()),
+            Value,
+            "SyncBatchNorm layers only work with GPU modules"
+        );
+        let shared = if o.broadcast_buffers { &buffers[..] } else { &[] };
+        let state: Vec<Tensor> = all.iter().chain(shared).map(|t| t.alias_detached()).collect();
         if o.init_sync {
             verify(&wanted, &group)?;
-            let state: Vec<Tensor> = all.iter().chain(&buffers).map(|t| t.alias_detached()).collect();
-            broadcast_coalesced(&state, &group)?;
+            broadcast_coalesced(&state, &group, 0)?;
         }
-        let reducer = Reducer::new(group, wanted, buffers, &o)?;
-        Ok(DistributedDataParallel { base: Base::new(), module, reducer })
+        let sparse = sparse(&module, &wanted);
+        let told = logging::Told::new(&module, &wanted, &o);
+        let reducer = Reducer::new(group, wanted, sparse, buffers, &o)?;
+        let join = JoinHandle::default();
+        Ok(DistributedDataParallel { base: Base::new(), module, reducer, state, join, told })
+    }
+    /// Says how the gradients of a bucket are brought together. Once for a model, on all ranks alike; panics where it is the second time.
+    #[track_caller]
+    #[doc(alias = "torch.nn.parallel.DistributedDataParallel.register_comm_hook")]
+    pub fn register_comm_hook(&self, hook: impl CommHook + 'static) {
+        expect(self.try_register_comm_hook(hook));
+    }
+    /// [`DistributedDataParallel::register_comm_hook`] with an error instead of a panic.
+    ///
+    /// # Errors
+    /// There is a hook already.
+    pub fn try_register_comm_hook(&self, hook: impl CommHook + 'static) -> Result<()> {
+        self.reducer.set_hook(Box::new(hook))
+    }
+    /// A hook by the name of PyTorch's C++ side.
+    ///
+    /// # Errors
+    /// There is a hook already.
+    pub fn register_builtin_comm_hook(&self, kind: BuiltinCommHookType) -> Result<()> {
+        self.reducer.set_hook(kind.hook(self.reducer.group()))
+    }
+    /// What the model has done so far, as PyTorch logs it.
+    pub fn logging_data(&self) -> DdpLoggingData {
+        self.told.now(&self.reducer)
+    }
+    /// Runs a loop over inputs of which ranks may have different numbers: see [`Join`].
+    ///
+    /// # Errors
+    /// Those of the function, and of [`Join::try_run`].
+    #[doc(alias = "torch.nn.parallel.DistributedDataParallel.join")]
+    pub fn join<R>(&self, options: JoinOptions, f: impl FnOnce() -> Result<R>) -> Result<R> {
+        Join::try_new(&[self], options)?.try_run(f)
     }
     /// Runs a function whose backward passes keep their gradients to themselves: to add up those of several batches. The first backward
     /// outside brings the sums together.
@@ -163,13 +235,45 @@ where
         expect(self.try_forward(input))
     }
     fn try_forward(&self, input: I) -> Result<M::Output> {
-        self.reducer.before_forward()?;
+        let present = Join::notify(&self.join, self.reducer.group())?;
+        self.reducer.divide_by(present.filter(|_| self.told.divides_by_present()));
+        self.reducer.before_forward(self.join.is_enabled())?;
+        if self.join.is_enabled() {
+            uneven::asks_for_sync(&self.reducer, false)?;
+        }
         let out = self.module.try_call(input)?;
         let mut roots = Vec::new();
         out.visit_tensors(&mut |t| roots.push(t.clone()));
         self.reducer.after_forward(&roots)?;
         Ok(out)
     }
+}
+
+impl<M: Module> Joinable for DistributedDataParallel<M> {
+    fn join_hook(&self, options: &JoinOptions) -> Box<dyn JoinHook> {
+        self.told.joins(options.divide_by_initial_world_size);
+        Box::new(uneven::Shadow { reducer: self.reducer.clone(), state: self.state.clone() })
+    }
+    fn join_process_group(&self) -> ProcessGroup {
+        self.reducer.group().clone()
+    }
+    fn join_handle(&self) -> &JoinHandle {
+        &self.join
+    }
+}
+
+/// Which parameters get sparse gradients: tables of embeddings that say so.
+fn sparse(module: &dyn Module, wanted: &[Tensor]) -> Vec<bool> {
+    let mut tables = Vec::new();
+    for m in module.modules() {
+        if let Some(e) = m.downcast_ref::<flambeau_nn::Embedding>().filter(|e| e.options.sparse) {
+            tables.push(e.weight.tensor().clone());
+        }
+        if let Some(e) = m.downcast_ref::<flambeau_nn::EmbeddingBag>().filter(|e| e.options.sparse) {
+            tables.push(e.weight.tensor().clone());
+        }
+    }
+    wanted.iter().map(|t| tables.iter().any(|s| s.storage().same(t.storage()))).collect()
 }
 
 /// That all ranks have as many parameters, and of the same sizes.
@@ -220,8 +324,8 @@ fn numbers(t: &Tensor) -> Result<Vec<i64>> {
     Ok(bytes::read(t)?.as_chunks::<8>().0.iter().map(|c| i64::from_le_bytes(*c)).collect())
 }
 
-/// Brings tensors of rank 0 to all, flattened by dtype.
-pub(crate) fn broadcast_coalesced(all: &[Tensor], group: &ProcessGroup) -> Result<()> {
+/// Brings tensors of one rank to all, flattened by dtype.
+pub(crate) fn broadcast_coalesced(all: &[Tensor], group: &ProcessGroup, from: i64) -> Result<()> {
     let items: Vec<Item> = all
         .iter()
         .map(|t| Item { bytes: t.numel() as usize * t.dtype().size(), dtype: t.dtype(), sparse: false })
@@ -233,8 +337,8 @@ pub(crate) fn broadcast_coalesced(all: &[Tensor], group: &ProcessGroup) -> Resul
         let dtype = all[members[0]].dtype();
         let flat = Tensor::empty_raw(&[(whole.len() / dtype.size()) as i64], dtype, Device::Cpu)?;
         bytes::write(&flat, &whole)?;
-        try_broadcast(&flat, Peer::InGroup(0), CollectiveOptions::new().group(group))?;
-        if group.rank() != 0 {
+        try_broadcast(&flat, Peer::InGroup(from), CollectiveOptions::new().group(group))?;
+        if group.rank() != from {
             let got = bytes::read(&flat)?;
             let mut rest = &got[..];
             for (i, p) in members.iter().zip(&parts) {
@@ -246,8 +350,13 @@ pub(crate) fn broadcast_coalesced(all: &[Tensor], group: &ProcessGroup) -> Resul
     }
     Ok(())
 }
+/// Limits of the first buckets: all in one, as long as nobody can say in which order gradients come.
+pub(crate) fn first_limits(o: &DistributedDataParallelOptions, limits: &[usize]) -> Vec<usize> {
+    let one = o.bucket_cap_mb_list.is_none() && (o.static_graph || !o.find_unused_parameters);
+    if one { vec![i64::MAX as usize] } else { limits.to_vec() }
+}
 /// Limits of buckets in bytes: what the options say, or PyTorch's.
-fn limits(o: &DistributedDataParallelOptions) -> Vec<usize> {
+pub(crate) fn limits(o: &DistributedDataParallelOptions) -> Vec<usize> {
     let bytes = |mb: f64| (mb * MIB) as usize;
     match (&o.bucket_cap_mb_list, o.bucket_cap_mb) {
         (Some(l), _) => l.0.iter().map(|m| bytes(*m)).collect(),

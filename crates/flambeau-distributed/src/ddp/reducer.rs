@@ -1,7 +1,8 @@
 //! Averages gradients while backward runs.
 
+use super::bucket::{CommHook, GradBucket};
 use super::buckets::{Item, assign};
-use super::{DistributedDataParallelOptions, broadcast_coalesced, limits};
+use super::{DistributedDataParallelOptions, broadcast_coalesced, first_limits, limits};
 use crate::bytes;
 use crate::group::ProcessGroup;
 use crate::sync::Monitor;
@@ -9,10 +10,11 @@ use crate::work::Work;
 use crate::{CollectiveOptions, Peer, ReduceOptions, try_all_reduce, try_broadcast};
 use flambeau_autograd::{GradFn, RemovableHandle, TensorAutogradExt as _, is_grad_enabled};
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::{Device, Result, Tensor, ensure, ops};
+use flambeau_core::{DType, Device, Error, Result, Tensor, ensure, ops};
+use flambeau_futures::Future;
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 pub(super) struct Reducer {
     group: ProcessGroup,
@@ -23,7 +25,10 @@ pub(super) struct Reducer {
     as_views: bool,
     static_graph: bool,
     limits: Vec<usize>,
+    /// parameters whose gradients are sparse
+    sparse: Vec<bool>,
     state: Monitor<State>,
+    hook: OnceLock<Box<dyn CommHook>>,
 }
 #[derive(Default)]
 struct State {
@@ -43,15 +48,24 @@ struct State {
     flying: Vec<Flight>,
     /// keeps the hooks
     hooks: Vec<RemovableHandle>,
+    /// how many ranks still have inputs, where gradients are divided by that
+    present: Option<(Work, Tensor)>,
+    divisor: Option<f64>,
+    first_sizes: Vec<usize>,
+    unused_bytes: usize,
+    /// which parameters anybody uses, asked before the buckets of a static graph go
+    asked: Option<(Work, Tensor)>,
+    /// what the first backward of a static graph has found
+    anybody: Option<Vec<bool>>,
 }
 struct Bucket {
     members: Vec<usize>,
     missing: usize,
 }
 struct Flight {
+    bucket: GradBucket,
     members: Vec<usize>,
-    flat: Tensor,
-    work: Work,
+    done: Future<Tensor>,
 }
 impl fmt::Debug for Reducer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,19 +77,15 @@ impl Reducer {
     pub(super) fn new(
         group: ProcessGroup,
         params: Vec<Tensor>,
+        sparse: Vec<bool>,
         buffers: Vec<Tensor>,
         o: &DistributedDataParallelOptions,
     ) -> Result<Arc<Reducer>> {
         let limits = limits(o);
-        // at first all in one, as long as nobody can say in which order gradients come
-        let first = if o.static_graph || !o.find_unused_parameters && o.bucket_cap_mb_list.is_none() {
-            vec![usize::MAX]
-        } else {
-            limits.clone()
-        };
-        let mut buckets = assign(&items(&params, None), &first, None);
+        let mut buckets = assign(&items(&params, &sparse, None), &first_limits(o, &limits), None);
         buckets.reverse();
-        let state = State { sync: true, buckets: opened(buckets), ..State::default() };
+        let mut state = State { sync: true, buckets: opened(buckets), ..State::default() };
+        state.first_sizes = sizes(&params, &state.buckets);
         let r = Arc::new(Reducer {
             group,
             params,
@@ -85,7 +95,9 @@ impl Reducer {
             as_views: o.gradient_as_bucket_view,
             static_graph: o.static_graph,
             limits,
+            sparse,
             state: Monitor::new(state),
+            hook: OnceLock::new(),
         });
         let mut hooks = Vec::new();
         for (i, p) in r.params.iter().enumerate() {
@@ -103,6 +115,71 @@ impl Reducer {
     pub(super) fn group(&self) -> &ProcessGroup {
         &self.group
     }
+    pub(super) fn set_hook(&self, hook: Box<dyn CommHook>) -> Result<()> {
+        ensure!(
+            self.hook.set(hook).is_ok(),
+            Runtime,
+            "register_comm_hook or register_builtin_comm_hook can only be called once."
+        );
+        Ok(())
+    }
+    /// Bytes of parameters that were not used in the backward before the last forward.
+    pub(super) fn unused_bytes(&self) -> usize {
+        self.state.lock().unused_bytes
+    }
+    /// Bytes of the first buckets, of those that were made later, and whether they were.
+    pub(super) fn bucket_sizes(&self) -> (Vec<usize>, Vec<usize>, bool) {
+        let s = self.state.lock();
+        let now = if s.rebuilt { sizes(&self.params, &s.buckets) } else { Vec::new() };
+        (s.first_sizes.clone(), now, s.rebuilt)
+    }
+    pub(super) fn syncs(&self) -> bool {
+        self.state.lock().sync
+    }
+    /// Gradients of the next backward are divided by this sum, once it is there.
+    pub(super) fn divide_by(&self, present: Option<(Work, Tensor)>) {
+        let mut s = self.state.lock();
+        (s.present, s.divisor) = (present, None);
+    }
+    fn divisor(&self) -> Result<f64> {
+        let present = {
+            let s = self.state.lock();
+            match (s.divisor, &s.present) {
+                (Some(d), _) => return Ok(d),
+                (None, p) => p.clone(),
+            }
+        };
+        let d = match present {
+            None => self.group.size() as f64,
+            Some((work, t)) => {
+                work.try_wait()?;
+                f64::from(t.try_item::<f32>()?).max(1.0)
+            }
+        };
+        self.state.lock().divisor = Some(d);
+        Ok(d)
+    }
+    /// What a rank without inputs does in the place of a backward: takes part in all sums with zeros.
+    pub(super) fn shadow(&self) -> Result<()> {
+        let all: Vec<Vec<usize>> = self.state.lock().buckets.iter().map(|b| b.members.clone()).collect();
+        let n = all.len();
+        let mut flights = Vec::new();
+        for (i, members) in all.into_iter().enumerate() {
+            let bucket = self.bucket(i, n, &members, true)?;
+            flights.push(self.start(&bucket)?);
+        }
+        flights.into_iter().try_for_each(|f| f.wait().map(drop))?;
+        if self.find_unused {
+            let t = Tensor::zeros_raw(&[self.params.len() as i64], DType::I32, Device::Cpu)?;
+            try_all_reduce(&t, ReduceOptions::new().group(&self.group))?;
+        }
+        let mut s = self.state.lock();
+        if !s.rebuilt && s.order.is_empty() {
+            s.order = (0..self.params.len()).collect();
+        }
+        s.iterations += 1;
+        Ok(())
+    }
     /// Says whether backward passes bring gradients together, and whether they did.
     pub(super) fn set_sync(&self, on: bool) -> bool {
         std::mem::replace(&mut self.state.lock().sync, on)
@@ -111,14 +188,26 @@ impl Reducer {
         o(CollectiveOptions::new().group(&self.group))
     }
 
-    pub(super) fn before_forward(&self) -> Result<()> {
-        let sync = self.state.lock().sync;
-        if is_grad_enabled() && sync {
+    pub(super) fn before_forward(&self, joins: bool) -> Result<()> {
+        if is_grad_enabled() {
+            {
+                let mut s = self.state.lock();
+                let unused = s.used.iter().zip(&self.params).filter(|(u, _)| !**u);
+                s.unused_bytes = unused.map(|(_, p)| p.numel() as usize * p.dtype().size()).sum();
+            }
             self.rebuild()?;
         }
-        if sync && self.broadcast_buffers && !self.buffers.is_empty() {
+        self.sync_buffers(joins.then_some(true))
+    }
+    /// Brings the buffers of rank 0 to all; where ranks may be done, those of the largest one that is not.
+    pub(super) fn sync_buffers(&self, offers: Option<bool>) -> Result<()> {
+        if self.syncs() && self.broadcast_buffers && !self.buffers.is_empty() {
             let all: Vec<Tensor> = self.buffers.iter().map(|t| t.alias_detached()).collect();
-            broadcast_coalesced(&all, &self.group)?;
+            let from = match offers {
+                None => 0,
+                Some(o) => super::uneven::common_rank(&self.group, o)?,
+            };
+            broadcast_coalesced(&all, &self.group, from)?;
         }
         Ok(())
     }
@@ -130,11 +219,10 @@ impl Reducer {
                 return Ok(());
             }
             let unfinished = s.expecting && s.ready.iter().any(|r| *r) && !s.ready.iter().all(|r| *r);
-            ensure!(
-                !unfinished,
-                Runtime,
-                "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that your module has parameters that were not used in producing loss. You can enable unused parameter detection by passing the keyword argument `find_unused_parameters=True` to `torch.nn.parallel.DistributedDataParallel`, and by \nmaking sure all `forward` function outputs participate in calculating loss."
-            );
+            if unfinished {
+                let missing: Vec<usize> = (0..s.ready.len()).filter(|i| !s.ready[*i]).collect();
+                return Err(self.unfinished(&missing));
+            }
             let n = self.params.len();
             s.expecting = true;
             s.iterations += 1;
@@ -159,6 +247,19 @@ impl Reducer {
         }
         Ok(())
     }
+    fn unfinished(&self, missing: &[usize]) -> Error {
+        let shown: Vec<String> = missing.iter().map(usize::to_string).collect();
+        let ask = if self.find_unused {
+            "Since `find_unused_parameters=True` is enabled, this likely  means that not all `forward` outputs participate in computing loss. You can fix this by "
+        } else {
+            "You can enable unused parameter detection by passing the keyword argument `find_unused_parameters=True` to `torch.nn.parallel.DistributedDataParallel`, and by \n"
+        };
+        Error::runtime(format!(
+            "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that your module has parameters that were not used in producing loss. {ask}making sure all `forward` function outputs participate in calculating loss. \nIf you already have done the above, then the distributed data parallel module wasn't able to locate the output tensors in the return value of your module's `forward` function. Please include the loss function and the structure of the return value of `forward` of your module when reporting this issue (e.g. list, dict, iterable).\nParameter indices which did not receive grad for rank {}: {}\n In addition, you can set the environment variable TORCH_DISTRIBUTED_DEBUG to either INFO or DETAIL to print out information about which particular parameters did not receive gradient on this rank as part of this error",
+            self.group.rank(),
+            shown.join(" ")
+        ))
+    }
     /// A gradient has come.
     fn came(&self, i: usize) -> Result<()> {
         {
@@ -174,24 +275,32 @@ impl Reducer {
         self.ready(i)
     }
     fn ready(&self, i: usize) -> Result<()> {
-        let launch = {
+        let (launch, n) = {
             let mut s = self.state.lock();
             s.ready[i] = true;
             if let Some(b) = s.buckets.iter_mut().find(|b| b.members.contains(&i)) {
                 b.missing -= 1;
             }
             let mut launch = Vec::new();
+            // the first backward of a static graph learns what is used before anything goes
+            let waits = self.static_graph && s.iterations == 1 && s.ready.iter().any(|r| !r);
             while let Some(b) = s.buckets.get(s.next)
                 && b.missing == 0
+                && !waits
             {
-                launch.push(b.members.clone());
+                launch.push((s.next, b.members.clone()));
                 s.next += 1;
             }
-            launch
+            (launch, s.buckets.len())
         };
-        for members in launch {
-            let flight = self.launch(members)?;
-            self.state.lock().flying.push(flight);
+        if self.static_graph && !launch.is_empty() && self.state.lock().iterations == 1 {
+            let asked = self.ask()?;
+            self.state.lock().asked = Some(asked);
+        }
+        for (index, members) in launch {
+            let bucket = self.bucket(index, n, &members, false)?;
+            let done = self.start(&bucket)?;
+            self.state.lock().flying.push(Flight { bucket, members, done });
         }
         let done = {
             let s = self.state.lock();
@@ -199,46 +308,73 @@ impl Reducer {
         };
         if done { self.finish() } else { Ok(()) }
     }
-    /// Sends a bucket's gradients on their way, divided by the number of ranks.
-    fn launch(&self, members: Vec<usize>) -> Result<Flight> {
-        let used = self.state.lock().used.clone();
-        let scale = 1.0 / self.group.size() as f64;
-        let mut parts = Vec::new();
-        for i in &members {
-            let p = &self.params[*i];
-            parts.push(match p.grad() {
-                Some(g) if used[*i] => {
-                    let flat = ops::reshape(&g.alias_detached(), &[g.numel()])?;
-                    ops::mul(&flat, &Tensor::wrapped_raw(scale)?)?
-                }
-                _ => Tensor::zeros_raw(&[p.numel()], p.dtype(), Device::Cpu)?,
-            });
-        }
-        let flat = ops::cat(&parts, 0)?;
+    /// Begins to count for each parameter which ranks have used it.
+    fn ask(&self) -> Result<(Work, Tensor)> {
+        let mine: Vec<i32> = self.state.lock().used.iter().map(|u| i32::from(*u)).collect();
+        let t = Tensor::from_vec_raw(mine, &[self.params.len() as i64])?;
         let o = ReduceOptions::new().group(&self.group).async_op(true);
-        let work = try_all_reduce(&flat, o)?;
-        Ok(Flight { members, flat, work })
+        Ok((try_all_reduce(&t, o)?, t))
+    }
+    /// A bucket with its gradients, or with zeros: undivided for a hook, else divided by the number of ranks.
+    fn bucket(&self, index: usize, n: usize, members: &[usize], zeros: bool) -> Result<GradBucket> {
+        let used = self.state.lock().used.clone();
+        let scale = if self.hook.get().is_some() { None } else { Some(self.divisor()?) };
+        let scaled = |t: Tensor| match scale {
+            Some(d) => ops::mul(&t, &Tensor::wrapped_raw(1.0 / d)?),
+            None => Ok(t),
+        };
+        let parameters: Vec<Tensor> = members.iter().map(|i| self.params[*i].clone()).collect();
+        let sparse = members.len() == 1 && self.sparse[members[0]];
+        let grad = |i: usize| {
+            let g = self.params[i].grad().filter(|_| !zeros && used.get(i).copied().unwrap_or(false));
+            g.map(|g| g.alias_detached())
+        };
+        let buffer = if sparse {
+            let p = &parameters[0];
+            match grad(members[0]) {
+                Some(g) => scaled(ops::clone(&g, None)?)?,
+                None => {
+                    let at = Tensor::zeros_raw(&[1, 0], DType::I64, Device::Cpu)?;
+                    let row = [&[0], &p.sizes()[1..]].concat();
+                    let none = Tensor::zeros_raw(&row, p.dtype(), Device::Cpu)?;
+                    flambeau_sparse::ops::sparse_coo_tensor_unsafe(&at, &none, p.sizes(), None)?
+                }
+            }
+        } else {
+            let mut parts = Vec::new();
+            for (i, p) in members.iter().zip(&parameters) {
+                parts.push(match grad(*i) {
+                    Some(g) => scaled(ops::reshape(&g, &[g.numel()])?)?,
+                    None => Tensor::zeros_raw(&[p.numel()], p.dtype(), Device::Cpu)?,
+                });
+            }
+            ops::cat(&parts, 0)?
+        };
+        Ok(GradBucket { index, buffer, parameters, is_last: index + 1 == n, sparse })
+    }
+    /// Sends a bucket on its way.
+    fn start(&self, bucket: &GradBucket) -> Result<Future<Tensor>> {
+        if let Some(h) = self.hook.get() {
+            return flambeau_autograd::no_grad(|| h.run(bucket));
+        }
+        let flat = bucket.buffer.clone();
+        let work = try_all_reduce(&flat, ReduceOptions::new().group(&self.group).async_op(true))?;
+        Ok(work.get_future().then(move |f| f.wait().map(|_| flat)))
     }
     /// All gradients have come: waits for the sums and gives each parameter its own.
     fn finish(&self) -> Result<()> {
-        let (flying, used, first) = {
+        let (flying, asked, known) = {
             let mut s = self.state.lock();
             s.expecting = false;
-            (std::mem::take(&mut s.flying), s.used.clone(), s.iterations == 1)
+            (std::mem::take(&mut s.flying), s.asked.take(), s.anybody.clone())
         };
+        let asked =
+            if self.find_unused && asked.is_none() && !self.static_graph { Some(self.ask()?) } else { asked };
         // used by whom? a parameter that nobody has used keeps its gradient
-        let mut anybody = vec![true; self.params.len()];
-        let ask = self.find_unused || self.static_graph && first;
-        let asked = if ask {
-            let mine: Vec<i32> = used.iter().map(|u| i32::from(*u)).collect();
-            let t = Tensor::from_vec_raw(mine, &[self.params.len() as i64])?;
-            let o = ReduceOptions::new().group(&self.group).async_op(true);
-            Some((try_all_reduce(&t, o)?, t))
-        } else {
-            None
-        };
+        let mut anybody = known.unwrap_or_else(|| vec![true; self.params.len()]);
+        let mut results = Vec::new();
         for f in &flying {
-            f.work.try_wait()?;
+            results.push(plain(f.done.wait())?);
         }
         if let Some((work, t)) = asked {
             work.try_wait()?;
@@ -246,14 +382,25 @@ impl Reducer {
             for (a, n) in anybody.iter_mut().zip(all.as_chunks::<4>().0) {
                 *a = i32::from_le_bytes(*n) > 0;
             }
+            if self.static_graph {
+                self.state.lock().anybody = Some(anybody.clone());
+            }
         }
-        for f in flying {
+        for (f, got) in flying.into_iter().zip(results) {
+            if f.bucket.sparse {
+                let i = f.members[0];
+                if anybody[i] {
+                    self.params[i].try_set_grad(Some(got.alias_detached()))?;
+                }
+                continue;
+            }
+            // a hook may give another tensor than the buffer
             let mut at = 0;
             for i in f.members {
                 let p = &self.params[i];
                 let n = p.numel();
                 let strides = p.strides().to_vec();
-                let mine = ops::narrow(&f.flat, 0, at, n)?;
+                let mine = ops::narrow(&got, 0, at, n)?;
                 at += n;
                 if !anybody[i] {
                     continue;
@@ -273,7 +420,7 @@ impl Reducer {
         Ok(())
     }
     /// Puts gradients into buckets in the order in which rank 0 has seen them come, once.
-    fn rebuild(&self) -> Result<()> {
+    pub(super) fn rebuild(&self) -> Result<()> {
         let order = {
             let s = self.state.lock();
             let after = if self.static_graph { 2 } else { 1 };
@@ -293,7 +440,7 @@ impl Reducer {
         if order.len() != self.params.len() {
             return Ok(());
         }
-        let made = assign(&items(&self.params, Some(&order)), &self.limits, Some(&order));
+        let made = assign(&items(&self.params, &self.sparse, Some(&order)), &self.limits, Some(&order));
         let mut indices: Vec<i32> = made.iter().flat_map(|b| b.0.iter().map(|i| *i as i32)).collect();
         indices.push(made.len() as i32);
         let first = Tensor::from_vec_raw(indices.clone(), &[indices.len() as i64])?;
@@ -320,13 +467,27 @@ impl Reducer {
 fn words(t: &Tensor) -> Result<Vec<usize>> {
     Ok(bytes::read(t)?.as_chunks::<4>().0.iter().map(|c| i32::from_le_bytes(*c).max(0) as usize).collect())
 }
-fn items(params: &[Tensor], order: Option<&[usize]>) -> Vec<Item> {
-    let one =
-        |t: &Tensor| Item { bytes: t.numel() as usize * t.dtype().size(), dtype: t.dtype(), sparse: false };
+fn items(params: &[Tensor], sparse: &[bool], order: Option<&[usize]>) -> Vec<Item> {
+    let one = |i: usize| {
+        let t = &params[i];
+        Item { bytes: t.numel() as usize * t.dtype().size(), dtype: t.dtype(), sparse: sparse[i] }
+    };
     match order {
-        Some(o) => o.iter().map(|i| one(&params[*i])).collect(),
-        None => params.iter().map(one).collect(),
+        Some(o) => o.iter().map(|i| one(*i)).collect(),
+        None => (0..params.len()).map(one).collect(),
     }
+}
+fn sizes(params: &[Tensor], buckets: &[Bucket]) -> Vec<usize> {
+    let bytes = |i: &usize| params[*i].numel() as usize * params[*i].dtype().size();
+    buckets.iter().map(|b| b.members.iter().map(bytes).sum()).collect()
+}
+/// The error itself, without what a chain of futures says before it.
+fn plain(r: Result<Tensor>) -> Result<Tensor> {
+    const SAID: &str = "Got the following error when running the callback: RuntimeError: ";
+    r.map_err(|e| match e.message().strip_prefix(SAID) {
+        Some(rest) => Error::runtime(rest.to_owned()),
+        None => e,
+    })
 }
 fn opened(buckets: Vec<(Vec<usize>, usize)>) -> Vec<Bucket> {
     buckets.into_iter().map(|(members, _)| Bucket { missing: members.len(), members }).collect()

@@ -181,7 +181,7 @@ impl Call<'_> {
                 self.wait(&*self.mesh.send(root, slot, data[chunk(me)].to_vec())?)?;
             }
         }
-        if op == ReduceOp::Avg && me == root {
+        if op == ReduceOp::Avg {
             arithmetic::divide(dtype, data, n);
         }
         Ok(())
@@ -220,7 +220,8 @@ impl Call<'_> {
         let (n, me, slot, len) = (self.size(), self.rank(), self.slot(ALL_GATHER), own.len());
         let mut all = vec![0; n * len];
         all[me * len..(me + 1) * len].copy_from_slice(own);
-        if n == 1 {
+        // gloo sends nothing where there is nothing
+        if n == 1 || len == 0 {
             return Ok(all);
         }
         let (to, from) = ((me + 1) % n, (me + n - 1) % n);
@@ -251,6 +252,25 @@ impl Call<'_> {
         }
         while !flying.is_empty() {
             take(&mut all, &mut flying)?;
+        }
+        Ok(all)
+    }
+
+    /// Everybody's data, of different lengths, for everybody: each goes round the ring as a whole.
+    pub(crate) fn all_gather_parts(&self, own: &[u8], lens: &[usize]) -> Result<Vec<Vec<u8>>> {
+        let (n, me, slot) = (self.size(), self.rank(), self.slot(ALL_GATHER));
+        let (to, from) = ((me + 1) % n, (me + n - 1) % n);
+        let mut all = vec![Vec::new(); n];
+        all[me] = own.to_vec();
+        if lens.iter().all(|l| *l == 0) {
+            return Ok(all);
+        }
+        for i in 0..n - 1 {
+            let (mine, theirs) = ((me + n - i) % n, (from + n - i) % n);
+            let sent = self.mesh.send(to, slot, all[mine].clone())?;
+            let got = self.mesh.recv(from, slot, lens[theirs])?;
+            self.wait(&sent)?;
+            all[theirs] = self.wait(&got)?;
         }
         Ok(all)
     }

@@ -1,21 +1,28 @@
-use flambeau_distributed::launch::{LaunchOptions, launch};
-use std::path::Path;
+use flambeau_distributed::elastic::processes::Std;
+use flambeau_distributed::launch::{LaunchOptions, launch, launch_until};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 fn shell(script: &str) -> Vec<String> {
     ["sh", "-c", script].map(String::from).to_vec()
 }
 fn options(dir: &Path) -> LaunchOptions {
-    LaunchOptions::new().nproc_per_node(2).log_dir(dir.display().to_string()).redirects(1)
+    LaunchOptions::new().nproc_per_node(2).log_dir(dir.display().to_string()).redirects(Std::Out)
+}
+/// The folder of the one run in a folder.
+fn run(dir: &Path) -> PathBuf {
+    std::fs::read_dir(dir).unwrap().next().unwrap().unwrap().path()
 }
 
 #[test]
 fn workers_find_their_variables() {
     let dir = tempfile::tempdir().unwrap();
     let script = "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $TORCHELASTIC_USE_AGENT_STORE $TORCHELASTIC_RESTART_COUNT";
-    assert_eq!(launch(&shell(script), options(dir.path())).unwrap(), Ok(()));
+    launch(&shell(script), options(dir.path())).unwrap();
     for r in 0..2 {
         let text =
-            std::fs::read_to_string(dir.path().join(format!("none/attempt_0/{r}/stdout.log"))).unwrap();
+            std::fs::read_to_string(run(dir.path()).join(format!("attempt_0/{r}/stdout.log"))).unwrap();
         assert_eq!(text, format!("{r} {r} 2 2 True 0\n"));
     }
 }
@@ -23,10 +30,14 @@ fn workers_find_their_variables() {
 #[test]
 fn a_failed_worker_ends_the_others() {
     let dir = tempfile::tempdir().unwrap();
-    let script = "if [ $RANK = 1 ]; then echo '{\"message\": 1}' > $TORCHELASTIC_ERROR_FILE; exit 3; else sleep 60; fi";
+    let script = "if [ $RANK = 1 ]; then echo '{\"message\": \"lost\", \"timestamp\": 1}' > $TORCHELASTIC_ERROR_FILE; exit 3; else sleep 60; fi";
     let start = std::time::Instant::now();
-    let f = launch(&shell(script), options(dir.path())).unwrap().unwrap_err();
-    assert_eq!((f.rank, f.exit_code, f.error.as_deref()), (1, 3, Some("{\"message\": 1}\n")));
+    let e = launch(&shell(script), options(dir.path())).unwrap_err();
+    let root = e.message().split("Root Cause").nth(1).unwrap().to_owned();
+    for part in ["rank      : 1 (local_rank: 1)", "exitcode  : 3", "traceback : lost", "error.json"] {
+        assert!(root.contains(part), "{part}: {e}");
+    }
+    assert!(e.message().contains("exitcode  : -15") && e.message().contains("SIGTERM"), "{e}");
     assert!(start.elapsed().as_secs() < 30);
 }
 
@@ -34,6 +45,56 @@ fn a_failed_worker_ends_the_others() {
 fn a_failed_job_starts_again() {
     let dir = tempfile::tempdir().unwrap();
     let script = "[ $TORCHELASTIC_RESTART_COUNT = 1 ]";
-    assert_eq!(launch(&shell(script), options(dir.path()).max_restarts(2)).unwrap(), Ok(()));
-    assert!(!dir.path().join("none/attempt_2").exists());
+    launch(&shell(script), options(dir.path()).max_restarts(2)).unwrap();
+    assert!(!run(dir.path()).join("attempt_2").exists());
+}
+
+#[test]
+fn workers_that_do_not_listen_are_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "if [ $RANK = 1 ]; then sleep 0.3; exit 3; fi; trap '' TERM; while true; do sleep 0.1; done";
+    let o = options(dir.path()).shutdown_timeout(std::time::Duration::from_millis(300));
+    let e = launch(&shell(script), o).unwrap_err();
+    assert!(e.message().contains("SIGKILL"), "{e}");
+}
+
+#[test]
+fn a_signal_ends_the_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let signal = Arc::new(AtomicI32::new(0));
+    let to = signal.clone();
+    std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        to.store(15, Ordering::SeqCst);
+    });
+    let e = launch_until(&shell("sleep 60"), options(dir.path()), &signal).unwrap_err();
+    assert!(e.message().ends_with("got signal: 15"), "{e}");
+}
+
+#[test]
+fn two_machines_find_each_other() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let start = |dir: &Path| {
+        let o = options(dir)
+            .nnodes(2)
+            .rdzv_backend("c10d")
+            .rdzv_endpoint(format!("127.0.0.1:{port}"))
+            .run_id("pair");
+        std::thread::spawn(move || launch(&shell("echo $RANK $WORLD_SIZE $GROUP_RANK"), o))
+    };
+    let all = [start(dirs[0].path()), start(dirs[1].path())];
+    for t in all {
+        t.join().unwrap().unwrap();
+    }
+    let mut seen = Vec::new();
+    for d in &dirs {
+        for r in 0..2 {
+            seen.push(
+                std::fs::read_to_string(run(d.path()).join(format!("attempt_0/{r}/stdout.log"))).unwrap(),
+            );
+        }
+    }
+    seen.sort();
+    assert_eq!(seen, ["0 4 0\n", "1 4 0\n", "2 4 1\n", "3 4 1\n"]);
 }

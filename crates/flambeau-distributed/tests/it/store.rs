@@ -20,7 +20,7 @@ fn rubbish_harms_nobody() {
         x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (x >> 33) as u8
     };
-    for i in 0..300 {
+    for i in 0..10_000 {
         let mut stream = TcpStream::connect(("127.0.0.1", s.port())).unwrap();
         if i % 3 > 0 {
             stream.write_all(&[0, 0xce, 0xf7, 0x85, 0x3c]).unwrap();
