@@ -150,13 +150,18 @@ impl Sizes {
             wanted.extend(dims.iter().map(|(d, dim)| (i, *d, dim.clone())));
         }
         wanted.sort_by_key(|(i, d, _)| (*i, *d));
-        let at = |i: usize, d: usize| match &leaves[i].value {
-            Value::Tensor(t) => t.sizes().get(d).copied().ok_or_else(|| {
-                refusals::user(format!("'{}' has no dimension {d}", shown(&leaves[i].path)))
-            }),
-            Value::Int(n) => Ok(*n),
-            v => Err(refusals::user(format!("'{}' is no tensor but a {}", shown(&leaves[i].path), v.type_name()))),
-        };
+        let at =
+            |i: usize, d: usize| match &leaves[i].value {
+                Value::Tensor(t) => t.sizes().get(d).copied().ok_or_else(|| {
+                    refusals::user(format!("'{}' has no dimension {d}", shown(&leaves[i].path)))
+                }),
+                Value::Int(n) => Ok(*n),
+                v => Err(refusals::user(format!(
+                    "'{}' is no tensor but a {}",
+                    shown(&leaves[i].path),
+                    v.type_name()
+                ))),
+            };
         let source = |i: usize, d: usize| match &leaves[i].value {
             Value::Tensor(_) => format!("L{}.size()[{d}]", leaves[i].path),
             _ => format!("L{}", leaves[i].path),
@@ -174,10 +179,7 @@ impl Sizes {
                 if *dim == Dim::Auto {
                     continue;
                 }
-                return Err(refusals::constraints(&[Violation::Constant {
-                    dim: source(*i, *d),
-                    value: n,
-                }]));
+                return Err(refusals::constraints(&[Violation::Constant { dim: source(*i, *d), value: n }]));
             }
             if let Some(known) = named.and_then(|k| all.symbols.iter().find(|s| s.dim == k.name)) {
                 if known.at != n {
@@ -301,8 +303,6 @@ fn resized(t: &Tensor, dim: usize, size: i64) -> Result<Tensor> {
 /// A capture at one point.
 pub(crate) struct Captured {
     pub module: GraphModule,
-    /// The result's leaves.
-    pub output: Vec<Argument>,
     pub out_spec: TreeSpec,
     /// Of the user's inputs, in the graph's order.
     pub inputs: Vec<String>,
@@ -387,7 +387,7 @@ impl Program<'_> {
             )));
         }
         let output: Vec<Argument> = leaves.iter().map(|v| capture.result(v)).collect();
-        let module = capture.finish(Argument::Tuple(output.clone()))?;
+        let module = capture.finish(Argument::Tuple(output))?;
         let mut called = Vec::new();
         for n in module.graph.nodes() {
             for (_, path, _) in &module.graph.node(n).meta.nn_module_stack {
@@ -396,7 +396,7 @@ impl Program<'_> {
                 }
             }
         }
-        Ok(Captured { module, output, out_spec, inputs, called })
+        Ok(Captured { module, out_spec, inputs, called })
     }
 }
 
@@ -474,9 +474,7 @@ fn narrow(
     first: &Captured,
     j: Option<usize>,
 ) -> Result<()> {
-    let holds = |p: &[i64]| {
-        at_point(program, sizes, p).is_ok_and(|c| merge::same_way(first, &c).is_none())
-    };
+    let holds = |p: &[i64]| at_point(program, sizes, p).is_ok_and(|c| merge::same_way(first, &c).is_none());
     let Some(j) = j else {
         return Err(Error::runtime(
             "the program holds for each dynamic size alone, but not for several at once: no expression of the sizes fits",
@@ -525,7 +523,12 @@ fn narrow(
         && good.iter().all(|d| d % step == 0)
         && s.at % step == 0
     {
-        return Err(refusals::constraints(&[Violation::Multiple { dim: s.dim, source: s.source, step, at: s.at }]));
+        return Err(refusals::constraints(&[Violation::Multiple {
+            dim: s.dim,
+            source: s.source,
+            step,
+            at: s.at,
+        }]));
     }
     // up to a size
     if good.first() == Some(&1) || good.is_empty() && s.at > 2 && holds(&at(s.at - 1)) {
@@ -607,16 +610,18 @@ fn assemble(
         merged.module.remove(path);
     }
     for (l, name) in program.leaves.iter().zip(&first.inputs) {
-        let arg = match &l.value {
-            Value::Tensor(_) => ArgumentSpec::Tensor(name.clone()),
-            Value::Int(_) if merged.module.graph.named(name).is_some_and(|n| {
-                matches!(merged.module.graph.node(n).meta.val, Some(Val::Sym(_)))
-            }) =>
-            {
-                ArgumentSpec::SymInt(name.clone())
-            }
-            v => ArgumentSpec::Constant(name.clone(), v.clone()),
-        };
+        let arg =
+            match &l.value {
+                Value::Tensor(_) => ArgumentSpec::Tensor(name.clone()),
+                Value::Int(_)
+                    if merged.module.graph.named(name).is_some_and(|n| {
+                        matches!(merged.module.graph.node(n).meta.val, Some(Val::Sym(_)))
+                    }) =>
+                {
+                    ArgumentSpec::SymInt(name.clone())
+                }
+                v => ArgumentSpec::Constant(name.clone(), v.clone()),
+            };
         add(InputKind::UserInput, arg, None, None);
     }
     let g = &merged.module.graph;

@@ -53,7 +53,9 @@ pub(crate) fn same_way(a: &Captured, b: &Captured) -> Option<String> {
         }
     }
     let more = others.next().map(|m| format!("'{}' is added at other sizes", gb.node(m).name));
-    more.or_else(|| (a.out_spec != b.out_spec).then(|| "the result is built differently at other sizes".to_string()))
+    more.or_else(|| {
+        (a.out_spec != b.out_spec).then(|| "the result is built differently at other sizes".to_string())
+    })
 }
 fn ranks(v: &Option<Val>) -> Option<usize> {
     match v {
@@ -260,9 +262,7 @@ impl Merger<'_> {
             }
             Val::List(l) => {
                 let at = |i: usize| -> Vec<&Val> {
-                    all.iter()
-                        .filter_map(|v| if let Val::List(l) = v { l.get(i) } else { None })
-                        .collect()
+                    all.iter().filter_map(|v| if let Val::List(l) = v { l.get(i) } else { None }).collect()
                 };
                 Ok(Val::List((0..l.len()).map(|i| self.meta(&at(i), of)).collect::<Result<_>>()?))
             }

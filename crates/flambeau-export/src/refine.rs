@@ -23,7 +23,10 @@ use std::collections::HashMap;
 /// assert_eq!(refined, DynamicShapes::new().with("x", [(0, 4 * Dim::new("_n").min(1))]));
 /// ```
 #[doc(alias = "torch.export.dynamic_shapes.refine_dynamic_shapes_from_suggested_fixes")]
-pub fn refine_dynamic_shapes_from_suggested_fixes(text: &str, shapes: &DynamicShapes) -> Result<DynamicShapes> {
+pub fn refine_dynamic_shapes_from_suggested_fixes(
+    text: &str,
+    shapes: &DynamicShapes,
+) -> Result<DynamicShapes> {
     let Some((_, fixes)) = text.split_once("Suggested fixes:") else {
         return Err(Error::value("Suggested fixes not found in the error's text"));
     };

@@ -36,7 +36,10 @@ pub(crate) fn constraints(all: &[Violation]) -> Error {
             }
             Violation::NotEqual { a, b } => {
                 dims.push(a.0.clone());
-                lines.push(format!("The values of {} = {} and {} = {} must always be equal.", a.0, a.1, b.0, b.1));
+                lines.push(format!(
+                    "The values of {} = {} and {} = {} must always be equal.",
+                    a.0, a.1, b.0, b.1
+                ));
                 fixes.push(format!("{} = {}", a.0, b.0));
             }
             Violation::Multiple { dim, source, step, at } => {

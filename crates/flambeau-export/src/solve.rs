@@ -119,7 +119,8 @@ impl Points {
 fn of_one(s: &Expr, pairs: &[(i64, i64)]) -> Option<(Expr, i64)> {
     let line = |x: &dyn Fn(i64) -> Option<i64>| -> Option<(i64, i64)> {
         let (x0, y0) = (x(pairs[0].0)?, pairs[0].1);
-        let (x1, y1) = pairs.iter().map(|(v, y)| Some((x(*v)?, *y))).find(|p| p.is_some_and(|p| p.0 != x0))??;
+        let (x1, y1) =
+            pairs.iter().map(|(v, y)| Some((x(*v)?, *y))).find(|p| p.is_some_and(|p| p.0 != x0))??;
         if (y1 - y0) % (x1 - x0) != 0 {
             return None;
         }
@@ -136,11 +137,14 @@ fn of_one(s: &Expr, pairs: &[(i64, i64)]) -> Option<(Expr, i64)> {
     }
     let ys: Vec<i64> = pairs.iter().map(|p| p.1).collect();
     let (low, high) = (*ys.iter().min()?, *ys.iter().max()?);
-    if pairs.iter().all(|(v, y)| *y == (*v).max(low)) {
-        return Some((Expr::Max(vec![Expr::Int(low), s.clone()]), 1));
+    // the larger or smaller of the symbol and a number, and something added
+    let (most, least) = (pairs.iter().max_by_key(|p| p.0)?, pairs.iter().min_by_key(|p| p.0)?);
+    let (up, down) = (most.1 - most.0, least.1 - least.0);
+    if pairs.iter().all(|(v, y)| *y == (*v).max(low - up) + up) {
+        return Some((sum(vec![Expr::Max(vec![Expr::Int(low - up), s.clone()]), Expr::Int(up)]), 1));
     }
-    if pairs.iter().all(|(v, y)| *y == (*v).min(high)) {
-        return Some((Expr::Min(vec![Expr::Int(high), s.clone()]), 1));
+    if pairs.iter().all(|(v, y)| *y == (*v).min(high - down) + down) {
+        return Some((sum(vec![Expr::Min(vec![Expr::Int(high - down), s.clone()]), Expr::Int(down)]), 1));
     }
     // divisions that drop the rest
     let mut best: Option<(i64, (Expr, i64))> = None;

@@ -24,6 +24,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("fold", "col2im"),
     ("_gelu_tanh", "gelu"),
     ("embedding.functional", "embedding"),
+    ("split.sizes", "split_with_sizes"),
 ];
 /// Operators whose ATen form has numbers where the row has tensors that may be numbers; those that Python calls with tensors
 /// all the same are left out.
@@ -43,8 +44,12 @@ fn aten(name: &str) -> Option<(String, Schema)> {
     Some((base.to_string(), s))
 }
 /// Overloads that reduce all dimensions where none is named, with the overload that Python calls then.
-const WHOLE: &[(&str, &str)] =
-    &[("sum.dim_IntList", "sum.default"), ("mean.dim", "mean.default"), ("all.dims", "all.default"), ("any.dims", "any.default")];
+const WHOLE: &[(&str, &str)] = &[
+    ("sum.dim_IntList", "sum.default"),
+    ("mean.dim", "mean.default"),
+    ("all.dims", "all.default"),
+    ("any.dims", "any.default"),
+];
 /// That of a call, with its arguments: the dtype alone is left.
 fn whole(name: &str, args: &[Value]) -> Option<Form> {
     let (_, wish) = WHOLE.iter().find(|(n, _)| *n == name)?;
@@ -89,10 +94,15 @@ fn by_names(info: &OpInfo, args: &[Value], name: &str, to: &Schema) -> Result<Fo
         let found = match a.name.as_str() {
             "train" => take(&["train", "training"]),
             "weight" | "indices" if name == "embedding" => take(&[if i == 0 { "weight" } else { "input" }]),
-            "padding_idx" if name == "embedding" => take(&["padding_idx"]).filter(|v| !matches!(v, Value::None)),
+            "padding_idx" if name == "embedding" => {
+                take(&["padding_idx"]).filter(|v| !matches!(v, Value::None))
+            }
             "reduction" => take(&["reduction"]).map(|v| reduction(&v)),
+            "split_sizes" => take(&["split_sizes", "split_size"]),
             "stride" => take(&["stride"]).or(None).map(|v| match v {
-                Value::None => row.iter().find(|(n, _)| *n == "kernel_size").map_or(Value::None, |(_, v)| (*v).clone()),
+                Value::None => {
+                    row.iter().find(|(n, _)| *n == "kernel_size").map_or(Value::None, |(_, v)| (*v).clone())
+                }
                 v => v,
             }),
             "cudnn_enabled" | "cudnn_enable" => Some(Value::Bool(false)),
@@ -107,21 +117,28 @@ fn by_names(info: &OpInfo, args: &[Value], name: &str, to: &Schema) -> Result<Fo
             Some(Value::Float(x)) => format!("{x:?}"),
             Some(Value::Str(s)) => format!("\"{s}\""),
             Some(Value::List(l)) => {
-                let all: Vec<String> =
-                    l.iter().map(|v| if let Value::Int(n) = v { n.to_string() } else { "?".into() }).collect();
+                let all: Vec<String> = l
+                    .iter()
+                    .map(|v| if let Value::Int(n) = v { n.to_string() } else { "?".into() })
+                    .collect();
                 format!("[{}]", all.join(", "))
             }
             Some(_) => "?".to_string(),
         };
         let default = a.default.as_ref().is_some_and(|d| {
-            *d == text || found.is_none() || d.parse::<f64>().ok().is_some_and(|d| text.parse() == Ok(d))
+            *d == text
+                || found.is_none()
+                || d.parse::<f64>().ok().is_some_and(|d| text.parse() == Ok(d))
                 || (text.starts_with('[') && text.trim_matches(['[', ']']).split(", ").all(|n| n == d))
         });
         let v = match (found, &a.default) {
             (Some(v), _) => v,
             (None, Some(d)) => d.parse::<i64>().map_or(Value::None, Value::Int),
             (None, None) => {
-                return Err(Error::missing(format!("{} in an exported program: {name} wants '{}'", info.name, a.name)));
+                return Err(Error::missing(format!(
+                    "{} in an exported program: {name} wants '{}'",
+                    info.name, a.name
+                )));
             }
         };
         match (a.kw_only, default) {
@@ -134,10 +151,7 @@ fn by_names(info: &OpInfo, args: &[Value], name: &str, to: &Schema) -> Result<Fo
         positional.pop();
     }
     if let Some(i) = used.iter().enumerate().position(|(i, u)| !u && !silent(row[i].0, row[i].1)) {
-        return Err(Error::missing(format!(
-            "{} with {} in an exported program",
-            info.name, row[i].0
-        )));
+        return Err(Error::missing(format!("{} with {} in an exported program", info.name, row[i].0)));
     }
     let dot = if name.contains('.') { "" } else { ".default" };
     let target = format!("torch.ops.aten.{name}{dot}");
@@ -158,7 +172,8 @@ fn of_number(name: &str, args: &[Value]) -> Option<String> {
         _ => return None,
     };
     let wish = format!("{base}.{wish}");
-    let known = schemas::listed(&wish).is_some() || registry::find(&format!("aten::{wish}")).is_some_and(|o| o.info().name == wish);
+    let known = schemas::listed(&wish).is_some()
+        || registry::find(&format!("aten::{wish}")).is_some_and(|o| o.info().name == wish);
     known.then_some(wish)
 }
 impl Names for Aten {
@@ -173,6 +188,13 @@ impl Names for Aten {
         if let Some(wish) = of_number(name, args) {
             let (positional, keywords) = flambeau_fx::capture::split(&info.schema, args);
             return Ok(Form::Call(format!("torch.ops.aten.{wish}"), positional, keywords));
+        }
+        // one dimension alone
+        if let ("movedim.intlist", [x, Value::List(from), Value::List(to)]) = (name, args)
+            && let ([from], [to]) = (&from[..], &to[..])
+        {
+            let args = vec![x.clone(), from.clone(), to.clone()];
+            return Ok(Form::Call("torch.ops.aten.movedim.int".to_string(), args, Vec::new()));
         }
         if let Some(form) = whole(name, args) {
             return Ok(form);

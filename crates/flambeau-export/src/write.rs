@@ -5,12 +5,13 @@ use crate::program::ExportedProgram;
 use crate::read::Operator;
 use crate::schemas::{self, Schema};
 use crate::specs;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, Error, Layout, MemoryFormat, Result, Tensor, Value, ops};
 use flambeau_fx::symbolic::{Bindings, Expr, Number};
 use flambeau_fx::{Argument, Graph, GraphModule, Node, NodeData, Op, TensorMeta, Val};
-use flambeau_core::internal::RawTensor as _;
 use flambeau_serialization::container::{ArchiveWriter, atomic_write};
 use flambeau_serialization::copy_contiguous;
+use flambeau_serialization::torch_format::Tree;
 use serde_json::{Map, Value as J, json};
 use std::path::Path;
 
@@ -42,7 +43,8 @@ pub fn save(program: &ExportedProgram, path: impl AsRef<Path>) -> Result<()> {
 
 fn dtype(d: DType) -> Result<i64> {
     let known = (1..=35).find(|n| flambeau_serialization::tensors::exported_dtype(*n) == Some(d));
-    known.ok_or_else(|| Error::serialization(format!("torch.{} has no number in exported programs", d.name())))
+    known
+        .ok_or_else(|| Error::serialization(format!("torch.{} has no number in exported programs", d.name())))
 }
 fn device(d: Device) -> J {
     let text = d.to_string();
@@ -127,11 +129,13 @@ fn hints(p: &ExportedProgram) -> Bindings {
     }
     let leaves = p.example_inputs.as_ref().map(flambeau_fx::pytree::leaves).unwrap_or_default();
     let inputs = p.graph_module.graph.find_nodes(Op::Placeholder, None);
-    let users = inputs.iter().zip(&p.graph_signature.input_specs).filter(|(_, s)| s.kind == InputKind::UserInput);
+    let users =
+        inputs.iter().zip(&p.graph_signature.input_specs).filter(|(_, s)| s.kind == InputKind::UserInput);
     let users: Vec<Node> = users.map(|(n, _)| *n).collect();
     if leaves.len() == users.len() {
         for (n, v) in users.iter().zip(&leaves) {
-            let (Some(Val::Tensor(m)), Value::Tensor(t)) = (&p.graph_module.graph.node(*n).meta.val, v) else {
+            let (Some(Val::Tensor(m)), Value::Tensor(t)) = (&p.graph_module.graph.node(*n).meta.val, v)
+            else {
                 continue;
             };
             for (e, n) in m.shape.iter().zip(t.sizes()) {
@@ -242,7 +246,8 @@ impl Writer<'_> {
             return Ok(json!({ key: [] }));
         }
         if ints && !ty.starts_with("float") {
-            let all: Vec<J> = l.iter().filter_map(value).filter_map(|v| v.as_scalar()).map(|s| json!(s.to_i64())).collect();
+            let all: Vec<J> =
+                l.iter().filter_map(value).filter_map(|v| v.as_scalar()).map(|s| json!(s.to_i64())).collect();
             return Ok(json!({ "as_ints": all }));
         }
         let nodes: Vec<Node> = l.iter().filter_map(Argument::node).collect();
@@ -355,7 +360,10 @@ impl Writer<'_> {
         let python = d.target.starts_with("operator.") || d.target.starts_with("torch.sym_");
         let known = schema.is_some() || python || d.target.starts_with("torch.ops.higher_order.");
         if !known {
-            return Err(Error::missing(format!("'{}' in an exported program: ATen has no such operator", d.target)));
+            return Err(Error::missing(format!(
+                "'{}' in an exported program: ATen has no such operator",
+                d.target
+            )));
         }
         for (i, a) in d.args().iter().enumerate() {
             let arg = schema.and_then(|s| s.args.iter().filter(|a| !a.kw_only).nth(i));
@@ -365,12 +373,16 @@ impl Writer<'_> {
                 (None, false) if schema.is_none() => String::new(),
                 _ => return Err(Error::serialization(format!("'{}' has too many arguments", d.name))),
             };
-            let j = self.argument(a, arg.map_or("", |a| &a.ty)).map_err(|e| within(e, format!("'{}'", d.name)))?;
+            let j = self
+                .argument(a, arg.map_or("", |a| &a.ty))
+                .map_err(|e| within(e, format!("'{}'", d.name)))?;
             all.push(json!({ "name": name, "arg": j, "kind": 1 }));
         }
         for (k, a) in d.kwargs() {
             let arg = schema.and_then(|s| s.args.iter().find(|a| a.name == *k));
-            let j = self.argument(a, arg.map_or("", |a| &a.ty)).map_err(|e| within(e, format!("'{}'", d.name)))?;
+            let j = self
+                .argument(a, arg.map_or("", |a| &a.ty))
+                .map_err(|e| within(e, format!("'{}'", d.name)))?;
             all.push(json!({ "name": k, "arg": j, "kind": 2 }));
         }
         Ok(all)
@@ -391,7 +403,13 @@ impl Writer<'_> {
         all.sort_by_key(|(i, _)| *i);
         all
     }
-    fn outputs(&mut self, n: Node, d: &NodeData, schema: Option<&Schema>, higher: bool) -> Result<(Vec<J>, bool)> {
+    fn outputs(
+        &mut self,
+        n: Node,
+        d: &NodeData,
+        schema: Option<&Schema>,
+        higher: bool,
+    ) -> Result<(Vec<J>, bool)> {
         if let Some(kind) = self.kind(n) {
             self.know(n)?;
             return Ok((vec![json!({ kind: { "as_name": d.name } })], false));
@@ -552,7 +570,9 @@ fn input_spec(s: &InputSpec) -> Result<J> {
             json!({ "tensor_constant": { "arg": arg, "tensor_constant_name": target } })
         }
         (InputKind::Token, _) => json!({ "token": { "arg": arg } }),
-        (InputKind::CustomObj, _) => return Err(Error::missing("objects of a program's own classes in files")),
+        (InputKind::CustomObj, _) => {
+            return Err(Error::missing("objects of a program's own classes in files"));
+        }
     })
 }
 fn output_spec(s: &OutputSpec) -> Result<J> {
@@ -562,14 +582,18 @@ fn output_spec(s: &OutputSpec) -> Result<J> {
         OutputKind::UserOutput => json!({ "user_output": { "arg": spec_argument(&s.arg)? } }),
         OutputKind::LossOutput => json!({ "loss_output": { "arg": arg } }),
         OutputKind::BufferMutation => json!({ "buffer_mutation": { "arg": arg, "buffer_name": target } }),
-        OutputKind::ParameterMutation => json!({ "parameter_mutation": { "arg": arg, "parameter_name": target } }),
+        OutputKind::ParameterMutation => {
+            json!({ "parameter_mutation": { "arg": arg, "parameter_name": target } })
+        }
         OutputKind::GradientToParameter => {
             json!({ "gradient_to_parameter": { "arg": arg, "parameter_name": target } })
         }
         OutputKind::GradientToUserInput => {
             json!({ "gradient_to_user_input": { "arg": arg, "user_input_name": target } })
         }
-        OutputKind::UserInputMutation => json!({ "user_input_mutation": { "arg": arg, "user_input_name": target } }),
+        OutputKind::UserInputMutation => {
+            json!({ "user_input_mutation": { "arg": arg, "user_input_name": target } })
+        }
         OutputKind::Token => json!({ "token": { "arg": arg } }),
     })
 }
@@ -634,8 +658,29 @@ fn bytes(t: &Tensor) -> Result<Vec<u8>> {
     written.map_err(|e| Error::serialization(e.to_string()))?;
     Ok(out)
 }
+/// A value as a checkpoint holds it; none of what only a program's own classes hold.
+fn tree(v: &Value) -> Option<Tree<Tensor>> {
+    let all = |l: &[Value]| l.iter().map(tree).collect::<Option<Vec<_>>>();
+    Some(match v {
+        Value::None => Tree::None,
+        Value::Bool(b) => Tree::Bool(*b),
+        Value::Int(i) => Tree::Int(*i),
+        Value::Float(x) => Tree::Float(*x),
+        Value::Str(s) => Tree::Str(s.clone()),
+        Value::Tensor(t) => Tree::Tensor(t.detach()),
+        Value::List(l) => Tree::List(all(l)?),
+        Value::Tuple(l) => Tree::Tuple(all(l)?),
+        Value::Dict(d) => {
+            Tree::Dict(d.iter().map(|(k, v)| Some((Tree::Str(k.clone()), tree(v)?))).collect::<Option<_>>()?)
+        }
+        _ => return None,
+    })
+}
 fn records(p: &ExportedProgram) -> Result<Vec<(String, Vec<u8>)>> {
-    let mut all = Vec::new();
+    let none = || Tree::Tuple(vec![Tree::Tuple(Vec::new()), Tree::Dict(Vec::new())]);
+    let example = p.example_inputs.as_ref().and_then(tree).unwrap_or_else(none);
+    let example = flambeau_serialization::tensors::save_to(&example, Vec::new())?;
+    let mut all = vec![("data/sample_inputs/model.pt".to_string(), example)];
     let none = Bindings::new();
     let parameters = p.graph_signature.parameters();
     for (folder, file, what, list) in [

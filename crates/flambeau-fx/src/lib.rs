@@ -40,8 +40,8 @@ mod transformer;
 
 pub use argument::Argument;
 pub use capture::{
-    MakeFxOptions, SymbolicTraceOptions, make_fx, make_fx_with, symbolic_trace, symbolic_trace_with, try_make_fx,
-    try_make_fx_with, try_symbolic_trace_with,
+    MakeFxOptions, SymbolicTraceOptions, make_fx, make_fx_with, symbolic_trace, symbolic_trace_with,
+    try_make_fx, try_make_fx_with, try_symbolic_trace_with,
 };
 pub use code::{CodeGen, CodeOptions};
 pub use graph::Graph;

@@ -107,7 +107,12 @@ impl MemoryReport {
         let mut points = String::from("0,240");
         for (i, (_, bytes)) in self.steps.iter().enumerate() {
             let y = height - height * *bytes as f64 / top;
-            let _ = write!(points, " {:.1},{y:.1} {:.1},{y:.1}", width * i as f64 / n, width * (i as f64 + 1.0) / n);
+            let _ = write!(
+                points,
+                " {:.1},{y:.1} {:.1},{y:.1}",
+                width * i as f64 / n,
+                width * (i as f64 + 1.0) / n
+            );
         }
         let floor = height - height * self.resident as f64 / top;
         format!(

@@ -103,7 +103,9 @@ impl SymFloat {
         let (mut n, mut d) = (x, 1i64);
         while n.fract() != 0.0 {
             n *= 2.0;
-            d = d.checked_mul(2).ok_or_else(|| Error::value(format!("{x} is a quotient of larger integers")))?;
+            d = d
+                .checked_mul(2)
+                .ok_or_else(|| Error::value(format!("{x} is a quotient of larger integers")))?;
         }
         if n.abs() >= 9.2e18 {
             return Err(Error::value(format!("{x} is a quotient of larger integers")));

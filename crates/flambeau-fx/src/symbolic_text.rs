@@ -11,7 +11,7 @@ struct Reader<'a> {
     at: usize,
 }
 impl Expr {
-    /// Reads what [`Display`](std::fmt::Display) prints: `2*s77 + 1`, `((s27 - 1)//2) + 1`, `Max(3, s77)`, `Eq(u0, 1)`.
+    /// Reads what [`Display`](std::fmt::Display) prints: `2*s77 + 1`, `((s27 - 1)//2)`, `Max(3, s77)`, `Eq(u0, 1)`.
     ///
     /// # Errors
     /// Text of another form.
@@ -19,8 +19,8 @@ impl Expr {
     /// ```
     /// use torch::fx::symbolic::Expr;
     ///
-    /// let e = Expr::read("((s27 - 1)//2) + 1").unwrap();
-    /// assert_eq!(e.to_string(), "((s27 - 1)//2) + 1");
+    /// let e = Expr::read("(((s27 - 1)//2)) + 1").unwrap();
+    /// assert_eq!(e.to_string(), "(((s27 - 1)//2)) + 1");
     /// assert!(Expr::read("s27 +").is_err());
     /// ```
     pub fn read(text: &str) -> Result<Expr> {
@@ -44,7 +44,12 @@ impl<'a> Reader<'a> {
         self.at += if is { s.len() } else { 0 };
         is
     }
-    fn list(&mut self, sign: &str, depth: usize, next: fn(&mut Self, usize) -> Result<Expr>) -> Result<Vec<Expr>> {
+    fn list(
+        &mut self,
+        sign: &str,
+        depth: usize,
+        next: fn(&mut Self, usize) -> Result<Expr>,
+    ) -> Result<Vec<Expr>> {
         let mut all = vec![next(self, depth)?];
         while self.eat(sign) {
             all.push(next(self, depth)?);
@@ -147,7 +152,11 @@ impl<'a> Reader<'a> {
         }
         if !self.eat("(") {
             // numbers that only their names say are floating
-            return if word.contains('.') || word.starts_with("zuf") { self.wrong() } else { Ok(Expr::symbol(word)) };
+            return if word.contains('.') || word.starts_with("zuf") {
+                self.wrong()
+            } else {
+                Ok(Expr::symbol(word))
+            };
         }
         let l = self.list(",", depth + 1, Self::or)?;
         if !self.eat(")") {

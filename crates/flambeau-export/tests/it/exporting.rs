@@ -32,11 +32,7 @@ impl Mlp {
     }
 }
 fn mlp() -> Mlp {
-    let m = Mlp {
-        fc1: nn::Linear::new(4, 8),
-        drop: nn::Dropout::new(0.2),
-        fc2: nn::Linear::new(8, 3),
-    };
+    let m = Mlp { fc1: nn::Linear::new(4, 8), drop: nn::Dropout::new(0.2), fc2: nn::Linear::new(8, 3) };
     m.eval();
     m
 }
@@ -64,7 +60,10 @@ fn a_network_becomes_pytorchs_program() {
     );
     assert_eq!(p.ranges_text(), "{s77: VR[0, int_oo]}");
     let text = p.to_string();
-    assert!(text.contains("dropout: \"f32[s77, 8]\" = torch.ops.aten.dropout.default(relu, 0.2, False)"), "{text}");
+    assert!(
+        text.contains("dropout: \"f32[s77, 8]\" = torch.ops.aten.dropout.default(relu, 0.2, False)"),
+        "{text}"
+    );
     let module = p.module().unwrap();
     for n in [1, 3, 17] {
         let x = floats(&[n, 4]);
@@ -110,7 +109,8 @@ pub fn round_trips(name: &str, all: &[(&str, ExportedProgram, Vec<Vec<Tensor>>)]
             cases.extend(a.iter().enumerate().map(|(j, t)| (format!("{i}.out.{j}"), plain(t))));
         }
         let entries = cases.into_iter().map(|(k, t)| (Tree::Str(k), Tree::Tensor(t))).collect();
-        flambeau_serialization::tensors::save(&Tree::Dict(entries), folder.join(format!("{name}.cases"))).unwrap();
+        flambeau_serialization::tensors::save(&Tree::Dict(entries), folder.join(format!("{name}.cases")))
+            .unwrap();
         written.push(name.to_string());
     }
     if let Some(python) = python_with("torch") {
@@ -162,8 +162,10 @@ fn program(
 ) -> Result<ExportedProgram> {
     let args: Vec<Value> = inputs.iter().cloned().map(Value::Tensor).collect();
     let run = |args: &[Value], _: &Kwargs| -> Result<Value> {
-        let t: Vec<Tensor> =
-            args.iter().filter_map(|v| if let Value::Tensor(t) = v { Some(t.clone()) } else { None }).collect();
+        let t: Vec<Tensor> = args
+            .iter()
+            .filter_map(|v| if let Value::Tensor(t) = v { Some(t.clone()) } else { None })
+            .collect();
         Ok(f(&t))
     };
     try_export_values(None, run, &args, ExportOptions::new().names(names).dynamic_shapes(dynamic))
@@ -181,10 +183,8 @@ fn sizes_become_expressions() {
         let z = x.reshape([t, b]) * (t / 2) as f64;
         tuple(&[&y, &z, &x.reshape([-1])])
     };
-    let shapes = DynamicShapes::new().with(
-        "x",
-        [(0, Dim::new("batch").min(1).max(64)), (1, Dim::new("time").min(5).max(64))],
-    );
+    let shapes = DynamicShapes::new()
+        .with("x", [(0, Dim::new("batch").min(1).max(64)), (1, Dim::new("time").min(5).max(64))]);
     let p = program(f, &["x"], &[floats(&[2, 7])], shapes);
     // a factor that follows from a size is a floating number here, which is refused by its node
     assert!(p.is_err());
@@ -195,10 +195,8 @@ fn sizes_become_expressions() {
         let z = x.narrow(1, 1, (t - 1) / 2);
         tuple(&[&y, &x.reshape([t, b]), &x.reshape([-1]), &z])
     };
-    let shapes = DynamicShapes::new().with(
-        "x",
-        [(0, Dim::new("batch").min(1).max(64)), (1, Dim::new("time").min(5).max(64))],
-    );
+    let shapes = DynamicShapes::new()
+        .with("x", [(0, Dim::new("batch").min(1).max(64)), (1, Dim::new("time").min(5).max(64))]);
     let p = program(f, &["x"], &[floats(&[2, 7])], shapes).unwrap();
     assert_eq!(p.ranges_text(), "{s77: VR[1, 64], s27: VR[5, 64]}");
     let text = p.to_string();
@@ -279,20 +277,42 @@ fn refusals_are_pytorchs() {
     };
     let e = of(&f, &[floats(&[4])], &["x"], range);
     assert!(e.contains("Not all values of n = L['x'].size()[0] in the specified range n <= 100 satisfy the generated guard 2 <= L['x'].size()[0] and L['x'].size()[0] <= 10\nSuggested fixes:\n  n = Dim('n', max=10)\n"), "{e}");
-    let e = of(&|x| Value::from(x[0].relu()), &[floats(&[3])], &["x"], DynamicShapes::new().with("y", [(0, Dim::new("n"))]));
+    let e = of(
+        &|x| Value::from(x[0].relu()),
+        &[floats(&[3])],
+        &["x"],
+        DynamicShapes::new().with("y", [(0, Dim::new("n"))]),
+    );
     assert!(e.starts_with("When `dynamic_shapes` is specified as a dict, its top-level keys must be the arg names ['x'] of `inputs`, but here they are ['y']."), "{e}");
-    let e = of(&|x| Value::from(x[0].relu()), &[floats(&[3])], &["x"], DynamicShapes::new().with("x", [(0, Dim::new("n").min(5).max(9))]));
+    let e = of(
+        &|x| Value::from(x[0].relu()),
+        &[floats(&[3])],
+        &["x"],
+        DynamicShapes::new().with("x", [(0, Dim::new("n").min(5).max(9))]),
+    );
     assert!(e.starts_with("3 not in range [5, 9]"), "{e}");
     let e = of(&|x| Value::from(x[0].view([5])), &[floats(&[4])], &["x"], DynamicShapes::new());
     assert!(e.contains("shape '[5]' is invalid for input of size 4"), "{e}");
-    let e = of(&|x| Value::from(&x[0] * x[0].sum().item::<f64>()), &[floats(&[4])], &["x"], DynamicShapes::new());
+    let e =
+        of(&|x| Value::from(&x[0] * x[0].sum().item::<f64>()), &[floats(&[4])], &["x"], DynamicShapes::new());
     assert!(e.contains("being captured"), "{e}");
 }
 
 #[test]
 fn expressions_read_what_they_print() {
     use flambeau_fx::symbolic::Expr;
-    for text in ["2*s77 + 1", "((s27 - 1)//2) + 1", "Max(3, s77) + Min(10, s27)", "Mod(s27, 3)", "-s0 + 4", "IntTrueDiv(s27, 2)", "Eq(u0, 1)", "s27*s77", "s0**2", "u0 >= 0"] {
+    for text in [
+        "2*s77 + 1",
+        "(((s27 - 1)//2)) + 1",
+        "Max(3, s77) + Min(10, s27)",
+        "Mod(s27, 3)",
+        "-s0 + 4",
+        "IntTrueDiv(s27, 2)",
+        "Eq(u0, 1)",
+        "s27*s77",
+        "s0**2",
+        "u0 >= 0",
+    ] {
         let e = Expr::read(text).unwrap();
         assert_eq!(e.to_string(), text);
         assert_eq!(Expr::parse(&e.srepr()).unwrap(), e);
@@ -311,7 +331,55 @@ fn functions_of_networks() {
     let p = program(f, &["x"], &[x.clone()], DynamicShapes::new().with("x", [(0, Dim::new("n"))])).unwrap();
     assert_eq!(
         p.operators(),
-        ["aten.div.Tensor", "aten.gelu.default", "aten.gt.Scalar", "aten.max.dim", "aten.softmax.int", "operator.getitem"]
+        [
+            "aten.div.Tensor",
+            "aten.gelu.default",
+            "aten.gt.Scalar",
+            "aten.max.dim",
+            "aten.softmax.int",
+            "operator.getitem"
+        ]
     );
     round_trip("functions", &p, &[vec![x], vec![floats(&[6, 4])]]);
+}
+
+/// Programs that PyTorch wrote (all of the folder `FLAMBEAU_GRAPHS`) are written again: the same program here, and in PyTorch.
+#[test]
+fn pytorchs_programs_are_written_again() {
+    let Ok(folder) = std::env::var("FLAMBEAU_GRAPHS") else {
+        println!("skipped: FLAMBEAU_GRAPHS names no folder of programs");
+        return;
+    };
+    let out = std::env::temp_dir().join(format!("flambeau_export_{}_again", std::process::id()));
+    std::fs::create_dir_all(&out).unwrap();
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "pt2"));
+    files.sort();
+    for f in &files {
+        count += 1;
+        let p = load(f).unwrap();
+        let path = out.join(f.file_name().unwrap());
+        match save(&p, &path).and_then(|()| load(&path)) {
+            Ok(again) => {
+                if again.to_string() != p.to_string() || again.guards_code != p.guards_code {
+                    wrong.push(format!("{}: another program", f.display()));
+                }
+            }
+            Err(e) => wrong.push(format!("{}: {e}", f.display())),
+        }
+    }
+    if let Some(python) = python_with("torch") {
+        let script = "import sys, glob, torch\n\
+            for f in sorted(glob.glob(sys.argv[1] + '/*.pt2')):\n\
+            \x20 try:\n\
+            \x20   torch.export.load(f)\n\
+            \x20 except Exception as e:\n\
+            \x20   print(f, type(e).__name__, str(e)[:300].replace(chr(10), ' | '))\n";
+        let mut c = Command::new(python);
+        c.arg("-c").arg(script).arg(&out);
+        wrong.extend(output(&mut c, "").lines().map(|l| format!("PyTorch: {l}")));
+    }
+    std::fs::remove_dir_all(&out).unwrap();
+    assert!(wrong.is_empty(), "{} faults in {count} programs:\n{}", wrong.len(), wrong.join("\n"));
 }

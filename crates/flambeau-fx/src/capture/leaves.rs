@@ -45,7 +45,10 @@ impl Leaves {
         let paths = root.named_modules().into_iter().map(|(p, m)| (identity(m), p)).collect();
         let new = Rc::new(Watched { paths, leaf, open: RefCell::new(Vec::new()) });
         let old = WATCHED.try_with(|w| w.replace(Some(new))).ok().flatten();
-        let hooks = [register_module_forward_pre_hook(before), register_module_forward_hook(after, HookOptions::new())];
+        let hooks = [
+            register_module_forward_pre_hook(before),
+            register_module_forward_hook(after, HookOptions::new()),
+        ];
         Leaves { old, hooks }
     }
 }
@@ -67,7 +70,8 @@ fn before(m: &dyn Module, inputs: &[Tensor]) -> Option<Vec<Tensor>> {
     let path = w.paths.iter().find(|(i, _)| *i == id).map(|(_, p)| p.clone());
     let is_leaf = path.as_ref().is_some_and(|p| !p.is_empty() && r.quiet == 0 && (w.leaf)(m, p));
     if let Some(p) = &path {
-        let key = if p.is_empty() { "L__self__".to_string() } else { format!("L__self___{}", p.replace('.', "_")) };
+        let key =
+            if p.is_empty() { "L__self__".to_string() } else { format!("L__self___{}", p.replace('.', "_")) };
         r.stack.push((key, p.clone(), m.type_name().into_owned()));
     } else {
         r.stack.push((String::new(), String::new(), m.type_name().into_owned()));
@@ -92,8 +96,7 @@ fn after(m: &dyn Module, _: &[Tensor], outputs: &[Tensor]) -> Option<Vec<Tensor>
     r.quiet = r.quiet.saturating_sub(1);
     let (_, path, _) = top?;
     let _ = m;
-    let raw: Vec<Value> =
-        outputs.iter().map(|t| wrapped::unwrapped(&Value::Tensor(t.clone()))).collect();
+    let raw: Vec<Value> = outputs.iter().map(|t| wrapped::unwrapped(&Value::Tensor(t.clone()))).collect();
     r.call(Op::CallModule, &path, &inputs, &[], &raw);
     let mut out = Vec::new();
     for t in tensors(&raw) {
@@ -169,7 +172,10 @@ impl VisitorMut for Share<'_> {
 /// A module that cannot be copied, or called without knowing its type.
 pub fn object(m: &dyn Module) -> Result<ObjectRef> {
     let Some(run) = m.as_run() else {
-        return Err(Error::missing(format!("{} as a node: it takes or gives what is no tensor", m.type_name())));
+        return Err(Error::missing(format!(
+            "{} as a node: it takes or gives what is no tensor",
+            m.type_name()
+        )));
     };
     let mut copy = run.boxed_copy(&mut Memo::default())?;
     visit_all_mut(copy.as_module_mut(), &mut Share(m, String::new()))?;

@@ -23,9 +23,7 @@ impl Names for Documented {
             return Ok(Form::Call(f.to_string(), positional, keywords));
         }
         match python.first() {
-            Some(m) => {
-                Ok(Form::Method(m.rsplit('.').next().unwrap_or(m).to_string(), positional, keywords))
-            }
+            Some(m) => Ok(Form::Method(m.rsplit('.').next().unwrap_or(m).to_string(), positional, keywords)),
             None => Ok(Form::Own),
         }
     }
@@ -126,9 +124,11 @@ pub fn try_symbolic_trace_with<R: Into<Value>>(
         capture.path(&b, &path);
         pairs.push((Tensor::clone(&b), wrapped::wrap(&b)?));
     }
-    let leaf: Rc<Leaf> = options.leaf.clone().unwrap_or_else(|| Rc::new(|m: &dyn Module, _: &str| is_layer(m)));
+    let leaf: Rc<Leaf> =
+        options.leaf.clone().unwrap_or_else(|| Rc::new(|m: &dyn Module, _: &str| is_layer(m)));
     let _watched = Leaves::watch(module, leaf);
-    let out = capture.run(|| flambeau_core::dispatch::stand_in::substituting(&pairs, || forward(&given)))?.into();
+    let out =
+        capture.run(|| flambeau_core::dispatch::stand_in::substituting(&pairs, || forward(&given)))?.into();
     let result = capture.result(&out);
     let mut m = capture.finish(result)?.named(&module.type_name());
     // the leaves themselves, with the module's own tensors

@@ -151,7 +151,13 @@ impl Capture {
                 let to = self.0.clone();
                 let _mode = overrides::push_dispatch_mode(move |call: &overrides::OperatorCall<'_>| {
                     let results = call.call_on()?;
-                    to.borrow_mut().saw(call.name(), call.python_names(), call.schema(), call.args(), &results)?;
+                    to.borrow_mut().saw(
+                        call.name(),
+                        call.python_names(),
+                        call.schema(),
+                        call.args(),
+                        &results,
+                    )?;
                     Ok(results)
                 });
                 f()
@@ -339,8 +345,13 @@ impl Recorder {
         for (i, v) in all.iter().enumerate() {
             let Value::Tensor(t) = v else { continue };
             let args = vec![Argument::Node(of), Argument::from(i as i64)];
-            let n =
-                self.graph.create_node(Op::CallFunction, "operator.getitem", args, Vec::new(), Some("getitem"));
+            let n = self.graph.create_node(
+                Op::CallFunction,
+                "operator.getitem",
+                args,
+                Vec::new(),
+                Some("getitem"),
+            );
             self.graph.meta_mut(n).nn_module_stack = self.stack.clone();
             self.parts.insert(n);
             self.bind(n, t);
@@ -358,6 +369,19 @@ impl Recorder {
         if self.quiet > 0 {
             return Ok(());
         }
+        // one number for all dimensions is that number for each
+        let args: Vec<Value> = schema
+            .args
+            .iter()
+            .zip(args)
+            .map(|(a, v)| match (a.ty, v) {
+                (Ty::IntList(n) | Ty::OptIntList(n), Value::List(l)) if l.len() == 1 && n > 1 => {
+                    Value::List(vec![l[0].clone(); n.into()])
+                }
+                (_, v) => v.clone(),
+            })
+            .collect();
+        let args = &args[..];
         let names = self.names.clone();
         let n = match names.form(name, python, args)? {
             Form::Own => {
@@ -376,9 +400,7 @@ impl Recorder {
                 }
                 self.call(Op::CallFunction, &target(name), &positional, &keywords, results)
             }
-            Form::Call(target, args, kwargs) => {
-                self.call(Op::CallFunction, &target, &args, &kwargs, results)
-            }
+            Form::Call(target, args, kwargs) => self.call(Op::CallFunction, &target, &args, &kwargs, results),
             Form::Method(name, args, kwargs) => self.call(Op::CallMethod, &name, &args, &kwargs, results),
         };
         // what was written to is that node's result from now on

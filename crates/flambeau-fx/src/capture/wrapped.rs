@@ -145,7 +145,8 @@ fn has_tensor(v: &Value) -> bool {
 fn made(info: &'static OpInfo, _: Key, args: Vec<Value>) -> Result<Vec<Value>> {
     let results = excluding(KeySet::of(Key::Tracer), || info.call(&args))?;
     let Some(recorder) = current() else { return Ok(results) };
-    if args.iter().any(has_tensor) || recorder.borrow().quiet > 0 || recorder.borrow().level == Level::Kernels {
+    if args.iter().any(has_tensor) || recorder.borrow().quiet > 0 || recorder.borrow().level == Level::Kernels
+    {
         return Ok(results);
     }
     recorder.borrow_mut().saw(info.name, info.python, &info.schema, &args, &results)?;
