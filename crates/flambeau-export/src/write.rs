@@ -156,6 +156,27 @@ struct Writer<'a> {
     ints: Map<String, J>,
     floats: Map<String, J>,
     bools: Map<String, J>,
+    /// Symbols that the program's tensors know as numbers that may be below 1, such as integers among the inputs.
+    loose: Vec<String>,
+}
+/// Those in a graph's sizes.
+fn loose(g: &Graph) -> Vec<String> {
+    let mut all = Vec::new();
+    for n in g.nodes() {
+        let Some(Val::Tensor(t)) = &g.node(n).meta.val else { continue };
+        for e in t.shape.iter().chain(&t.stride) {
+            let text = if matches!(e, Expr::Int(_)) { continue } else { e.srepr() };
+            for name in e.symbols() {
+                if name.starts_with('s')
+                    && text.contains(&format!("'{name}', integer"))
+                    && !all.contains(&name)
+                {
+                    all.push(name);
+                }
+            }
+        }
+    }
+    all
 }
 fn is_truth(e: &Expr) -> bool {
     matches!(e, Expr::Relation(..) | Expr::And(_) | Expr::Or(_) | Expr::Not(_) | Expr::Bool(_))
@@ -193,7 +214,13 @@ impl Writer<'_> {
             }
             Some(Val::Sym(text)) => {
                 let e = Expr::read(text).map_err(|e| within(e, format!("the number '{}'", d.name)))?;
-                let j = number(&e, self.at);
+                let mut j = number(&e, self.at);
+                if let Some(J::String(text)) = j.pointer_mut("/as_expr/expr_str") {
+                    for name in &self.loose {
+                        let (from, to) = (format!("'{name}', positive=True,"), format!("'{name}',"));
+                        *text = text.replace(&from, &to);
+                    }
+                }
                 match self.kind(n) {
                     Some("as_sym_bool") => self.bools.insert(d.name.clone(), j),
                     Some("as_sym_float") => self.floats.insert(d.name.clone(), j),
@@ -497,6 +524,7 @@ fn graph(m: &GraphModule, at: &Bindings, top: bool) -> Result<J> {
         ints: Map::new(),
         floats: Map::new(),
         bools: Map::new(),
+        loose: loose(g),
     };
     let (mut inputs, mut nodes, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
     let mut single = false;

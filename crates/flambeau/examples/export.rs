@@ -61,7 +61,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     model.eval();
 
     let options = ExportOptions::new().names(&["x"]).dynamic("x", [(0, Dim::new("batch"))]);
-    let program = export::export_with(&model, |x: &[Tensor]| model.call(&x[0]), &[&images.narrow(0, 0, 3)], options);
+    let program =
+        export::export_with(&model, |x: &[Tensor]| model.call(&x[0]), &[&images.narrow(0, 0, 3)], options);
     println!("{program}");
     export::save(&program, &out)?;
     let again = export::load(&out)?.module()?;
