@@ -216,6 +216,44 @@ impl ExportGraphSignature {
         self.input_specs.iter_mut().for_each(|s| change(&mut s.arg));
     }
 }
+impl ExportGraphSignature {
+    /// What to call when a node gets another name, so that the signature keeps to the graph: of outputs, and of inputs too if wanted.
+    #[doc(alias = "torch.export.graph_signature.ExportGraphSignature.get_replace_hook")]
+    pub fn get_replace_hook(&mut self, replace_inputs: bool) -> impl FnMut(&str, &str) + '_ {
+        move |old, new| {
+            let inputs = (!replace_inputs).then(|| self.input_specs.clone());
+            self.replace_all_uses(old, new);
+            if let Some(kept) = inputs {
+                self.input_specs = kept;
+            }
+        }
+    }
+    /// Which outputs are gradients, of a program whose loss is an output.
+    #[doc(alias = "torch.export.ExportGraphSignature.backward_signature")]
+    pub fn backward_signature(&self) -> Option<ExportBackwardSignature> {
+        let of = |kind: OutputKind| {
+            let specs = self.output_specs.iter().filter(move |s| s.kind == kind);
+            specs.map(|s| (s.arg.name().to_string(), s.target.clone().unwrap_or_default())).collect()
+        };
+        let loss = self.output_specs.iter().find(|s| s.kind == OutputKind::LossOutput)?;
+        Some(ExportBackwardSignature {
+            gradients_to_parameters: of(OutputKind::GradientToParameter),
+            gradients_to_user_inputs: of(OutputKind::GradientToUserInput),
+            loss_output: loss.arg.name().to_string(),
+        })
+    }
+}
+/// The outputs of a training step that are gradients, by node: of which parameter, of which input.
+#[doc(alias = "torch.export.graph_signature.ExportBackwardSignature")]
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExportBackwardSignature {
+    /// Node and parameter.
+    pub gradients_to_parameters: Vec<(String, String)>,
+    /// Node and input.
+    pub gradients_to_user_inputs: Vec<(String, String)>,
+    /// The node of the loss.
+    pub loss_output: String,
+}
 impl fmt::Display for ExportGraphSignature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("\n# inputs")?;

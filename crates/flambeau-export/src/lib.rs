@@ -1,9 +1,10 @@
-//! `torch.export` for Flambeau: programs that PyTorch saved as `.pt2`, loaded, printed as PyTorch prints them, and run at all
-//! sizes that they were exported for.
+//! `torch.export` for Flambeau: modules captured as programs, saved as `.pt2` that PyTorch opens; programs that PyTorch saved, loaded,
+//! printed as PyTorch prints them, and run at all sizes that they were exported for.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`load`], [`ExportedProgram`] | the program: graph, signature, ranges of sizes, weights |
+//! | [`export`](fn@export), [`Dim`] | modules captured, at several sizes where sizes are dynamic |
+//! | [`load`], [`save`], [`ExportedProgram`] | the program: graph, signature, ranges of sizes, weights |
 //! | [`ExportedProgram::module`] | the program as a module with its weights, which checks its inputs |
 //! | [`graph_signature`] | what inputs and outputs of the graph are |
 //! | `guards` | conditions on inputs, as Python expressions |
@@ -15,15 +16,31 @@
 
 #![forbid(unsafe_code)]
 
+mod api;
 mod aten;
+mod capture;
 mod control;
+mod dims;
 pub mod graph_signature;
 mod guards;
+mod merge;
 mod module;
+pub mod passes;
 mod program;
 mod read;
+mod refine;
+mod refusals;
+mod schemas;
+mod solve;
 mod specs;
+mod spelling;
+mod write;
 
+pub use api::{export, export_with, try_export, try_export_values, try_export_with};
+pub use capture::ExportOptions;
+pub use dims::{AdditionalInputs, Dim, DynamicShapes, Named, ShapesCollection};
 pub use module::ExportedModule;
 pub use program::{ExportedProgram, ModuleCallEntry, ModuleCallSignature, Range};
 pub use read::load;
+pub use refine::{DraftReport, draft_export, refine_dynamic_shapes_from_suggested_fixes};
+pub use write::save;

@@ -6,11 +6,12 @@ use crate::graph_signature::{
 use crate::program::{ExportedProgram, ModuleCallEntry, ModuleCallSignature, Range};
 use crate::specs::{self, Fields};
 use flambeau_core::dispatch::object::{Object, ObjectRef};
-use flambeau_core::{DType, Device, Error, Layout, MemoryFormat, Result, Value};
+use flambeau_core::{DType, Device, Error, Layout, MemoryFormat, Result, Tensor, Value};
 use flambeau_fx::symbolic::Expr;
 use flambeau_fx::{Argument, Graph, GraphModule, Meta, Node, Op, TensorMeta, Val};
 use flambeau_serialization::container::ZipFile;
-use flambeau_serialization::tensors::{LoadOptions, exported_dtype, load_exported};
+use flambeau_serialization::tensors::{LoadOptions, exported_dtype, load_exported, load_from};
+use flambeau_serialization::torch_format::Tree;
 use serde_json::Value as J;
 use std::any::Any;
 use std::collections::HashMap;
@@ -50,7 +51,37 @@ pub fn load(path: impl AsRef<Path>) -> Result<ExportedProgram> {
         program(&json).map_err(|e| within(e, format!("{}: models/model.json", path.display())))?;
     program.state_dict = weights.state_dict;
     program.constants = weights.constants;
+    // what cannot be read of the example is left out: the program does not need it
+    let example = file.read("data/sample_inputs/model.pt").ok();
+    let example = example.and_then(|b| load_from(std::io::Cursor::new(b), LoadOptions::new()).ok());
+    program.example_inputs = example.as_ref().and_then(|t| value(t, 0));
     Ok(program)
+}
+/// A value of a checkpoint; none of what has no such value.
+fn value(t: &Tree<Tensor>, depth: usize) -> Option<Value> {
+    if depth > DEEPEST {
+        return None;
+    }
+    let all = |l: &[Tree<Tensor>]| l.iter().map(|t| value(t, depth + 1)).collect::<Option<Vec<_>>>();
+    Some(match t {
+        Tree::None => Value::None,
+        Tree::Bool(b) => Value::Bool(*b),
+        Tree::Int(i) => Value::Int(*i),
+        Tree::Float(x) => Value::Float(*x),
+        Tree::Str(s) => Value::Str(s.clone()),
+        Tree::Tensor(t) => Value::Tensor(t.clone()),
+        Tree::List(l) => Value::List(all(l)?),
+        Tree::Tuple(l) => Value::Tuple(all(l)?),
+        Tree::Dict(d) => Value::Dict(
+            d.iter()
+                .map(|(k, v)| match k {
+                    Tree::Str(k) => Some((k.clone(), value(v, depth + 1)?)),
+                    _ => None,
+                })
+                .collect::<Option<_>>()?,
+        ),
+        _ => return None,
+    })
 }
 /// An error with the place where it was found before it.
 fn within(e: Error, what: impl std::fmt::Display) -> Error {

@@ -59,6 +59,29 @@ fn spec(j: &J, fields: &Fields) -> std::result::Result<TreeSpec, String> {
     }
     Ok(TreeSpec { kind, children })
 }
+fn json(s: &TreeSpec) -> J {
+    let children: Vec<J> = s.children.iter().map(json).collect();
+    let (class, context) = match &s.kind {
+        Kind::Leaf => return serde_json::json!({ "type": null, "context": null, "children_spec": [] }),
+        Kind::List => ("builtins.list", "null".to_string()),
+        Kind::Tuple => ("builtins.tuple", "null".to_string()),
+        Kind::Dict(keys) => ("builtins.dict", J::from(keys.clone()).to_string()),
+        Kind::Named(class, _) => ("collections.namedtuple", J::from(class.clone()).to_string()),
+        Kind::Record(class, keys) => (class.as_str(), J::from(keys.clone()).to_string()),
+    };
+    serde_json::json!({ "type": class, "context": context, "children_spec": children })
+}
+/// The text of a description.
+pub fn text(s: &TreeSpec) -> String {
+    serde_json::json!([1, json(s)]).to_string()
+}
+/// Notes the fields of the tuple classes in a description.
+pub fn fields(s: &TreeSpec, all: &mut serde_json::Map<String, J>) {
+    if let Kind::Named(class, names) = &s.kind {
+        all.insert(class.clone(), serde_json::json!({ "field_names": names }));
+    }
+    s.children.iter().for_each(|c| fields(c, all));
+}
 /// Whether a class in a file is that of a value: programs name the same class by where it is defined and by the name under which
 /// it was registered.
 fn same_class(a: &str, b: &str) -> bool {

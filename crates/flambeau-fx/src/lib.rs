@@ -6,6 +6,8 @@
 //! | [`GraphModule`] | a graph with the modules and tensors that it names: it can be called |
 //! | [`Interpreter`] | runs a graph node by node; [`Calls`] says what a node does, so that others may do something else |
 //! | [`Transformer`] | runs a graph and records what it did as another one |
+//! | [`make_fx`], [`symbolic_trace`] | programs captured while they run |
+//! | [`memory`](fn@memory) | what a captured program's tensors take, told before it runs |
 //! | [`passes`] | changes of graphs: dead code, common parts, constants, parts as modules, patterns, fusion |
 //! | [`pytree`] | nested values as lists of leaves and a description |
 //! | [`python`] | Python's operators and built-in functions on values |
@@ -17,27 +19,37 @@
 #![forbid(unsafe_code)]
 
 mod argument;
+pub mod capture;
 mod code;
 mod graph;
 mod interpreter;
+mod memory;
 mod meta;
 mod module;
 mod namespace;
 mod node;
+mod numbers;
 pub mod passes;
 mod print;
 pub mod python;
 pub mod pytree;
 mod shape_prop;
 pub mod symbolic;
+mod symbolic_text;
 mod transformer;
 
 pub use argument::Argument;
+pub use capture::{
+    MakeFxOptions, SymbolicTraceOptions, make_fx, make_fx_with, symbolic_trace, symbolic_trace_with,
+    try_make_fx, try_make_fx_with, try_symbolic_trace_with,
+};
 pub use code::{CodeGen, CodeOptions};
 pub use graph::Graph;
 pub use interpreter::{Calls, Interpreter};
+pub use memory::{MemoryReport, memory};
 pub use meta::{Meta, TensorMeta, Val};
 pub use module::{GraphModule, Trees};
 pub use node::{Node, NodeData, Op};
+pub use numbers::{SymBool, SymFloat, SymInt};
 pub use shape_prop::shape_prop;
 pub use transformer::Transformer;

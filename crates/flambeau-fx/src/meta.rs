@@ -18,6 +18,9 @@ pub struct Meta {
     pub nn_module_stack: Vec<(String, String, String)>,
     /// The call is one of a function that the program declared with `wrap`.
     pub is_wrapped: bool,
+    /// The memory of its result where a capture saw it: a number for the block, and its bytes. Results that share memory have the
+    /// same.
+    pub storage: Option<(usize, usize)>,
     /// Further notes, by name.
     pub notes: Vec<(String, String)>,
 }

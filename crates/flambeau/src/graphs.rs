@@ -5,15 +5,20 @@
 pub mod fx {
     #[cfg(feature = "graphs")]
     pub use flambeau_fx::{
-        Argument, Calls, CodeGen, CodeOptions, Graph, GraphModule, Interpreter, Meta, Node, NodeData, Op,
-        TensorMeta, Transformer, Val, passes, python, pytree, shape_prop, symbolic,
+        Argument, Calls, CodeGen, CodeOptions, Graph, GraphModule, Interpreter, MakeFxOptions, MemoryReport,
+        Meta, Node, NodeData, Op, SymBool, SymFloat, SymInt, SymbolicTraceOptions, TensorMeta, Transformer,
+        Val, make_fx, make_fx_with, memory, passes, python, pytree, shape_prop, symbolic, symbolic_trace,
+        symbolic_trace_with, try_make_fx, try_make_fx_with, try_symbolic_trace_with,
     };
 }
-/// Programs that PyTorch exported (`torch.export`): loaded, printed, run.
+/// Programs (`torch.export`): captured from modules, saved for PyTorch, loaded from it, printed, run.
 #[doc(alias = "torch.export")]
 pub mod export {
     #[cfg(feature = "graphs")]
     pub use flambeau_export::{
-        ExportedModule, ExportedProgram, ModuleCallEntry, ModuleCallSignature, Range, graph_signature, load,
+        AdditionalInputs, Dim, DraftReport, DynamicShapes, ExportOptions, ExportedModule, ExportedProgram,
+        ModuleCallEntry, ModuleCallSignature, Named, Range, ShapesCollection, draft_export, export,
+        export_with, graph_signature, load, passes, refine_dynamic_shapes_from_suggested_fixes, save,
+        try_export, try_export_values, try_export_with,
     };
 }

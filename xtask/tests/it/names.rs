@@ -84,6 +84,10 @@ const FILES: &[(&str, &str)] = &[
     ("crates/flambeau-fx/src/symbolic.rs", "attributes of symbols in files"),
     ("crates/flambeau-fx/src/passes/mod.rs", "functions that Python's operators stand for"),
     ("crates/flambeau-export/src/aten.rs", "operators that files name and that are several rows here"),
+    (
+        "crates/flambeau-export/src/spelling.rs",
+        "operators whose call in ATen is spelled otherwise than the row",
+    ),
     ("crates/flambeau-nested/src/ops/mod.rs", "what nested tensors do with each operator"),
     ("crates/flambeau-nested/src/ops/jagged.rs", "what jagged tensors do with each operator"),
     ("crates/flambeau-nested/src/ops/reduction.rs", "what reductions of jagged tensors begin with"),

@@ -2,4 +2,6 @@
 
 mod archive;
 mod damaged;
+mod exporting;
+mod ports;
 mod running;

@@ -1,5 +1,6 @@
 //! Graphs: building, printing, running, changing.
 
 mod building;
+mod capture;
 mod passes;
 mod symbols;

@@ -1,0 +1,387 @@
+//! Programs captured here: their operators, sizes, guards, errors, and their files, which PyTorch opens.
+
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::{Result, Tensor, Value, functions as torch};
+use flambeau_export::{
+    AdditionalInputs, Dim, DynamicShapes, ExportOptions, ExportedProgram, ShapesCollection, load, save,
+    try_export_values, try_export_with,
+};
+use flambeau_nn as nn;
+use flambeau_nn::prelude::*;
+use flambeau_nn_functional::functional as F;
+use flambeau_serialization::torch_format::Tree;
+use flambeau_test_support::python::{output, python_with};
+use std::process::Command;
+
+pub fn floats(sizes: &[i64]) -> Tensor {
+    let n: i64 = sizes.iter().product();
+    let v: Vec<f32> = (0..n).map(|i| ((i * 7 + 3) % 23) as f32 / 11.0 - 1.0).collect();
+    Tensor::from_vec(v, sizes)
+}
+
+#[derive(Debug, Module)]
+struct Mlp {
+    fc1: nn::Linear,
+    drop: nn::Dropout,
+    fc2: nn::Linear,
+}
+#[nn::forward]
+impl Mlp {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        self.fc2.call(&self.drop.call(&self.fc1.call(x).relu()))
+    }
+}
+fn mlp() -> Mlp {
+    let m = Mlp { fc1: nn::Linear::new(4, 8), drop: nn::Dropout::new(0.2), fc2: nn::Linear::new(8, 3) };
+    m.eval();
+    m
+}
+fn exported_mlp(m: &Mlp) -> ExportedProgram {
+    let o = ExportOptions::new().names(&["x"]).dynamic("x", [(0, Dim::new("batch"))]);
+    try_export_with(m, |x: &[Tensor]| m.try_call(&x[0]), &[&floats(&[3, 4])], o).unwrap()
+}
+fn close(a: &Tensor, b: &Tensor) {
+    assert_eq!(a.sizes(), b.sizes());
+    for (x, y) in a.to_vec::<f32>().iter().zip(b.to_vec::<f32>()) {
+        assert!((x - y).abs() <= 1e-5 + 1e-5 * y.abs(), "{x} instead of {y}");
+    }
+}
+
+#[test]
+fn a_network_becomes_pytorchs_program() {
+    let m = mlp();
+    let p = exported_mlp(&m);
+    assert_eq!(p.operators(), ["aten.dropout.default", "aten.linear.default", "aten.relu.default"]);
+    assert_eq!(
+        p.graph_signature.to_string(),
+        "\n# inputs\np_fc1_weight: PARAMETER target='fc1.weight'\np_fc1_bias: PARAMETER target='fc1.bias'\n\
+         p_fc2_weight: PARAMETER target='fc2.weight'\np_fc2_bias: PARAMETER target='fc2.bias'\nx: USER_INPUT\n\n\
+         # outputs\nlinear_1: USER_OUTPUT\n"
+    );
+    assert_eq!(p.ranges_text(), "{s77: VR[0, int_oo]}");
+    let text = p.to_string();
+    assert!(
+        text.contains("dropout: \"f32[s77, 8]\" = torch.ops.aten.dropout.default(relu, 0.2, False)"),
+        "{text}"
+    );
+    let module = p.module().unwrap();
+    for n in [1, 3, 17] {
+        let x = floats(&[n, 4]);
+        close(&module.try_forward(&[&x]).unwrap(), &m.call(&x));
+    }
+    let e = module.try_forward(&[&floats(&[2, 5])]).unwrap_err();
+    assert_eq!(e.message(), "Guard failed: x.size()[1] == 4");
+}
+
+fn flat(v: &Value) -> Vec<Tensor> {
+    let leaves = flambeau_fx::pytree::leaves(v);
+    leaves.iter().filter_map(|v| if let Value::Tensor(t) = v { Some(t.clone()) } else { None }).collect()
+}
+/// Saves programs, opens them here and in PyTorch, and compares results at the inputs' sizes; gives what is wrong.
+pub fn round_trips(name: &str, all: &[(&str, ExportedProgram, Vec<Vec<Tensor>>)]) -> Vec<String> {
+    let folder = std::env::temp_dir().join(format!("flambeau_export_{}_{name}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (mut wrong, mut written) = (Vec::new(), Vec::new());
+    for (name, p, inputs) in all {
+        let path = folder.join(format!("{name}.pt2"));
+        let again = match save(p, &path).and_then(|()| load(&path)) {
+            Ok(again) => again,
+            Err(e) => {
+                wrong.push(format!("{name}: {e}"));
+                continue;
+            }
+        };
+        assert_eq!(again.operators(), p.operators());
+        assert_eq!(again.graph_signature.to_string(), p.graph_signature.to_string());
+        assert_eq!(again.ranges_text(), p.ranges_text());
+        let (m, n) = (p.module().unwrap(), again.module().unwrap());
+        assert_eq!(m.guards(), n.guards());
+        let mut cases: Vec<(String, Tensor)> = Vec::new();
+        for (i, x) in inputs.iter().enumerate() {
+            let args: Vec<Value> = x.iter().cloned().map(Value::Tensor).collect();
+            let (a, b) = (flat(&m.run(&args, &[]).unwrap()), flat(&n.run(&args, &[]).unwrap()));
+            assert_eq!(a.len(), b.len());
+            for (a, b) in a.iter().zip(&b) {
+                assert_eq!(a.to_vec::<f64>(), b.to_vec::<f64>(), "{name}");
+            }
+            let plain = |t: &Tensor| flambeau_core::ops::detach(t).unwrap();
+            cases.extend(x.iter().enumerate().map(|(j, t)| (format!("{i}.in.{j}"), t.clone())));
+            cases.extend(a.iter().enumerate().map(|(j, t)| (format!("{i}.out.{j}"), plain(t))));
+        }
+        let entries = cases.into_iter().map(|(k, t)| (Tree::Str(k), Tree::Tensor(t))).collect();
+        flambeau_serialization::tensors::save(&Tree::Dict(entries), folder.join(format!("{name}.cases")))
+            .unwrap();
+        written.push(name.to_string());
+    }
+    if let Some(python) = python_with("torch") {
+        let script = "import sys, torch\n\
+            from torch.utils import _pytree as pytree\n\
+            for name in sys.argv[2:]:\n\
+            \x20 try:\n\
+            \x20   m = torch.export.load(f'{sys.argv[1]}/{name}.pt2').module()\n\
+            \x20   d = torch.load(f'{sys.argv[1]}/{name}.cases')\n\
+            \x20   i = 0\n\
+            \x20   while f'{i}.in.0' in d:\n\
+            \x20     n = sum(k.startswith(f'{i}.in.') for k in d)\n\
+            \x20     out = pytree.tree_leaves(m(*[d[f'{i}.in.{j}'] for j in range(n)]))\n\
+            \x20     out = [t for t in out if isinstance(t, torch.Tensor)]\n\
+            \x20     assert len(out) == sum(k.startswith(f'{i}.out.') for k in d), 'number of results'\n\
+            \x20     for j, t in enumerate(out):\n\
+            \x20       torch.testing.assert_close(t, d[f'{i}.out.{j}'], rtol=1e-4, atol=1e-4)\n\
+            \x20     i += 1\n\
+            \x20 except Exception as e:\n\
+            \x20   print(name, type(e).__name__, str(e)[:600].replace(chr(10), ' | '))\n\
+            print('done')\n";
+        let mut c = Command::new(python);
+        c.arg("-c").arg(script).arg(&folder).args(&written);
+        let said = output(&mut c, "");
+        let mut lines: Vec<String> = said.lines().map(str::to_string).collect();
+        assert_eq!(lines.pop().as_deref(), Some("done"), "{said}");
+        wrong.extend(lines.into_iter().map(|l| format!("PyTorch: {l}")));
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    wrong
+}
+fn round_trip(name: &str, p: &ExportedProgram, inputs: &[Vec<Tensor>]) {
+    let wrong = round_trips(name, &[(name, p.clone(), inputs.to_vec())]);
+    assert!(wrong.is_empty(), "{}\n{p}", wrong.join("\n"));
+}
+
+#[test]
+fn pytorch_opens_what_is_written() {
+    let m = mlp();
+    round_trip("mlp", &exported_mlp(&m), &[vec![floats(&[2, 4])], vec![floats(&[7, 4])]]);
+}
+
+/// A program of tensors without weights.
+fn program(
+    f: impl Fn(&[Tensor]) -> Value,
+    names: &[&str],
+    inputs: &[Tensor],
+    dynamic: DynamicShapes,
+) -> Result<ExportedProgram> {
+    let args: Vec<Value> = inputs.iter().cloned().map(Value::Tensor).collect();
+    let run = |args: &[Value], _: &Kwargs| -> Result<Value> {
+        let t: Vec<Tensor> = args
+            .iter()
+            .filter_map(|v| if let Value::Tensor(t) = v { Some(t.clone()) } else { None })
+            .collect();
+        Ok(f(&t))
+    };
+    try_export_values(None, run, &args, ExportOptions::new().names(names).dynamic_shapes(dynamic))
+}
+fn tuple(l: &[&Tensor]) -> Value {
+    Value::Tuple(l.iter().map(|t| Value::Tensor((*t).clone())).collect())
+}
+
+#[test]
+fn sizes_become_expressions() {
+    let f = |x: &[Tensor]| {
+        let x = &x[0];
+        let (b, t) = (x.size(0), x.size(1));
+        let y = torch::zeros([b * 2, t + 3]);
+        let z = x.reshape([t, b]) * (t / 2) as f64;
+        tuple(&[&y, &z, &x.reshape([-1])])
+    };
+    let shapes = DynamicShapes::new()
+        .with("x", [(0, Dim::new("batch").min(1).max(64)), (1, Dim::new("time").min(5).max(64))]);
+    let p = program(f, &["x"], &[floats(&[2, 7])], shapes);
+    // a factor that follows from a size is a floating number here, which is refused by its node
+    assert!(p.is_err());
+    let f = |x: &[Tensor]| {
+        let x = &x[0];
+        let (b, t) = (x.size(0), x.size(1));
+        let y = torch::zeros([b * 2, t + 3]);
+        let z = x.narrow(1, 1, (t - 1) / 2);
+        tuple(&[&y, &x.reshape([t, b]), &x.reshape([-1]), &z])
+    };
+    let shapes = DynamicShapes::new()
+        .with("x", [(0, Dim::new("batch").min(1).max(64)), (1, Dim::new("time").min(5).max(64))]);
+    let p = program(f, &["x"], &[floats(&[2, 7])], shapes).unwrap();
+    assert_eq!(p.ranges_text(), "{s77: VR[1, 64], s27: VR[5, 64]}");
+    let text = p.to_string();
+    assert!(text.contains("zeros: \"f32[2*s77, s27 + 3]\""), "{text}");
+    assert!(text.contains("\"f32[s27*s77]\""), "{text}");
+    assert!(text.contains("\"f32[s77, ((s27 - 1)//2)]\""), "{text}");
+    let m = p.module().unwrap();
+    assert_eq!(m.guards(), ["x.size()[0] <= 64", "x.size()[1] >= 5", "x.size()[1] <= 64"]);
+    round_trip("sizes", &p, &[vec![floats(&[2, 7])], vec![floats(&[5, 12])]]);
+}
+
+#[test]
+fn derived_dims() {
+    let f = |x: &[Tensor]| {
+        let n = x[0].size(0);
+        tuple(&[&(&x[0] + &x[1].narrow(0, 1, n)), &(&x[1].narrow(0, 0, n) * &x[0])])
+    };
+    let time = || Dim::new("time").min(3).max(20);
+    let shapes = DynamicShapes::new().with("x", [(0, time())]).with("y", [(0, time() + 1)]);
+    let p = program(f, &["x", "y"], &[floats(&[5]), floats(&[6])], shapes).unwrap();
+    assert_eq!(p.ranges_text(), "{s77: VR[3, 20], s77 + 1: VR[4, 21]}");
+    round_trip("derived", &p, &[vec![floats(&[5]), floats(&[6])], vec![floats(&[9]), floats(&[10])]]);
+    let f = |x: &[Tensor]| tuple(&[&x[0].reshape([x[0].size(0), 4, -1]).sum_dim([1], false)]);
+    let shapes = DynamicShapes::new().with("x", [(1, 4 * Dim::new("blocks").min(1).max(16))]);
+    let p = program(f, &["x"], &[floats(&[2, 12])], shapes).unwrap();
+    assert_eq!(p.ranges_text(), "{4*s79: VR[4, 64], s79: VR[2, 16]}");
+    round_trip("blocks", &p, &[vec![floats(&[2, 12])], vec![floats(&[2, 20])]]);
+}
+
+#[test]
+fn hints_find_out_what_is_dynamic() {
+    let f = |x: &[Tensor]| Value::from(&x[0] + &x[1]);
+    let shapes = DynamicShapes::new()
+        .with("x", [(0, Dim::AUTO), (1, Dim::STATIC)])
+        .with("y", [(0, Dim::AUTO), (1, Dim::AUTO)]);
+    let p = program(f, &["x", "y"], &[floats(&[3, 4]), floats(&[3, 4])], shapes).unwrap();
+    assert_eq!(p.ranges_text(), "{s17: VR[2, int_oo]}");
+    let mut collection = ShapesCollection::new();
+    let x = floats(&[3, 4]);
+    collection.set(&x, [(0, Dim::DYNAMIC)]);
+    let shapes = collection.dynamic_shapes(&["x"], &[Value::from(x.clone())], &[]).unwrap();
+    let p = program(|x| Value::from(x[0].relu()), &["x"], std::slice::from_ref(&x), shapes).unwrap();
+    assert_eq!(p.ranges_text(), "{s77: VR[2, int_oo]}");
+    let mut more = AdditionalInputs::new();
+    more.add(&[Value::from(floats(&[3, 9]))], &[]);
+    let shapes = more.dynamic_shapes(&["x"], &[Value::from(x.clone())], &[]).unwrap();
+    let p = program(|x| Value::from(x[0].relu()), &["x"], &[x], shapes).unwrap();
+    assert_eq!(p.ranges_text(), "{s27: VR[2, int_oo]}");
+    more.verify(&p).unwrap();
+    more.add(&[Value::from(floats(&[4, 9]))], &[]);
+    assert!(more.verify(&p).is_err());
+}
+
+#[test]
+fn refusals_are_pytorchs() {
+    let n = || DynamicShapes::new().with("x", [(0, Dim::new("n"))]);
+    let of = |f: &dyn Fn(&[Tensor]) -> Value, inputs: &[Tensor], names: &[&str], shapes: DynamicShapes| {
+        program(f, names, inputs, shapes).unwrap_err().message().to_string()
+    };
+    let w = floats(&[4]);
+    let e = of(&|x| Value::from(&x[0] + &w), &[floats(&[4])], &["x"], n());
+    assert!(
+        e.starts_with("Constraints violated (n)! For more information, run with TORCH_LOGS=\"+dynamic\".\n  - You marked n as dynamic but your code specialized it to be a constant (4)."),
+        "{e}"
+    );
+    assert!(e.contains("Suggested fixes:\n  n = 4\n"), "{e}");
+    let two = DynamicShapes::new().with("x", [(0, Dim::new("a"))]).with("y", [(0, Dim::new("b"))]);
+    let e = of(&|x| Value::from(&x[0] + &x[1]), &[floats(&[4]), floats(&[4])], &["x", "y"], two);
+    assert!(e.contains("Constraints violated (b)!"), "{e}");
+    assert!(e.contains("The values of b = L['y'].size()[0] and a = L['x'].size()[0] must always be equal.\nSuggested fixes:\n  b = a\n"), "{e}");
+    let e = of(&|x| Value::from(x[0].view([-1, 4])), &[floats(&[8])], &["x"], n());
+    assert!(e.contains("satisfy the generated guard (L['x'].size()[0] % 4) == 0.\n"), "{e}");
+    assert!(e.contains("  _n = Dim('_n', min=1, max=oo)\n  n = 4*_n\n"), "{e}");
+    let range = DynamicShapes::new().with("x", [(0, Dim::new("n").min(2).max(100))]);
+    let f = |x: &[Tensor]| {
+        assert!(x[0].size(0) <= 10, "too long");
+        Value::from(&x[0] * 2.0)
+    };
+    let e = of(&f, &[floats(&[4])], &["x"], range);
+    assert!(e.contains("Not all values of n = L['x'].size()[0] in the specified range n <= 100 satisfy the generated guard 2 <= L['x'].size()[0] and L['x'].size()[0] <= 10\nSuggested fixes:\n  n = Dim('n', max=10)\n"), "{e}");
+    let e = of(
+        &|x| Value::from(x[0].relu()),
+        &[floats(&[3])],
+        &["x"],
+        DynamicShapes::new().with("y", [(0, Dim::new("n"))]),
+    );
+    assert!(e.starts_with("When `dynamic_shapes` is specified as a dict, its top-level keys must be the arg names ['x'] of `inputs`, but here they are ['y']."), "{e}");
+    let e = of(
+        &|x| Value::from(x[0].relu()),
+        &[floats(&[3])],
+        &["x"],
+        DynamicShapes::new().with("x", [(0, Dim::new("n").min(5).max(9))]),
+    );
+    assert!(e.starts_with("3 not in range [5, 9]"), "{e}");
+    let e = of(&|x| Value::from(x[0].view([5])), &[floats(&[4])], &["x"], DynamicShapes::new());
+    assert!(e.contains("shape '[5]' is invalid for input of size 4"), "{e}");
+    let e =
+        of(&|x| Value::from(&x[0] * x[0].sum().item::<f64>()), &[floats(&[4])], &["x"], DynamicShapes::new());
+    assert!(e.contains("being captured"), "{e}");
+}
+
+#[test]
+fn expressions_read_what_they_print() {
+    use flambeau_fx::symbolic::Expr;
+    for text in [
+        "2*s77 + 1",
+        "(((s27 - 1)//2)) + 1",
+        "Max(3, s77) + Min(10, s27)",
+        "Mod(s27, 3)",
+        "-s0 + 4",
+        "IntTrueDiv(s27, 2)",
+        "Eq(u0, 1)",
+        "s27*s77",
+        "s0**2",
+        "u0 >= 0",
+    ] {
+        let e = Expr::read(text).unwrap();
+        assert_eq!(e.to_string(), text);
+        assert_eq!(Expr::parse(&e.srepr()).unwrap(), e);
+    }
+    for bad in ["", "s0 +", "(s0", "s0)", "Max(", "f(s0)", "1 2", &"(".repeat(500)] {
+        assert!(Expr::read(bad).is_err(), "{bad}");
+    }
+}
+#[test]
+fn functions_of_networks() {
+    let x = floats(&[3, 4]);
+    let f = |x: &[Tensor]| {
+        let y = x[0].softmax(-1);
+        tuple(&[&F::gelu(&y, "none"), &(&y / 2.0), &y.gt(0.5), &y.max_dim(1, false).values])
+    };
+    let p = program(f, &["x"], &[x.clone()], DynamicShapes::new().with("x", [(0, Dim::new("n"))])).unwrap();
+    assert_eq!(
+        p.operators(),
+        [
+            "aten.div.Tensor",
+            "aten.gelu.default",
+            "aten.gt.Scalar",
+            "aten.max.dim",
+            "aten.softmax.int",
+            "operator.getitem"
+        ]
+    );
+    round_trip("functions", &p, &[vec![x], vec![floats(&[6, 4])]]);
+}
+
+/// Programs that PyTorch wrote (all of the folder `FLAMBEAU_GRAPHS`) are written again: the same program here, and in PyTorch.
+#[test]
+fn pytorchs_programs_are_written_again() {
+    let Ok(folder) = std::env::var("FLAMBEAU_GRAPHS") else {
+        println!("skipped: FLAMBEAU_GRAPHS names no folder of programs");
+        return;
+    };
+    let out = std::env::temp_dir().join(format!("flambeau_export_{}_again", std::process::id()));
+    std::fs::create_dir_all(&out).unwrap();
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "pt2"));
+    files.sort();
+    for f in &files {
+        count += 1;
+        let p = load(f).unwrap();
+        let path = out.join(f.file_name().unwrap());
+        match save(&p, &path).and_then(|()| load(&path)) {
+            Ok(again) => {
+                if again.to_string() != p.to_string() || again.guards_code != p.guards_code {
+                    wrong.push(format!("{}: another program", f.display()));
+                }
+            }
+            Err(e) => wrong.push(format!("{}: {e}", f.display())),
+        }
+    }
+    if let Some(python) = python_with("torch") {
+        let script = "import sys, glob, torch\n\
+            for f in sorted(glob.glob(sys.argv[1] + '/*.pt2')):\n\
+            \x20 try:\n\
+            \x20   torch.export.load(f)\n\
+            \x20 except Exception as e:\n\
+            \x20   print(f, type(e).__name__, str(e)[:300].replace(chr(10), ' | '))\n";
+        let mut c = Command::new(python);
+        c.arg("-c").arg(script).arg(&out);
+        wrong.extend(output(&mut c, "").lines().map(|l| format!("PyTorch: {l}")));
+    }
+    if wrong.is_empty() {
+        std::fs::remove_dir_all(&out).unwrap();
+    }
+    assert!(wrong.is_empty(), "{} faults in {count} programs:\n{}", wrong.len(), wrong.join("\n"));
+}
