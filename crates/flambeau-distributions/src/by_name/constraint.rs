@@ -24,6 +24,13 @@ impl ConstraintObject {
     fn class(&self) -> &'static str {
         if self.property { "DependentProperty" } else { self.constraint.class() }
     }
+    /// What errors call the class: all but one are private in PyTorch.
+    fn class_in_errors(&self) -> String {
+        match self.class() {
+            public @ "MixtureSameFamilyConstraint" => public.to_string(),
+            private => format!("_{private}"),
+        }
+    }
 }
 /// The object of a constraint.
 pub(super) fn object(c: Constraint) -> ObjectRef {
@@ -60,7 +67,7 @@ impl Object for ConstraintObject {
                 Constraint::Independent(base, _) | Constraint::MixtureSameFamily(base),
             ) => Value::Object(object((**base).clone())),
             ("reinterpreted_batch_ndims", _, Constraint::Independent(_, n)) => Value::Int(*n as i64),
-            _ => return Err(no_attribute(self.class(), name)),
+            _ => return Err(no_attribute(&self.class_in_errors(), name)),
         })
     }
     /// Calling `dependent` gives it what is known of it; the others are found by calls too.
@@ -85,7 +92,7 @@ impl Object for ConstraintObject {
                 let s = Slots::new("check", &["value"], args, kwargs)?;
                 one(self.constraint.try_check(&s.tensor()?)?)
             }
-            _ => Err(no_attribute(self.class(), name)),
+            _ => Err(no_attribute(&self.class_in_errors(), name)),
         }
     }
     fn repr(&self) -> String {
