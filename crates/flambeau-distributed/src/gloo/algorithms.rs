@@ -195,7 +195,7 @@ impl Call<'_> {
         let dims = n.next_power_of_two().trailing_zeros();
         let mut mask = (1usize << dims) - 1;
         let mut flying = Vec::new();
-        for bit in (0..dims).rev() {
+        for bit in 0..dims {
             mask ^= 1 << bit;
             let peer = seen ^ (1 << bit);
             if seen & mask != 0 || peer >= n {
