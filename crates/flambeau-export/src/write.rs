@@ -159,6 +159,11 @@ struct Writer<'a> {
     /// Symbols that the program's tensors know as numbers that may be below 1, such as integers among the inputs.
     loose: Vec<String>,
 }
+/// Whether a part of a result is nothing: nothing is known of it, and nobody uses it.
+fn is_nothing(g: &Graph, part: Node) -> bool {
+    let d = g.node(part);
+    d.meta.val.is_none() && d.users().is_empty()
+}
 /// Those in a graph's sizes.
 fn loose(g: &Graph) -> Vec<String> {
     let mut all = Vec::new();
@@ -385,7 +390,8 @@ impl Writer<'_> {
     fn inputs(&mut self, d: &NodeData, schema: Option<&Schema>) -> Result<Vec<J>> {
         let mut all = Vec::new();
         let python = d.target.starts_with("operator.") || d.target.starts_with("torch.sym_");
-        let known = schema.is_some() || python || d.target.starts_with("torch.ops.higher_order.");
+        let nameless = d.target.starts_with("torch._functorch.predispatch.");
+        let known = schema.is_some() || python || nameless || d.target.starts_with("torch.ops.higher_order.");
         if !known {
             return Err(Error::missing(format!(
                 "'{}' in an exported program: ATen has no such operator",
@@ -457,7 +463,8 @@ impl Writer<'_> {
             count = count.max(returns.len());
         }
         if count == 0 {
-            return Ok((Vec::new(), false));
+            let nothing = d.target.starts_with("torch._functorch.predispatch.");
+            return Ok((if nothing { vec![json!({ "as_none": true })] } else { Vec::new() }, false));
         }
         let mut all = Vec::new();
         for i in 0..count {
@@ -468,7 +475,8 @@ impl Writer<'_> {
                     let name = self.graph.node(u).name.clone();
                     all.push(match self.kind(u) {
                         Some(kind) => json!({ kind: { "as_name": name } }),
-                        None if name.starts_with("as_none") => json!({ "as_none": true }),
+                        // a part that is nothing, and that nobody uses
+                        None if is_nothing(self.graph, u) => json!({ "as_none": true }),
                         None => named(&name),
                     });
                 }

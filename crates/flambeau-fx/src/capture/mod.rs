@@ -3,7 +3,7 @@
 //! The inputs of a capture are wrapped, so that operators that are given one come to this module, are worked out on the tensors
 //! inside, and are recorded. A wrapper has no elements: who reads them (`item`, `to_vec`, a branch on data) gets an error, and
 //! the panicking forms name the line. Calls that make tensors of numbers alone (`zeros`, `arange`) are seen through
-//! [`Key::Tracer`]. Sizes are plain integers: a captured graph holds for the sizes of its inputs, and flambeau-export captures
+//! the dispatch key `Tracer`. Sizes are plain integers: a captured graph holds for the sizes of its inputs, and flambeau-export captures
 //! at several to find out how numbers follow from sizes.
 //!
 //! What this does not see: elements written by hand (`elements_mut`), tensors made of vectors (they become constants), and
