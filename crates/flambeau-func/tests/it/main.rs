@@ -1,3 +1,4 @@
 //! Tests of the transforms.
 
+mod functionalize;
 mod transforms;
