@@ -375,7 +375,11 @@ pub(crate) mod by_name {
                 v => Some(i64::from_value(v).ok().and_then(LogLevel::from_number).ok_or_else(|| {
                     Error::value(format!(
                         "Unrecognized log level for log {name}: {}, valid level values are: 50,40,30,20,10,0",
-                        v.repr()
+                        match v {
+                            Value::Int(i) => i.to_string(),
+                            Value::Str(text) => text.clone(),
+                            other => other.type_name().to_string(),
+                        }
                     ))
                 })?),
             })

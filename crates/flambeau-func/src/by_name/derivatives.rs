@@ -362,6 +362,14 @@ fn linearize(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let (f, primals) = split_first(args)?;
     let nums = all_of(primals.len());
     let chosen = Chosen::new(primals, &nums)?;
+    for t in &chosen.tensors {
+        ensure!(
+            t.dtype().is_floating() || t.dtype().is_complex(),
+            Value,
+            "Expected primal to be floating point or complex, but got: torch.{}",
+            t.dtype().name()
+        );
+    }
     let inputs = Inputs::new(&chosen.tensors)?;
     let out = inputs.call(|| f.call(&chosen.with(&inputs.args, &nums), &[]))?;
     let (spec, outs) = results(&out, OF)?;

@@ -655,7 +655,7 @@ pub(crate) static RULES: &[(&str, &str, Rule)] = &[
     ("flambeau-core", "bucketize.Scalar_out", Out),
     ("flambeau-core", "histc", Loop("each slice has a range of its own")),
     ("flambeau-core", "histc.out", Out),
-    ("flambeau-core", "bincount", By(by::counts)),
+    ("flambeau-core", "bincount", Loop("sizes follow from the data of each slice, and what has one size is stacked")),
     ("flambeau-core", "_unique2", By(by::dynamic)),
     ("flambeau-core", "unique_dim", By(by::dynamic)),
     ("flambeau-core", "unique_consecutive", By(by::dynamic)),

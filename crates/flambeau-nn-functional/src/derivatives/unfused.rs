@@ -1,14 +1,8 @@
 //! Gradients of fused operators that are themselves differentiated: those of the same written with differentiable ones.
 
-use flambeau_autograd::forward_ad::any_tangent;
 use flambeau_autograd::functional::{FunctionalOptions, try_vjp};
-use flambeau_autograd::node::is_recording;
 use flambeau_core::{Result, Tensor};
 
-/// Whether a gradient for these is differentiated in turn: recorded, or in forward mode. Fused operators have no derivative.
-pub fn goes_on(inputs: &[Option<&Tensor>]) -> bool {
-    is_recording() || inputs.iter().flatten().any(|t| any_tangent(&[t]))
-}
 /// Gradients of `f` at the given inputs, differentiable in turn; `None` for absent and unwanted ones.
 pub fn gradients<const N: usize>(
     grad: &Tensor,

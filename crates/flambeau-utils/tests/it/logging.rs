@@ -1,6 +1,6 @@
 //! What the library says of its work.
 
-use flambeau_core::{ErrorKind, Scalar, ops};
+use flambeau_core::{ErrorKind, functions as torch};
 use flambeau_test_support::alone;
 use flambeau_utils::logging::{LogLevel, set_logs, try_set_logs};
 use std::sync::{Arc, Mutex};
@@ -34,8 +34,9 @@ impl tracing::Subscriber for Keep {
 }
 
 fn backward() {
-    let x = flambeau_core::ones([2]).requires_grad_(true);
-    ops::sum(&ops::mul_scalar(&x, Scalar::Int(2)).unwrap(), None, false, None).unwrap().backward();
+    let x = torch::ones([2]);
+    x.requires_grad_(true);
+    (&x * 2.0).sum().backward();
 }
 
 #[test]

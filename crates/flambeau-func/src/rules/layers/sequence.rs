@@ -8,7 +8,7 @@ use super::super::mul_scalar;
 use crate::batched::{moved, repeated};
 use crate::call::Call;
 use flambeau_core::dispatch::value::{Value, arg};
-use flambeau_core::{DType, Result, Tensor, ops};
+use flambeau_core::{Result, Tensor, ops};
 use flambeau_nn_functional::generated::ops as nn;
 
 /// Rows of all slices beside each other: row `r` of slice `s` is row `r * slices + s`, so that the rows of a step stay together and
@@ -133,7 +133,11 @@ fn by_rows(
     let legacy = [reduction - 2, reduction - 1].iter().any(|i| !matches!(c.args[*i], Value::None));
     let wanted: String = arg(c.args, reduction)?;
     let rank = c.rank(0);
-    if legacy || !(1..=2).contains(&rank) || c.batch() == 0 || !matches!(wanted.as_str(), "none" | "mean" | "sum") {
+    if legacy
+        || !(1..=2).contains(&rank)
+        || c.batch() == 0
+        || !matches!(wanted.as_str(), "none" | "mean" | "sum")
+    {
         return looped(c);
     }
     let (x, t) = (c.whole_at(0)?, c.whole_at(1)?);
@@ -201,22 +205,5 @@ pub(crate) fn bags(c: &Call<'_>) -> Result<Vec<Value>> {
         false,
         padding,
     )?;
-    c.one(&parted(c, &out)?)
-}
-/// `bincount` of a slice has as many places as its largest number asks for: with `minlength` above all of them, one count for all.
-pub(crate) fn counts(c: &Call<'_>) -> Result<Vec<Value>> {
-    let (x, least) = (c.whole_at(0)?, c.int(2)?);
-    if c.rank(0) != 1 || c.batch() == 0 || x.numel() == 0 {
-        return looped(c);
-    }
-    let top: i64 = ops::max(&ops::to_copy(&x, Some(DType::I64), None, None, None, false, None)?)?.try_item()?;
-    let low: i64 = ops::min(&ops::to_copy(&x, Some(DType::I64), None, None, None, false, None)?)?.try_item()?;
-    if top >= least || low < 0 {
-        return looped(c);
-    }
-    let shift = mul_scalar(&numbers(c, &x, 1)?, least.into())?;
-    let x = ops::add(&ops::to_copy(&x, Some(DType::I64), None, None, None, false, None)?, &shift, 1.into())?;
-    let weights = c.whole_maybe(1)?.map(|w| joined(&w)).transpose()?;
-    let out = ops::bincount(&joined(&x)?, weights.as_ref(), least * c.batch())?;
     c.one(&parted(c, &out)?)
 }
