@@ -255,6 +255,12 @@ pub(crate) struct JacobianOptions {
 pub(crate) fn jacobian_of(f: Multi, inputs: &[Tensor], o: &JacobianOptions) -> Result<Vec<Vec<Tensor>>> {
     let create_graph = o.create_graph;
     if o.forward {
+        if create_graph {
+            return Err(Error::unsupported(
+                "torch.autograd.functional.jacobian: `create_graph=True` and `strategy=\"forward-mode\"` are not supported together \
+                 (yet). Please either set `create_graph=False` or `strategy=\"reverse-mode\"`.",
+            ));
+        }
         if o.strict {
             return Err(Error::runtime(
                 "torch.autograd.functional.jacobian: `strict=True` and `strategy=\"forward-mode\"` are not supported together (yet). \

@@ -44,6 +44,12 @@ pub use grad_mode::{
 pub use hooks::{HookList, RemovableHandle};
 pub use state::requires_grad;
 
+/// Whether what is computed now is differentiated: recorded, or in forward mode. A gradient then needs operators that have
+/// derivatives themselves, not a fused one or what a decomposition left behind.
+pub fn is_differentiated() -> bool {
+    is_grad_enabled() || forward_ad::dual_active()
+}
+
 /// What code that uses gradients imports.
 pub mod prelude {
     pub use crate::grad_fn::TensorAutogradExt;

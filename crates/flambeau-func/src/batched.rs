@@ -1,5 +1,6 @@
 //! Tensors with a dimension that vmap hides.
 
+use crate::functionalize;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::wrapper::{Asked, Batched, Shown, Wrapped, batched};
 use flambeau_core::{Error, Layout, Result, Tensor, ensure, ops};
@@ -103,7 +104,8 @@ pub(crate) fn hide(t: &Tensor, dim: usize, level: u64) -> Result<Tensor> {
         return hide(&inner, if theirs > dim { theirs - 1 } else { theirs }, b.level());
     }
     ensure!(
-        t.layout() == Layout::Strided && (!t.is_wrapper() || batched(t).is_some()),
+        t.layout() == Layout::Strided
+            && (!t.is_wrapper() || batched(t).is_some() || functionalize::is_functional(t)),
         Unsupported,
         "vmap over a tensor of layout torch.{}: only strided tensors can be sliced",
         t.layout().name()

@@ -239,7 +239,7 @@ pub(crate) fn basis(of: &[Tensor]) -> Result<Vec<Tensor>> {
             let own = ops::diagonal(&ops::slice(&all, 0, Some(at), Some(at + n), 1)?, 0, 0, 1)?;
             ops::fill_(&own, 1.into())?;
             at += n;
-            ops::view(&all, &[&[total][..], t.sizes()].concat())
+            ops::reshape(&all, &[&[total][..], t.sizes()].concat())
         })
         .collect()
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`vmap`](fn@vmap) | one call for all slices of tensors along a dimension |
 //! | [`grad`], [`vjp`], [`jvp`], [`jacrev`], [`jacfwd`], [`hessian`], [`linearize`] | derivatives |
+//! | [`functionalize`] | the same function without writes in place |
 //! | [`Tree`] | what such functions take and give: a tensor, tuples, vectors, maps of them |
 //! | `rules` | what each operator does with a tensor of which vmap hides a dimension |
 //!
@@ -16,6 +17,7 @@ mod batched;
 #[cfg(feature = "by-name")]
 mod by_name;
 mod call;
+mod functionalize;
 mod generated;
 mod gradients;
 mod levels;
@@ -30,6 +32,7 @@ mod spec;
 mod transforms;
 mod tree;
 
+pub use functionalize::{Remove, functionalize, functionalize_with, try_functionalize};
 pub use levels::Randomness;
 pub use modules::{
     replace_all_batch_norm_modules_, stack_module_state, try_replace_all_batch_norm_modules_,

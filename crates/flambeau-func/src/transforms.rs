@@ -405,9 +405,3 @@ pub fn try_linearize<A: Tree, R: Tree + Clone>(
     let pushed = move |t: &A| Ok(like.rebuild(&mut linear.push(&t.tensors())?.into_iter()));
     Ok((shown, pushed))
 }
-/// The function itself: writes in place are worked out by vmap and by gradients as they are, so nothing has to be taken out. What
-/// `f` writes to its arguments is written.
-#[doc(alias = "torch.func.functionalize")]
-pub fn functionalize<A: Tree, R: Tree>(f: impl Fn(&A) -> R) -> impl Fn(&A) -> R {
-    f
-}

@@ -477,6 +477,7 @@ pub fn is_missing(e: &Error) -> bool {
 /// Part of the registry's start: what core's own calls of run-time operators need.
 fn install() {
     custom::set_call(call);
+    tags::register();
 }
 static REG: CrateReg = CrateReg { name: "flambeau-library", ops: &[], fills: &[install] };
 #[linkme::distributed_slice(registry::CRATES)]

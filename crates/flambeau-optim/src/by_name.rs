@@ -48,14 +48,15 @@ fn typename(v: &Value) -> String {
         other => other.type_name().into(),
     }
 }
+/// What an iteration over a dictionary gives are names.
+fn names_alone() -> Error {
+    Error::type_("optimizer can only optimize Tensors, but one of the params is str")
+}
 /// Parameters of a group: a tensor, tensors, or names with tensors.
 fn parameters(v: &Value) -> Result<(Vec<Parameter>, Option<Vec<String>>)> {
     let list = match v {
         Value::Tensor(_) => std::slice::from_ref(v),
-        // what an iteration gives are the names
-        Value::Dict(d) if !d.is_empty() => {
-            return Err(Error::type_("optimizer can only optimize Tensors, but one of the params is str"));
-        }
+        Value::Dict(d) if !d.is_empty() => return Err(names_alone()),
         other => other
             .items()
             .ok_or_else(|| Error::type_(format!("'{}' object is not iterable", other.type_name())))?,
@@ -270,6 +271,7 @@ pub fn optimizer<A: Algorithm>(args: &[Value], kwargs: &Kwargs) -> Result<Object
                 typename(params)
             )));
         }
+        Value::Dict(d) if !d.is_empty() => return Err(names_alone()),
         other => other
             .items()
             .ok_or_else(|| Error::type_(format!("'{}' object is not iterable", other.type_name())))?,

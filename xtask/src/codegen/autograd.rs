@@ -372,10 +372,12 @@ fn wrapper(out: &mut String, form: &Form) -> Result<(), String> {
         return Ok(());
     }
     if form.mode == Mode::Out {
+        let leaf = row.out_grad.as_deref() == Some("leaf");
         let _ = writeln!(
             out,
-            "rt::check_out({:?}, {}, &[{}])?;\n{call}\n}}",
-            row.out_grad.as_ref().unwrap_or(&row.schema.base),
+            "rt::check_out{}({:?}, {}, &[{}])?;\n{call}\n}}",
+            if leaf { "_leaves" } else { "" },
+            row.out_grad.as_ref().filter(|_| !leaf).unwrap_or(&row.schema.base),
             tensor_slice(&tensors),
             form.outs().iter().map(|o| format!("&*{o}")).collect::<Vec<_>>().join(", ")
         );

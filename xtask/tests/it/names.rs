@@ -56,6 +56,10 @@ const WORDS: &[&str] = &[
 /// Files with a reason to name operators.
 const FILES: &[(&str, &str)] = &[
     ("crates/flambeau-core/src/ops/windows.rs", "the words of an error, which are another for one window"),
+    (
+        "crates/flambeau-func/src/functionalize.rs",
+        "how a write through a view is put into the whole, view by view",
+    ),
     ("crates/flambeau-library/src/storages.rs", "methods of storages, which are no operators"),
     ("crates/flambeau-quantization/src/by_name/flows.rs", "names of arguments"),
     ("crates/flambeau-quantization/src/objects.rs", "attributes of observers, which are no operators"),

@@ -56,13 +56,12 @@ fn inputs(v: &Value, name: &str) -> Result<(Vec<Tensor>, bool)> {
     }
 }
 /// Keywords of Jacobians and Hessians.
-fn keywords(s: &Slots<'_>) -> Result<JacobianOptions> {
+fn keywords(s: &Slots<'_>, hint: &str) -> Result<JacobianOptions> {
     let strategy: String = s.get(5)?.unwrap_or_else(|| "reverse-mode".into());
     ensure!(
         matches!(strategy.as_str(), "forward-mode" | "reverse-mode"),
         Assertion,
-        "Expected strategy to be either \"forward-mode\" or \"reverse-mode\". Hint: If your function has more outputs than inputs, \
-         \"forward-mode\" tends to be more performant. Otherwise, prefer to use \"reverse-mode\"."
+        "Expected strategy to be either \"forward-mode\" or \"reverse-mode\".{hint}"
     );
     Ok(JacobianOptions {
         create_graph: s.get(2)?.unwrap_or(false),
@@ -74,7 +73,9 @@ fn keywords(s: &Slots<'_>) -> Result<JacobianOptions> {
 fn jacobian(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let names: &[&str] = &["func", "inputs", "create_graph", "strict", "vectorize", "strategy"];
     let s = Slots::new("jacobian", names, args, kwargs)?;
-    let o = keywords(&s)?;
+    let hint = " Hint: If your function has more outputs than inputs, \"forward-mode\" tends to be more performant. Otherwise, prefer to \
+                use \"reverse-mode\".";
+    let o = keywords(&s, hint)?;
     let f = Called { name: "jacobian", f: function(s.must(0)?)?, tuple: Cell::new(false) };
     let (inputs, tuple) = inputs(s.must(1)?, "jacobian")?;
     let rows = functional::jacobian_of(&|x| f.call(x), &inputs, &o)?;
@@ -84,7 +85,7 @@ fn hessian(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let names: &[&str] =
         &["func", "inputs", "create_graph", "strict", "vectorize", "outer_jacobian_strategy"];
     let s = Slots::new("hessian", names, args, kwargs)?;
-    let o = keywords(&s)?;
+    let o = keywords(&s, "")?;
     let f = Called { name: "hessian", f: function(s.must(0)?)?, tuple: Cell::new(false) };
     let (inputs, tuple) = inputs(s.must(1)?, "hessian")?;
     let rows = functional::hessian_of(&|x| f.call(x), &inputs, &o)?;

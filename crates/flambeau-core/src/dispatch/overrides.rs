@@ -59,6 +59,11 @@ pub struct OperatorCall<'a> {
     level: Level,
 }
 impl OperatorCall<'_> {
+    /// The operator, for the library's own modes.
+    #[doc(hidden)]
+    pub fn operator(&self) -> &'static OpInfo {
+        self.info
+    }
     /// `add.Tensor`.
     pub fn name(&self) -> &'static str {
         self.info.name

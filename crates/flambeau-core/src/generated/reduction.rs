@@ -4298,7 +4298,11 @@ fn logsumexp_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tenso
 fn logsumexp_out_slot(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
     let given = args::Logsumexp { self_, dim, keepdim };
     let m = f::logsumexp_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
+    let o0 = m.out(
+        &OutDtype::Floating("logsumexp(): Expected floating point type for result tensor, but got: {got}"),
+        out,
+        &[self_],
+    )?;
     if let Some(kernel) = LOGSUMEXP_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }

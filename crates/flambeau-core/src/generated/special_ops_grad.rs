@@ -852,7 +852,7 @@ pub(super) fn special_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
 }
 
 pub(super) fn special_ndtr_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("leaf", &[self_], &[&*out])?;
+    rt::check_out_leaves("special_ndtr", &[self_], &[&*out])?;
     rt::below(|| ops::special_ndtr_out(self_, out))
 }
 /// Node of `special_ndtri`.

@@ -18,7 +18,18 @@ use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// What sees each node before it runs: its name, and the gradients that it gets.
+pub type Watch = fn(&str, &[Option<Tensor>]);
+static WATCH: OnceLock<Watch> = OnceLock::new();
+static WATCHED: AtomicBool = AtomicBool::new(false);
+/// Shows every node of every backward pass to `see`, or no longer. The first function that is given stays the one.
+pub fn watch(see: Watch, on: bool) {
+    WATCH.get_or_init(|| see);
+    WATCHED.store(on, Ordering::Relaxed);
+}
 
 /// A node that waits for its turn, with the gradients that have arrived at its outputs.
 struct Pending {
@@ -238,6 +249,11 @@ fn step(queue: &mut Queue, p: Pending, mode: Mode, targets: &mut Option<Targets>
     }
     let outputs: Option<SmallVec<[Option<Tensor>; 1]>> =
         extra.is_some_and(|x| x.has_post()).then(|| grads.clone());
+    if WATCHED.load(Ordering::Relaxed)
+        && let Some(see) = WATCH.get()
+    {
+        see(&node_name(&*node), &grads);
+    }
     let applied = {
         let _work = WorkGuard::new(mask, !mode.keep_graph);
         node.apply(&node, &mut grads)

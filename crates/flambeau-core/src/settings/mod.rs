@@ -42,11 +42,13 @@ pub enum MatmulPrecision {
 }
 static PRECISION: AtomicU8 = AtomicU8::new(0);
 
-/// Allows less exact products of float32 matrices where that is faster. The kernels here are exact in any case: there is
-/// no faster one that this would allow.
+/// Allows less exact products of float32 matrices where that is faster. With [`MatmulPrecision::Medium`] the factors of large
+/// products are rounded to bfloat16, and products summed in float32, on processors with an instruction for it (AVX512-BF16: twice the
+/// rate). Others have nothing faster to offer and stay exact; so do small products, products with vectors, and `High` everywhere.
 #[doc(alias = "torch.set_float32_matmul_precision")]
 pub fn set_float32_matmul_precision(p: MatmulPrecision) {
     PRECISION.store(p as u8, Ordering::Relaxed);
+    flambeau_cpu::blas::allow_bf16_factors(p == MatmulPrecision::Medium);
 }
 /// What [`set_float32_matmul_precision`] said.
 #[doc(alias = "torch.get_float32_matmul_precision")]
@@ -81,11 +83,23 @@ impl MatmulPrecision {
     }
 }
 
-/// Treating subnormal numbers as zero: Rust has no sound way to switch the processor's mode, so the answer is always that
-/// it could not be done.
+/// Counts subnormal numbers (smaller than the smallest normal one, about 1.2e-38 in float32) as zero on this thread, operands and
+/// results of kernels alike, or no longer. Some processors compute with them much more slowly. Says whether the processor can: those of
+/// x86-64 and 64-bit ARM can.
+///
+/// Threads that help with a kernel have the mode of the thread that called it. Other threads of the program have their own. What the
+/// compiler computed beforehand and what is only copied or printed keeps its value.
+///
+/// ```
+/// if torch::set_flush_denormal(true) {
+///     let small = torch::tensor([1e-38_f32]);
+///     assert_eq!((&small * 0.1).to_vec::<f32>(), [0.0]);
+///     torch::set_flush_denormal(false);
+/// }
+/// ```
 #[doc(alias = "torch.set_flush_denormal")]
-pub fn set_flush_denormal(_on: bool) -> bool {
-    false
+pub fn set_flush_denormal(on: bool) -> bool {
+    flambeau_cpu::engine::subnormal::set(on)
 }
 
 /// What the library is built of (`torch.__config__`).

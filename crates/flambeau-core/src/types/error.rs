@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What went wrong, coarsely. Python's exception classes map onto these (`RuntimeError` onto several).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -124,6 +124,19 @@ struct Inner {
     message: String,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
     path: Option<PathBuf>,
+    /// The calls that led here, where they are asked for.
+    calls: Option<Arc<str>>,
+}
+
+/// The calls that led to an error, where the environment variable `TORCH_SHOW_CPP_STACKTRACES` is 1.
+#[doc(alias = "TORCH_SHOW_CPP_STACKTRACES")]
+fn calls() -> Option<Arc<str>> {
+    static SHOWN: OnceLock<bool> = OnceLock::new();
+    let asked = || std::env::var_os("TORCH_SHOW_CPP_STACKTRACES").is_some_and(|v| v == "1");
+    SHOWN.get_or_init(asked).then(|| {
+        let calls = std::backtrace::Backtrace::force_capture();
+        format!("\nException raised from these calls (most recent call first):\n{calls}").into()
+    })
 }
 
 /// `Result` with [`Error`].
@@ -142,7 +155,7 @@ impl Error {
     /// An error of any kind.
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error(Box::new(Inner { kind, message: message.into(), source: None, path: None }))
+        Error(Box::new(Inner { kind, message: message.into(), source: None, path: None, calls: calls() }))
     }
     /// An error of kind [`ErrorKind::Other`], for a dataset or a file format of one's own: its text, and itself as the source.
     ///
@@ -157,7 +170,7 @@ impl Error {
         let source: Box<dyn std::error::Error + Send + Sync> = source.into();
         let source: Arc<dyn std::error::Error + Send + Sync> = Arc::from(source);
         let (kind, message, path) = (ErrorKind::Other, source.to_string(), None);
-        Error(Box::new(Inner { kind, message, source: Some(source), path }))
+        Error(Box::new(Inner { kind, message, source: Some(source), path, calls: calls() }))
     }
     /// The file that the error is about, if it is known.
     pub fn path(&self) -> Option<&Path> {
@@ -237,12 +250,13 @@ impl Error {
 }
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.message)
+        f.write_str(&self.0.message)?;
+        f.write_str(self.0.calls.as_deref().unwrap_or_default())
     }
 }
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.0.kind, self.0.message)
+        write!(f, "{:?}: {self}", self.0.kind)
     }
 }
 impl std::error::Error for Error {
@@ -262,7 +276,7 @@ impl From<std::io::Error> for Error {
             None => text,
         };
         let kind = ErrorKind::of_io(e.kind());
-        Error(Box::new(Inner { kind, message, source: Some(Arc::new(e)), path: None }))
+        Error(Box::new(Inner { kind, message, source: Some(Arc::new(e)), path: None, calls: calls() }))
     }
 }
 

@@ -12,6 +12,7 @@ mod integer;
 pub mod linear;
 mod mat;
 pub(crate) mod prepared;
+mod rounded;
 mod scalar;
 mod transposed;
 pub(crate) mod unpacked;
@@ -19,6 +20,7 @@ pub(crate) mod unpacked;
 pub use gemv::dot;
 pub use mat::{Mat, MatMut};
 pub(crate) use mat::{RawMat, RawOut};
+pub use rounded::allow_bf16_factors;
 pub use scalar::{MatmulScalar, WideScalar};
 
 use crate::engine::parallel::{num_threads, parallel_chunks};

@@ -100,7 +100,7 @@ pub(super) unsafe fn tiled<T: WideScalar>(
 }
 
 macro_rules! native {
-    ($($t:ty, $tile:expr, $($vec:ident)?);* $(;)?) => {$(
+    ($($t:ty, $tile:expr, $($whole:path)?);* $(;)?) => {$(
         impl WideScalar for $t {
             #[allow(private_interfaces)]
             #[inline]
@@ -127,7 +127,7 @@ macro_rules! native {
             ) {
                 $(
                     // SAFETY: the caller's promise.
-                    if unsafe { gemv::$vec(m, n, k, alpha, a, b, beta, c) } {
+                    if unsafe { $whole(m, n, k, alpha, a, b, beta, c) } {
                         return;
                     }
                 )?
@@ -138,8 +138,8 @@ macro_rules! native {
     )*};
 }
 native! {
-    f32, tile_f32, try_matvec;
-    f64, gemm_f64, try_matvec;
+    f32, tile_f32, product_f32;
+    f64, gemm_f64, gemv::try_matvec;
     Complex<f32>, gemm_complex, ;
     Complex<f64>, gemm_complex, ;
 }
@@ -199,6 +199,24 @@ unsafe fn tile_f32(
         if !(plain && super::transposed::try_product(m, n, k, a, b, beta == 1.0, c)) {
             gemm_f32(m, n, k, alpha, a, b, beta, c);
         }
+    }
+}
+
+/// Products of f32 that are not cut into tiles: with vectors, and of factors that may be rounded.
+unsafe fn product_f32(
+    m: usize,
+    n: usize,
+    k: usize,
+    alpha: f32,
+    a: RawMat<f32>,
+    b: RawMat<f32>,
+    beta: f32,
+    c: RawOut<f32>,
+) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        gemv::try_matvec(m, n, k, alpha, a, b, beta, c)
+            || super::rounded::try_product(m, n, k, alpha, a, b, beta, c)
     }
 }
 

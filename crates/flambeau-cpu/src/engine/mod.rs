@@ -10,5 +10,6 @@ pub(crate) mod scratch;
 mod shared;
 pub(crate) mod simd;
 pub mod span;
+pub mod subnormal;
 
 pub use shared::{Shared, SharedMut};

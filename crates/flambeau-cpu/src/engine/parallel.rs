@@ -51,6 +51,8 @@ struct Shared {
     panicked: Mutex<Option<Box<dyn std::any::Any + Send>>>,
     body: *const (dyn Fn(usize) + Sync),
     caller: std::thread::Thread,
+    /// The caller's mode of subnormal numbers.
+    subnormal_as_zero: bool,
 }
 // SAFETY: `body` points to a `Sync` closure; it is called only while the caller of `parallel_chunks` waits for `done`.
 unsafe impl Send for Shared {}
@@ -127,6 +129,7 @@ fn worker() {
         };
         p.pending.store(q.len(), Ordering::Release);
         drop(q);
+        super::subnormal::follow(job.subnormal_as_zero);
         job.work();
     }
 }
@@ -167,6 +170,7 @@ pub fn parallel_chunks(chunks: usize, body: &(dyn Fn(usize) + Sync)) {
         panicked: Mutex::new(None),
         body,
         caller: std::thread::current(),
+        subnormal_as_zero: super::subnormal::is_on(),
     });
     let asleep = {
         let mut q = lock(&pool().queue);

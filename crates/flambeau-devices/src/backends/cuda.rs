@@ -2,6 +2,7 @@
 //! CPU too.
 
 use crate::table::answers;
+use flambeau_core::types::device::Device;
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor, ensure};
 use std::sync::PoisonError;
@@ -77,17 +78,30 @@ pub struct SDPAParams {
     /// Whether groups of queries share keys.
     pub enable_gqa: bool,
 }
-/// Whether FlashAttention for CUDA can take the arguments: it is not there.
-pub fn can_use_flash_attention(_params: &SDPAParams, _debug: bool) -> bool {
+/// Whether kernels of CUDA devices can take the arguments; `debug` writes the reason why not as a warning.
+fn on_cuda(p: &SDPAParams, debug: bool) -> bool {
+    if debug {
+        let devices = [&p.query, &p.key, &p.value].map(|t| t.device());
+        if devices.iter().any(|d| !matches!(d, Device::Cuda(_))) {
+            let [q, k, v] = devices;
+            flambeau_core::settings::determinism::warn(&format!(
+                "All tensors need to be on cuda device. Got query on device: {q}, key on device: {k}, value on device: {v}"
+            ));
+        }
+    }
     false
 }
-/// Whether the attention of xFormers can take the arguments: it is not there.
-pub fn can_use_efficient_attention(_params: &SDPAParams, _debug: bool) -> bool {
-    false
+/// Whether FlashAttention for CUDA can take the arguments: it is not there. With `debug` a warning says what the arguments lack.
+pub fn can_use_flash_attention(params: &SDPAParams, debug: bool) -> bool {
+    on_cuda(params, debug)
 }
-/// Whether cuDNN's attention can take the arguments: it is not there.
-pub fn can_use_cudnn_attention(_params: &SDPAParams, _debug: bool) -> bool {
-    false
+/// Whether the attention of xFormers can take the arguments: it is not there. With `debug` a warning says what the arguments lack.
+pub fn can_use_efficient_attention(params: &SDPAParams, debug: bool) -> bool {
+    on_cuda(params, debug)
+}
+/// Whether cuDNN's attention can take the arguments: it is not there. With `debug` a warning says what the arguments lack.
+pub fn can_use_cudnn_attention(params: &SDPAParams, debug: bool) -> bool {
+    on_cuda(params, debug)
 }
 /// Runs a closure with these kinds of attention alone; the older name of [`sdpa_kernel`](flambeau_nn::attention::sdpa_kernel_guard).
 pub fn sdp_kernel<R>(

@@ -1,9 +1,10 @@
 //! Derivatives: `torch.func.grad` and its like.
 
 use super::{Given, arguments, class, flag, made, value};
+use crate::functionalize::{self as pure, Remove};
 use crate::gradients::{Inputs, Linear, jacobian_by_columns, jacobian_by_rows, push};
 use crate::levels::Randomness;
-use crate::spec::{Spec, flatten, no_tensor, python, tensors};
+use crate::spec::{Spec, flatten, map_tensors, no_tensor, python, tensors};
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::value::Value;
 use flambeau_core::tensor::geometry::fmt_sizes;
@@ -361,6 +362,14 @@ fn linearize(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let (f, primals) = split_first(args)?;
     let nums = all_of(primals.len());
     let chosen = Chosen::new(primals, &nums)?;
+    for t in &chosen.tensors {
+        ensure!(
+            t.dtype().is_floating() || t.dtype().is_complex(),
+            Value,
+            "Expected primal to be floating point or complex, but got: torch.{}",
+            t.dtype().name()
+        );
+    }
     let inputs = Inputs::new(&chosen.tensors)?;
     let out = inputs.call(|| f.call(&chosen.with(&inputs.args, &nums), &[]))?;
     let (spec, outs) = results(&out, OF)?;
@@ -411,6 +420,28 @@ fn functionalize(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
          equivalents.\n     remove='mutations_and_views': In addition to the above, all aliasing operators {{view}} will be replaced \
          with their non-aliasing counterparts, {{view}}_copy.\n"
     );
-    // writes in place are worked out as they are: there is nothing to take out
-    Ok(vec![made(&f.name(), move |args, kwargs| f.call(args, kwargs).map(|v| vec![v]))])
+    let remove = if remove == "mutations" { Remove::Mutations } else { Remove::MutationsAndViews };
+    Ok(vec![made(&f.name(), move |args, kwargs| {
+        let given = Value::Tuple(args.to_vec());
+        let (spec, leaves) = flatten(&given);
+        let tensors: Vec<Tensor> = leaves.iter().filter_map(as_tensor).cloned().collect();
+        let call = |all: Vec<Tensor>| {
+            let mut all = all.into_iter();
+            let mut leaves = leaves.iter().map(|v| match as_tensor(v) {
+                Some(t) => Value::Tensor(all.next().unwrap_or_else(|| t.clone())),
+                None => v.clone(),
+            });
+            f.call(&arguments(spec.build(&mut leaves)), kwargs)
+        };
+        let found = |r: &Value| flatten(r).1.iter().filter_map(as_tensor).cloned().collect();
+        let (r, out) = pure::run(&tensors, remove, call, found)?;
+        let mut out = out.into_iter();
+        Ok(vec![map_tensors(&r, &mut |t| Ok(out.next().unwrap_or_else(|| t.clone())))?])
+    })])
+}
+fn as_tensor(v: &Value) -> Option<&Tensor> {
+    match v {
+        Value::Tensor(t) => Some(t),
+        _ => None,
+    }
 }

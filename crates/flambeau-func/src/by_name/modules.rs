@@ -2,7 +2,7 @@
 
 use super::class;
 use crate::modules::{try_replace_all_batch_norm_modules_, try_stack_module_state};
-use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::dispatch::object::{Kwargs, no_attribute};
 use flambeau_core::dispatch::value::{FromValue, Value};
 use flambeau_core::{Error, Result, Tensor, ensure};
 use flambeau_library::NativeFn;
@@ -19,12 +19,11 @@ pub(super) const FUNCTIONS: &[(&str, NativeFn)] = &[
 ];
 
 fn module(v: &Value) -> Result<&ModuleObject> {
-    match v {
-        Value::Object(o) => o
-            .downcast::<ModuleObject>()
-            .ok_or_else(|| Error::type_(format!("a module is wanted, not {}", o.type_name()))),
-        v => Err(Error::type_(format!("a module is wanted, not {}", v.type_name()))),
-    }
+    let found = match v {
+        Value::Object(o) => o.downcast::<ModuleObject>(),
+        _ => None,
+    };
+    found.ok_or_else(|| no_attribute(v.type_name(), "named_parameters"))
 }
 /// The tensors of a dictionary, or of several that have no name in common.
 fn state(v: &Value) -> Result<Vec<(String, Tensor)>> {

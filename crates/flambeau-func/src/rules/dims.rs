@@ -94,7 +94,7 @@ pub(crate) fn dim_or_all(c: &Call<'_>) -> Result<Vec<Value>> {
         Value::Tensor(t) if kept => {
             let mut sizes = vec![c.batch()];
             sizes.extend(std::iter::repeat_n(1, rank));
-            ops::view(t, &sizes).map(Value::Tensor)
+            ops::reshape(t, &sizes).map(Value::Tensor)
         }
         _ => Ok(v),
     };

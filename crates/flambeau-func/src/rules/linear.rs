@@ -16,7 +16,7 @@ fn product(c: &Call<'_>, a: usize, b: usize) -> Result<Tensor> {
         // one product of tall matrices
         let (n, k) = (left.sizes()[1], left.sizes()[2]);
         let flat = ops::mm(&ops::reshape(&left, &[c.batch() * n, k])?, &right)?;
-        return ops::view(&flat, &[c.batch(), n, right.sizes()[1]]);
+        return ops::reshape(&flat, &[c.batch(), n, right.sizes()[1]]);
     }
     ops::bmm(&c.whole_at(a)?, &c.whole_at(b)?)
 }
@@ -110,7 +110,7 @@ pub(crate) fn linear(c: &Call<'_>) -> Result<Vec<Value>> {
         if let Some(n) = sizes.last_mut() {
             *n = w.sizes()[1];
         }
-        return c.one(&ops::view(&out, &sizes)?);
+        return c.one(&ops::reshape(&out, &sizes)?);
     };
     match bias {
         Some((b, true)) => c.one(&ops::add(&out, &padded(&b, out.dim() as usize - 1)?, 1.into())?),

@@ -1,3 +1,5 @@
 //! Tests of the transforms.
 
+mod functionalize;
+mod second;
 mod transforms;

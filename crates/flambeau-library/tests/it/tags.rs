@@ -1,5 +1,6 @@
 //! Tags are those of PyTorch 2.15.
 
+use flambeau_core::Value;
 use flambeau_library::tags::{Tag, tags};
 
 #[test]
@@ -23,4 +24,15 @@ fn rows_say_their_tags() {
     }
     assert_eq!(tags("no_such_operator"), None);
     assert_eq!(Tag::InplaceView.to_string(), "Tag.inplace_view");
+}
+
+#[test]
+fn tags_are_constants() {
+    let tag = flambeau_library::constant("torch.Tag.inplace_view").unwrap();
+    let Value::Object(tag) = &tag else { panic!("no tag") };
+    assert_eq!(tag.repr(), "<Tag.inplace_view: 7>");
+    assert!(matches!(tag.attribute("value"), Ok(Value::Int(7))));
+    for t in Tag::ALL {
+        assert!(flambeau_library::constant(t.name()).is_some(), "{t}");
+    }
 }

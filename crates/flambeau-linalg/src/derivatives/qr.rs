@@ -5,7 +5,7 @@ use super::{
 };
 use crate::ops;
 use flambeau_autograd::functional::{FunctionalOptions, try_vjp};
-use flambeau_autograd::is_grad_enabled;
+use flambeau_autograd::is_differentiated;
 use flambeau_autograd::shorthand::zeros_like;
 use flambeau_core::{Error, ErrorKind, Result, Tensor, ensure, ops as core};
 
@@ -112,7 +112,7 @@ pub fn householder_backward(
         let eye = core::expand(&eye, x[0].sizes(), false)?;
         Ok(vec![reflected(&x[0], &x[1], &eye, true, false)?])
     };
-    let recorded = FunctionalOptions::new().create_graph(is_grad_enabled());
+    let recorded = FunctionalOptions::new().create_graph(is_differentiated());
     let (_, g) = try_vjp(f, &[a.clone(), tau.clone()], Some(&[grad.clone()]), recorded)?;
     Ok(wanted(g, need))
 }
@@ -128,7 +128,7 @@ pub fn ormqr_backward(
 ) -> Result<[Option<Tensor>; 3]> {
     let f = |x: &[Tensor]| Ok(vec![reflected(&x[0], &x[1], &x[2], left, transpose)?]);
     let inputs = [a.clone(), tau.clone(), c.clone()];
-    let recorded = FunctionalOptions::new().create_graph(is_grad_enabled());
+    let recorded = FunctionalOptions::new().create_graph(is_differentiated());
     let (_, g) = try_vjp(f, &inputs, Some(&[grad.clone()]), recorded)?;
     Ok(wanted(g, need))
 }

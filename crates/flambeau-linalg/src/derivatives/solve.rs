@@ -2,7 +2,7 @@
 
 use super::{conj, diag_embed, matmul, mh, mul, neg, sum_to, tril, triu, unsqueeze};
 use crate::ops;
-use flambeau_autograd::is_grad_enabled;
+use flambeau_autograd::is_differentiated;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Result, Tensor, ops as core};
 
@@ -20,7 +20,7 @@ pub fn solve_backward(
     let vector = b_sizes.len() == 1 || (a.dim() == b_sizes.len() + 1 && b_sizes == &a.sizes()[..a.dim() - 1]);
     let column = |t: &Tensor| if vector { unsqueeze(t, -1) } else { Ok(t.clone()) };
     let (g, x) = (column(grad)?, column(x)?);
-    let gb = if is_grad_enabled() {
+    let gb = if is_differentiated() {
         // of A itself, so that it is differentiated again
         let (gb, _) = ops::linalg_solve_ex(&mh(a)?, &g, left, false)?;
         gb
@@ -76,7 +76,7 @@ pub fn det_backward(grad: &Tensor, a: &Tensor, det: &Tensor) -> Result<Tensor> {
     let right = mul(&column(&d)?, &eye)?;
     let eps = if a.dtype().to_real() == DType::F32 { f32::EPSILON as f64 } else { f64::EPSILON };
     let bound = flambeau_autograd::shorthand::number(100.0 * eps)?;
-    if !is_grad_enabled() {
+    if !is_differentiated() {
         let (lu, pivots, _) = ops::linalg_lu_factor_ex(a, true, false)?;
         let zero = core::eq(&super::diagonal(&lu)?, &flambeau_autograd::shorthand::number(0)?)?;
         let more = flambeau_autograd::shorthand::mul_scalar(&crate::ops::util::cast(&zero, a.dtype())?, eps)?;

@@ -2,7 +2,7 @@
 
 use crate::derivatives::unfused;
 use crate::ops;
-use flambeau_autograd::is_grad_enabled;
+use flambeau_autograd::is_differentiated;
 use flambeau_core::{Error, Result, Tensor};
 
 /// `_fused_attention`
@@ -17,7 +17,7 @@ pub fn attention_grad(
     scale: f64,
     need: &[bool],
 ) -> Result<[Option<Tensor>; 3]> {
-    if is_grad_enabled() {
+    if is_differentiated() {
         return written_out(grad, [query, key, value], None, is_causal, scale, need);
     }
     let (q, k, v) =
@@ -40,7 +40,7 @@ pub fn rounded_attention_grad(
     scale: f64,
     need: &[bool],
 ) -> Result<[Option<Tensor>; 3]> {
-    if is_grad_enabled() {
+    if is_differentiated() {
         return written_out(grad, [query, key, value], attn_mask, is_causal, scale, need);
     }
     let all = [query, key, value];

@@ -3,7 +3,7 @@
 use crate::derivatives::unfused::{gradients, gradients_with};
 use crate::ops;
 use crate::ops::linear_cross_entropy::Job;
-use flambeau_autograd::is_grad_enabled;
+use flambeau_autograd::is_differentiated;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, ops as core};
 
@@ -23,7 +23,7 @@ pub fn linear_cross_entropy_grad(
 ) -> Result<[Option<Tensor>; 3]> {
     let missing = || Error::runtime("linear_cross_entropy: an operand is missing");
     let inputs = [Some(input), Some(linear_weight), linear_bias];
-    if is_grad_enabled() {
+    if is_differentiated() {
         // what is differentiated again is written out as a whole
         return gradients(grad, inputs, need, |[x, w, b]| {
             let (x, w) = (x.ok_or_else(missing)?, w.ok_or_else(missing)?);

@@ -2,7 +2,7 @@
 
 use crate::derivatives::unfused::gradients;
 use crate::ops;
-use flambeau_autograd::node::is_recording;
+use flambeau_autograd::is_differentiated;
 use flambeau_autograd::shorthand::{
     add, div_scalar, eq, masked_not, mul, mul_scalar, neg, number, reshape, sum_all, sum_dims,
 };
@@ -31,7 +31,7 @@ pub fn cross_entropy_grad(
     lse: &Tensor,
     total_weight: &Tensor,
 ) -> Result<Tensor> {
-    if is_recording() {
+    if is_differentiated() {
         let [g] = gradients(grad, [Some(x)], &[true], |[x]| {
             cross_entropy_written_out(x, target, weight, reduction, ignore_index, label_smoothing)
         })?;

@@ -2,7 +2,7 @@
 
 use crate::derivatives::unfused::gradients;
 use crate::ops;
-use flambeau_autograd::node::is_recording;
+use flambeau_autograd::is_differentiated;
 use flambeau_core::{Result, Tensor};
 
 /// The wanted ones of the fused operator's answers.
@@ -35,7 +35,7 @@ pub fn batch_norm_grad(
     eps: f64,
     need: &[bool],
 ) -> Result<[Option<Tensor>; 3]> {
-    if is_recording() {
+    if is_differentiated() {
         return gradients(grad, [Some(input), weight, bias], need, |[x, w, b]| {
             written_out::batch_norm(x, w, b, running_mean, running_var, training, eps)
         });
@@ -67,7 +67,7 @@ pub fn layer_norm_grad(
     eps: f64,
     need: &[bool],
 ) -> Result<[Option<Tensor>; 3]> {
-    if is_recording() {
+    if is_differentiated() {
         return gradients(grad, [Some(input), weight, bias], need, |[x, w, b]| {
             written_out::layer_norm(x, w, b, normalized_shape, eps)
         });
@@ -95,7 +95,7 @@ pub fn rms_norm_grad(
     eps: f64,
     need: &[bool],
 ) -> Result<[Option<Tensor>; 2]> {
-    if is_recording() {
+    if is_differentiated() {
         return gradients(grad, [Some(input), weight], need, |[x, w]| {
             written_out::rms_norm(x, w, normalized_shape, eps)
         });
@@ -119,7 +119,7 @@ pub fn group_norm_grad(
     eps: f64,
     need: &[bool],
 ) -> Result<[Option<Tensor>; 3]> {
-    if is_recording() {
+    if is_differentiated() {
         return gradients(grad, [Some(input), weight, bias], need, |[x, w, b]| {
             written_out::group_norm(x, w, b, [n, c, hxw], group, eps)
         });

@@ -6,7 +6,7 @@ use flambeau_core::internal::RawTensor as _;
 use crate::ops;
 use crate::ops::rnn::layer::composed;
 use flambeau_autograd::functional::{FunctionalOptions, try_vjp};
-use flambeau_autograd::is_grad_enabled;
+use flambeau_autograd::is_differentiated;
 use flambeau_autograd::shorthand::{mul, sum_dims};
 use flambeau_core::{Error, Result, Tensor, ops as core};
 
@@ -21,7 +21,7 @@ pub fn recurrent_layer_grad(
     [output, cells, gates]: [&Tensor; 3],
     need: &[bool],
 ) -> Result<[Option<Tensor>; 8]> {
-    if is_grad_enabled() {
+    if is_differentiated() {
         return differentiable(grads, l, need);
     }
     let of = |i: usize| grads.get(i).and_then(Option::as_ref);

@@ -1,10 +1,12 @@
 //! What is noted of each call.
 
 use super::flops::estimate;
-use flambeau_core::Value;
+use flambeau_core::dispatch::op::OpInfo;
 use flambeau_core::dispatch::overrides::{ModeGuard, OperatorCall, push_dispatch_mode, push_function_mode};
+use flambeau_core::{Result, Value};
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -71,6 +73,28 @@ impl Event {
     }
 }
 
+/// What runs: an operator, whose name is spelt out once the recording has ended, or a label.
+enum What {
+    Operator(&'static OpInfo),
+    Label(Cow<'static, str>),
+}
+/// What only some recordings want to know.
+#[derive(Default)]
+struct More {
+    input_shapes: Vec<Vec<i64>>,
+    flops: u64,
+    stack: Vec<String>,
+    allocated: [i64; 2],
+}
+/// An event while it is recorded: as little as will do, since noting it takes time from what is measured.
+pub(super) struct Noted {
+    what: What,
+    start: u64,
+    end: u64,
+    parent: Option<usize>,
+    more: Option<Box<More>>,
+}
+
 /// What is noted, and what was.
 #[derive(Default)]
 pub(super) struct Recorder {
@@ -79,64 +103,57 @@ pub(super) struct Recorder {
     pub(super) stack: bool,
     pub(super) flops: bool,
     pub(super) began: Option<Instant>,
-    pub(super) events: Vec<Event>,
-    /// Those that are running: the event, and the bytes at its begin.
-    pub(super) open: Vec<(usize, i64)>,
+    pub(super) noted: Vec<Noted>,
+    /// Those that are running.
+    pub(super) open: Vec<usize>,
 }
 fn allocated() -> i64 {
     flambeau_memory::pool::stats().allocated as i64
 }
 impl Recorder {
     fn now(&self) -> u64 {
-        self.began.map_or(0, |t| t.elapsed().as_nanos() as u64)
+        self.began.map_or(0, |t| {
+            let d = t.elapsed();
+            d.as_secs() * 1_000_000_000 + u64::from(d.subsec_nanos())
+        })
     }
-    fn begin(&mut self, name: Cow<'static, str>, args: Option<&[Value]>) -> usize {
-        let i = self.events.len();
-        let shapes = match args {
+    #[cold]
+    fn more(&self, what: &What, args: Option<&[Value]>) -> Box<More> {
+        let input_shapes = match args {
             Some(a) if self.shapes => a.iter().map(sizes).collect(),
             _ => Vec::new(),
         };
-        let flops = if self.flops { args.map_or(0, |a| estimate(&name, &shapes, a)) } else { 0 };
+        let flops = if self.flops { args.map_or(0, |a| estimate(&name(what), &input_shapes, a)) } else { 0 };
         let stack = if self.stack { frames() } else { Vec::new() };
-        self.events.push(Event {
-            is_user_annotation: args.is_none(),
-            name,
-            start: 0,
-            end: 0,
-            parent: self.open.last().map(|o| o.0),
-            input_shapes: shapes,
-            cpu_memory_usage: 0,
-            flops,
-            stack,
-            allocated: [0; 2],
-            children: 0,
-            children_memory: 0,
-        });
         let before = if self.memory { allocated() } else { 0 };
-        self.events[i].allocated[0] = before;
-        self.open.push((i, before));
+        Box::new(More { input_shapes, flops, stack, allocated: [before; 2] })
+    }
+    fn begin(&mut self, what: What, args: Option<&[Value]>) -> usize {
+        let i = self.noted.len();
+        let wanted = self.shapes || self.memory || self.stack || self.flops;
+        let more = wanted.then(|| self.more(&what, args));
+        let parent = self.open.last().copied();
+        self.open.push(i);
+        self.noted.push(Noted { what, start: 0, end: 0, parent, more });
         // last, so that what was noted does not count
         let now = self.now();
-        self.events[i].start = now;
-        self.events[i].end = now;
+        self.noted[i].start = now;
+        self.noted[i].end = now;
         i
     }
     fn end(&mut self, i: usize) {
         let now = self.now();
-        if !self.open.iter().any(|o| o.0 == i) {
+        if self.open.last() != Some(&i) && !self.open.contains(&i) {
             return;
         }
         // guards may end in any order: what is still open above ends with it
-        while let Some((k, before)) = self.open.pop() {
-            let bytes = if self.memory { allocated() - before } else { 0 };
-            let e = &mut self.events[k];
+        while let Some(k) = self.open.pop() {
+            let e = &mut self.noted[k];
             e.end = now;
-            e.cpu_memory_usage = bytes;
-            e.allocated[1] = before + bytes;
-            let (took, parent) = (now - e.start, e.parent);
-            if let Some(p) = parent {
-                self.events[p].children += took;
-                self.events[p].children_memory += bytes;
+            if let Some(m) = &mut e.more
+                && self.memory
+            {
+                m.allocated[1] = allocated();
             }
             if k == i {
                 break;
@@ -144,8 +161,55 @@ impl Recorder {
         }
     }
     /// The operator that runs, if nothing was noted within it yet.
-    fn is_just_begun(&self, name: &str) -> bool {
-        self.open.last().is_some_and(|(i, _)| *i + 1 == self.events.len() && self.events[*i].name == name)
+    fn is_just_begun(&self, info: &'static OpInfo) -> bool {
+        self.open.last().is_some_and(|i| {
+            *i + 1 == self.noted.len()
+                && matches!(self.noted[*i].what, What::Operator(o) if std::ptr::eq(o, info))
+        })
+    }
+    /// What was noted, written out.
+    fn events(&mut self) -> Vec<Event> {
+        let mut names = HashMap::new();
+        let mut all: Vec<Event> = Vec::with_capacity(self.noted.len());
+        for n in std::mem::take(&mut self.noted) {
+            let name = match &n.what {
+                What::Operator(o) => {
+                    names.entry(std::ptr::from_ref(*o)).or_insert_with(|| name(&n.what)).clone()
+                }
+                What::Label(l) => l.clone(),
+            };
+            let more = n.more.map(|m| *m).unwrap_or_default();
+            let bytes = more.allocated[1] - more.allocated[0];
+            if let Some(p) = n.parent {
+                all[p].children += n.end - n.start;
+                all[p].children_memory += bytes;
+            }
+            all.push(Event {
+                name,
+                start: n.start,
+                end: n.end,
+                parent: n.parent,
+                is_user_annotation: matches!(n.what, What::Label(_)),
+                input_shapes: more.input_shapes,
+                cpu_memory_usage: bytes,
+                flops: more.flops,
+                stack: more.stack,
+                allocated: more.allocated,
+                children: 0,
+                children_memory: 0,
+            });
+        }
+        all
+    }
+}
+/// As PyTorch shows it: `aten::add`.
+fn name(what: &What) -> Cow<'static, str> {
+    match what {
+        What::Label(l) => l.clone(),
+        What::Operator(o) => {
+            let base = o.name.split('.').next().unwrap_or(o.name);
+            if base.contains("::") { base.into() } else { format!("aten::{base}").into() }
+        }
     }
 }
 fn sizes(v: &Value) -> Vec<i64> {
@@ -183,16 +247,23 @@ pub(super) struct Recording {
     _modes: [ModeGuard; 2],
 }
 /// Ends its event when dropped, also where the call panics.
+struct Running<'a>(&'a RefCell<Recorder>, usize);
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.borrow_mut().end(self.1);
+    }
+}
+/// The same for a label, which nothing outlives.
 struct Open(Rc<RefCell<Recorder>>, usize);
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.borrow_mut().end(self.1);
     }
 }
-fn name(call: &OperatorCall<'_>) -> Cow<'static, str> {
-    let full = call.name();
-    let base = full.split('.').next().unwrap_or(full);
-    if base.contains("::") { base.into() } else { format!("aten::{base}").into() }
+fn noted(to: &RefCell<Recorder>, c: &OperatorCall<'_>) -> Result<Vec<Value>> {
+    let i = to.borrow_mut().begin(What::Operator(c.operator()), Some(c.args()));
+    let _running = Running(to, i);
+    c.call_on()
 }
 impl Recording {
     pub(super) fn new(mut what: Recorder) -> Recording {
@@ -201,35 +272,26 @@ impl Recording {
         // while the thread ends labels find no recorder
         let _ = CURRENT.try_with(|c| c.borrow_mut().push(recorder.clone()));
         let (calls, parts) = (recorder.clone(), recorder.clone());
-        let whole = push_function_mode(move |c: &OperatorCall<'_>| {
-            let i = calls.borrow_mut().begin(name(c), Some(c.args()));
-            let _open = Open(calls.clone(), i);
-            c.call_on()
-        });
+        let whole = push_function_mode(move |c: &OperatorCall<'_>| noted(&calls, c));
         let inner = push_dispatch_mode(move |c: &OperatorCall<'_>| {
-            let n = name(c);
-            if parts.borrow().is_just_begun(&n) {
-                // the same call, below the gradients
-                return c.call_on();
-            }
-            let i = parts.borrow_mut().begin(n, Some(c.args()));
-            let _open = Open(parts.clone(), i);
-            c.call_on()
+            // the same call, below the gradients
+            let again = parts.borrow().is_just_begun(c.operator());
+            if again { c.call_on() } else { noted(&parts, c) }
         });
         Recording { recorder, _modes: [whole, inner] }
     }
     /// Marks the begin of a step.
     pub(super) fn mark(&self, label: String) {
         let mut r = self.recorder.borrow_mut();
-        let i = r.begin(label.into(), None);
+        let i = r.begin(What::Label(label.into()), None);
         r.end(i);
     }
     pub(super) fn finish(self) -> Vec<Event> {
         let mut r = self.recorder.borrow_mut();
-        if let Some((first, _)) = r.open.first().copied() {
+        if let Some(first) = r.open.first().copied() {
             r.end(first);
         }
-        std::mem::take(&mut r.events)
+        r.events()
     }
 }
 impl Drop for Recording {
@@ -248,7 +310,7 @@ impl RecordFunction {
     /// Begins the range of a label.
     pub fn new(label: impl Into<Cow<'static, str>>) -> RecordFunction {
         let open = current().map(|r| {
-            let i = r.borrow_mut().begin(label.into(), None);
+            let i = r.borrow_mut().begin(What::Label(label.into()), None);
             Open(r, i)
         });
         RecordFunction { _open: open }

@@ -4,6 +4,7 @@ mod flop_counter;
 mod fuzz;
 #[cfg(feature = "hub")]
 mod hub;
+mod logging;
 mod monitor;
 mod profiler;
 mod testing;

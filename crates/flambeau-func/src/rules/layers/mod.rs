@@ -4,10 +4,12 @@
 mod conv;
 mod loss;
 mod norm;
+mod sequence;
 
 pub(crate) use conv::*;
 pub(crate) use loss::*;
 pub(crate) use norm::*;
+pub(crate) use sequence::*;
 
 use super::create::ints;
 use super::index::numbers;
