@@ -17,3 +17,8 @@ pub mod export {
         ExportedModule, ExportedProgram, ModuleCallEntry, ModuleCallSignature, Range, graph_signature, load,
     };
 }
+/// Exported programs as ONNX files (`torch.onnx`), with the feature `onnx`.
+#[cfg(feature = "onnx")]
+pub mod onnx {
+    pub use flambeau_onnx::*;
+}
