@@ -68,7 +68,8 @@ fn structure_names_and_round_trip() {
     let options = ExportOptions::new().dynamic_axes(&[("x", 0, "batch")]).output_names(&["result"]);
     let model = try_export(&program("torch.ops.aten.mul.Tensor"), options).unwrap();
     assert_eq!((model.input_names(), model.output_names()), (vec!["x"], vec!["result"]));
-    assert_eq!(model.operators(), ["Mul"]);
+    // another name of an output is a copy
+    assert_eq!(model.operators(), ["Identity", "Mul"]);
     let proto = model.model_proto().unwrap();
     let again = ModelProto::decode(&proto.encode_to_vec()[..]).unwrap();
     assert_eq!(again, proto);
