@@ -22,3 +22,8 @@ pub mod export {
         try_export, try_export_values, try_export_with,
     };
 }
+/// Exported programs as ONNX files (`torch.onnx`), with the feature `onnx`.
+#[cfg(feature = "onnx")]
+pub mod onnx {
+    pub use flambeau_onnx::*;
+}

@@ -303,6 +303,8 @@ pub mod func {
     };
 }
 mod graphs;
+#[cfg(feature = "onnx")]
+pub use graphs::onnx;
 pub use graphs::{export, fx};
 /// Optimizers, schedules and averages of models (`torch.optim`).
 #[doc(alias = "torch.optim")]

@@ -406,6 +406,7 @@ const LAYERS: &[&str] = &[
     "flambeau-distributed",
     "flambeau-fx",
     "flambeau-export",
+    "flambeau-onnx",
     "flambeau",
     "flambeau-conformance",
 ];
