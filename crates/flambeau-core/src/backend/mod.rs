@@ -25,6 +25,8 @@ pub mod planned;
 pub mod pointwise;
 pub mod transfer;
 
+use crate::iter::spec::{PointwiseKernel, PointwiseSpec};
+use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::generator::{Generator, default_generator};
@@ -76,6 +78,37 @@ pub trait Backend: Send + Sync {
     fn default_generator(&self, _device: Device) -> &'static Generator {
         default_generator()
     }
+    /// Writes zeros into all of a block, after all kernels queued before.
+    ///
+    /// # Errors
+    /// As [`Backend::write`].
+    fn clear(&self, memory: &Handle, nbytes: usize) -> Result<()> {
+        // in parts: the bytes of the device may be more than the host has room for
+        let zeros = [0u8; 1 << 16];
+        (0..nbytes)
+            .step_by(zeros.len())
+            .try_for_each(|at| self.write(memory, at, &zeros[..zeros.len().min(nbytes - at)]))
+    }
+    /// Copies the elements of `src`, which broadcasts to `dst`, cast to its dtype and with lazy bits worked out: both lie on
+    /// the same device of this back end and share no memory. `false`, with nothing done, if it has no kernel for that.
+    ///
+    /// # Errors
+    /// Of the launch.
+    fn copy_elements(&self, _dst: &Tensor, _src: &Tensor) -> Result<bool> {
+        Ok(false)
+    }
+    /// The kernel of a formula that the row has none of its own for here: of rows that the library asks for itself, like the
+    /// negation of lazy bits. `None`: the CPU computes it.
+    fn pointwise(&self, _spec: &'static PointwiseSpec) -> Option<PointwiseKernel> {
+        None
+    }
+    /// What is said of a device that there is not.
+    fn absent(&self, device: Device) -> Error {
+        Error::device(format!(
+            "device {device} does not exist: there are {} of its type",
+            self.device_count()
+        ))
+    }
 }
 
 /// A mark in a device's queue.
@@ -117,14 +150,9 @@ fn linked(key: Key) -> Option<&'static dyn Backend> {
 /// # Errors
 /// None is linked, there are fewer such devices, or the device is built in.
 pub fn of(device: Device) -> Result<&'static dyn Backend> {
-    let key = device.key_set().highest();
-    let table = key.and_then(|k| k.linked().and_then(|i| *TABLES[i].get_or_init(|| linked(k))));
-    match table {
+    match device.key_set().highest().and_then(table) {
         Some(t) if device.index().is_none_or(|i| i < t.device_count()) => Ok(t),
-        Some(t) => Err(Error::device(format!(
-            "device {device} does not exist: there are {} of its type",
-            t.device_count()
-        ))),
+        Some(t) => Err(t.absent(device)),
         None => Err(Error::device(format!("no allocator is linked for device {device}"))),
     }
 }
@@ -138,6 +166,10 @@ pub fn synchronize(device: Device) -> Result<()> {
         Device::Cpu | Device::Meta => Ok(()),
         other => of(other)?.synchronize(other),
     }
+}
+
+fn table(key: Key) -> Option<&'static dyn Backend> {
+    key.linked().and_then(|i| *TABLES[i].get_or_init(|| linked(key)))
 }
 
 /// Opaque memory of a back end: the bytes are reached through the back end alone. Dropping the last handle frees it.
