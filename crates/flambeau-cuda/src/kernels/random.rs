@@ -1,15 +1,16 @@
 //! Generators of devices: Philox, whose state is a seed and an offset.
 
+use flambeau_core::types::generator::default_generator;
 use std::sync::{Mutex, PoisonError};
 
 /// Seed and offset of each device's generator.
 static STATES: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
-use flambeau_core::types::generator::DEFAULT_SEED;
 
 fn with<R>(device: usize, f: impl FnOnce(&mut (u64, u64)) -> R) -> R {
     let mut all = STATES.lock().unwrap_or_else(PoisonError::into_inner);
     if all.len() <= device {
-        all.resize(device + 1, (DEFAULT_SEED, 0));
+        // a device that is used first after `torch.manual_seed` has its seed as well
+        all.resize(device + 1, (default_generator().initial_seed(), 0));
     }
     f(&mut all[device])
 }

@@ -178,16 +178,21 @@ static RUNTIME: OnceLock<&'static dyn Runtime> = OnceLock::new();
 pub fn install(runtime: &'static dyn Runtime) -> bool {
     RUNTIME.set(runtime).is_ok()
 }
+/// The back end, which stands in the list of crates.
+fn installed() -> Option<&'static dyn Runtime> {
+    flambeau_core::dispatch::registry::init();
+    RUNTIME.get().copied()
+}
 /// What the back end answers, if one is linked and there is a device.
 pub(crate) fn answer<R>(ask: impl FnOnce(&dyn Runtime) -> R) -> Option<R> {
-    RUNTIME.get().filter(|r| r.device_count() > 0).map(|r| ask(*r))
+    installed().filter(|r| r.device_count() > 0).map(ask)
 }
 /// What the back end answers, which may be an error; without one what a library says that was built without CUDA.
 pub(crate) fn of_runtime<R>(ask: impl FnOnce(&dyn Runtime) -> Result<R>) -> Result<R> {
-    match RUNTIME.get() {
+    match installed() {
         Some(r) => {
             r.init()?;
-            ask(*r)
+            ask(r)
         }
         None => absent(),
     }
@@ -207,7 +212,7 @@ pub(crate) fn on(device: Ordinal) -> Result<On> {
     if device.0 < 0 {
         return Ok(On(None));
     }
-    if RUNTIME.get().is_none() {
+    if installed().is_none() {
         return Err(flambeau_core::Error::runtime("PyTorch was compiled without CUDA support"));
     }
     of_runtime(|r| {
