@@ -15,6 +15,7 @@ mod memory;
 
 use crate::device::here;
 use crate::driver::driver;
+use flambeau_core::backend::elements::{self, Elements};
 use flambeau_core::backend::{self, Backend, Event, Handle, fallback};
 use flambeau_core::dispatch::CrateReg;
 use flambeau_core::dispatch::op::OpInfo;
@@ -92,17 +93,19 @@ impl Backend for Cuda {
         m.used_by(stream);
         driver()?.fill(m.device, stream, m.range(0, nbytes)?, 0, nbytes)
     }
-    fn copy_elements(&self, dst: &Tensor, src: &Tensor) -> Result<bool> {
-        kernels::copy::copy(dst, src)
-    }
-    fn pointwise(&self, spec: &'static PointwiseSpec) -> Option<PointwiseKernel> {
-        kernels::pointwise::knows(spec.kernel).then_some(kernels::pointwise::run as PointwiseKernel)
-    }
     fn absent(&self, device: Device) -> Error {
         match device::ordinal(device) {
             Err(e) => e,
             Ok(_) => Error::device(format!("device {device} does not exist")),
         }
+    }
+}
+impl Elements for Cuda {
+    fn copy_elements(&self, dst: &Tensor, src: &Tensor) -> Result<bool> {
+        kernels::copy::copy(dst, src)
+    }
+    fn pointwise(&self, spec: &'static PointwiseSpec) -> Option<PointwiseKernel> {
+        kernels::pointwise::knows(spec.kernel).then_some(kernels::pointwise::run as PointwiseKernel)
     }
 }
 struct Mark {
@@ -152,6 +155,7 @@ fn fill() {
     kernels::blas::register();
     kernels::softmax::register();
     kernels::indexing::register();
+    elements::bring(Key::Cuda, &Cuda);
     set_fallback(Key::Cuda, Some(through_the_cpu));
     flambeau_devices::cuda::runtime::install(&device::Answers);
     let _ = flambeau_core::types::generator::SEEDED.set(kernels::random::seed_all);

@@ -17,6 +17,7 @@
 //!   [`Backend::synchronize`].
 
 pub(crate) mod cpu;
+pub mod elements;
 pub mod fallback;
 pub mod kernel;
 pub mod matrices;
@@ -25,8 +26,6 @@ pub mod planned;
 pub mod pointwise;
 pub mod transfer;
 
-use crate::iter::spec::{PointwiseKernel, PointwiseSpec};
-use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::generator::{Generator, default_generator};
@@ -88,19 +87,6 @@ pub trait Backend: Send + Sync {
         (0..nbytes)
             .step_by(zeros.len())
             .try_for_each(|at| self.write(memory, at, &zeros[..zeros.len().min(nbytes - at)]))
-    }
-    /// Copies the elements of `src`, which broadcasts to `dst`, cast to its dtype and with lazy bits worked out: both lie on
-    /// the same device of this back end and share no memory. `false`, with nothing done, if it has no kernel for that.
-    ///
-    /// # Errors
-    /// Of the launch.
-    fn copy_elements(&self, _dst: &Tensor, _src: &Tensor) -> Result<bool> {
-        Ok(false)
-    }
-    /// The kernel of a formula that the row has none of its own for here: of rows that the library asks for itself, like the
-    /// negation of lazy bits. `None`: the CPU computes it.
-    fn pointwise(&self, _spec: &'static PointwiseSpec) -> Option<PointwiseKernel> {
-        None
     }
     /// What is said of a device that there is not.
     fn absent(&self, device: Device) -> Error {

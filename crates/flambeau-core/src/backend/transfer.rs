@@ -97,7 +97,9 @@ fn between_devices(dst: &Tensor, src: &Tensor) -> Result<()> {
             }
             false => src,
         };
-        if super::of(dst.device())?.copy_elements(dst, from)? {
+        if let Some(elements) = super::elements::of(dst.device())
+            && elements.copy_elements(dst, from)?
+        {
             dst.storage().bump_version();
             return Ok(());
         }
