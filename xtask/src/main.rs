@@ -7,6 +7,7 @@ mod codegen;
 mod conformance;
 mod conventions;
 mod coverage;
+mod kernels;
 mod memcheck;
 mod out_rules;
 mod release;
@@ -44,6 +45,11 @@ const COMMANDS: &[(&str, &str, Command)] = &[
         conformance::run,
     ),
     ("coverage", "write docs/coverage.md: which documented names work; --check only compares", coverage::run),
+    (
+        "kernels",
+        "write the formulas of flambeau-cpu as device functions (kernels/generated); --check only compares",
+        kernels::run,
+    ),
     (
         "memcheck",
         "tests of storage, views and iterator under [asan] [valgrind] [miri], as far as the machine has them",

@@ -135,6 +135,9 @@ fn parts(d: Device) -> (String, i64) {
     }
 }
 fn linked(d: Device) -> Result<()> {
+    if matches!(d, Device::Cuda(_)) && crate::cuda::is_available() {
+        return Err(Error::missing("torch.Stream of CUDA devices: torch.cuda.Stream is there"));
+    }
     ensure!(!matches!(d, Device::Cuda(_)), Runtime, "PyTorch is not linked with support for cuda devices");
     Ok(())
 }

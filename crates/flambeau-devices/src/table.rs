@@ -38,9 +38,14 @@ macro_rules! answers {
             #[allow(unused_mut)]
             let mut b = Bound::new(stringify!($name), &[$(stringify!($p),)* $($(stringify!($o),)*)?], a, k)?;
             $(let $p: $t = b.argument($crate::table::answers!(@default $($d)?))?;)*
-            $($(b.optional::<$ot>()?;)*)?
+            #[allow(unused_imports)]
+            use $crate::cuda::runtime::Optional as _;
+            // a device is the current one for the call, where there are devices
+            $($(let $o = b.optional::<$ot>()?.map(|v| v.enter()).transpose()?;)*)?
             b.end();
-            $name($($p),*).answer()
+            let answer = $name($($p),*).answer();
+            $($(drop($o);)*)?
+            answer
         }),]; $($rest)*)
     };
 }

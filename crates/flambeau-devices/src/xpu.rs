@@ -224,8 +224,8 @@ pub(crate) const BY_HAND: &[crate::by_name::Row] = {
             Bound::new("device_of", &["obj"], a, k)?.required::<Tensor>()?;
             Ok(vec![context("device_of", || Ok(()))])
         }),
-        ("torch.xpu", "stream", crate::cuda::no_stream),
-        ("torch.xpu", "StreamContext", crate::cuda::no_stream),
+        ("torch.xpu", "stream", no_stream),
+        ("torch.xpu", "StreamContext", no_stream),
         ("torch.xpu", "graph", |_, _| Err(dummy("Stream"))),
         ("torch.xpu", "use_mem_pool", |a, k| {
             let mut b = Bound::new("use_mem_pool", &["pool", "device"], a, k)?;
@@ -239,3 +239,13 @@ pub(crate) const BY_HAND: &[crate::by_name::Row] = {
         }),
     ]
 };
+
+/// Streams of devices that are not there: only the argument is checked.
+#[cfg(feature = "by-name")]
+fn no_stream(
+    a: &[flambeau_core::Value],
+    k: &flambeau_core::dispatch::object::Kwargs,
+) -> flambeau_core::Result<Vec<flambeau_core::Value>> {
+    crate::by_name::Bound::new("stream", &["stream"], a, k)?.required::<Option<i64>>()?;
+    Ok(vec![crate::stream::context("StreamContext", || Ok(()))])
+}

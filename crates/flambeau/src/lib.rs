@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 
 extern crate self as torch;
+// a back end is linked, not named: `torch::cuda` answers for it
+#[cfg(feature = "cuda")]
+extern crate flambeau_cuda as _;
 
 // a dependency that no line names is not linked, and its operators would be missing
 use flambeau_amp as _;

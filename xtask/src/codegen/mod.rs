@@ -281,7 +281,7 @@ fn format_all(root: &Path, files: BTreeMap<String, String>) -> Result<BTreeMap<S
     files.into_iter().map(|(n, t)| rustfmt(root, &n, &format!("{HEADER}{t}")).map(|t| (n, t))).collect()
 }
 
-fn rustfmt(root: &Path, name: &str, text: &str) -> Result<String, String> {
+pub(crate) fn rustfmt(root: &Path, name: &str, text: &str) -> Result<String, String> {
     let fail = |e: std::io::Error| format!("rustfmt: {e}");
     let mut child = Command::new("rustfmt")
         .args(["--edition", "2024", "--emit", "stdout", "--config-path"])

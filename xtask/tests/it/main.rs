@@ -24,6 +24,8 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/flambeau-core/src/tensor/guards.rs",
     "crates/flambeau-core/src/tensor/graph.rs",
     "crates/flambeau-core/src/backend/cpu/access.rs",
+    "crates/flambeau-cuda/src/driver/library.rs",
+    "crates/flambeau-cuda/src/driver/real.rs",
     "crates/flambeau-core/src/backend/cpu/plan.rs",
     "crates/flambeau-core/src/backend/cpu/small.rs",
     "crates/flambeau-core/src/backend/cpu/strided.rs",
@@ -281,7 +283,9 @@ fn other_crates_forbid_unsafe() {
             "flambeau-cpu" | "flambeau-dlpack" | "flambeau-memory" => continue,
             // `deny`, not `forbid`: its named modules and its link-time lists carry exemptions, which the test above
             // confines
-            "flambeau-core" | "flambeau-multiprocessing" | "flambeau-conformance" => "#![deny(unsafe_code)]",
+            "flambeau-core" | "flambeau-cuda" | "flambeau-multiprocessing" | "flambeau-conformance" => {
+                "#![deny(unsafe_code)]"
+            }
             _ => "#![forbid(unsafe_code)]",
         };
         if !text.lines().any(|l| l.trim() == want) {
@@ -397,6 +401,7 @@ const LAYERS: &[&str] = &[
     "flambeau-nn",
     "flambeau-func",
     "flambeau-devices",
+    "flambeau-cuda",
     "flambeau-quantization",
     "flambeau-optim",
     "flambeau-amp",

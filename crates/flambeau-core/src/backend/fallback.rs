@@ -17,7 +17,11 @@ pub fn through_the_cpu(key: Key) -> bool {
     set_fallback(key, Some(run))
 }
 
-fn run(info: &'static OpInfo, key: Key, args: Vec<Value>) -> Result<Vec<Value>> {
+/// One call by way of the CPU: what a back end's own fallback calls once it has counted.
+///
+/// # Errors
+/// Of the copies and of the operator.
+pub fn run(info: &'static OpInfo, key: Key, args: Vec<Value>) -> Result<Vec<Value>> {
     let mut device = None;
     let mut host = args.iter().map(|v| moved(v, key, &mut device)).collect::<Result<Vec<_>>>()?;
     if let Some(device) = device {

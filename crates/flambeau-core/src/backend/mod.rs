@@ -17,6 +17,7 @@
 //!   [`Backend::synchronize`].
 
 pub(crate) mod cpu;
+pub mod elements;
 pub mod fallback;
 pub mod kernel;
 pub mod matrices;
@@ -76,6 +77,24 @@ pub trait Backend: Send + Sync {
     fn default_generator(&self, _device: Device) -> &'static Generator {
         default_generator()
     }
+    /// Writes zeros into all of a block, after all kernels queued before.
+    ///
+    /// # Errors
+    /// As [`Backend::write`].
+    fn clear(&self, memory: &Handle, nbytes: usize) -> Result<()> {
+        // in parts: the bytes of the device may be more than the host has room for
+        let zeros = [0u8; 1 << 16];
+        (0..nbytes)
+            .step_by(zeros.len())
+            .try_for_each(|at| self.write(memory, at, &zeros[..zeros.len().min(nbytes - at)]))
+    }
+    /// What is said of a device that there is not.
+    fn absent(&self, device: Device) -> Error {
+        Error::device(format!(
+            "device {device} does not exist: there are {} of its type",
+            self.device_count()
+        ))
+    }
 }
 
 /// A mark in a device's queue.
@@ -117,14 +136,9 @@ fn linked(key: Key) -> Option<&'static dyn Backend> {
 /// # Errors
 /// None is linked, there are fewer such devices, or the device is built in.
 pub fn of(device: Device) -> Result<&'static dyn Backend> {
-    let key = device.key_set().highest();
-    let table = key.and_then(|k| k.linked().and_then(|i| *TABLES[i].get_or_init(|| linked(k))));
-    match table {
+    match device.key_set().highest().and_then(table) {
         Some(t) if device.index().is_none_or(|i| i < t.device_count()) => Ok(t),
-        Some(t) => Err(Error::device(format!(
-            "device {device} does not exist: there are {} of its type",
-            t.device_count()
-        ))),
+        Some(t) => Err(t.absent(device)),
         None => Err(Error::device(format!("no allocator is linked for device {device}"))),
     }
 }
@@ -138,6 +152,10 @@ pub fn synchronize(device: Device) -> Result<()> {
         Device::Cpu | Device::Meta => Ok(()),
         other => of(other)?.synchronize(other),
     }
+}
+
+fn table(key: Key) -> Option<&'static dyn Backend> {
+    key.linked().and_then(|i| *TABLES[i].get_or_init(|| linked(key)))
 }
 
 /// Opaque memory of a back end: the bytes are reached through the back end alone. Dropping the last handle frees it.

@@ -259,7 +259,11 @@ fn elsewhere(
         Some(out) if out.dtype() == l.out && !out.is_conj() && !out.is_neg() => (out.clone(), true),
         _ => (Tensor::empty_strided_raw(shape, &output_strides(shape, inputs), l.out, device)?, false),
     };
-    match kernels.get(device) {
+    let own = match kernels.get(device) {
+        Some(kernel) => Some(kernel),
+        None => super::elements::of(device).and_then(|e| e.pointwise(spec)),
+    };
+    match own {
         Some(kernel) => {
             let ready = |(i, t): (usize, &&Tensor)| -> Result<Tensor> {
                 let t = resolve_lazy(t)?;
@@ -325,7 +329,7 @@ pub fn fill(spec: &'static PointwiseSpec, out: &Tensor, value: Param) -> Result<
     if out.device() != Device::Cpu {
         let one = Tensor::empty_raw(&[], out.dtype(), Device::Cpu)?;
         fill(spec, &one, value)?;
-        return copy_into(out, &one);
+        return copy_into(out, &super::transfer::to_device(one, out.device())?);
     }
     let l = spec.find(out.dtype()).ok_or_else(|| Error::not_implemented_for(spec.label.name, out.dtype()))?;
     if !l.run.takes(0, 1) || l.out != out.dtype() {

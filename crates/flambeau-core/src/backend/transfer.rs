@@ -87,6 +87,23 @@ fn between_devices(dst: &Tensor, src: &Tensor) -> Result<()> {
         dst.storage().bump_version();
         return Ok(());
     }
+    if src.device() == dst.device() {
+        // what is read while it is written is copied first
+        let own;
+        let from = match src.storage().same(dst.storage()) {
+            true => {
+                own = fresh_copy(src, src.dtype())?;
+                &own
+            }
+            false => src,
+        };
+        if let Some(elements) = super::elements::of(dst.device())
+            && elements.copy_elements(dst, from)?
+        {
+            dst.storage().bump_version();
+            return Ok(());
+        }
+    }
     let src = on_host(src)?;
     if dst.device() == Device::Cpu {
         return copy_into(dst, &src);

@@ -84,11 +84,7 @@ impl Storage {
         }
         let s = Self::without_memory(nbytes, device)?;
         if let Some(memory) = s.handle()? {
-            // in parts: the bytes of the device may be more than the host has room for
-            let zeros = [0u8; 1 << 16];
-            for at in (0..nbytes).step_by(zeros.len()) {
-                backend::of(device)?.write(&memory, at, &zeros[..zeros.len().min(nbytes - at)])?;
-            }
+            backend::of(device)?.clear(&memory, nbytes)?;
         }
         Ok(s)
     }

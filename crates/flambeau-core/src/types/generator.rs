@@ -182,8 +182,12 @@ pub fn default_generator() -> &'static Generator {
 
 /// Seeds the default generator (`torch.manual_seed`).
 pub fn manual_seed(seed: u64) -> Generator {
+    (SEEDED.get().copied().unwrap_or(|_| ()))(seed);
     default_generator().manual_seed(seed).clone()
 }
+/// What else [`manual_seed`] starts anew: the generators of devices, which a back end brings.
+pub static SEEDED: OnceLock<fn(u64)> = OnceLock::new();
+
 /// The default generator's seed.
 pub fn initial_seed() -> u64 {
     default_generator().initial_seed()

@@ -1,76 +1,166 @@
-//! Memory of CUDA devices: none is there, and nothing is allocated.
+//! Memory of CUDA devices. Where none is there, nothing is allocated.
 
 use super::absent;
+use super::runtime::{Runtime, Segment, answer, of_runtime};
 #[cfg(feature = "by-name")]
 use crate::Ordinal;
 use crate::Stats;
+use std::fmt::Write as _;
+
+/// A number of the current device's statistics; 0 where there is no device.
+pub(crate) fn stat(name: &str) -> i64 {
+    memory_stats().get(name).copied().unwrap_or(0)
+}
+fn on_current<R>(ask: impl FnOnce(&dyn Runtime, i64) -> R) -> flambeau_core::Result<R> {
+    of_runtime(|r| Ok(ask(r, r.current_device()?)))
+}
+/// The statistics of PyTorch's table, in its order: what it is called, the statistic, and whether it counts bytes.
+const ROWS: &[(&str, &str, bool)] = &[
+    ("Allocated memory", "allocated_bytes", true),
+    ("Active memory", "active_bytes", true),
+    ("Requested memory", "requested_bytes", true),
+    ("GPU reserved memory", "reserved_bytes", true),
+    ("Non-releasable memory", "inactive_split_bytes", true),
+    ("Allocations", "allocation", false),
+    ("Active allocs", "active", false),
+    ("GPU reserved segments", "segment", false),
+    ("Non-releasable allocs", "inactive_split", false),
+];
+fn size(n: i64, bytes: bool) -> String {
+    let units =
+        if bytes { ["B  ", "KiB", "MiB", "GiB", "TiB", "PiB"] } else { ["  ", "K ", "M ", "B ", "T ", "Q "] };
+    let step = if bytes { 1024 } else { 1000 };
+    let (mut n, mut unit) = (n, 0);
+    // PyTorch goes on to the next unit above three quarters of a thousand of this one
+    while unit < 5 && n >= 768 * step {
+        n /= step;
+        unit += 1;
+    }
+    format!("{n:>7} {}", units[unit])
+}
+fn table(stats: &Stats, device: i64, abbreviated: bool) -> String {
+    let line = format!("|{}|\n", "=".repeat(75));
+    let mut out = format!(
+        "{line}|                  PyTorch CUDA memory summary, device ID {device:<17}|\n|{}|\n",
+        "-".repeat(75)
+    );
+    let get = |k: &str| stats.get(k).copied().unwrap_or(0);
+    let _ = writeln!(
+        out,
+        "|            CUDA OOMs: {:<13}|        cudaMalloc retries: {:<10}|",
+        get("num_ooms"),
+        get("num_alloc_retries")
+    );
+    out += &line;
+    out += "|        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  |\n";
+    let pools: &[(&str, &str)] = match abbreviated {
+        true => &[("all", "")],
+        false => {
+            &[("all", ""), ("large_pool", "      from large pool"), ("small_pool", "      from small pool")]
+        }
+    };
+    for (title, key, bytes) in ROWS {
+        let _ = writeln!(out, "|{}|", "-".repeat(75));
+        for (pool, name) in pools {
+            let name = if name.is_empty() { title } else { name };
+            let v = |what: &str| size(get(&format!("{key}.{pool}.{what}")), *bytes);
+            let _ = writeln!(
+                out,
+                "| {name:<21} |{} |{} |{} |{} |",
+                v("current"),
+                v("peak"),
+                v("allocated"),
+                v("freed")
+            );
+        }
+    }
+    out + &line
+}
+fn shown(s: &Segment) -> Stats {
+    let used = |f: fn(&(i64, i64, i64, bool)) -> i64| s.blocks.iter().filter(|b| b.3).map(f).sum::<i64>();
+    [
+        ("device", s.device),
+        ("address", s.address),
+        ("total_size", s.total_size),
+        ("allocated_size", used(|b| b.1)),
+        ("active_size", used(|b| b.1)),
+        ("requested_size", used(|b| b.2)),
+        ("stream", 0),
+    ]
+    .map(|(k, v)| (k.to_string(), v))
+    .into()
+}
 use crate::table::{absent_class, answers};
 
 answers! { "torch.cuda", NAMES {
-    /// Gives cached memory back: there is none.
-    fn empty_cache() -> () {}
+    /// Gives cached memory back to the driver.
+    fn empty_cache() -> () { let _ = answer(|r| r.empty_cache()); }
     /// Bytes of tensors.
-    fn memory_allocated(; device: Ordinal) -> i64 { 0 }
+    fn memory_allocated(; device: Ordinal) -> i64 { stat("allocated_bytes.all.current") }
     /// The most bytes of tensors so far.
-    fn max_memory_allocated(; device: Ordinal) -> i64 { 0 }
+    fn max_memory_allocated(; device: Ordinal) -> i64 { stat("allocated_bytes.all.peak") }
     /// Bytes that the allocator holds.
-    fn memory_reserved(; device: Ordinal) -> i64 { 0 }
+    fn memory_reserved(; device: Ordinal) -> i64 { stat("reserved_bytes.all.current") }
     /// The most bytes that the allocator held so far.
-    fn max_memory_reserved(; device: Ordinal) -> i64 { 0 }
+    fn max_memory_reserved(; device: Ordinal) -> i64 { stat("reserved_bytes.all.peak") }
     /// The older name of [`memory_reserved`].
-    fn memory_cached(; device: Ordinal) -> i64 { 0 }
+    fn memory_cached(; device: Ordinal) -> i64 { stat("reserved_bytes.all.current") }
     /// The older name of [`max_memory_reserved`].
-    fn max_memory_cached(; device: Ordinal) -> i64 { 0 }
-    /// Statistics of the allocator: none.
-    fn memory_stats(; device: Ordinal) -> Stats { Stats::new() }
-    /// The same, by group: none.
-    fn memory_stats_as_nested_dict(; device: Ordinal) -> Stats { Stats::new() }
+    fn max_memory_cached(; device: Ordinal) -> i64 { stat("reserved_bytes.all.peak") }
+    /// Statistics of the allocator; none without a device.
+    fn memory_stats(; device: Ordinal) -> Stats {
+        answer(|r| r.current_device().map(|d| r.memory_stats(d)).unwrap_or_default()).unwrap_or_default()
+    }
+    /// The same, by group in Python.
+    fn memory_stats_as_nested_dict(; device: Ordinal) -> Stats { memory_stats() }
     /// Statistics of memory of the host that devices reach: none.
     fn host_memory_stats() -> Stats { Stats::new() }
     /// The same, by group: none.
     fn host_memory_stats_as_nested_dict() -> Stats { Stats::new() }
-    /// All segments of the allocator: none.
-    fn memory_snapshot(; mempool_id: crate::Anything, include_traces: bool) -> Vec<Stats> { Vec::new() }
+    /// All segments of the allocators.
+    fn memory_snapshot(; mempool_id: crate::Anything, include_traces: bool) -> Vec<Stats> {
+        answer(|r| (0..r.device_count()).flat_map(|d| r.segments(d)).map(|s| shown(&s)).collect()).unwrap_or_default()
+    }
     /// A table of the allocator's statistics.
-    try try_memory_summary(; device: Ordinal, abbreviated: bool) -> String { absent() }
+    try try_memory_summary(; device: Ordinal, abbreviated: bool) -> String { on_current(|r, d| table(&r.memory_stats(d), d, false)) }
     /// Processes that use a device.
     fn list_gpu_processes(; device: Ordinal) -> String {
         "pynvml module not found, please install nvidia-ml-py".into()
     }
     /// Free and all bytes of a device.
-    try try_mem_get_info(; device: Ordinal) -> (i64, i64) { absent() }
+    try try_mem_get_info(; device: Ordinal) -> (i64, i64) { on_current(|r, d| r.mem_get_info(d))? }
     /// Percent of the last second that memory was read or written.
     try try_memory_usage(; device: Ordinal) -> i64 { super::no_nvml() }
     /// Bytes of the device that are used by whomsoever.
     try try_device_memory_used(; device: Ordinal) -> i64 { super::no_nvml() }
     /// The part of a device's memory that this process may use.
-    try try_get_per_process_memory_fraction(; device: Ordinal) -> f64 { absent() }
+    try try_get_per_process_memory_fraction(; device: Ordinal) -> f64 { on_current(|r, d| r.memory_fraction(d)) }
     /// Limits the part of a device's memory that this process may use.
-    try try_set_per_process_memory_fraction(fraction: f64; device: Ordinal) -> () { absent() }
+    try try_set_per_process_memory_fraction(fraction: f64; device: Ordinal) -> () { on_current(|r, d| r.set_memory_fraction(d, fraction))? }
     /// Takes memory by hand.
-    try try_caching_allocator_alloc(size: i64; device: Ordinal, stream: crate::Anything) -> i64 { absent() }
+    try try_caching_allocator_alloc(size: i64; device: Ordinal, stream: crate::Anything) -> i64 { on_current(|r, d| r.take(d, size))? }
     /// Gives it back.
-    try try_caching_allocator_delete(mem_ptr: i64) -> () { absent() }
+    try try_caching_allocator_delete(mem_ptr: i64) -> () { of_runtime(|r| r.give(mem_ptr)) }
     /// Turns the allocator's cache on or off, once there is a device.
     fn caching_allocator_enable(; value: bool) -> () {}
     /// Which allocator serves.
-    try try_get_allocator_backend() -> String { absent() }
+    try try_get_allocator_backend() -> String { of_runtime(|_| Ok("native".into())) }
     /// Puts another allocator in place.
     try try_change_current_allocator(allocator: crate::Anything) -> () { absent() }
     /// A number that graphs share memory by.
     fn graph_pool_handle() -> (i64, i64) { (0, 1) }
     /// Begins to count anew.
-    try try_reset_peak_memory_stats(; device: Ordinal) -> () { absent() }
+    try try_reset_peak_memory_stats(; device: Ordinal) -> () { on_current(|r, d| r.reset_peak_memory_stats(d)) }
     /// Begins to count anew.
-    try try_reset_accumulated_memory_stats(; device: Ordinal) -> () { absent() }
+    try try_reset_accumulated_memory_stats(; device: Ordinal) -> () { on_current(|r, d| r.reset_accumulated_memory_stats(d)) }
     /// Begins to count anew.
     try try_reset_peak_host_memory_stats() -> () { absent() }
     /// Begins to count anew.
     try try_reset_accumulated_host_memory_stats() -> () { absent() }
     /// The older name of [`reset_peak_memory_stats`].
-    try try_reset_max_memory_allocated(; device: Ordinal) -> () { absent() }
+    try try_reset_max_memory_allocated(; device: Ordinal) -> () { on_current(|r, d| r.reset_peak_memory_stats(d)) }
     /// The older name of [`reset_peak_memory_stats`].
-    try try_reset_max_memory_cached(; device: Ordinal) -> () { absent() }
+    try try_reset_max_memory_cached(; device: Ordinal) -> () { on_current(|r, d| r.reset_peak_memory_stats(d)) }
     /// Lets allocations come from a pool.
     try try_use_mem_pool(pool: crate::Anything; device: Ordinal) -> () { absent() }
 } }
@@ -100,14 +190,38 @@ absent_class! { "torch.cuda", ALLOCATOR {
     CUDAPluggableAllocator = flambeau_core::Error::assertion("Torch not compiled with CUDA enabled");
 } }
 
+/// A segment as PyTorch's viewer reads it.
+#[cfg(feature = "by-name")]
+fn segment(s: &Segment) -> flambeau_core::Value {
+    use flambeau_core::Value;
+    let blocks = s.blocks.iter().map(|(address, size, asked, used)| {
+        let state = if *used { "active_allocated" } else { "inactive" };
+        Value::Dict(vec![
+            ("address".into(), Value::Int(*address)),
+            ("size".into(), Value::Int(*size)),
+            ("requested_size".into(), Value::Int(*asked)),
+            ("state".into(), state.into()),
+            ("frames".into(), Value::List(Vec::new())),
+        ])
+    });
+    let mut all: Vec<(String, Value)> = shown(s).into_iter().map(|(k, v)| (k, Value::Int(v))).collect();
+    all.push(("segment_type".into(), if s.small { "small" } else { "large" }.into()));
+    all.push(("segment_pool_id".into(), Value::Tuple(vec![Value::Int(0), Value::Int(0)])));
+    all.push(("is_expandable".into(), Value::Bool(false)));
+    all.push(("frames".into(), Value::List(Vec::new())));
+    all.push(("blocks".into(), Value::List(blocks.collect())));
+    Value::Dict(all)
+}
 /// What the allocator's history consists of: nothing without a device.
 #[cfg(feature = "by-name")]
 pub(crate) const UNDERSCORED: &[crate::by_name::Row] = {
     use flambeau_core::Value;
     &[
         ("torch.cuda.memory", "_snapshot", |_, _| {
-            let nothing = |k: &str| (k.to_string(), Value::List(Vec::new()));
-            Ok(vec![Value::Dict(vec![nothing("segments"), nothing("device_traces")])])
+            let all = answer(|r| (0..r.device_count()).flat_map(|d| r.segments(d)).collect::<Vec<_>>());
+            let segments = all.unwrap_or_default().iter().map(segment).collect();
+            let part = |k: &str, v: Vec<Value>| (k.to_string(), Value::List(v));
+            Ok(vec![Value::Dict(vec![part("segments", segments), part("device_traces", Vec::new())])])
         }),
         ("torch.cuda.memory", "_record_memory_history", |_, _| absent()),
         ("torch.cuda.memory", "_dump_snapshot", |_, _| absent()),

@@ -1,4 +1,5 @@
-//! `torch.cuda`. The library is built without CUDA: what asks for a device is told so, the rest answers that there is none.
+//! `torch.cuda`. Where a back end is linked (the facade's feature `cuda`) its [`runtime::Runtime`] answers; without one, what asks for a
+//! device is told so, and the rest answers that there is none.
 
 pub mod comm;
 pub mod gds;
@@ -6,14 +7,18 @@ pub mod jiterator;
 pub mod memory;
 pub mod nvtx;
 pub mod profiler;
+pub mod runtime;
+mod streams;
 pub mod tunable;
 
 use crate::Ordinal;
 use crate::table::{absent_class, answers, dummy, not_compiled};
-use flambeau_core::{Error, Result, Tensor, ensure};
+use flambeau_core::{Error, Result, Tensor};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use memory::*;
+use runtime::{answer, of_runtime};
+pub use streams::*;
 
 pub(crate) fn absent<T>() -> Result<T> {
     not_compiled("CUDA")
@@ -26,42 +31,46 @@ fn no_nvml<T>() -> Result<T> {
 static SANITIZER: AtomicBool = AtomicBool::new(false);
 
 answers! { "torch.cuda", NAMES {
-    /// Whether a CUDA device can be used: no.
-    fn is_available() -> bool { false }
-    /// Whether CUDA has been started: no.
-    fn is_initialized() -> bool { false }
-    /// The number of CUDA devices: none.
-    fn device_count() -> i64 { 0 }
-    /// Whether products in bfloat16 are possible: there is no device for them.
-    fn is_bf16_supported(; including_emulation: bool) -> bool { false }
+    /// Whether a CUDA device can be used.
+    fn is_available() -> bool { device_count() > 0 }
+    /// Whether CUDA has been started.
+    fn is_initialized() -> bool { answer(|r| r.is_initialized()).unwrap_or(false) }
+    /// The number of CUDA devices.
+    fn device_count() -> i64 { answer(|r| r.device_count()).unwrap_or(0) }
+    /// Whether products in bfloat16 are possible.
+    fn is_bf16_supported(; including_emulation: bool) -> bool { is_available() }
     /// Whether products in TensorFloat-32 are possible: there is no device for them.
     fn is_tf32_supported() -> bool { false }
-    /// Architectures that kernels were built for: none.
-    fn get_arch_list() -> Vec<String> { Vec::new() }
+    /// Architectures that kernels were built for: of the devices that there are, since kernels are built at first use.
+    fn get_arch_list() -> Vec<String> {
+        let mut all: Vec<String> = answer(|r| (0..r.device_count()).filter_map(|d| r.properties(d).ok()).map(|p| format!("sm_{}{}", p.major, p.minor)).collect()).unwrap_or_default();
+        all.dedup();
+        all
+    }
     /// The compiler's flags for them.
     fn get_gencode_flags() -> String { String::new() }
     /// Starts CUDA.
-    try try_init() -> () { absent() }
+    try try_init() -> () { of_runtime(|r| r.init()) }
     /// The current device.
-    try try_current_device() -> i64 { absent() }
+    try try_current_device() -> i64 { of_runtime(|r| r.current_device()) }
     /// Makes a device the current one.
     try try_set_device(device: Ordinal) -> () {
-        if device.0 < 0 { Ok(()) } else { absent() }
+        if device.0 < 0 { Ok(()) } else { of_runtime(|r| r.set_device(device.0)) }
     }
     /// The name of a device.
-    try try_get_device_name(; device: Ordinal) -> String { absent() }
+    try try_get_device_name(; device: Ordinal) -> String { try_get_device_properties().map(|p| p.name().to_string()) }
     /// Version of the compute capability of a device.
-    try try_get_device_capability(; device: Ordinal) -> (i64, i64) { absent() }
+    try try_get_device_capability(; device: Ordinal) -> (i64, i64) { try_get_device_properties().map(|p| (p.0.major, p.0.minor)) }
     /// What a device can do.
-    try try_get_device_properties(; device: Ordinal) -> DeviceProperties { absent() }
+    try try_get_device_properties(; device: Ordinal) -> DeviceProperties { of_runtime(|r| r.properties(r.current_device()?).map(DeviceProperties)) }
     /// Whether one device reads the memory of another.
-    try try_can_device_access_peer(device: Ordinal, peer_device: Ordinal) -> bool { absent() }
+    try try_can_device_access_peer(device: Ordinal, peer_device: Ordinal) -> bool { of_runtime(|r| r.can_access_peer(device.0, peer_device.0)) }
     /// Waits until all work of a device is done.
-    try try_synchronize(; device: Ordinal) -> () { absent() }
+    try try_synchronize(; device: Ordinal) -> () { of_runtime(|r| r.synchronize(r.current_device()?)) }
     /// The stream that work goes to.
-    try try_current_stream(; device: Ordinal) -> Stream { absent() }
+    try try_current_stream(; device: Ordinal) -> Stream { of_runtime(|r| { let d = r.current_device()?; Ok(Stream::of(d, r.current_stream(d)?)) }) }
     /// The stream that work goes to unless another was chosen.
-    try try_default_stream(; device: Ordinal) -> Stream { absent() }
+    try try_default_stream(; device: Ordinal) -> Stream { of_runtime(|r| Ok(Stream::of(r.current_device()?, 0))) }
     /// A stream that another library made.
     try try_get_stream_from_external(data_ptr: i64; device: Ordinal) -> Stream { absent() }
     /// The handle of cuBLAS.
@@ -86,62 +95,89 @@ answers! { "torch.cuda", NAMES {
     try try_power_draw(; device: Ordinal) -> i64 { no_nvml() }
     /// Hertz of the clock.
     try try_clock_rate(; device: Ordinal) -> i64 { no_nvml() }
-    /// Seeds the current device's generator once there is one: there is nothing to seed.
-    fn manual_seed(seed: i64) -> () {}
-    /// Seeds the generators of all devices: there are none.
-    fn manual_seed_all(seed: i64) -> () {}
-    /// Seeds the current device's generator with a number that nobody chose: there is nothing to seed.
-    fn seed() -> () {}
-    /// Seeds the generators of all devices with a number that nobody chose: there are none.
-    fn seed_all() -> () {}
+    /// Seeds the current device's generator; without a device there is nothing to seed.
+    fn manual_seed(seed: i64) -> () { seed_devices(false, seed) }
+    /// Seeds the generators of all devices.
+    fn manual_seed_all(seed: i64) -> () { seed_devices(true, seed) }
+    /// Seeds the current device's generator with a number that nobody chose.
+    fn seed() -> () { seed_devices(false, unchosen()) }
+    /// Seeds the generators of all devices with one number that nobody chose.
+    fn seed_all() -> () { seed_devices(true, unchosen()) }
     /// The seed of the current device's generator.
-    try try_initial_seed() -> i64 { absent() }
-    /// The state of a device's generator.
-    try try_get_rng_state(; device: Ordinal) -> Tensor { absent() }
-    /// The states of all devices' generators: there are none.
-    fn get_rng_state_all() -> Vec<Tensor> { Vec::new() }
+    try try_initial_seed() -> i64 { of_runtime(|r| Ok(r.initial_seed(r.current_device()?))) }
+    /// The state of a device's generator: seed and offset, 8 bytes each.
+    try try_get_rng_state(; device: Ordinal) -> Tensor { of_runtime(|r| Ok(state_tensor(&r.rng_state(r.current_device()?)))) }
+    /// The states of all devices' generators.
+    fn get_rng_state_all() -> Vec<Tensor> {
+        answer(|r| (0..r.device_count()).map(|d| state_tensor(&r.rng_state(d))).collect()).unwrap_or_default()
+    }
     /// Sets the state of a device's generator once there is one.
-    fn set_rng_state(new_state: Tensor; device: Ordinal) -> () {}
-    /// Sets the states of all devices' generators: there are none, so no state fits.
+    fn set_rng_state(new_state: Tensor; device: Ordinal) -> () {
+        let _ = answer(|r| r.set_rng_state(r.current_device()?, &new_state.try_to_vec::<u8>()?));
+    }
+    /// Sets the states of all devices' generators.
     try try_set_rng_state_all(new_states: Vec<Tensor>) -> () {
-        if new_states.is_empty() { Ok(()) } else { absent() }
+        if new_states.is_empty() { return Ok(()) }
+        of_runtime(|r| new_states.iter().enumerate().try_for_each(|(d, s)| r.set_rng_state(d as i64, &s.try_to_vec::<u8>()?)))
     }
     /// Makes a graph of calls of modules.
     try try_make_graphed_callables(callables: crate::Anything, sample_args: crate::Anything; num_warmup_iters: i64, allow_unused_input: bool) -> () { absent() }
 } }
 
-/// What a device can do: there is none to ask.
-#[derive(Debug)]
-pub struct DeviceProperties(crate::table::Never);
+fn seed_devices(all: bool, seed: i64) {
+    let _ = answer(|r| match all {
+        true => (0..r.device_count()).for_each(|d| r.manual_seed(d, seed)),
+        false => r.manual_seed(r.current_device().unwrap_or(0), seed),
+    });
+}
+/// A number from the operating system, without touching the CPU's own stream.
+fn unchosen() -> i64 {
+    flambeau_core::types::generator::Generator::new().seed() as i64
+}
+fn state_tensor(state: &[u8]) -> Tensor {
+    Tensor::from_slice(state, [state.len() as i64])
+}
+
+/// What a device can do.
+#[derive(Clone, Debug)]
+pub struct DeviceProperties(pub(crate) runtime::Properties);
 impl DeviceProperties {
     /// The name.
     pub fn name(&self) -> &str {
-        match self.0 {}
+        &self.0.name
     }
     /// Bytes of memory.
     pub fn total_memory(&self) -> i64 {
-        match self.0 {}
+        self.0.total_memory
     }
     /// Number of multiprocessors.
     pub fn multi_processor_count(&self) -> i64 {
-        match self.0 {}
+        self.0.multi_processor_count
+    }
+    /// First number of the compute capability.
+    pub fn major(&self) -> i64 {
+        self.0.major
+    }
+    /// Second number of the compute capability.
+    pub fn minor(&self) -> i64 {
+        self.0.minor
+    }
+}
+impl std::fmt::Display for DeviceProperties {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let p = &self.0;
+        write!(
+            f,
+            "_CudaDeviceProperties(name='{}', major={}, minor={}, total_memory={}MB, multi_processor_count={})",
+            p.name,
+            p.major,
+            p.minor,
+            p.total_memory / (1024 * 1024),
+            p.multi_processor_count
+        )
     }
 }
 
-absent_class! { "torch.cuda", STREAM {
-    /// A queue of work of a CUDA device.
-    Stream = dummy("Stream");
-    /// Whether all work is done.
-    query() -> bool;
-    /// Waits until all work is done.
-    synchronize() -> ();
-    /// Notes this point in the queue.
-    record_event(event: Option<Event>) -> Event;
-    /// Lets what comes later wait for an event.
-    wait_event(event: &Event) -> ();
-    /// Lets what comes later wait for all that is in another queue.
-    wait_stream(stream: &Stream) -> ();
-} }
 absent_class! { "torch.cuda", EXTERNAL_STREAM {
     /// A stream that another library made.
     ExternalStream = dummy("ExternalStream");
@@ -155,24 +191,6 @@ absent_class! { "torch.cuda", EXTERNAL_STREAM {
     wait_event(event: &Event) -> ();
     /// Lets what comes later wait for all that is in another queue.
     wait_stream(stream: &Stream) -> ();
-} }
-absent_class! { "torch.cuda", EVENT {
-    /// A point in the work of a CUDA device.
-    Event = dummy("Event");
-    /// Milliseconds from this event to another.
-    elapsed_time(end_event: &Event) -> f64;
-    /// An event that another process shares.
-    from_ipc_handle(device: Ordinal, handle: &[u8]) -> Event;
-    /// What another process gets at this event by.
-    ipc_handle() -> Vec<u8>;
-    /// Whether all work before it is done.
-    query() -> bool;
-    /// Puts it behind the work of a stream.
-    record(stream: Option<&Stream>) -> ();
-    /// Waits until all work before it is done.
-    synchronize() -> ();
-    /// Lets what comes later in a stream wait for it.
-    wait(stream: Option<&Stream>) -> ();
 } }
 absent_class! { "torch.cuda", GRAPH {
     /// Recorded work that runs again as a whole.
@@ -189,33 +207,20 @@ absent_class! { "torch.cuda", GRAPH {
 
 /// Runs a closure with a device as the current one.
 ///
-/// Panics where the number is that of a device: none is there. A negative number changes nothing, as in PyTorch.
+/// Panics where the number is that of a device that is not there. A negative number changes nothing, as in PyTorch.
 #[track_caller]
 pub fn device<R>(device: impl Into<Ordinal>, f: impl FnOnce() -> R) -> R {
-    flambeau_core::api::ergonomic::expect(exchange(device.into()));
+    let _on = flambeau_core::api::ergonomic::expect(runtime::on(device.into()));
     f()
 }
 /// Runs a closure with the device of a tensor as the current one; tensors that lie on no CUDA device change nothing.
 #[track_caller]
 pub fn device_of<R>(tensor: &Tensor, f: impl FnOnce() -> R) -> R {
-    device(Ordinal(if matches!(tensor.device(), flambeau_core::Device::Cuda(_)) { 0 } else { -1 }), f)
-}
-/// Runs a closure with a stream as the current one; without a stream it just runs it.
-pub fn stream<R>(stream: Option<&Stream>, f: impl FnOnce() -> R) -> R {
-    if let Some(s) = stream {
-        match s.0 {}
-    }
-    f()
-}
-/// Makes a stream the current one; without a stream nothing changes.
-pub fn set_stream(stream: Option<&Stream>) {
-    if let Some(s) = stream {
-        match s.0 {}
-    }
-}
-pub(crate) fn exchange(d: Ordinal) -> Result<()> {
-    ensure!(d.0 < 0, Runtime, "PyTorch was compiled without CUDA support");
-    Ok(())
+    let on = match tensor.device() {
+        flambeau_core::Device::Cuda(i) => i64::from(i),
+        _ => -1,
+    };
+    device(Ordinal(on), f)
 }
 
 /// CUDA's errors as PyTorch names them (`torch.cuda.AcceleratorError`, `torch.cuda.OutOfMemoryError`) are kinds of [`Error`] here.
@@ -257,26 +262,23 @@ pub mod graphs {
 #[cfg(feature = "by-name")]
 pub(crate) const BY_HAND: &[crate::by_name::Row] = {
     use crate::by_name::{Answer as _, Bound};
-    use crate::stream::context;
     use flambeau_core::Value;
     &[
         ("torch.cuda", "device", |a, k| {
             let mut b = Bound::new("device", &["device"], a, k)?;
             let d = b.required::<Ordinal>()?;
-            Ok(vec![context("device", move || exchange(d))])
+            Ok(vec![runtime::scoped("device", d)])
         }),
         ("torch.cuda", "device_of", |a, k| {
             let mut b = Bound::new("device_of", &["obj"], a, k)?;
             let t = b.required::<Tensor>()?;
             let d = Ordinal::from(t.device());
-            Ok(vec![context("device_of", move || exchange(d))])
+            let d = if matches!(t.device(), flambeau_core::Device::Cuda(_)) { d } else { Ordinal(-1) };
+            Ok(vec![runtime::scoped("device_of", d)])
         }),
-        ("torch.cuda", "stream", no_stream),
-        ("torch.cuda", "StreamContext", no_stream),
-        ("torch.cuda", "set_stream", |a, k| {
-            Bound::new("set_stream", &["stream"], a, k)?.required::<Option<i64>>()?;
-            ().answer()
-        }),
+        ("torch.cuda", "stream", streams::by_name::context),
+        ("torch.cuda", "StreamContext", streams::by_name::context),
+        ("torch.cuda", "set_stream", streams::by_name::set),
         ("torch.cuda.graphs", "graph", |_, _| Err(dummy("CUDAGraph"))),
         ("torch.cuda", "graph", |_, _| Err(dummy("CUDAGraph"))),
         ("torch.cuda.graphs", "CUDAGraph", |_, _| Err(dummy("CUDAGraph"))),
@@ -297,22 +299,31 @@ pub(crate) const BY_HAND: &[crate::by_name::Row] = {
     ]
 };
 #[cfg(feature = "by-name")]
-pub(crate) fn no_stream(
-    a: &[flambeau_core::Value],
-    k: &flambeau_core::dispatch::object::Kwargs,
-) -> Result<Vec<flambeau_core::Value>> {
-    crate::by_name::Bound::new("stream", &["stream"], a, k)?.required::<Option<i64>>()?;
-    Ok(vec![crate::stream::context("StreamContext", || Ok(()))])
+impl crate::by_name::Shown for DeviceProperties {
+    const CLASS: &'static str = "_CudaDeviceProperties";
+    fn attribute(&self, name: &str) -> Option<flambeau_core::Value> {
+        let p = &self.0;
+        Some(match name {
+            "name" => p.name.clone().into(),
+            "total_memory" => p.total_memory.into(),
+            "multi_processor_count" => p.multi_processor_count.into(),
+            "major" => p.major.into(),
+            "minor" => p.minor.into(),
+            "warp_size" => p.warp_size.into(),
+            "max_threads_per_multi_processor" => p.max_threads_per_multi_processor.into(),
+            _ => return None,
+        })
+    }
+    fn method(&self, _: &str, _: &[flambeau_core::Value]) -> Option<Result<Vec<flambeau_core::Value>>> {
+        None
+    }
+    fn repr(&self) -> String {
+        self.to_string()
+    }
 }
 #[cfg(feature = "by-name")]
 impl crate::by_name::Answer for DeviceProperties {
     fn answer(self) -> Result<Vec<flambeau_core::Value>> {
-        match self.0 {}
-    }
-}
-#[cfg(feature = "by-name")]
-impl crate::by_name::Answer for Stream {
-    fn answer(self) -> Result<Vec<flambeau_core::Value>> {
-        match self.0 {}
+        Ok(vec![crate::by_name::object(self)])
     }
 }

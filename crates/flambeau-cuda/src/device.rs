@@ -1,0 +1,205 @@
+//! Devices, and what a thread chose of them: its device, and a stream of each. What `torch.cuda` asks is answered here.
+
+use crate::driver::{Stream, driver};
+use crate::kernels::random;
+use crate::{fault, memory};
+use flambeau_core::{Device, Error, Result, ensure};
+use flambeau_devices::Stats;
+use flambeau_devices::cuda::runtime::{Properties, Runtime, Segment};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+thread_local! {
+    static DEVICE: Cell<usize> = const { Cell::new(0) };
+    static STREAMS: RefCell<HashMap<usize, Stream>> = RefCell::default();
+}
+static USED: AtomicBool = AtomicBool::new(false);
+/// Blocks that were taken by hand.
+static TAKEN: Mutex<Vec<Arc<memory::Memory>>> = Mutex::new(Vec::new());
+
+/// Number of devices; 0 where there is no driver.
+pub(crate) fn count() -> usize {
+    driver().map_or(0, |d| d.device_count())
+}
+/// A device's number.
+///
+/// # Errors
+/// No such device.
+pub(crate) fn ordinal(device: Device) -> Result<usize> {
+    USED.store(true, Ordering::Relaxed);
+    match device {
+        Device::Cuda(i) if usize::from(i) < count() => Ok(usize::from(i)),
+        Device::Cuda(_) => {
+            driver()?;
+            Err(Error::device(
+                "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have enough GPUs?",
+            ))
+        }
+        d => Err(Error::device(format!("{d} is not a CUDA device"))),
+    }
+}
+/// The thread's stream of a device.
+///
+/// # Errors
+/// None today: a device has its default stream always.
+pub(crate) fn here(device: usize) -> Result<Stream> {
+    Ok(STREAMS.try_with(|s| s.borrow().get(&device).copied()).ok().flatten().unwrap_or(0))
+}
+fn number(device: i64) -> Result<usize> {
+    let n = count();
+    ensure!(device >= 0 && (device as usize) < n, Runtime, "CUDA error: invalid device ordinal");
+    Ok(device as usize)
+}
+
+/// What `torch.cuda` asks.
+pub(crate) struct Answers;
+impl Runtime for Answers {
+    fn device_count(&self) -> i64 {
+        count() as i64
+    }
+    fn is_initialized(&self) -> bool {
+        USED.load(Ordering::Relaxed)
+    }
+    fn init(&self) -> Result<()> {
+        driver()?;
+        ensure!(count() > 0, Runtime, "No CUDA GPUs are available");
+        USED.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+    fn current_device(&self) -> Result<i64> {
+        Ok(DEVICE.get() as i64)
+    }
+    fn set_device(&self, device: i64) -> Result<()> {
+        DEVICE.set(number(device)?);
+        Ok(())
+    }
+    fn properties(&self, device: i64) -> Result<Properties> {
+        driver()?.properties(number(device)?)
+    }
+    fn can_access_peer(&self, device: i64, peer: i64) -> Result<bool> {
+        ensure!(number(device).is_ok(), Assertion, "Invalid device id");
+        ensure!(number(peer).is_ok(), Assertion, "Invalid peer device id");
+        // copies between devices go by the host
+        Ok(false)
+    }
+    fn synchronize(&self, device: i64) -> Result<()> {
+        let d = number(device)?;
+        driver()?.wait_all(d)?;
+        fault::check(d)
+    }
+    fn current_stream(&self, device: i64) -> Result<u64> {
+        here(number(device)?)
+    }
+    fn set_stream(&self, device: i64, stream: u64) -> Result<()> {
+        let d = number(device)?;
+        driver()?.done(d, stream)?;
+        DEVICE.set(d);
+        STREAMS.with_borrow_mut(|s| s.insert(d, stream));
+        Ok(())
+    }
+    fn new_stream(&self, device: i64) -> Result<u64> {
+        driver()?.new_stream(number(device)?)
+    }
+    fn stream_query(&self, device: i64, stream: u64) -> Result<bool> {
+        driver()?.done(number(device)?, stream)
+    }
+    fn stream_synchronize(&self, device: i64, stream: u64) -> Result<()> {
+        let d = number(device)?;
+        driver()?.wait(d, stream)?;
+        fault::check(d)
+    }
+    fn record(&self, device: i64, stream: u64) -> Result<u64> {
+        driver()?.record(number(device)?, stream)
+    }
+    fn event_query(&self, device: i64, event: u64) -> Result<bool> {
+        driver()?.passed(number(device)?, event)
+    }
+    fn event_synchronize(&self, device: i64, event: u64) -> Result<()> {
+        let d = number(device)?;
+        driver()?.wait_event(d, event)?;
+        fault::check(d)
+    }
+    fn wait_event(&self, device: i64, stream: u64, event: u64) -> Result<()> {
+        driver()?.order(number(device)?, stream, event)
+    }
+    fn elapsed(&self, device: i64, start: u64, end: u64) -> Result<f64> {
+        driver()?.elapsed(number(device)?, start, end)
+    }
+    fn manual_seed(&self, device: i64, seed: i64) {
+        random::seed(device as usize, seed as u64);
+    }
+    fn initial_seed(&self, device: i64) -> i64 {
+        random::state(device as usize).0 as i64
+    }
+    fn rng_state(&self, device: i64) -> Vec<u8> {
+        let (seed, offset) = random::state(device as usize);
+        [seed.to_le_bytes(), offset.to_le_bytes()].concat()
+    }
+    fn set_rng_state(&self, device: i64, state: &[u8]) -> Result<()> {
+        let word = |i: usize| state.get(i..i + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
+        match (word(0), word(8), state.len()) {
+            (Some(seed), Some(offset), 16) => random::set(number(device)?, seed, offset),
+            (Some(seed), None, 8) => random::set(number(device)?, seed, 0),
+            _ => return Err(Error::runtime("RNG state is wrong size")),
+        }
+        Ok(())
+    }
+    fn empty_cache(&self) -> Result<()> {
+        let driver = driver()?;
+        for d in 0..count() {
+            driver.wait_all(d)?;
+            memory::pool(d).give_back(driver, d);
+        }
+        Ok(())
+    }
+    fn memory_stats(&self, device: i64) -> Stats {
+        number(device).map(|d| memory::pool(d).stats()).unwrap_or_default()
+    }
+    fn reset_peak_memory_stats(&self, device: i64) {
+        if let Ok(d) = number(device) {
+            memory::pool(d).reset_peaks();
+        }
+    }
+    fn reset_accumulated_memory_stats(&self, device: i64) {
+        if let Ok(d) = number(device) {
+            memory::pool(d).reset_totals();
+        }
+    }
+    fn mem_get_info(&self, device: i64) -> Result<(i64, i64)> {
+        let (free, total) = driver()?.memory(number(device)?)?;
+        Ok((free as i64, total as i64))
+    }
+    fn set_memory_fraction(&self, device: i64, fraction: f64) -> Result<()> {
+        ensure!(
+            (0.0..=1.0).contains(&fraction),
+            Value,
+            "Invalid fraction value: {fraction}. Allowed range: 0~1"
+        );
+        memory::pool(number(device)?).fraction = Some(fraction);
+        Ok(())
+    }
+    fn memory_fraction(&self, device: i64) -> f64 {
+        number(device).ok().and_then(|d| memory::pool(d).fraction).unwrap_or(1.0)
+    }
+    fn segments(&self, device: i64) -> Vec<Segment> {
+        number(device).map(|d| memory::pool(d).segments(d)).unwrap_or_default()
+    }
+    fn take(&self, device: i64, nbytes: i64) -> Result<i64> {
+        ensure!(nbytes >= 0, Runtime, "a negative number of bytes");
+        let m = memory::allocate(Device::Cuda(number(device)? as u16), nbytes as usize)?;
+        let address = m.address as i64;
+        TAKEN.lock().unwrap_or_else(PoisonError::into_inner).push(m);
+        Ok(address)
+    }
+    fn give(&self, address: i64) -> Result<()> {
+        let mut all = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = all.iter().position(|m| m.address as i64 == address);
+        let at = at.ok_or_else(|| Error::runtime(format!("invalid device pointer: {address:#x}")))?;
+        let block = all.swap_remove(at);
+        drop(all);
+        drop(block);
+        Ok(())
+    }
+}

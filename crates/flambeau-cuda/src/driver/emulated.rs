@@ -1,0 +1,245 @@
+//! The emulated driver: memory that the host cannot follow, and streams that run as late as they may. What was queued runs
+//! when somebody waits; of several streams any may go first, by an order that is drawn.
+
+use super::library::{Kernel, Memory};
+use super::{Address, Driver, Module, Shape, Stream, compiler, library};
+use flambeau_core::{Error, Result};
+use flambeau_devices::cuda::runtime::Properties;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Bytes that an emulated device says it has.
+const ROOM: usize = 16 << 30;
+/// More than this many jobs are not kept back.
+const LATE: usize = 256;
+
+enum Job {
+    Launch { kernel: Kernel, shape: Shape, params: Vec<u8> },
+    Upload { to: Address, bytes: Vec<u8> },
+    Copy { from: Address, to: Address, nbytes: usize },
+    Fill { to: Address, byte: u8, nbytes: usize },
+    Record(u64),
+    Wait(u64),
+}
+
+#[derive(Default)]
+struct State {
+    memory: BTreeMap<Address, Memory>,
+    used: usize,
+    streams: Vec<VecDeque<Job>>,
+    /// When each event was passed; `None` before.
+    events: HashMap<u64, Option<Instant>>,
+    next_event: u64,
+    /// The first error of a job, for who waits next.
+    failed: Option<Error>,
+    draw: u64,
+}
+
+/// See the module.
+pub(crate) struct Emulated(Vec<Mutex<State>>);
+impl Emulated {
+    /// # Errors
+    /// No compiler.
+    pub(crate) fn new(n: usize) -> Result<Emulated> {
+        compiler::host_compiler()?;
+        let state = |i| {
+            let s = State { streams: vec![VecDeque::new()], next_event: 1, draw: i + 1, ..State::default() };
+            Mutex::new(s)
+        };
+        Ok(Emulated((0..n as u64).map(state).collect()))
+    }
+    fn state(&self, device: usize) -> Result<MutexGuard<'_, State>> {
+        let s = self.0.get(device).ok_or_else(|| Error::device("CUDA error: invalid device ordinal"))?;
+        Ok(s.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+fn no_stream() -> Error {
+    Error::runtime("CUDA error: invalid resource handle")
+}
+impl State {
+    fn queue(&mut self, stream: Stream, job: Job) -> Result<()> {
+        let late = {
+            let q = self.streams.get_mut(stream as usize).ok_or_else(no_stream)?;
+            q.push_back(job);
+            q.len() > LATE
+        };
+        if late { self.run(stream) } else { Ok(()) }
+    }
+    /// The bytes of one block from an address on.
+    fn bytes(&mut self, address: Address, nbytes: usize) -> Result<&mut [u8]> {
+        let outside = || Error::runtime("CUDA error: an illegal memory access was encountered");
+        let (start, m) = self.memory.range_mut(..=address).next_back().ok_or_else(outside)?;
+        let offset = (address - start) as usize;
+        if m.nbytes() < offset.saturating_add(nbytes) {
+            return Err(outside());
+        }
+        Ok(&mut m.bytes()[offset..offset + nbytes])
+    }
+    fn perform(&mut self, job: Job) -> Result<()> {
+        match job {
+            Job::Launch { kernel, shape, params } => kernel.run(shape, &params)?,
+            Job::Upload { to, bytes } => self.bytes(to, bytes.len())?.copy_from_slice(&bytes),
+            Job::Copy { from, to, nbytes } => {
+                let bytes = self.bytes(from, nbytes)?.to_vec();
+                self.bytes(to, nbytes)?.copy_from_slice(&bytes);
+            }
+            Job::Fill { to, byte, nbytes } => self.bytes(to, nbytes)?.fill(byte),
+            Job::Record(e) => {
+                self.events.insert(e, Some(Instant::now()));
+            }
+            Job::Wait(_) => {}
+        }
+        Ok(())
+    }
+    /// Runs jobs until a stream has none left; other streams go on meanwhile, as they are drawn.
+    fn run(&mut self, stream: Stream) -> Result<()> {
+        while !self.streams.get(stream as usize).ok_or_else(no_stream)?.is_empty() {
+            let may = |q: &VecDeque<Job>| match q.front() {
+                Some(Job::Wait(e)) => self.events.get(e).is_none_or(Option::is_some),
+                other => other.is_some(),
+            };
+            let ready: Vec<usize> = (0..self.streams.len()).filter(|s| may(&self.streams[*s])).collect();
+            if ready.is_empty() {
+                return Err(Error::runtime("CUDA error: streams wait for each other"));
+            }
+            self.draw = self.draw.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let picked = ready[(self.draw >> 33) as usize % ready.len()];
+            if let Some(job) = self.streams[picked].pop_front()
+                && let Err(e) = self.perform(job)
+            {
+                self.failed.get_or_insert(e);
+            }
+        }
+        match self.failed.take() {
+            Some(e) => Err(e),
+            None => Ok(()),
+        }
+    }
+    fn run_all(&mut self) -> Result<()> {
+        (0..self.streams.len() as u64).try_for_each(|s| self.run(s))
+    }
+}
+impl Driver for Emulated {
+    fn device_count(&self) -> usize {
+        self.0.len()
+    }
+    fn properties(&self, device: usize) -> Result<Properties> {
+        drop(self.state(device)?);
+        Ok(Properties {
+            name: "Flambeau emulated device".into(),
+            major: 8,
+            minor: 0,
+            total_memory: ROOM as i64,
+            multi_processor_count: 16,
+            warp_size: 32,
+            max_threads_per_multi_processor: 2048,
+        })
+    }
+    fn allocate(&self, device: usize, nbytes: usize) -> Result<Option<Address>> {
+        let mut s = self.state(device)?;
+        if s.used.saturating_add(nbytes) > ROOM {
+            return Ok(None);
+        }
+        let Some(m) = Memory::new(nbytes) else { return Ok(None) };
+        let address = m.address();
+        s.used += m.nbytes();
+        s.memory.insert(address, m);
+        Ok(Some(address))
+    }
+    fn free(&self, device: usize, address: Address) {
+        if let Ok(mut s) = self.state(device) {
+            // what was queued may still use it
+            let late = s.run_all();
+            if let Err(e) = late {
+                s.failed.get_or_insert(e);
+            }
+            if let Some(m) = s.memory.remove(&address) {
+                s.used -= m.nbytes();
+            }
+        }
+    }
+    fn memory(&self, device: usize) -> Result<(u64, u64)> {
+        Ok(((ROOM - self.state(device)?.used) as u64, ROOM as u64))
+    }
+    fn upload(&self, device: usize, stream: Stream, to: Address, from: &[u8]) -> Result<()> {
+        self.state(device)?.queue(stream, Job::Upload { to, bytes: from.to_vec() })
+    }
+    fn download(&self, device: usize, stream: Stream, from: Address, to: &mut [u8]) -> Result<()> {
+        let mut s = self.state(device)?;
+        s.run(stream)?;
+        to.copy_from_slice(s.bytes(from, to.len())?);
+        Ok(())
+    }
+    fn copy(&self, device: usize, stream: Stream, from: Address, to: Address, nbytes: usize) -> Result<()> {
+        self.state(device)?.queue(stream, Job::Copy { from, to, nbytes })
+    }
+    fn fill(&self, device: usize, stream: Stream, to: Address, byte: u8, nbytes: usize) -> Result<()> {
+        self.state(device)?.queue(stream, Job::Fill { to, byte, nbytes })
+    }
+    fn load(&self, _: usize, source: &str) -> Result<Module> {
+        let path = compiler::for_host(&compiler::together(source)?)?;
+        library::Library::open(&path).map(Module::Host)
+    }
+    fn launch(
+        &self,
+        device: usize,
+        stream: Stream,
+        module: &Arc<Module>,
+        name: &str,
+        shape: Shape,
+        params: &[u8],
+    ) -> Result<()> {
+        if shape.threads == 0 || shape.threads > 1024 || shape.blocks == 0 {
+            return Err(Error::runtime("CUDA error: invalid configuration argument"));
+        }
+        let kernel = Kernel::of(module, name)?;
+        self.state(device)?.queue(stream, Job::Launch { kernel, shape, params: params.to_vec() })
+    }
+    fn new_stream(&self, device: usize) -> Result<Stream> {
+        let mut s = self.state(device)?;
+        s.streams.push(VecDeque::new());
+        Ok(s.streams.len() as u64 - 1)
+    }
+    fn done(&self, device: usize, stream: Stream) -> Result<bool> {
+        Ok(self.state(device)?.streams.get(stream as usize).ok_or_else(no_stream)?.is_empty())
+    }
+    fn wait(&self, device: usize, stream: Stream) -> Result<()> {
+        self.state(device)?.run(stream)
+    }
+    fn wait_all(&self, device: usize) -> Result<()> {
+        self.state(device)?.run_all()
+    }
+    fn record(&self, device: usize, stream: Stream) -> Result<u64> {
+        let mut s = self.state(device)?;
+        let e = s.next_event;
+        s.next_event += 1;
+        s.events.insert(e, None);
+        s.queue(stream, Job::Record(e))?;
+        Ok(e)
+    }
+    fn passed(&self, device: usize, event: u64) -> Result<bool> {
+        Ok(self.state(device)?.events.get(&event).is_none_or(Option::is_some))
+    }
+    fn wait_event(&self, device: usize, event: u64) -> Result<()> {
+        let mut s = self.state(device)?;
+        let holds = |q: &VecDeque<Job>| q.iter().any(|j| matches!(j, Job::Record(e) if *e == event));
+        match s.streams.iter().position(holds) {
+            Some(stream) => s.run(stream as u64),
+            None => Ok(()),
+        }
+    }
+    fn order(&self, device: usize, stream: Stream, event: u64) -> Result<()> {
+        self.state(device)?.queue(stream, Job::Wait(event))
+    }
+    fn elapsed(&self, device: usize, start: u64, end: u64) -> Result<f64> {
+        let s = self.state(device)?;
+        match (s.events.get(&start), s.events.get(&end)) {
+            (Some(Some(a)), Some(Some(b))) => Ok(match b.checked_duration_since(*a) {
+                Some(d) => d.as_secs_f64() * 1e3,
+                None => -a.duration_since(*b).as_secs_f64() * 1e3,
+            }),
+            _ => Err(Error::runtime("CUDA error: device not ready")),
+        }
+    }
+}

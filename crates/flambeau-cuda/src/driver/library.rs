@@ -1,0 +1,101 @@
+//! Compiled kernels of the emulated device: libraries of the host, and the copies between the host and memory that only
+//! kernels follow.
+#![allow(unsafe_code)]
+
+use super::Shape;
+use flambeau_core::{Error, Result};
+use std::ffi::c_void;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The bit that marks addresses of the emulated device; `kernels/device/emulation.h` takes it off.
+const MARK: u64 = 1 << 62;
+
+/// A loaded library of kernels.
+pub(crate) struct Library(libloading::Library);
+impl Library {
+    /// Loads a file that the compiler made of our sources.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub(crate) fn open(path: &Path) -> Result<Library> {
+        // SAFETY: the file was made of the sources of `kernels/`, whose initialisers do nothing but zero their variables.
+        let found = unsafe { libloading::Library::new(path) };
+        found.map(Library).map_err(|e| Error::runtime(format!("a compiled kernel cannot be loaded: {e}")))
+    }
+}
+type Entry = unsafe extern "C" fn(*const c_void, *const u32) -> i32;
+
+/// A kernel of a library.
+#[derive(Clone)]
+pub(crate) struct Kernel {
+    entry: Entry,
+    /// The code stays as long as somebody may run it.
+    _library: Arc<super::Module>,
+}
+impl Kernel {
+    /// The kernel of that name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn of(module: &Arc<super::Module>, name: &str) -> Result<Kernel> {
+        let super::Module::Host(library) = &**module else {
+            return Err(Error::runtime("a kernel of another driver"));
+        };
+        // SAFETY: every name that `KERNEL` defines has this type, and nothing else in these libraries has C linkage but the
+        // switch of fibers, which is hidden.
+        let entry = unsafe { library.0.get::<Entry>(name.as_bytes()) };
+        let entry =
+            entry.map_err(|_| Error::runtime(format!("invalid launch: there is no kernel {name}")))?;
+        Ok(Kernel { entry: *entry, _library: module.clone() })
+    }
+    /// Runs all its threads.
+    ///
+    /// # Errors
+    /// A shape that no device takes; barriers that not all threads reach.
+    pub(crate) fn run(&self, shape: Shape, params: &[u8]) -> Result<()> {
+        // arguments lie as aligned as a driver lays them
+        let mut aligned = vec![0u64; params.len().div_ceil(8)];
+        for (to, from) in aligned.iter_mut().zip(params.chunks(8)) {
+            let mut word = [0u8; 8];
+            word[..from.len()].copy_from_slice(from);
+            *to = u64::from_ne_bytes(word);
+        }
+        let shape = [shape.blocks, 1, 1, shape.threads, 1, 1];
+        // SAFETY: the arguments are the struct that the kernel declares (`Args` of kernels/mod.rs writes it field by field),
+        // and the addresses in it are of living blocks that are as large as the geometry beside them says: the callers
+        // compute both from one tensor.
+        match unsafe { (self.entry)(aligned.as_ptr().cast(), shape.as_ptr()) } {
+            0 => Ok(()),
+            1 => Err(Error::runtime("CUDA error: invalid configuration argument")),
+            _ => Err(Error::runtime("CUDA error: not all threads of a block reach a barrier")),
+        }
+    }
+}
+
+/// Memory of the emulated device.
+pub(crate) struct Memory(Vec<u64>);
+impl Memory {
+    /// `None` where the host has no more.
+    pub(crate) fn new(nbytes: usize) -> Option<Memory> {
+        let words = nbytes.div_ceil(8).max(1);
+        let mut all = Vec::new();
+        all.try_reserve_exact(words).ok()?;
+        // what nobody wrote looks like nothing
+        all.resize(words, 0xa5a5_a5a5_a5a5_a5a5);
+        Some(Memory(all))
+    }
+    pub(crate) fn address(&self) -> u64 {
+        self.0.as_ptr().expose_provenance() as u64 | MARK
+    }
+    pub(crate) fn nbytes(&self) -> usize {
+        self.0.len() * 8
+    }
+    /// Its bytes.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        let n = self.nbytes();
+        // SAFETY: the vector has as many bytes, any are valid, and kernels run while nobody else borrows the memory: the
+        // device is locked then.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), n) }
+    }
+}

@@ -1,0 +1,374 @@
+//! NVIDIA's driver, loaded at run time. cudarc panics where a library is missing, so it is asked for first.
+#![allow(unsafe_code)]
+
+use super::{Address, Driver, Module, Shape, Stream, compiler};
+use cudarc::driver::sys as cu;
+use cudarc::nvrtc::sys as rtc;
+use flambeau_core::{Error, Result};
+use flambeau_devices::cuda::runtime::Properties;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_void};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A handle of the driver; the driver takes handles from any thread.
+#[derive(Clone, Copy)]
+struct Handle<T>(*mut T);
+// SAFETY: the driver's handles belong to the process, and its functions may be called from any thread.
+unsafe impl<T> Send for Handle<T> {}
+// SAFETY: as for Send.
+unsafe impl<T> Sync for Handle<T> {}
+
+/// A module that was loaded.
+pub(crate) struct Loaded {
+    device: usize,
+    module: Handle<cu::CUmod_st>,
+    functions: Mutex<HashMap<String, Handle<cu::CUfunc_st>>>,
+}
+struct Device {
+    context: Handle<cu::CUctx_st>,
+    /// The first is the default stream, which the driver knows as null.
+    streams: Mutex<Vec<Handle<cu::CUstream_st>>>,
+    events: Mutex<Vec<Handle<cu::CUevent_st>>>,
+}
+/// See the module.
+pub(crate) struct Real(Vec<Device>);
+
+fn check(r: cu::CUresult) -> Result<()> {
+    if r == cu::CUresult::CUDA_SUCCESS {
+        return Ok(());
+    }
+    let mut text = std::ptr::null();
+    // SAFETY: the driver writes the address of a text that lives as long as the program, or leaves null.
+    let text = unsafe {
+        cu::cuGetErrorString(r, &mut text);
+        if text.is_null() {
+            "unknown error".into()
+        } else {
+            CStr::from_ptr(text).to_string_lossy().into_owned()
+        }
+    };
+    Err(Error::runtime(format!("CUDA error: {text}")))
+}
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Real {
+    /// # Errors
+    /// No driver, one that is too old, no device: in PyTorch's words.
+    pub(crate) fn new() -> Result<Real> {
+        let none = || {
+            Error::runtime(
+                "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver \
+                 from http://www.nvidia.com/Download/index.aspx",
+            )
+        };
+        // SAFETY: loads the library and nothing else.
+        if !unsafe { cu::is_culib_present() } {
+            return Err(none());
+        }
+        let (mut version, mut n) = (0, 0);
+        // SAFETY: the library is there; the functions write one number each.
+        unsafe {
+            check(cu::cuInit(0)).map_err(|_| none())?;
+            check(cu::cuDriverGetVersion(&mut version))?;
+            check(cu::cuDeviceGetCount(&mut n))?;
+        }
+        if version < 12000 {
+            return Err(Error::runtime(format!(
+                "The NVIDIA driver on your system is too old (found version {version}). Please update your GPU driver by \
+                 downloading and installing a new version from the URL: http://www.nvidia.com/Download/index.aspx"
+            )));
+        }
+        let device = |i| {
+            let (mut d, mut context) = (0, std::ptr::null_mut());
+            // SAFETY: `i` is below the number of devices; both functions write one value.
+            unsafe {
+                check(cu::cuDeviceGet(&mut d, i))?;
+                check(cu::cuDevicePrimaryCtxRetain(&mut context, d))?;
+            }
+            Ok(Device {
+                context: Handle(context),
+                streams: Mutex::new(vec![Handle(std::ptr::null_mut())]),
+                events: Mutex::new(Vec::new()),
+            })
+        };
+        Ok(Real((0..n).map(device).collect::<Result<_>>()?))
+    }
+    /// The device, as the thread's own.
+    fn on(&self, device: usize) -> Result<&Device> {
+        let d = self.0.get(device).ok_or_else(|| Error::device("CUDA error: invalid device ordinal"))?;
+        // SAFETY: the context was retained and is never released.
+        check(unsafe { cu::cuCtxSetCurrent(d.context.0) })?;
+        Ok(d)
+    }
+    fn stream(&self, device: usize, stream: Stream) -> Result<cu::CUstream> {
+        let d = self.on(device)?;
+        let found = lock(&d.streams).get(stream as usize).copied();
+        found.map(|s| s.0).ok_or_else(|| Error::runtime("CUDA error: invalid resource handle"))
+    }
+    fn event(&self, device: usize, event: u64) -> Result<cu::CUevent> {
+        let d = self.on(device)?;
+        let found = lock(&d.events).get((event as usize).wrapping_sub(1)).copied();
+        found.map(|e| e.0).ok_or_else(|| Error::runtime("CUDA error: invalid resource handle"))
+    }
+    fn attribute(&self, device: usize, which: cu::CUdevice_attribute) -> Result<i64> {
+        let mut v = 0;
+        // SAFETY: writes one number.
+        check(unsafe { cu::cuDeviceGetAttribute(&mut v, which, device as i32) })?;
+        Ok(i64::from(v))
+    }
+    /// A cubin for the device's own architecture.
+    fn compile(&self, device: usize, text: &str) -> Result<Vec<u8>> {
+        // SAFETY: loads the library and nothing else.
+        if !unsafe { rtc::is_culib_present() } {
+            return Err(Error::runtime(
+                "kernels are compiled by NVRTC, which is not there: install libnvrtc of CUDA 12 or 13 (the package cuda-nvrtc, \
+                 or nvidia-cuda-nvrtc of the Python index)",
+            ));
+        }
+        let p = self.properties(device)?;
+        let architecture = format!("--gpu-architecture=sm_{}{}", p.major, p.minor);
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: writes two numbers.
+        unsafe { rtc::nvrtcVersion(&mut major, &mut minor) };
+        let version = format!("nvrtc {major}.{minor}");
+        let path = compiler::kept(&[text, &architecture, &version], "cubin", |to| {
+            std::fs::write(to, cubin(text, &architecture)?).map_err(compiler::disk)
+        })?;
+        std::fs::read(path).map_err(compiler::disk)
+    }
+}
+fn cubin(text: &str, architecture: &str) -> Result<Vec<u8>> {
+    let bad = |what: &str| Error::runtime(format!("NVRTC: {what}"));
+    let source = CString::new(text).map_err(|_| bad("a source with a zero byte"))?;
+    let options = [architecture, "--std=c++20", "--fmad=false"].map(|o| CString::new(o).unwrap_or_default());
+    let options = options.each_ref().map(|o| o.as_ptr());
+    let mut program = std::ptr::null_mut();
+    let ok = rtc::nvrtcResult::NVRTC_SUCCESS;
+    // SAFETY: texts end with zero and outlive the calls; buffers are as long as NVRTC says that it writes.
+    unsafe {
+        let none = std::ptr::null();
+        if rtc::nvrtcCreateProgram(&mut program, source.as_ptr(), c"kernel.cu".as_ptr(), 0, none, none) != ok
+        {
+            return Err(bad("no program"));
+        }
+        let result = if rtc::nvrtcCompileProgram(program, options.len() as i32, options.as_ptr()) == ok {
+            let mut n = 0;
+            rtc::nvrtcGetCUBINSize(program, &mut n);
+            let mut out = vec![0u8; n];
+            rtc::nvrtcGetCUBIN(program, out.as_mut_ptr().cast());
+            Ok(out)
+        } else {
+            let mut n = 0;
+            rtc::nvrtcGetProgramLogSize(program, &mut n);
+            let mut log = vec![0u8; n];
+            rtc::nvrtcGetProgramLog(program, log.as_mut_ptr().cast());
+            Err(bad(String::from_utf8_lossy(&log).trim_end_matches('\0')))
+        };
+        rtc::nvrtcDestroyProgram(&mut program);
+        result
+    }
+}
+
+impl Driver for Real {
+    fn device_count(&self) -> usize {
+        self.0.len()
+    }
+    fn properties(&self, device: usize) -> Result<Properties> {
+        use cu::CUdevice_attribute as A;
+        self.on(device)?;
+        let (mut name, mut total) = ([0 as std::ffi::c_char; 256], 0);
+        // SAFETY: the driver writes at most as many bytes as it is told, with a zero at the end, and one number.
+        let name = unsafe {
+            check(cu::cuDeviceGetName(name.as_mut_ptr(), 256, device as i32))?;
+            check(cu::cuDeviceTotalMem_v2(&mut total, device as i32))?;
+            CStr::from_ptr(name.as_ptr()).to_string_lossy().into_owned()
+        };
+        Ok(Properties {
+            name,
+            major: self.attribute(device, A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            minor: self.attribute(device, A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+            total_memory: total as i64,
+            multi_processor_count: self.attribute(device, A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            warp_size: self.attribute(device, A::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
+            max_threads_per_multi_processor: self
+                .attribute(device, A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
+        })
+    }
+    fn allocate(&self, device: usize, nbytes: usize) -> Result<Option<Address>> {
+        self.on(device)?;
+        let mut address = 0;
+        // SAFETY: writes one address.
+        match unsafe { cu::cuMemAlloc_v2(&mut address, nbytes.max(1)) } {
+            cu::CUresult::CUDA_ERROR_OUT_OF_MEMORY => Ok(None),
+            r => check(r).map(|()| Some(address)),
+        }
+    }
+    fn free(&self, device: usize, address: Address) {
+        if self.on(device).is_ok() {
+            // SAFETY: the allocator gives back what it got here, once. The driver waits for the work that uses it.
+            unsafe { cu::cuMemFree_v2(address) };
+        }
+    }
+    fn memory(&self, device: usize) -> Result<(u64, u64)> {
+        self.on(device)?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: writes two numbers.
+        check(unsafe { cu::cuMemGetInfo_v2(&mut free, &mut total) })?;
+        Ok((free as u64, total as u64))
+    }
+    fn upload(&self, device: usize, stream: Stream, to: Address, from: &[u8]) -> Result<()> {
+        let s = self.stream(device, stream)?;
+        // SAFETY: the block is as long as the slice (the callers check), and pageable memory has been read when the call
+        // returns.
+        check(unsafe { cu::cuMemcpyHtoDAsync_v2(to, from.as_ptr().cast(), from.len(), s) })
+    }
+    fn download(&self, device: usize, stream: Stream, from: Address, to: &mut [u8]) -> Result<()> {
+        let s = self.stream(device, stream)?;
+        // SAFETY: the block is as long as the slice (the callers check), which outlives the wait.
+        unsafe {
+            let copied = check(cu::cuMemcpyDtoHAsync_v2(to.as_mut_ptr().cast::<c_void>(), from, to.len(), s));
+            check(cu::cuStreamSynchronize(s))?;
+            copied
+        }
+    }
+    fn copy(&self, device: usize, stream: Stream, from: Address, to: Address, nbytes: usize) -> Result<()> {
+        let s = self.stream(device, stream)?;
+        // SAFETY: both blocks are as long (the callers check).
+        check(unsafe { cu::cuMemcpyDtoDAsync_v2(to, from, nbytes, s) })
+    }
+    fn fill(&self, device: usize, stream: Stream, to: Address, byte: u8, nbytes: usize) -> Result<()> {
+        let s = self.stream(device, stream)?;
+        // SAFETY: the block is as long (the callers check).
+        check(unsafe { cu::cuMemsetD8Async(to, byte, nbytes, s) })
+    }
+    fn load(&self, device: usize, source: &str) -> Result<Module> {
+        let image = self.compile(device, &compiler::together(source)?)?;
+        self.on(device)?;
+        let mut module = std::ptr::null_mut();
+        // SAFETY: the image is a whole cubin, as NVRTC wrote it.
+        check(unsafe { cu::cuModuleLoadData(&mut module, image.as_ptr().cast()) })?;
+        Ok(Module::Device(Loaded { device, module: Handle(module), functions: Mutex::default() }))
+    }
+    fn launch(
+        &self,
+        device: usize,
+        stream: Stream,
+        module: &Arc<Module>,
+        name: &str,
+        shape: Shape,
+        params: &[u8],
+    ) -> Result<()> {
+        let Module::Device(loaded) = &**module else {
+            return Err(Error::runtime("a kernel of another driver"));
+        };
+        if loaded.device != device {
+            return Err(Error::runtime("invalid launch: the kernel was loaded on another device"));
+        }
+        let s = self.stream(device, stream)?;
+        let known = lock(&loaded.functions).get(name).copied();
+        let function = match known {
+            Some(f) => f,
+            None => {
+                let text = CString::new(name).map_err(|_| Error::runtime("a name with a zero byte"))?;
+                let mut f = std::ptr::null_mut();
+                // SAFETY: writes one handle; modules are never unloaded.
+                check(unsafe { cu::cuModuleGetFunction(&mut f, loaded.module.0, text.as_ptr()) })?;
+                lock(&loaded.functions).insert(name.to_string(), Handle(f));
+                Handle(f)
+            }
+        };
+        let mut size = params.len();
+        let mut extra = [
+            std::ptr::without_provenance_mut::<c_void>(1), // the arguments follow
+            params.as_ptr().cast_mut().cast(),
+            std::ptr::without_provenance_mut(2), // their number of bytes
+            (&raw mut size).cast(),
+            std::ptr::null_mut(), // the end
+        ];
+        // SAFETY: the arguments are the struct that the kernel declares (`Args` of kernels/mod.rs writes it field by field),
+        // and the addresses in it are of living blocks that are as large as the geometry beside them says.
+        check(unsafe {
+            let none = std::ptr::null_mut();
+            cu::cuLaunchKernel(
+                function.0,
+                shape.blocks,
+                1,
+                1,
+                shape.threads,
+                1,
+                1,
+                0,
+                s,
+                none,
+                extra.as_mut_ptr(),
+            )
+        })
+    }
+    fn new_stream(&self, device: usize) -> Result<Stream> {
+        let d = self.on(device)?;
+        let mut s = std::ptr::null_mut();
+        // SAFETY: writes one handle. 1: it does not wait for the default stream.
+        check(unsafe { cu::cuStreamCreate(&mut s, 1) })?;
+        let mut all = lock(&d.streams);
+        all.push(Handle(s));
+        Ok(all.len() as u64 - 1)
+    }
+    fn done(&self, device: usize, stream: Stream) -> Result<bool> {
+        let s = self.stream(device, stream)?;
+        // SAFETY: the stream is never destroyed.
+        match unsafe { cu::cuStreamQuery(s) } {
+            cu::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            r => check(r).map(|()| true),
+        }
+    }
+    fn wait(&self, device: usize, stream: Stream) -> Result<()> {
+        let s = self.stream(device, stream)?;
+        // SAFETY: the stream is never destroyed.
+        check(unsafe { cu::cuStreamSynchronize(s) })
+    }
+    fn wait_all(&self, device: usize) -> Result<()> {
+        self.on(device)?;
+        // SAFETY: the context is the thread's own.
+        check(unsafe { cu::cuCtxSynchronize() })
+    }
+    fn record(&self, device: usize, stream: Stream) -> Result<u64> {
+        let s = self.stream(device, stream)?;
+        let d = self.on(device)?;
+        let mut e = std::ptr::null_mut();
+        // SAFETY: writes one handle, which is never destroyed.
+        unsafe {
+            check(cu::cuEventCreate(&mut e, 0))?;
+            check(cu::cuEventRecord(e, s))?;
+        }
+        let mut all = lock(&d.events);
+        all.push(Handle(e));
+        Ok(all.len() as u64)
+    }
+    fn passed(&self, device: usize, event: u64) -> Result<bool> {
+        let e = self.event(device, event)?;
+        // SAFETY: the event is never destroyed.
+        match unsafe { cu::cuEventQuery(e) } {
+            cu::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            r => check(r).map(|()| true),
+        }
+    }
+    fn wait_event(&self, device: usize, event: u64) -> Result<()> {
+        let e = self.event(device, event)?;
+        // SAFETY: the event is never destroyed.
+        check(unsafe { cu::cuEventSynchronize(e) })
+    }
+    fn order(&self, device: usize, stream: Stream, event: u64) -> Result<()> {
+        let (s, e) = (self.stream(device, stream)?, self.event(device, event)?);
+        // SAFETY: neither is ever destroyed.
+        check(unsafe { cu::cuStreamWaitEvent(s, e, 0) })
+    }
+    fn elapsed(&self, device: usize, start: u64, end: u64) -> Result<f64> {
+        let (a, b) = (self.event(device, start)?, self.event(device, end)?);
+        let mut ms = 0f32;
+        // SAFETY: neither is ever destroyed; writes one number.
+        check(unsafe { cu::cuEventElapsedTime(&mut ms, a, b) })?;
+        Ok(f64::from(ms))
+    }
+}

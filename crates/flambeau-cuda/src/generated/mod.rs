@@ -1,0 +1,2 @@
+//! What `cargo xtask kernels` writes.
+pub(crate) mod pointwise;

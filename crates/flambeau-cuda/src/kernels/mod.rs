@@ -1,0 +1,221 @@
+//! Kernels: sources, their compiled modules, arguments and launches. A family of kernels/ has a module here.
+
+pub(crate) mod blas;
+pub(crate) mod copy;
+pub(crate) mod indexing;
+pub(crate) mod pointwise;
+pub(crate) mod random;
+pub(crate) mod reduction;
+pub(crate) mod softmax;
+
+use crate::device::{self, here};
+use crate::driver::{Module, Shape, driver};
+use crate::{fault, memory};
+use flambeau_core::internal::RawTensor as _;
+use flambeau_core::{DType, Error, Result, Tensor};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Arguments of a kernel: the fields of its struct, one after the other, each as aligned as it is large.
+#[derive(Default)]
+pub(crate) struct Args(Vec<u8>);
+impl Args {
+    pub(crate) fn new() -> Args {
+        Args::default()
+    }
+    pub(crate) fn int(mut self, v: i64) -> Args {
+        self.0.extend(v.to_ne_bytes());
+        self
+    }
+    pub(crate) fn word(self, v: u64) -> Args {
+        self.int(v as i64)
+    }
+    pub(crate) fn number(self, v: f64) -> Args {
+        self.word(v.to_bits())
+    }
+    pub(crate) fn geometry(mut self, g: &Geometry) -> Args {
+        let words = [g.n, g.sizes.len() as i64].into_iter();
+        let row = |v: &[i64]| (0..DIMS).map(|i| v.get(i).copied().unwrap_or(0)).collect::<Vec<_>>();
+        for w in words.chain(row(&g.sizes)) {
+            self = self.int(w);
+        }
+        for k in 0..OPERANDS {
+            for w in row(g.strides.get(k).map_or(&[], Vec::as_slice)) {
+                self = self.int(w);
+            }
+        }
+        for k in 0..OPERANDS {
+            self = self.word(g.start.get(k).copied().unwrap_or(0));
+        }
+        self
+    }
+}
+
+/// As in kernels/device/base.cuh.
+pub(crate) const DIMS: usize = 12;
+const OPERANDS: usize = 4;
+/// Where the elements of operands lie that share the sizes of a call.
+pub(crate) struct Geometry {
+    pub(crate) n: i64,
+    pub(crate) sizes: Vec<i64>,
+    /// In bytes, a list for each operand.
+    strides: Vec<Vec<i64>>,
+    start: Vec<u64>,
+}
+impl Geometry {
+    /// Of operands that broadcast to `sizes`. `None` where there are too many dimensions, also after those are joined that lie
+    /// one after the other.
+    ///
+    /// # Errors
+    /// An operand that lies outside of its memory or on another device.
+    pub(crate) fn of(sizes: &[i64], operands: &[&Tensor]) -> Result<Option<Geometry>> {
+        let strides: Vec<Vec<i64>> = operands
+            .iter()
+            .map(|t| {
+                let missing = sizes.len() - t.dim();
+                let size = t.dtype().size() as i64;
+                let of = |d: usize| match d.checked_sub(missing) {
+                    Some(i) if t.sizes()[i] != 1 => t.strides()[i] * size,
+                    _ => 0,
+                };
+                (0..sizes.len()).map(of).collect()
+            })
+            .collect();
+        let start = operands.iter().map(|t| address(t)).collect::<Result<Vec<_>>>()?;
+        Ok(Geometry::joined(sizes, &strides, start))
+    }
+    /// Of operands by their strides in bytes.
+    pub(crate) fn joined(sizes: &[i64], strides: &[Vec<i64>], start: Vec<u64>) -> Option<Geometry> {
+        let operands = strides;
+        let mut joined: Vec<i64> = Vec::new();
+        let mut steps: Vec<Vec<i64>> = vec![Vec::new(); operands.len()];
+        for d in 0..sizes.len() {
+            if sizes[d] == 1 {
+                continue;
+            }
+            let follows = !joined.is_empty()
+                && steps.iter().zip(strides).all(|(s, st)| s.last().is_some_and(|l| *l == st[d] * sizes[d]));
+            if follows && let Some(last) = joined.last_mut() {
+                *last *= sizes[d];
+                steps.iter_mut().zip(strides).for_each(|(s, st)| {
+                    if let Some(l) = s.last_mut() {
+                        *l = st[d];
+                    }
+                });
+            } else {
+                joined.push(sizes[d]);
+                steps.iter_mut().zip(strides).for_each(|(s, st)| s.push(st[d]));
+            }
+        }
+        if joined.len() > DIMS {
+            return None;
+        }
+        Some(Geometry { n: sizes.iter().product(), sizes: joined, strides: steps, start })
+    }
+}
+
+/// The address of a tensor's first element, for a kernel of the thread's stream. All elements lie within the tensor's memory.
+///
+/// # Errors
+/// Another device; memory that is too short.
+pub(crate) fn address(t: &Tensor) -> Result<u64> {
+    let d = device::ordinal(t.device())?;
+    if t.numel() == 0 {
+        return Ok(0);
+    }
+    let handle = t.storage().handle()?;
+    let handle = handle.ok_or_else(|| Error::device(format!("a tensor on {} has no memory", t.device())))?;
+    let m = memory::of(&handle)?;
+    m.used_by(here(d)?);
+    let span: i64 = 1 + t.sizes().iter().zip(t.strides()).map(|(n, s)| (n - 1) * s).sum::<i64>();
+    let size = t.dtype().size();
+    m.range(t.storage_offset() as usize * size, span as usize * size)
+}
+
+/// The C++ name of a dtype's elements; `None` for those that kernels have none for.
+pub(crate) fn element(d: DType) -> Option<&'static str> {
+    Some(match d {
+        DType::U8 => "u8",
+        DType::I8 => "i8",
+        DType::I16 => "i16",
+        DType::I32 => "i32",
+        DType::I64 => "i64",
+        DType::U16 => "u16",
+        DType::U32 => "u32",
+        DType::U64 => "u64",
+        DType::F16 => "f16",
+        DType::BF16 => "bf16",
+        DType::F32 => "float",
+        DType::F64 => "double",
+        DType::Bool => "b8",
+        DType::C32 => "pair<f16>",
+        DType::BC32 => "pair<bf16>",
+        DType::C64 => "pair<float>",
+        DType::C128 => "pair<double>",
+        DType::F8E4M3 => "e4m3",
+        DType::F8E5M2 => "e5m2",
+        _ => return None,
+    })
+}
+/// Opaque elements of as many bytes.
+pub(crate) fn opaque(size: usize) -> &'static str {
+    match size {
+        1 => "u8",
+        2 => "u16",
+        4 => "u32",
+        8 => "u64",
+        _ => "pair<u64>",
+    }
+}
+
+/// The compiled module of a source.
+///
+/// # Errors
+/// Of the compiler.
+pub(crate) fn module(device: usize, source: &str) -> Result<Arc<Module>> {
+    type Known = Mutex<HashMap<(usize, String), Arc<OnceLock<std::result::Result<Arc<Module>, Error>>>>>;
+    static KNOWN: OnceLock<Known> = OnceLock::new();
+    let known = KNOWN.get_or_init(Mutex::default);
+    let cell = {
+        let mut all = known.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry((device, source.to_string())).or_default().clone()
+    };
+    // compiling takes long: only who wants the same module waits
+    cell.get_or_init(|| driver()?.load(device, source).map(Arc::new)).clone()
+}
+/// Threads for `n` elements.
+pub(crate) fn shape(n: i64) -> Shape {
+    let threads = (n.clamp(1, 256) as u64).next_multiple_of(32);
+    Shape { threads: threads as u32, blocks: (n.max(1) as u64).div_ceil(threads).min(4096) as u32 }
+}
+/// What a kernel leaves to the CPU, counted as what has no kernel at all.
+///
+/// # Errors
+/// Of the copies and of the operator.
+pub(crate) fn by_the_cpu(
+    name: &'static str,
+    inputs: &[&Tensor],
+    out: &Tensor,
+    compute: impl FnOnce(&[Tensor]) -> Result<Tensor>,
+) -> Result<()> {
+    crate::count(name);
+    let host =
+        inputs.iter().map(|t| flambeau_core::backend::transfer::on_host(t)).collect::<Result<Vec<_>>>()?;
+    flambeau_core::backend::matrices::write(out, &compute(&host)?)
+}
+/// Launches a kernel of a source on the thread's stream. `CUDA_LAUNCH_BLOCKING=1` waits for it, so that its errors are its
+/// call's.
+///
+/// # Errors
+/// Of the compiler and the launch.
+pub(crate) fn launch(device: usize, source: &str, name: &str, shape: Shape, args: Args) -> Result<()> {
+    let m = module(device, source)?;
+    let stream = here(device)?;
+    driver()?.launch(device, stream, &m, name, shape, &args.0)?;
+    static BLOCKING: OnceLock<bool> = OnceLock::new();
+    if *BLOCKING.get_or_init(|| std::env::var("CUDA_LAUNCH_BLOCKING").is_ok_and(|v| v == "1")) {
+        driver()?.wait(device, stream)?;
+        fault::check(device)?;
+    }
+    Ok(())
+}

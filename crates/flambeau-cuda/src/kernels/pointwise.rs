@@ -1,0 +1,160 @@
+//! Pointwise rows: the formulas of the CPU as device functions (`cargo xtask kernels`), in one loop for all of them.
+
+use super::{Args, Geometry, element, launch, opaque, shape};
+use crate::device;
+use crate::generated::pointwise::{FORMULAS, PAIRS, PLANNED, SPECS};
+use flambeau_core::iter::spec::{PointwiseCall, PointwiseKernel};
+use flambeau_core::types::keys::Key;
+use flambeau_core::{DType, Error, Result, Tensor};
+use flambeau_cpu::pointwise::{self as cpu, Param, Pointwise};
+use std::fmt::Write as _;
+
+/// How a class computes in a dtype: the type of computation and the elements of the output; `None` where it has no loop. As
+/// flambeau-cpu's loops do.
+fn computes(class: &str, d: DType) -> Option<(&'static str, DType)> {
+    use DType::*;
+    let float = |wide: bool| match d {
+        F32 | F16 | BF16 => Some(if wide { "double" } else { "float" }),
+        F64 => Some("double"),
+        F8E4M3 | F8E5M2 if !wide => Some("double"),
+        _ => None,
+    };
+    let int = || match d {
+        U64 => Some("Whole<u64>"),
+        I64 | U32 => Some("Whole<i64>"),
+        I32 | U8 | I8 | I16 | U16 => Some("Whole<i32>"),
+        _ => None,
+    };
+    let complex = |hot: bool| match d {
+        C64 if hot => Some("Cx<float>"),
+        C32 | BC32 | C64 | C128 => Some("Cx<double>"),
+        _ => None,
+    };
+    let part = || match d {
+        C128 => F64,
+        C64 => F32,
+        BC32 => BF16,
+        _ => F16,
+    };
+    Some(match class {
+        "float" | "float_hot" => (float(false)?, d),
+        "float_wide" | "float_scalar" | "one_by_one" => (float(true)?, d),
+        "one_by_one_wide" => (float(true).filter(|_| matches!(d, F32 | F64))?, d),
+        "float_bool" => (float(false)?, Bool),
+        "int" => (int()?, d),
+        "int_bool" => (int()?, Bool),
+        "boolean" => ("bool", d),
+        "complex" => (complex(false)?, d),
+        "complex_hot" => (complex(true)?, d),
+        "complex_bool" => (complex(false)?, Bool),
+        "complex_real" => (complex(false)?, part()),
+        "real_complex" => match d {
+            F64 => ("double", C128),
+            F32 => ("double", C64),
+            F16 => ("double", C32),
+            _ => return None,
+        },
+        _ => return None,
+    })
+    .filter(|_| class != "boolean" || d == Bool)
+}
+const DTYPES: [DType; 19] = {
+    use DType::*;
+    [U8, I8, I16, I32, I64, U16, U32, U64, F16, BF16, F32, F64, Bool, C32, BC32, C64, C128, F8E4M3, F8E5M2]
+};
+
+fn formula(p: &'static Pointwise) -> Option<(&'static str, &'static [&'static str])> {
+    FORMULAS.iter().find(|f| std::ptr::eq(f.0, p)).map(|f| (f.1, f.2))
+}
+/// Whether a formula has a kernel here.
+pub(crate) fn knows(p: &'static Pointwise) -> bool {
+    formula(p).is_some() || std::ptr::eq(p, &cpu::WHERE) || by_dtype(p).is_some()
+}
+/// Formulas that round as the dtype does have one text for each.
+fn by_dtype(p: &'static Pointwise) -> Option<[&'static Pointwise; 2]> {
+    PAIRS.iter().find(|(whole, _)| std::ptr::eq(*whole, p)).map(|(_, parts)| *parts)
+}
+/// All kernels of a formula in one source: one for each dtype that it has a loop for.
+fn source(name: &str, classes: &[&str]) -> String {
+    let mut s = String::from("#include \"pointwise/loop.cuh\"\n#include \"generated/pointwise.cuh\"\n");
+    for (i, d) in DTYPES.iter().enumerate() {
+        let found = classes.iter().find_map(|c| Some((c, computes(c, *d)?)));
+        if let (Some((class, (compute, out))), Some(own)) = (found, element(*d)) {
+            let out = element(out).unwrap_or("b8");
+            let _ = writeln!(s, "POINTWISE(k_{i}, formula::{name}::of_{class}, {compute}, {own}, {out})");
+        }
+    }
+    s
+}
+
+/// One call.
+///
+/// # Errors
+/// Of the launch.
+pub(crate) fn run(call: &PointwiseCall) -> Result<()> {
+    let operands: Vec<&Tensor> = std::iter::once(call.out).chain(call.inputs).collect();
+    if call.out.numel() == 0 {
+        return Ok(());
+    }
+    let d = device::ordinal(call.out.device())?;
+    let missing = || Error::missing(format!("{} has no CUDA kernel for {}", call.spec.name, call.compute));
+    let g = Geometry::of(call.out.sizes(), &operands)?;
+    let g =
+        g.ok_or_else(|| Error::missing(format!("{} of more than 12 dimensions on CUDA", call.spec.name)))?;
+    if std::ptr::eq(call.spec.kernel, &cpu::WHERE) {
+        let own = opaque(call.out.dtype().size());
+        let source = format!("#include \"copy/copy.cuh\"\nWHERE(choose, {own})\n");
+        return launch(d, &source, "choose", shape(g.n), Args::new().geometry(&g).int(0).int(0));
+    }
+    let kernel = match by_dtype(call.spec.kernel) {
+        Some([single, double]) => {
+            if call.compute == DType::F64 {
+                double
+            } else {
+                single
+            }
+        }
+        None => call.spec.kernel,
+    };
+    let (name, classes) = formula(kernel).ok_or_else(missing)?;
+    classes.iter().find_map(|c| computes(c, call.compute)).ok_or_else(missing)?;
+    let mut args = Args::new().geometry(&g);
+    for k in 0..3 {
+        let p = call.params.get(k).copied().unwrap_or(Param { re: 0.0, im: 0.0, int: 0 });
+        args = args.number(p.re).number(p.im).int(cut(p.int, call.compute));
+    }
+    let place = DTYPES.iter().position(|x| *x == call.compute).ok_or_else(missing)?;
+    launch(d, &source(name, classes), &format!("k_{place}"), shape(g.n), args)
+}
+/// A number as the dtype holds it: small integers compute in wider ones.
+fn cut(v: i64, d: DType) -> i64 {
+    match d {
+        DType::U8 => i64::from(v as u8),
+        DType::I8 => i64::from(v as i8),
+        DType::I16 => i64::from(v as i16),
+        DType::U16 => i64::from(v as u16),
+        DType::U32 => i64::from(v as u32),
+        _ => v,
+    }
+}
+
+/// Fills the tables of all rows whose formula has a kernel.
+pub(crate) fn register() {
+    for spec in SPECS.iter().filter(|s| knows(s.kernel)) {
+        spec.kernels.register(Key::Cuda, run as PointwiseKernel);
+    }
+    for kernels in PLANNED {
+        kernels.register(Key::Cuda, run_or_cpu as PointwiseKernel);
+    }
+}
+/// A formula that a plan picked: where it has no kernel, the CPU computes it over copies.
+fn run_or_cpu(call: &PointwiseCall) -> Result<()> {
+    if knows(call.spec.kernel) {
+        return run(call);
+    }
+    use flambeau_core::backend::{pointwise::pointwise_typed, transfer};
+    let inputs = call.inputs.iter().map(transfer::on_host).collect::<Result<Vec<_>>>()?;
+    let inputs: Vec<&Tensor> = inputs.iter().collect();
+    let made = pointwise_typed(call.spec, Some(call.compute), &inputs, call.params)?;
+    flambeau_core::backend::matrices::write(call.out, &made)
+}

@@ -1,0 +1,34 @@
+//! Generators of devices: Philox, whose state is a seed and an offset.
+
+use flambeau_core::types::generator::default_generator;
+use std::sync::{Mutex, PoisonError};
+
+/// Seed and offset of each device's generator.
+static STATES: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+
+fn with<R>(device: usize, f: impl FnOnce(&mut (u64, u64)) -> R) -> R {
+    let mut all = STATES.lock().unwrap_or_else(PoisonError::into_inner);
+    if all.len() <= device {
+        // a device that is used first after `torch.manual_seed` has its seed as well
+        all.resize(device + 1, (default_generator().initial_seed(), 0));
+    }
+    f(&mut all[device])
+}
+/// Starts a device's generator anew.
+pub(crate) fn seed(device: usize, seed: u64) {
+    with(device, |s| *s = (seed, 0));
+}
+/// Starts all of them anew, as `torch.manual_seed` does.
+pub(crate) fn seed_all(seed: u64) {
+    for d in 0..crate::device::count() {
+        with(d, |s| *s = (seed, 0));
+    }
+}
+/// Seed and offset.
+pub(crate) fn state(device: usize) -> (u64, u64) {
+    with(device, |s| *s)
+}
+/// Restores them.
+pub(crate) fn set(device: usize, seed: u64, offset: u64) {
+    with(device, |s| *s = (seed, offset));
+}

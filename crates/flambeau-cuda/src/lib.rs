@@ -1,0 +1,169 @@
+//! The CUDA back end: devices, memory, kernels. NVIDIA's libraries are loaded at run time; `FLAMBEAU_CUDA=emulated[:N]` gives N
+//! devices that run the same kernels on the CPU, for tests.
+//!
+//! A program needs nothing of this crate but to link it (the facade's feature `cuda`): `torch::cuda` answers, and tensors go to
+//! `Device::cuda(0)`.
+#![deny(unsafe_code)]
+
+mod allocator;
+mod device;
+mod driver;
+mod fault;
+mod generated;
+mod kernels;
+mod memory;
+
+use crate::device::here;
+use crate::driver::driver;
+use flambeau_core::backend::elements::{self, Elements};
+use flambeau_core::backend::{self, Backend, Event, Handle, fallback};
+use flambeau_core::dispatch::CrateReg;
+use flambeau_core::dispatch::op::OpInfo;
+use flambeau_core::dispatch::registry::set_fallback;
+use flambeau_core::dispatch::value::Value;
+use flambeau_core::iter::spec::{PointwiseKernel, PointwiseSpec};
+use flambeau_core::types::keys::Key;
+use flambeau_core::{Device, Error, Result, Tensor};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// The table of the device `cuda`.
+struct Cuda;
+impl Backend for Cuda {
+    fn device_count(&self) -> u16 {
+        device::count() as u16
+    }
+    fn allocate(&self, nbytes: usize, device: Device) -> Result<Handle> {
+        Ok(memory::allocate(device, nbytes)?)
+    }
+    fn read(&self, memory: &Handle, offset: usize, to: &mut [u8]) -> Result<()> {
+        let m = memory::of(memory)?;
+        let from = m.range(offset, to.len())?;
+        let stream = here(m.device)?;
+        m.used_by(stream);
+        match to.is_empty() {
+            true => driver()?.wait(m.device, stream)?,
+            false => driver()?.download(m.device, stream, from, to)?,
+        }
+        fault::check(m.device)
+    }
+    fn write(&self, memory: &Handle, offset: usize, from: &[u8]) -> Result<()> {
+        let m = memory::of(memory)?;
+        let to = m.range(offset, from.len())?;
+        if from.is_empty() {
+            return Ok(());
+        }
+        let stream = here(m.device)?;
+        m.used_by(stream);
+        driver()?.upload(m.device, stream, to, from)
+    }
+    fn copy(&self, from: &Handle, to: &Handle, nbytes: usize) -> Result<()> {
+        let (a, b) = (memory::of(from)?, memory::of(to)?);
+        if nbytes == 0 {
+            return Ok(());
+        }
+        if a.device != b.device {
+            let mut bytes = Vec::new();
+            let room = bytes.try_reserve_exact(nbytes);
+            room.map_err(|_| Error::memory(format!("no room for {nbytes} bytes")))?;
+            bytes.resize(nbytes, 0);
+            self.read(from, 0, &mut bytes)?;
+            return self.write(to, 0, &bytes);
+        }
+        let stream = here(a.device)?;
+        a.used_by(stream);
+        b.used_by(stream);
+        driver()?.copy(a.device, stream, a.range(0, nbytes)?, b.range(0, nbytes)?, nbytes)
+    }
+    fn synchronize(&self, device: Device) -> Result<()> {
+        let d = device::ordinal(device)?;
+        driver()?.wait_all(d)?;
+        fault::check(d)
+    }
+    fn event(&self, device: Device) -> Result<Box<dyn Event>> {
+        let d = device::ordinal(device)?;
+        Ok(Box::new(Mark { device: d, event: driver()?.record(d, here(d)?)? }))
+    }
+    fn clear(&self, memory: &Handle, nbytes: usize) -> Result<()> {
+        let m = memory::of(memory)?;
+        if nbytes == 0 {
+            return Ok(());
+        }
+        let stream = here(m.device)?;
+        m.used_by(stream);
+        driver()?.fill(m.device, stream, m.range(0, nbytes)?, 0, nbytes)
+    }
+    fn absent(&self, device: Device) -> Error {
+        match device::ordinal(device) {
+            Err(e) => e,
+            Ok(_) => Error::device(format!("device {device} does not exist")),
+        }
+    }
+}
+impl Elements for Cuda {
+    fn copy_elements(&self, dst: &Tensor, src: &Tensor) -> Result<bool> {
+        kernels::copy::copy(dst, src)
+    }
+    fn pointwise(&self, spec: &'static PointwiseSpec) -> Option<PointwiseKernel> {
+        kernels::pointwise::knows(spec.kernel).then_some(kernels::pointwise::run as PointwiseKernel)
+    }
+}
+struct Mark {
+    device: usize,
+    event: u64,
+}
+impl Event for Mark {
+    fn done(&self) -> bool {
+        driver().and_then(|d| d.passed(self.device, self.event)).unwrap_or(true)
+    }
+    fn wait(&self) -> Result<()> {
+        driver()?.wait_event(self.device, self.event)?;
+        fault::check(self.device)
+    }
+}
+
+/// How often each operator went by way of the CPU.
+static FALLBACKS: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
+/// How often each operator went by way of the CPU so far, since no kernel of this crate computes it.
+pub fn fallbacks() -> BTreeMap<&'static str, u64> {
+    FALLBACKS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+/// Counts, and says it once for each operator where `FLAMBEAU_CUDA_FALLBACKS` is set and once for all otherwise.
+fn count(name: &'static str) {
+    let (first, of_all) = {
+        let mut all = FALLBACKS.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_all = all.is_empty();
+        let n = all.entry(name).or_insert(0);
+        *n += 1;
+        (*n == 1, of_all)
+    };
+    if of_all || first && std::env::var_os("FLAMBEAU_CUDA_FALLBACKS").is_some() {
+        flambeau_core::settings::determinism::warn(&format!(
+            "{name} has no CUDA kernel here and is computed on the CPU, as other operators may be; FLAMBEAU_CUDA_FALLBACKS=1 \
+             names each of them"
+        ));
+    }
+}
+fn through_the_cpu(info: &'static OpInfo, key: Key, args: Vec<Value>) -> Result<Vec<Value>> {
+    count(info.name);
+    fallback::run(info, key, args)
+}
+
+fn fill() {
+    kernels::pointwise::register();
+    kernels::reduction::register();
+    kernels::blas::register();
+    kernels::softmax::register();
+    kernels::indexing::register();
+    elements::bring(Key::Cuda, &Cuda);
+    set_fallback(Key::Cuda, Some(through_the_cpu));
+    flambeau_devices::cuda::runtime::install(&device::Answers);
+    let _ = flambeau_core::types::generator::SEEDED.set(kernels::random::seed_all);
+}
+
+/// The crate's entry among the crates; programs that run without link-time lists register it by hand.
+pub static REG: CrateReg = CrateReg { name: env!("CARGO_PKG_NAME"), ops: &[], fills: &[fill] };
+#[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)]
+static ENTRY: &CrateReg = &REG;
+#[linkme::distributed_slice(backend::BACKENDS)]
+static TABLE: (Key, &dyn Backend) = (Key::Cuda, &Cuda);

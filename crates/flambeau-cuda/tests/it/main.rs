@@ -1,0 +1,4 @@
+//! The back end on an emulated device.
+#![forbid(unsafe_code)]
+
+mod emulated;

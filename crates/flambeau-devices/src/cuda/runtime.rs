@@ -1,0 +1,267 @@
+//! What a CUDA back end answers for `torch.cuda`. The crate of the back end stands above this one and brings it.
+
+use super::absent;
+use crate::{Ordinal, Stats};
+use flambeau_core::Result;
+use std::sync::OnceLock;
+
+/// Properties of a device.
+#[derive(Clone, Debug, Default)]
+pub struct Properties {
+    /// The name.
+    pub name: String,
+    /// Compute capability, first number.
+    pub major: i64,
+    /// Compute capability, second number.
+    pub minor: i64,
+    /// Bytes of memory.
+    pub total_memory: i64,
+    /// Number of multiprocessors.
+    pub multi_processor_count: i64,
+    /// Threads that run in step.
+    pub warp_size: i64,
+    /// Threads that a multiprocessor holds.
+    pub max_threads_per_multi_processor: i64,
+}
+
+/// A CUDA back end. Devices are given by number, streams by the device's number of them, of which 0 is the default one.
+pub trait Runtime: Send + Sync {
+    /// Number of devices; 0 where there is no driver.
+    fn device_count(&self) -> i64;
+    /// Whether a device was used.
+    fn is_initialized(&self) -> bool;
+    /// Starts the driver.
+    ///
+    /// # Errors
+    /// There is none: what to install.
+    fn init(&self) -> Result<()>;
+    /// The calling thread's device.
+    ///
+    /// # Errors
+    /// As [`Runtime::init`].
+    fn current_device(&self) -> Result<i64>;
+    /// Chooses the calling thread's device.
+    ///
+    /// # Errors
+    /// No such device.
+    fn set_device(&self, device: i64) -> Result<()>;
+    /// What a device can do.
+    ///
+    /// # Errors
+    /// No such device.
+    fn properties(&self, device: i64) -> Result<Properties>;
+    /// Whether one device reads the memory of another.
+    ///
+    /// # Errors
+    /// No such device.
+    fn can_access_peer(&self, device: i64, peer: i64) -> Result<bool>;
+    /// Waits for all work of a device.
+    ///
+    /// # Errors
+    /// Of a kernel.
+    fn synchronize(&self, device: i64) -> Result<()>;
+    /// The calling thread's stream of a device.
+    ///
+    /// # Errors
+    /// No such device.
+    fn current_stream(&self, device: i64) -> Result<u64>;
+    /// Chooses the calling thread's stream of a device.
+    ///
+    /// # Errors
+    /// No such stream.
+    fn set_stream(&self, device: i64, stream: u64) -> Result<()>;
+    /// Makes a stream.
+    ///
+    /// # Errors
+    /// No such device.
+    fn new_stream(&self, device: i64) -> Result<u64>;
+    /// Whether all work of a stream is done.
+    ///
+    /// # Errors
+    /// No such stream.
+    fn stream_query(&self, device: i64, stream: u64) -> Result<bool>;
+    /// Waits for all work of a stream.
+    ///
+    /// # Errors
+    /// Of a kernel.
+    fn stream_synchronize(&self, device: i64, stream: u64) -> Result<()>;
+    /// Puts an event behind the work of a stream.
+    ///
+    /// # Errors
+    /// No such stream.
+    fn record(&self, device: i64, stream: u64) -> Result<u64>;
+    /// Whether the work before an event is done.
+    ///
+    /// # Errors
+    /// No such event.
+    fn event_query(&self, device: i64, event: u64) -> Result<bool>;
+    /// Waits for the work before an event.
+    ///
+    /// # Errors
+    /// Of a kernel.
+    fn event_synchronize(&self, device: i64, event: u64) -> Result<()>;
+    /// Lets what comes later in a stream wait for an event.
+    ///
+    /// # Errors
+    /// No such stream or event.
+    fn wait_event(&self, device: i64, stream: u64, event: u64) -> Result<()>;
+    /// Milliseconds between two events.
+    ///
+    /// # Errors
+    /// One of them has not been passed.
+    fn elapsed(&self, device: i64, start: u64, end: u64) -> Result<f64>;
+    /// Starts a device's generator anew.
+    fn manual_seed(&self, device: i64, seed: i64);
+    /// The seed of a device's generator.
+    fn initial_seed(&self, device: i64) -> i64;
+    /// The state of a device's generator, in PyTorch's bytes.
+    fn rng_state(&self, device: i64) -> Vec<u8>;
+    /// Restores what [`Runtime::rng_state`] gave.
+    ///
+    /// # Errors
+    /// Another number of bytes.
+    fn set_rng_state(&self, device: i64, state: &[u8]) -> Result<()>;
+    /// Gives cached memory back to the driver.
+    ///
+    /// # Errors
+    /// Of a kernel that is waited for.
+    fn empty_cache(&self) -> Result<()>;
+    /// Statistics of a device's allocator under PyTorch's names.
+    fn memory_stats(&self, device: i64) -> Stats;
+    /// Begins to count peaks anew.
+    fn reset_peak_memory_stats(&self, device: i64);
+    /// Begins to count totals anew.
+    fn reset_accumulated_memory_stats(&self, device: i64);
+    /// Free and all bytes of a device.
+    ///
+    /// # Errors
+    /// No such device.
+    fn mem_get_info(&self, device: i64) -> Result<(i64, i64)>;
+    /// Limits what a device's allocator takes, as a part of its memory.
+    ///
+    /// # Errors
+    /// Not within 0 and 1.
+    fn set_memory_fraction(&self, device: i64, fraction: f64) -> Result<()>;
+    /// The limit.
+    fn memory_fraction(&self, device: i64) -> f64;
+    /// The segments of a device's allocator: address, sizes, and the blocks in them.
+    fn segments(&self, device: i64) -> Vec<Segment>;
+    /// Takes memory by hand: its address.
+    ///
+    /// # Errors
+    /// Out of memory.
+    fn take(&self, device: i64, nbytes: i64) -> Result<i64>;
+    /// Gives it back.
+    ///
+    /// # Errors
+    /// Nobody took it.
+    fn give(&self, address: i64) -> Result<()>;
+}
+
+/// One piece of memory that an allocator got from the driver.
+#[derive(Clone, Debug, Default)]
+pub struct Segment {
+    /// Its device.
+    pub device: i64,
+    /// Where it begins.
+    pub address: i64,
+    /// Bytes.
+    pub total_size: i64,
+    /// Whether it serves small blocks.
+    pub small: bool,
+    /// Where each block begins, its bytes, the bytes that were asked for, and whether it is in use.
+    pub blocks: Vec<(i64, i64, i64, bool)>,
+}
+
+static RUNTIME: OnceLock<&'static dyn Runtime> = OnceLock::new();
+/// Brings the back end; the first one stays, and `false` says that this one is not it.
+pub fn install(runtime: &'static dyn Runtime) -> bool {
+    RUNTIME.set(runtime).is_ok()
+}
+/// The back end, which stands in the list of crates.
+fn installed() -> Option<&'static dyn Runtime> {
+    flambeau_core::dispatch::registry::init();
+    RUNTIME.get().copied()
+}
+/// What the back end answers, if one is linked and there is a device.
+pub(crate) fn answer<R>(ask: impl FnOnce(&dyn Runtime) -> R) -> Option<R> {
+    installed().filter(|r| r.device_count() > 0).map(ask)
+}
+/// What the back end answers, which may be an error; without one what a library says that was built without CUDA.
+pub(crate) fn of_runtime<R>(ask: impl FnOnce(&dyn Runtime) -> Result<R>) -> Result<R> {
+    match installed() {
+        Some(r) => {
+            r.init()?;
+            ask(r)
+        }
+        None => absent(),
+    }
+}
+
+/// Until it is dropped another device is the current one.
+pub(crate) struct On(Option<i64>);
+impl Drop for On {
+    fn drop(&mut self) {
+        if let Some(before) = self.0 {
+            let _ = answer(|r| r.set_device(before));
+        }
+    }
+}
+/// Makes a device the current one; a negative number changes nothing.
+pub(crate) fn on(device: Ordinal) -> Result<On> {
+    if device.0 < 0 {
+        return Ok(On(None));
+    }
+    if installed().is_none() {
+        return Err(flambeau_core::Error::runtime("PyTorch was compiled without CUDA support"));
+    }
+    of_runtime(|r| {
+        let before = r.current_device()?;
+        r.set_device(device.0)?;
+        Ok(On(Some(before)))
+    })
+}
+
+/// Optional arguments of calls by name: a device is the current one for the call, all others are only checked.
+#[cfg(feature = "by-name")]
+pub(crate) trait Optional {
+    fn enter(self) -> Result<On>;
+}
+#[cfg(feature = "by-name")]
+impl Optional for Ordinal {
+    fn enter(self) -> Result<On> {
+        if answer(|_| ()).is_some() { on(self) } else { Ok(On(None)) }
+    }
+}
+#[cfg(feature = "by-name")]
+macro_rules! only_checked {
+    ($($t:ty),*) => {$(impl Optional for $t {
+        fn enter(self) -> Result<On> {
+            Ok(On(None))
+        }
+    })*};
+}
+#[cfg(feature = "by-name")]
+only_checked!(bool, i64, String, crate::Anything);
+
+/// Python's context with a device as the current one.
+#[cfg(feature = "by-name")]
+pub(crate) fn scoped(class: &'static str, device: Ordinal) -> flambeau_core::Value {
+    use std::sync::{Mutex, PoisonError};
+    let held: &'static Mutex<Vec<On>> = {
+        static HELD: Mutex<Vec<On>> = Mutex::new(Vec::new());
+        &HELD
+    };
+    crate::stream::scope(
+        class,
+        move || {
+            let on = on(device)?;
+            held.lock().unwrap_or_else(PoisonError::into_inner).push(on);
+            Ok(())
+        },
+        move || {
+            let last = held.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            drop(last);
+        },
+    )
+}

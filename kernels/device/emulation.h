@@ -1,0 +1,214 @@
+// What a C++ compiler of the host needs to know of CUDA: the threads of a block take turns on one thread of the host, as fibers
+// where the kernel has barriers. Blocks run one after the other.
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __restrict__
+#define __shared__ static thread_local
+#define __launch_bounds__(n)
+
+struct dim3 {
+    unsigned x, y, z;
+};
+inline thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace emulation {
+// Addresses of the device carry a mark, so that a host that follows one is stopped at once.
+constexpr unsigned long long MARK = 1ull << 62;
+
+enum State : unsigned char { READY, AT_BARRIER, AT_SHUFFLE, ENDED };
+constexpr unsigned MOST = 1024;
+constexpr size_t STACK = 1 << 16;
+
+struct Block {
+    void* self;
+    void* stacks[MOST];
+    void* at[MOST];
+    State state[MOST];
+    unsigned n, now;
+    void (*body)(const void*);
+    const void* params;
+    unsigned long long lanes[MOST];
+    const char* wrong;
+};
+inline thread_local Block block;
+
+#if defined(__x86_64__)
+extern "C" void flambeau_switch(void** save, void* to);
+__asm__(R"(
+    .text
+    .hidden flambeau_switch
+    .globl flambeau_switch
+    .type flambeau_switch, @function
+flambeau_switch:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+    .size flambeau_switch, . - flambeau_switch
+)");
+inline void leave(unsigned t) { flambeau_switch(&block.at[t], block.self); }
+inline void enter(unsigned t) { flambeau_switch(&block.self, block.at[t]); }
+inline void fiber() {
+    block.body(block.params);
+    block.state[block.now] = ENDED;
+    leave(block.now);
+}
+inline void prepare(unsigned t) {
+    if (!block.stacks[t]) block.stacks[t] = std::malloc(STACK);
+    auto top = reinterpret_cast<uintptr_t>(block.stacks[t]) + STACK;
+    auto sp = reinterpret_cast<void**>(top & ~uintptr_t(15));
+    *--sp = nullptr;
+    *--sp = reinterpret_cast<void*>(&fiber);
+    for (int i = 0; i < 6; i++) *--sp = nullptr;
+    block.at[t] = sp;
+}
+#else
+}
+#include <ucontext.h>
+namespace emulation {
+inline thread_local ucontext_t home, there[MOST];
+inline void leave(unsigned t) { swapcontext(&there[t], &home); }
+inline void enter(unsigned t) { swapcontext(&home, &there[t]); }
+inline void fiber() {
+    block.body(block.params);
+    block.state[block.now] = ENDED;
+    leave(block.now);
+}
+inline void prepare(unsigned t) {
+    if (!block.stacks[t]) block.stacks[t] = std::malloc(STACK);
+    getcontext(&there[t]);
+    there[t].uc_stack.ss_sp = block.stacks[t];
+    there[t].uc_stack.ss_size = STACK;
+    there[t].uc_link = nullptr;
+    makecontext(&there[t], fiber, 0);
+}
+#endif
+
+inline void pause(State s) {
+    unsigned t = block.now;
+    block.state[t] = s;
+    leave(t);
+}
+inline void place(unsigned t) {
+    block.now = t;
+    threadIdx = {t % blockDim.x, t / blockDim.x % blockDim.y, t / (blockDim.x * blockDim.y)};
+}
+// All threads of a block, each up to its next barrier or exchange, in an order that changes with each round.
+inline int run_block() {
+    unsigned n = block.n;
+    for (unsigned t = 0; t < n; t++) {
+        prepare(t);
+        block.state[t] = READY;
+    }
+    for (unsigned round = 0;; round++) {
+        bool ran = false;
+        for (unsigned i = 0; i < n; i++) {
+            unsigned t = round % 2 ? n - 1 - i : i;
+            if (block.state[t] == READY) {
+                ran = true;
+                place(t);
+                enter(t);
+            }
+        }
+        unsigned ended = 0, waiting = 0;
+        for (unsigned t = 0; t < n; t++) {
+            if (block.state[t] == AT_SHUFFLE) block.state[t] = READY, waiting = n + 1;
+            else if (block.state[t] == ENDED) ended++;
+            else waiting += waiting <= n;
+        }
+        if (ended == n) return 0;
+        if (waiting > n) continue;
+        if (!ran) return 2;
+        for (unsigned t = 0; t < n; t++)
+            if (block.state[t] == AT_BARRIER) block.state[t] = READY;
+    }
+}
+template <bool BARRIERS>
+int run(void (*body)(const void*), const void* params, const unsigned* shape) {
+    gridDim = {shape[0], shape[1], shape[2]};
+    blockDim = {shape[3], shape[4], shape[5]};
+    unsigned n = blockDim.x * blockDim.y * blockDim.z;
+    if (n == 0 || n > MOST) return 1;
+    block.n = n;
+    block.body = body;
+    block.params = params;
+    for (unsigned z = 0; z < gridDim.z; z++)
+        for (unsigned y = 0; y < gridDim.y; y++)
+            for (unsigned x = 0; x < gridDim.x; x++) {
+                blockIdx = {x, y, z};
+                if constexpr (BARRIERS) {
+                    if (int e = run_block()) return e;
+                } else {
+                    for (unsigned t = 0; t < n; t++) {
+                        place(t);
+                        body(params);
+                    }
+                }
+            }
+    return 0;
+}
+template <class T>
+T exchange(T v, unsigned from) {
+    static_assert(sizeof(T) <= 8);
+    unsigned t = block.now;
+    std::memcpy(&block.lanes[t], &v, sizeof(T));
+    pause(AT_SHUFFLE);
+    T out = v;
+    if (from < block.n) std::memcpy(&out, &block.lanes[from], sizeof(T));
+    pause(AT_SHUFFLE);
+    return out;
+}
+}  // namespace emulation
+
+inline void __syncthreads() { emulation::pause(emulation::AT_BARRIER); }
+template <class T>
+T __shfl_xor_sync(unsigned, T v, unsigned mask) {
+    return emulation::exchange(v, emulation::block.now ^ mask);
+}
+template <class T>
+T __shfl_down_sync(unsigned, T v, unsigned by) {
+    unsigned t = emulation::block.now;
+    return emulation::exchange(v, t % 32 + by < 32 ? t + by : t);
+}
+template <class T>
+T atomicAdd(T* to, T v) {
+    T old = *to;
+    *to = old + v;
+    return old;
+}
+template <class T>
+T atomicCAS(T* to, T expected, T v) {
+    T old = *to;
+    if (old == expected) *to = v;
+    return old;
+}
+
+#define KERNEL_AS(NAME, PARAMS, BARRIERS)                                                        \
+    static void NAME##_body(const PARAMS& p);                                                    \
+    extern "C" int NAME(const void* params, const unsigned* shape) {                             \
+        return emulation::run<BARRIERS>(                                                         \
+            [](const void* p) { NAME##_body(*static_cast<const PARAMS*>(p)); }, params, shape); \
+    }                                                                                            \
+    static void NAME##_body(const PARAMS& p)
+#define KERNEL(NAME, PARAMS) KERNEL_AS(NAME, PARAMS, false)
+#define KERNEL_WITH_BARRIERS(NAME, PARAMS) KERNEL_AS(NAME, PARAMS, true)
