@@ -21,6 +21,13 @@ use std::sync::{Arc, PoisonError};
 
 const CLASS: &str = "functional";
 
+/// Options of [`functionalize_with`].
+#[flambeau_macros::options]
+pub struct FunctionalizeOptions {
+    /// What is taken out of the function. Default: its writes.
+    #[default(Remove::Mutations)]
+    pub(crate) remove: Remove,
+}
 /// What [`functionalize_with`] takes out of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Remove {
@@ -430,14 +437,17 @@ pub(crate) fn run<R>(
 /// The returned function panics where that of [`try_functionalize`] gives an error.
 #[doc(alias = "torch.func.functionalize")]
 pub fn functionalize<A: Tree, R: Tree>(f: impl Fn(&A) -> R) -> impl Fn(&A) -> R {
-    functionalize_with(f, Remove::Mutations)
+    functionalize_with(f, FunctionalizeOptions::new())
 }
 /// [`functionalize`] with what is taken out.
 ///
 /// # Panics
 /// As [`functionalize`].
-pub fn functionalize_with<A: Tree, R: Tree>(f: impl Fn(&A) -> R, remove: Remove) -> impl Fn(&A) -> R {
-    let pure = try_functionalize(move |a: &A| Ok(f(a)), remove);
+pub fn functionalize_with<A: Tree, R: Tree>(
+    f: impl Fn(&A) -> R,
+    options: FunctionalizeOptions,
+) -> impl Fn(&A) -> R {
+    let pure = try_functionalize(move |a: &A| Ok(f(a)), options);
     move |a| expect(pure(a))
 }
 /// [`functionalize_with`] of a function that may fail.
@@ -447,8 +457,9 @@ pub fn functionalize_with<A: Tree, R: Tree>(f: impl Fn(&A) -> R, remove: Remove)
 /// (`view_as_real`).
 pub fn try_functionalize<A: Tree, R: Tree>(
     f: impl Fn(&A) -> Result<R>,
-    remove: Remove,
+    options: FunctionalizeOptions,
 ) -> impl Fn(&A) -> Result<R> {
+    let remove = options.remove;
     move |args| {
         let call = |all: Vec<Tensor>| f(&args.rebuild(&mut all.into_iter()));
         let (r, out) = run(&args.tensors(), remove, call, Tree::tensors)?;

@@ -32,7 +32,7 @@ mod spec;
 mod transforms;
 mod tree;
 
-pub use functionalize::{Remove, functionalize, functionalize_with, try_functionalize};
+pub use functionalize::{FunctionalizeOptions, Remove, functionalize, functionalize_with, try_functionalize};
 pub use levels::Randomness;
 pub use modules::{
     replace_all_batch_norm_modules_, stack_module_state, try_replace_all_batch_norm_modules_,

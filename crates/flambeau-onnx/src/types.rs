@@ -39,37 +39,37 @@ pub(crate) fn element_type(d: DType) -> Result<i32> {
 #[derive(Clone, Debug)]
 pub struct Attribute(AttributeProto);
 impl Attribute {
-    fn new(name: &str, kind: i32) -> AttributeProto {
+    fn named(name: &str, kind: i32) -> AttributeProto {
         AttributeProto { name: Some(name.into()), r#type: Some(kind), ..Default::default() }
     }
     /// An integer.
     pub fn int(name: &str, v: i64) -> Attribute {
-        Attribute(AttributeProto { i: Some(v), ..Attribute::new(name, attribute_type::INT) })
+        Attribute(AttributeProto { i: Some(v), ..Attribute::named(name, attribute_type::INT) })
     }
     /// A float.
     pub fn float(name: &str, v: f64) -> Attribute {
-        Attribute(AttributeProto { f: Some(v as f32), ..Attribute::new(name, attribute_type::FLOAT) })
+        Attribute(AttributeProto { f: Some(v as f32), ..Attribute::named(name, attribute_type::FLOAT) })
     }
     /// A text.
     pub fn text(name: &str, v: &str) -> Attribute {
         let s = Some(v.as_bytes().to_vec());
-        Attribute(AttributeProto { s, ..Attribute::new(name, attribute_type::STRING) })
+        Attribute(AttributeProto { s, ..Attribute::named(name, attribute_type::STRING) })
     }
     /// Integers.
     pub fn ints(name: &str, v: &[i64]) -> Attribute {
-        Attribute(AttributeProto { ints: v.to_vec(), ..Attribute::new(name, attribute_type::INTS) })
+        Attribute(AttributeProto { ints: v.to_vec(), ..Attribute::named(name, attribute_type::INTS) })
     }
     /// Floats.
     pub fn floats(name: &str, v: &[f32]) -> Attribute {
-        Attribute(AttributeProto { floats: v.to_vec(), ..Attribute::new(name, attribute_type::FLOATS) })
+        Attribute(AttributeProto { floats: v.to_vec(), ..Attribute::named(name, attribute_type::FLOATS) })
     }
     /// Texts.
     pub fn texts(name: &str, v: &[&str]) -> Attribute {
         let strings = v.iter().map(|s| s.as_bytes().to_vec()).collect();
-        Attribute(AttributeProto { strings, ..Attribute::new(name, attribute_type::STRINGS) })
+        Attribute(AttributeProto { strings, ..Attribute::named(name, attribute_type::STRINGS) })
     }
     pub(crate) fn graph(name: &str, g: GraphProto) -> Attribute {
-        Attribute(AttributeProto { g: Some(Box::new(g)), ..Attribute::new(name, attribute_type::GRAPH) })
+        Attribute(AttributeProto { g: Some(Box::new(g)), ..Attribute::named(name, attribute_type::GRAPH) })
     }
     /// The message.
     pub fn proto(&self) -> &AttributeProto {

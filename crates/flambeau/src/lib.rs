@@ -294,11 +294,11 @@ pub use flambeau_func::vmap;
 pub mod func {
     #[cfg(feature = "func")]
     pub use flambeau_func::{
-        Dims, Randomness, Remove, Tree, VmapOptions, functionalize, functionalize_with, grad, grad_and_value,
-        hessian, jacfwd, jacrev, jvp, linearize, rearrange, replace_all_batch_norm_modules_,
-        stack_module_state, try_functionalize, try_grad_and_value, try_jacfwd, try_jacrev, try_jvp,
-        try_linearize, try_rearrange, try_replace_all_batch_norm_modules_, try_stack_module_state, try_vjp,
-        try_vmap, vjp, vmap, vmap_with,
+        Dims, FunctionalizeOptions, Randomness, Remove, Tree, VmapOptions, functionalize, functionalize_with,
+        grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, rearrange,
+        replace_all_batch_norm_modules_, stack_module_state, try_functionalize, try_grad_and_value,
+        try_jacfwd, try_jacrev, try_jvp, try_linearize, try_rearrange, try_replace_all_batch_norm_modules_,
+        try_stack_module_state, try_vjp, try_vmap, vjp, vmap, vmap_with,
     };
     pub use flambeau_nn::utils::stateless::{
         FunctionalCallOptions, functional_call, functional_call_around, functional_call_with,

@@ -67,7 +67,7 @@ fn function(
     let result = type_name(result).ok_or_else(|| at("the result's type"))?;
     let mut head = String::new();
     if !templates.is_empty() {
-        let _ = write!(head, "template <{}>\n", templates.join(", "));
+        let _ = writeln!(head, "template <{}>", templates.join(", "));
     }
     let _ = write!(head, "DEVICE {result} f_{}({})", f.sig.ident, params.join(", "));
     let text = body.tail(&f.block)?;

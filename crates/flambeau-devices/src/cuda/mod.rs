@@ -7,6 +7,7 @@ pub mod jiterator;
 pub mod memory;
 pub mod nvtx;
 pub mod profiler;
+#[doc(hidden)]
 pub mod runtime;
 mod streams;
 pub mod tunable;

@@ -334,7 +334,12 @@ pub(super) mod by_name {
         ("torch.cuda", "Stream", |a, k| {
             let mut b = Bound::new("Stream", &["device", "priority"], a, k)?;
             let _on = super::super::runtime::on(b.optional()?.unwrap_or(crate::Ordinal(-1)));
-            Stream::try_new()?.answer()
+            let priority = b.optional::<i64>()?.unwrap_or(0);
+            let stream = Stream::try_new()?;
+            if priority != 0 {
+                return Err(flambeau_core::Error::missing("streams with a priority"));
+            }
+            stream.answer()
         }),
         STREAM_METHODS[0],
         STREAM_METHODS[1],
@@ -346,7 +351,16 @@ pub(super) mod by_name {
         ("torch.cuda", "Event", |a, k| {
             let mut b =
                 Bound::new("Event", &["enable_timing", "blocking", "interprocess", "external"], a, k)?;
-            Ok(vec![object(Event::with(b.optional()?.unwrap_or(false))?)])
+            // waits block the thread anyway, so `blocking` is what happens
+            let (timing, _blocking): (Option<bool>, Option<bool>) = (b.optional()?, b.optional()?);
+            let shared = [b.optional::<bool>()?, b.optional::<bool>()?];
+            let event = Event::with(timing.unwrap_or(false))?;
+            if shared.contains(&Some(true)) {
+                return Err(flambeau_core::Error::missing(
+                    "events of several processes, or of captured graphs",
+                ));
+            }
+            Ok(vec![object(event)])
         }),
         EVENT_METHODS[0],
         EVENT_METHODS[1],

@@ -3,7 +3,9 @@
 use flambeau_core::dispatch::overrides::{OperatorCall, push_function_mode};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Result, Scalar, Tensor, ops};
-use flambeau_func::{Remove, VmapOptions, functionalize, grad, try_functionalize, try_vmap};
+use flambeau_func::{
+    FunctionalizeOptions, Remove, VmapOptions, functionalize, grad, try_functionalize, try_vmap,
+};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -89,7 +91,7 @@ fn results_are_the_same_and_nothing_is_written() {
     for (name, f) in CASES {
         let want = f(&x()).unwrap().to_vec::<f64>();
         for remove in [Remove::Mutations, Remove::MutationsAndViews] {
-            let pure = try_functionalize(f, remove);
+            let pure = try_functionalize(f, FunctionalizeOptions::new().remove(remove));
             let (y, calls) = seen(|| pure(&x()).unwrap());
             assert_eq!(y.to_vec::<f64>(), want, "{name}");
             assert!(calls.iter().all(|c| !c.1), "{name}: {calls:?}");
@@ -116,7 +118,7 @@ fn captured_tensors_are_read_alone() {
     let captured = x();
     let pure = try_functionalize(
         |x: &Tensor| ops::add_(&captured, x, Scalar::Int(1)).map(|()| x.clone()),
-        Remove::Mutations,
+        FunctionalizeOptions::new(),
     );
     let e = pure(&x()).unwrap_err();
     assert!(e.message().starts_with("mutating a non-functional tensor with a functional tensor"), "{e}");
@@ -135,11 +137,11 @@ fn with_other_transforms() {
         }
         let both = ops::stack(&[x(), ops::neg(&x()).unwrap()], 0).unwrap();
         let want = try_vmap(f, VmapOptions::new())(&both).unwrap().to_vec::<f64>();
-        let pure = try_functionalize(f, Remove::Mutations);
+        let pure = try_functionalize(f, FunctionalizeOptions::new());
         let inside = try_vmap(|x: &Tensor| pure(x), VmapOptions::new())(&both);
         assert_eq!(inside.unwrap().to_vec::<f64>(), want, "{name}");
         let mapped = try_vmap(f, VmapOptions::new());
-        let outside = try_functionalize(|x: &Tensor| mapped(x), Remove::Mutations)(&both);
+        let outside = try_functionalize(|x: &Tensor| mapped(x), FunctionalizeOptions::new())(&both);
         assert_eq!(outside.unwrap().to_vec::<f64>(), want, "{name}");
     }
 }

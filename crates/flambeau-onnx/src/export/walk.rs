@@ -347,7 +347,7 @@ impl<'r> Walk<'r> {
     /// A value in the sizes and element type of another.
     fn like(&mut self, v: &Var, old: &Var) -> Result<Var> {
         let v = self.b.cast(v, old.dtype)?;
-        if v.shape == old.shape && v.sizes().is_some() || v.rank() == old.rank() && v.shape == old.shape {
+        if v.shape == old.shape && (v.sizes().is_some() || v.rank() == old.rank()) {
             return Ok(v);
         }
         let to = self.b.sizes(old)?;

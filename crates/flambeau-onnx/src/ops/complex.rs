@@ -12,7 +12,7 @@ pub(super) const TABLE: Table = &[
     }),
     ("aten.view_as_complex", |b, c| {
         let x = c.tensor(0, "self")?;
-        Ok(b.from_parts(&x)?.into())
+        Ok(b.join_parts(&x)?.into())
     }),
     ("aten.real", |b, c| {
         let x = c.tensor(0, "self")?;
@@ -82,7 +82,7 @@ impl Builder {
         Var::new(v.name.clone(), real_of(v.dtype), shape)
     }
     /// A real value with a last dimension of two as a complex one.
-    pub(crate) fn from_parts(&mut self, v: &Var) -> Result<Var> {
+    pub(crate) fn join_parts(&mut self, v: &Var) -> Result<Var> {
         let Some((_, front)) = v.shape.split_last() else {
             return Err(Error::runtime("Input tensor must have one or more dimensions"));
         };
@@ -108,7 +108,7 @@ impl Builder {
         let d = shape.len() as i64;
         let (re, im) = (self.unsqueeze(&re, &[d])?, self.unsqueeze(&im, &[d])?);
         let both = self.concat(&[re, im], d)?;
-        self.from_parts(&both)
+        self.join_parts(&both)
     }
     pub(crate) fn complex_of(&mut self, v: &Var, dtype: DType) -> Result<Var> {
         let re = self.cast(v, real_of(dtype))?;

@@ -88,7 +88,7 @@ fn transform(b: &mut Builder, x: &Var, d: i64, inverse: bool) -> Result<Var> {
     let mut back = vec![0i64; order.len()];
     order.iter().enumerate().for_each(|(i, d)| back[*d as usize] = i as i64);
     let y = b.transpose(&y, &back)?;
-    b.from_parts(&y)
+    b.join_parts(&y)
 }
 /// A value times a size to a power.
 fn scaled(b: &mut Builder, x: &Var, n: &Dim, power: f64) -> Result<Var> {
@@ -102,7 +102,7 @@ fn scaled(b: &mut Builder, x: &Var, n: &Dim, power: f64) -> Result<Var> {
         }
     };
     let y = b.mul(&parts, &f)?;
-    if complex { b.from_parts(&y) } else { Ok(y) }
+    if complex { b.join_parts(&y) } else { Ok(y) }
 }
 /// By PyTorch's number: 0 nothing, 1 by the root of the size, 2 by the size.
 fn by_number(b: &mut Builder, x: &Var, dims: &[i64], number: i64) -> Result<Arg> {
@@ -149,7 +149,7 @@ fn resized(b: &mut Builder, x: &Var, d: i64, n: &Dim) -> Result<Var> {
     let zeros = b.full(&shape, &zero)?;
     let y = b.concat(&[parts, zeros], d)?;
     let y = b.slice(&y, d, &Dim::Int(0), n, 1)?;
-    if complex { b.from_parts(&y) } else { Ok(y) }
+    if complex { b.join_parts(&y) } else { Ok(y) }
 }
 fn half(b: &mut Builder, x: &Var, d: i64) -> Result<Var> {
     let n = b.size(x, d)?;
@@ -170,7 +170,7 @@ fn mirrored(b: &mut Builder, x: &Var, d: i64, n: &Dim) -> Result<Var> {
     let tail = b.complex_conj(&tail)?;
     let (p, q) = (b.parts(&x), b.parts(&tail));
     let y = b.concat(&[p, q], d)?;
-    let mut y = b.from_parts(&y)?;
+    let mut y = b.join_parts(&y)?;
     y.shape[d as usize] = n.known();
     Ok(y)
 }

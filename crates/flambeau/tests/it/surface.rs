@@ -43,7 +43,7 @@ const UNDOCUMENTED: [&str; 30] = [
 ];
 
 /// Modules that PyTorch's documentation does not name: Rust's own, and PyTorch's whose members are documented elsewhere.
-const OWN_MODULES: [&str; 43] = [
+const OWN_MODULES: [&str; 50] = [
     "torch::ao::ns::numeric_suite",
     "torch::ao::nn",
     "torch::ao::nn::quantized",
@@ -64,6 +64,9 @@ const OWN_MODULES: [&str; 43] = [
     "torch::book::training",
     "torch::control_flow",
     "torch::cuda::sanitizer",
+    "torch::distributed::elastic::failures",
+    "torch::distributed::elastic::processes",
+    "torch::distributed::functional",
     "torch::dtypes",
     "torch::fx::passes",
     "torch::fx::python",
@@ -74,6 +77,10 @@ const OWN_MODULES: [&str; 43] = [
     "torch::library::object",
     "torch::nn::attention::flex_attention",
     "torch::nn::utils::fusion",
+    "torch::onnx::diagnostics",
+    "torch::onnx::diagnostics::rules",
+    "torch::onnx::proto",
+    "torch::onnx::proto::attribute_type",
     "torch::ops",
     "torch::options",
     "torch::prelude",

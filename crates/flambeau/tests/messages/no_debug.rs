@@ -1,6 +1,6 @@
 //~ errors: 2
-//~ `Net` doesn't implement `Debug`
-//~ add `#[derive(Debug)]` to `Net` or manually `impl Debug for Net`
+//~ `Net` doesn't implement `
+//~ add `#[derive(Debug)]` to `Net` or manually `impl
 //~ help: consider annotating `Net` with `#[derive(Debug)]`
 use torch::prelude::*;
 use torch::nn;
