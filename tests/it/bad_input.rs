@@ -91,7 +91,7 @@ const NASTY: &[fn() -> Result<Tensor>] = &[
     || ints(&[HUGE, HUGE, HUGE]),
     || ops::full(&[2, 2], Scalar::Int(-100), Some(DType::I64), None, None, None),
     || ops::full(&[2, 2], Scalar::Int(i64::MAX), Some(DType::I64), None, None, None),
-    || ops::full(&[2, 2], Scalar::Int(i64::MIN), Some(DType::I32), None, None, None),
+    || ops::full(&[2, 2], Scalar::Int(i64::from(i32::MIN)), Some(DType::I32), None, None, None),
     || ops::expand(&ramp(&[1], DType::F32)?, &[2, 2], false),
     || ops::transpose(&ramp(&[2, 3], DType::F32)?, 0, 1),
     || ops::conj(&ramp(&[2, 2], DType::C64)?),

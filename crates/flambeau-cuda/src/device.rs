@@ -96,7 +96,8 @@ impl Runtime for Answers {
         let d = number(device)?;
         driver()?.done(d, stream)?;
         DEVICE.set(d);
-        STREAMS.with_borrow_mut(|s| s.insert(d, stream));
+        // a thread that ends has no current stream any more
+        let _ = STREAMS.try_with(|s| s.borrow_mut().insert(d, stream));
         Ok(())
     }
     fn new_stream(&self, device: i64) -> Result<u64> {

@@ -21,6 +21,11 @@ use std::sync::{Arc, PoisonError};
 
 const CLASS: &str = "functional";
 
+impl flambeau_core::api::into_arg::IntoArg<Remove> for Remove {
+    fn into_arg(self) -> Remove {
+        self
+    }
+}
 /// Options of [`functionalize_with`].
 #[flambeau_macros::options]
 pub struct FunctionalizeOptions {
@@ -41,6 +46,14 @@ pub enum Remove {
 thread_local! {
     static NEXT: Cell<u64> = const { Cell::new(1) };
     static VIEWS_TOO: Cell<bool> = const { Cell::new(false) };
+}
+/// Whether views are taken out too.
+fn views_too() -> bool {
+    VIEWS_TOO.try_with(Cell::get).unwrap_or(false)
+}
+/// Sets it, and gives what held before.
+fn set_views_too(on: bool) -> bool {
+    VIEWS_TOO.try_with(|v| v.replace(on)).unwrap_or(false)
 }
 
 /// A value, and how often it was replaced.
@@ -94,9 +107,9 @@ impl Step {
             {
                 ops::reshape(new, whole.sizes())?
             }
-            "transpose" if VIEWS_TOO.get() => ops::transpose_copy(new, arg(a, 1)?, arg(a, 2)?)?,
+            "transpose" if views_too() => ops::transpose_copy(new, arg(a, 1)?, arg(a, 2)?)?,
             "transpose" => ops::transpose(new, arg(a, 1)?, arg(a, 2)?)?,
-            "t" if VIEWS_TOO.get() => ops::t_copy(new)?,
+            "t" if views_too() => ops::t_copy(new)?,
             "t" => ops::t(new)?,
             "permute" => {
                 let dims: Vec<i64> = arg(a, 1)?;
@@ -105,7 +118,7 @@ impl Step {
                 for (to, from) in dims.iter().enumerate() {
                     back[from.rem_euclid(n) as usize] = to as i64;
                 }
-                if VIEWS_TOO.get() { ops::permute_copy(new, &back)? } else { ops::permute(new, &back)? }
+                if views_too() { ops::permute_copy(new, &back)? } else { ops::permute(new, &back)? }
             }
             "alias" | "detach" => new.clone(),
             _ => self.by_places(whole, new)?,
@@ -156,8 +169,8 @@ impl Functional {
         for s in self.way.iter().take(self.way.len().saturating_sub(1)) {
             on_the_way.push(s.run(&on_the_way[on_the_way.len() - 1])?);
         }
-        let back = self.way.iter().zip(&on_the_way).rev();
-        let whole = back.fold(Ok(new.clone()), |new: Result<Tensor>, (s, t)| s.put(t, &new?))?;
+        let mut back = self.way.iter().zip(&on_the_way).rev();
+        let whole = back.try_fold(new.clone(), |new, (s, t)| s.put(t, &new))?;
         replace(&self.whole, (whole, age + 1));
         replace(&self.seen, (new, age + 1));
         Ok(())
@@ -258,7 +271,7 @@ fn call(info: &'static OpInfo, args: &[Value], level: u64) -> Result<Vec<Value>>
 }
 /// A call that writes nothing: its results, as views where they are.
 fn computed(info: &'static OpInfo, args: &[Value], plain: Vec<Value>, level: u64) -> Result<Vec<Value>> {
-    let copies = if VIEWS_TOO.get() { twin(info, |b| Some(format!("{b}_copy"))) } else { None };
+    let copies = if views_too() { twin(info, |b| Some(format!("{b}_copy"))) } else { None };
     let results = match copies {
         // only to learn whose memory the views have
         Some(_) => without_modes(|| info.call(&plain))?,
@@ -364,7 +377,7 @@ struct Within {
 }
 impl Drop for Within {
     fn drop(&mut self) {
-        VIEWS_TOO.set(self.views_too);
+        set_views_too(self.views_too);
     }
 }
 /// Runs `f` on wrappers of the tensors, and gives its results without them. What `f` wrote to its arguments is written at the end.
@@ -388,8 +401,7 @@ pub(crate) fn run<R>(
     }
     let (r, out) = {
         let mode = push_function_mode(move |c: &OperatorCall<'_>| call(c.operator(), c.args(), level));
-        let _within =
-            Within { _mode: mode, views_too: VIEWS_TOO.replace(remove == Remove::MutationsAndViews) };
+        let _within = Within { _mode: mode, views_too: set_views_too(remove == Remove::MutationsAndViews) };
         let r = f(wrapped.clone())?;
         let out = results(&r);
         let out = out.iter().map(|t| functional(t, level).map_or_else(|| Ok(t.clone()), Functional::current));

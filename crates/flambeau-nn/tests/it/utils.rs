@@ -104,18 +104,18 @@ fn gradients_are_clipped() {
     let m = nn::Linear::new(2, 2);
     let set = |v: &[f32]| m.weight.try_set_grad(Some(t(v, &[2, 2]))).unwrap();
     set(&[3., 0., 4., 0.]);
-    let total = utils::clip_grad_norm_(&m.parameters(), 1.0);
+    let total = utils::clip_grad_norm_(m.parameters(), 1.0);
     assert_eq!(total.item::<f32>(), 5.0);
     let norm = |o| utils::get_total_norm_with([m.weight.grad().unwrap()], o).item::<f32>();
     assert!((norm(utils::ClipGradOptions::new()) - 1.0).abs() < 1e-5);
     set(&[3., -9., 4., 0.]);
     assert_eq!(norm(utils::ClipGradOptions::new().norm_type(f64::INFINITY)), 9.0);
     assert_eq!(norm(utils::ClipGradOptions::new().norm_type(1.0)), 16.0);
-    utils::clip_grad_value_(&m.parameters(), 3.5);
+    utils::clip_grad_value_(m.parameters(), 3.5);
     assert_eq!(m.weight.grad().unwrap().to_vec::<f32>(), [3., -3.5, 3.5, 0.]);
     set(&[f32::NAN, 0., 0., 0.]);
     let strict = utils::ClipGradOptions::new().error_if_nonfinite(true);
-    let e = utils::try_clip_grad_norm_(&m.parameters(), 1.0, strict).unwrap_err();
+    let e = utils::try_clip_grad_norm_(m.parameters(), 1.0, strict).unwrap_err();
     assert!(
         e.message().starts_with("The total norm of order 2.0 for gradients from `parameters` is non-finite"),
         "{e}"
@@ -123,8 +123,8 @@ fn gradients_are_clipped() {
     assert_eq!(utils::get_total_norm(&[] as &[Tensor]).item::<f32>(), 0.0);
     let half = t(&[3.], &[1]).try_to(DType::F16).unwrap();
     assert_eq!(utils::get_total_norm([half, t(&[4.], &[1])]).dtype(), DType::F32);
-    let v = utils::try_parameters_to_vector(&m.parameters()).unwrap();
-    utils::try_vector_to_parameters(&(&v * 0.0), &m.parameters()).unwrap();
+    let v = utils::try_parameters_to_vector(m.parameters()).unwrap();
+    utils::try_vector_to_parameters(&(&v * 0.0), m.parameters()).unwrap();
     assert_eq!(m.weight.to_vec::<f32>(), [0.; 4]);
 }
 

@@ -124,13 +124,17 @@ impl Recurrent {
     /// Sizes below zero.
     pub fn new(o: RecurrentShape, dtype: DType) -> Result<Recurrent> {
         let cell = o.class.ends_with("Cell");
-        let gates = o.hidden
-            * match o.step {
-                Step::Lstm => 4,
-                Step::Gru => 3,
-                Step::Tanh | Step::Relu => 1,
-            };
+        let times = |n: i64| {
+            let product = o.hidden.checked_mul(n);
+            product.ok_or_else(|| Error::runtime("Storage size calculation overflowed"))
+        };
+        let gates = times(match o.step {
+            Step::Lstm => 4,
+            Step::Gru => 3,
+            Step::Tanh | Step::Relu => 1,
+        })?;
         let directions = if o.bidirectional { 2 } else { 1 };
+        let both = times(directions)?;
         let draw = |sizes: &[i64]| ops::randn(sizes, None, Some(DType::F32), None, None, None);
         let linear = |w: &Tensor, b: Option<Tensor>| -> Result<Linear> {
             // the scales that PyTorch begins with
@@ -142,7 +146,7 @@ impl Recurrent {
         };
         let mut weights = Vec::new();
         for l in 0..o.layers {
-            let from = if l == 0 { o.input } else { o.hidden * directions };
+            let from = if l == 0 { o.input } else { both };
             for _ in 0..directions {
                 // cells draw their biases first, and none where they have none
                 let early = if cell && o.bias { Some((draw(&[gates])?, draw(&[gates])?)) } else { None };

@@ -1,6 +1,10 @@
 //! Every member of the workspace that brings operators or classes is linked into a program that names only `torch`; and the
 //! examples of the operators' documentation, which name nothing else.
 
+#[allow(
+    clippy::needless_borrows_for_generic_args,
+    reason = "examples show how functions are called, borrowed as in the rest"
+)]
 mod generated;
 mod messages;
 

@@ -180,7 +180,7 @@ pub(crate) fn bags(c: &Call<'_>) -> Result<Vec<Value>> {
     if own {
         weight = c.whole_at(1)?;
         let rows = weight.sizes()[1];
-        let shift = mul_scalar(&numbers(c, &input, input.dim() as usize - 1)?, rows.into())?;
+        let shift = mul_scalar(&numbers(c, &input, input.dim() - 1)?, rows.into())?;
         let shift = ops::to_copy(&shift, Some(input.dtype()), None, None, None, false, None)?;
         input = ops::add(&input, &shift, 1.into())?;
         weight = joined(&weight)?;
