@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// How [`export_with`] captures.
+/// How [`export_with`](crate::export_with) captures.
 #[derive(Clone, Debug, Default)]
 pub struct ExportOptions {
     pub(crate) names: Vec<String>,

@@ -124,7 +124,6 @@ mod without;
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// The book: how things are done, from the first hour to a service.
 pub mod book;
 
 /// Keyword arguments of the functions in this crate's root and of `Tensor`'s methods. Those of other functions, of modules and of
