@@ -60,6 +60,7 @@ const FILES: &[(&str, &str)] = &[
         "crates/flambeau-func/src/functionalize.rs",
         "how a write through a view is put into the whole, view by view",
     ),
+    ("crates/flambeau-onnx/src/export/walk.rs", "which operators of a program write, and how ONNX says it"),
     ("crates/flambeau-library/src/storages.rs", "methods of storages, which are no operators"),
     ("crates/flambeau-quantization/src/by_name/flows.rs", "names of arguments"),
     ("crates/flambeau-quantization/src/objects.rs", "attributes of observers, which are no operators"),
