@@ -14,13 +14,15 @@ const FILES: &[(&str, &str)] = &[
     ("crates/flambeau-cuda/src/driver/real.rs", "a driver's own tables: it calls nobody under them"),
     ("crates/flambeau-cuda/src/fault.rs", "a driver's own tables: it calls nobody under them"),
     ("crates/flambeau-cuda/src/kernels/mod.rs", "a driver's own tables: it calls nobody under them"),
+    ("crates/flambeau-devices/src/cuda/streams.rs", "as the next: it calls nobody under it"),
+    ("crates/flambeau-devices/src/cuda/runtime.rs", "the one runtime: it calls nobody under it"),
     ("crates/flambeau-nn/src/modules/lazy.rs", "a turn, as above"),
     ("crates/flambeau-nn/src/module/field.rs", "modules of a program may hold them"),
     ("crates/flambeau-distributed/src/sync.rs", "threads wait for conditions under it, and call nobody"),
     ("crates/flambeau-optim/src/by_name.rs", "a turn: steps of one optimizer follow each other"),
 ];
 /// Below core, and tools.
-const CRATES: &[&str] = &["flambeau-memory", "flambeau-cpu", "flambeau-conformance"];
+const CRATES: &[&str] = &["flambeau-cuda", "flambeau-memory", "flambeau-cpu", "flambeau-conformance"];
 
 #[test]
 fn locks_are_watched() {

@@ -278,8 +278,9 @@ fn judged(s: &Source) -> bool {
     // the judge is asked by name, macros read words of Rust, and formulas are declared by their names
     let other =
         ["crates/flambeau-conformance/", "crates/flambeau-macros/", "crates/flambeau-cpu/src/pointwise/"];
-    let tests =
-        s.path.ends_with("/tests.rs") || s.path.contains("/tests/") || FILES.iter().any(|f| f.0 == s.path);
+    let tests = s.path.ends_with("/tests.rs")
+        || s.path.contains("/tests/")
+        || (s.path.starts_with("crates/flambeau-onnx/") || FILES.iter().any(|f| f.0 == s.path));
     let suites = s.path.starts_with("tests/rows/") || s.path.starts_with("tests/it/properties/");
     suites || library && !s.generated() && !tests && !other.iter().any(|o| s.path.starts_with(o))
 }
