@@ -422,7 +422,7 @@ pub(crate) fn run<R>(
 /// result. What a mode outside of it records is a program that writes nothing. What `f` writes to its arguments is copied to them at
 /// the end. What it only captures it may read, not write.
 ///
-/// ```
+/// ```no_run
 /// use torch::{Tensor, func, overrides};
 /// use torch::prelude::*;
 /// use std::{cell::RefCell, rc::Rc};
