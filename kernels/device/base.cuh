@@ -5,7 +5,7 @@
 #else
 #define KERNEL(NAME, PARAMS) extern "C" __global__ void NAME(const PARAMS p)
 #define KERNEL_WITH_BARRIERS(NAME, PARAMS) KERNEL(NAME, PARAMS)
-typedef unsigned long long size_t;
+#pragma nv_diag_suppress 177
 #endif
 #define DEVICE __device__ inline
 
@@ -200,19 +200,51 @@ constexpr int OPERANDS = 4;
 struct Geometry {
     i64 n;
     i64 dims;
+    // how places are computed: WIDE, SHORT, or DENSE
+    i64 mode;
     i64 sizes[DIMS];
+    // a division by a size as a product and a shift (Granlund and Montgomery, PLDI 1994)
+    u32 factor[DIMS], shift[DIMS];
     i64 strides[OPERANDS][DIMS];
     u64 start[OPERANDS];
 };
+constexpr i64 WIDE = 0;   // divisions of 64 bits
+constexpr i64 SHORT = 1;  // fewer than 2^31 elements: by factors
+constexpr i64 DENSE = 2;  // one dimension (dims is 1); an operand's elements lie side by side or are one element
+DEVICE u32 high_half(u32 a, u32 b) { return (u32)((u64)a * b >> 32); }
 template <int N>
 DEVICE void places(const Geometry& g, i64 i, u64* out) {
     for (int k = 0; k < N; k++) out[k] = g.start[k];
+    if (g.mode == DENSE) {
+        for (int k = 0; k < N; k++) out[k] += i * g.strides[k][0];
+        return;
+    }
+    if (g.mode == SHORT) {
+        u32 rest = (u32)i;
+        for (int d = (int)g.dims - 1; d > 0; d--) {
+            u32 next = (u32)(((u64)high_half(rest, g.factor[d]) + rest) >> g.shift[d]), at = rest - next * (u32)g.sizes[d];
+            for (int k = 0; k < N; k++) out[k] += at * g.strides[k][d];
+            rest = next;
+        }
+        if (g.dims > 0)
+            for (int k = 0; k < N; k++) out[k] += rest * g.strides[k][0];
+        return;
+    }
     for (int d = (int)g.dims - 1; d >= 0; d--) {
-        i64 q = g.sizes[d] == 1 ? 0 : i % g.sizes[d];
-        i = g.sizes[d] == 1 ? i : i / g.sizes[d];
+        i64 q = i % g.sizes[d];
+        i /= g.sizes[d];
         for (int k = 0; k < N; k++) out[k] += q * g.strides[k][d];
     }
 }
+
+// Several elements that are moved at once: 16 bytes on the device.
+template <class T, int V>
+struct alignas(sizeof(T) * V) Pack {
+    T v[V];
+};
+template <class T>
+DEVICE constexpr int pack_of() { return sizeof(T) >= 16 ? 1 : 16 / (int)sizeof(T); }
+DEVICE bool fits_packs(u64 address) { return address % 16 == 0; }
 
 // The first thing that went wrong on the device: what, and three numbers. The host asks when it waits.
 struct Fault {

@@ -26,19 +26,57 @@ template <class M, class V> struct Store<pair<M>, Cx<V>> {
 };
 template <class M, class T> struct Store<M, Whole<T>> { static DEVICE M of(Whole<T> v) { return (M)v.v; } };
 
+// How many elements a thread takes at once where all lie side by side: formulas of doubles are slower than memory anyway.
+template <class C, class In, class Out>
+DEVICE constexpr int together() {
+    constexpr int most = 16 / (int)(sizeof(In) > sizeof(Out) ? sizeof(In) : sizeof(Out));
+    if (sizeof(C) > 4) return 1;
+    return most < 1 ? 1 : most;
+}
 // F: the formula; C: what it computes in; In, Out: elements in memory. The number of operands and of arguments is the formula's.
 template <class F, class C, class In, class Out>
 DEVICE void pointwise(const PointwiseParams& p) {
     C n0 = Number<C>::of(p.numbers[0]), n1 = Number<C>::of(p.numbers[1]), n2 = Number<C>::of(p.numbers[2]);
-    for (i64 i = first_index(); i < p.g.n; i += all_threads()) {
+    auto one = [&](In a, In b, In c) {
+        C x0{}, x1{}, x2{};
+        if constexpr (F::N > 0) x0 = Load<C, In>::of(a);
+        if constexpr (F::N > 1) x1 = Load<C, In>::of(b);
+        if constexpr (F::N > 2) x2 = Load<C, In>::of(c);
+        auto r = F::template f<typename real_of<C>::type>(x0, x1, x2, n0, n1, n2);
+        return Store<Out, decltype(r)>::of(r);
+    };
+    i64 done = 0;
+    constexpr int V = together<C, In, Out>();
+    if constexpr (V > 1) {
+        bool fits = p.g.mode == DENSE;
+        for (int k = 0; k <= F::N; k++) fits = fits && fits_packs(p.g.start[k]);
+        if (fits) {
+            i64 packs = p.g.n / V;
+            bool flat[3];
+            Pack<In, V> x[3];
+            for (int k = 0; k < 3; k++) {
+                flat[k] = k >= F::N || p.g.strides[k + 1][0] == 0;
+                if (k < F::N && flat[k])
+                    for (int v = 0; v < V; v++) x[k].v[v] = *at<In>(p.g.start[k + 1]);
+            }
+            for (i64 i = first_index(); i < packs; i += all_threads()) {
+                Pack<Out, V> y;
+#pragma unroll
+                for (int k = 0; k < F::N; k++)
+                    if (!flat[k]) x[k] = at<Pack<In, V>>(p.g.start[k + 1])[i];
+#pragma unroll
+                for (int v = 0; v < V; v++) y.v[v] = one(x[0].v[v], x[1].v[v], x[2].v[v]);
+                at<Pack<Out, V>>(p.g.start[0])[i] = y;
+            }
+            done = packs * V;
+        }
+    }
+    for (i64 i = done + first_index(); i < p.g.n; i += all_threads()) {
         u64 a[OPERANDS];
         places<F::N + 1>(p.g, i, a);
-        C x0{}, x1{}, x2{};
-        if constexpr (F::N > 0) x0 = Load<C, In>::of(*at<In>(a[1]));
-        if constexpr (F::N > 1) x1 = Load<C, In>::of(*at<In>(a[2]));
-        if constexpr (F::N > 2) x2 = Load<C, In>::of(*at<In>(a[3]));
-        auto r = F::template f<typename real_of<C>::type>(x0, x1, x2, n0, n1, n2);
-        *at<Out>(a[0]) = Store<Out, decltype(r)>::of(r);
+        In x[3];
+        for (int k = 0; k < F::N; k++) x[k] = *at<In>(a[k + 1]);
+        *at<Out>(a[0]) = one(x[0], x[1], x[2]);
     }
 }
 #define POINTWISE(NAME, F, C, IN, OUT) \

@@ -1,17 +1,21 @@
-// Reductions: a thread for each result where there are many, a block for each where there are few. Sums of floats are kept in the type
-// of computation, of doubles and integers in themselves.
+// Reductions: a block finds several results, or a part of them where there are few. Halves are summed in float, floats and
+// integers in themselves.
 #pragma once
-#include "../device/number.cuh"
+#include "../device/block.cuh"
 
-// Operand 0 is the result with stride 0 along what is reduced; sizes are the kept dimensions, then `length` elements that lie
-// `inner` dimensions deep.
 struct ReduceParams {
     // where results lie (operand 0) and where the first element of each lies (operand 1)
     Geometry kept;
     // where the elements of one result lie (operand 1)
     Geometry along;
-    Param numbers[1];
+    // threads that work on one result, results of a block, and whether neighbouring threads take neighbouring results
+    i64 threads, results, turned;
+    // blocks that share a result, and where they leave their states for the second kernel, 32 bytes for each
+    i64 parts;
+    u64 states;
+    Param numbers[2];
 };
+constexpr int STATE = 32;
 template <class S> DEVICE S zero_of();
 template <> DEVICE float zero_of() { return 0; }
 template <> DEVICE double zero_of() { return 0; }
@@ -27,36 +31,287 @@ DEVICE double times(double a, double b) { return a * b; }
 DEVICE i64 times(i64 a, i64 b) { return (i64)((u64)a * (u64)b); }
 template <class V> DEVICE Cx<V> times(Cx<V> a, Cx<V> b) { return a * b; }
 
+// A reduction: its state over elements computed in `C` with sums in `S`, the first state, what an element and another state
+// do to it, and the result in `R`.
+template <class C, class S>
 struct Sum {
-    template <class S> static DEVICE S start() { return zero_of<S>(); }
-    template <class S> static DEVICE S join(S a, S b) { return plus(a, b); }
+    typedef S State;
+    typedef S R;
+    static DEVICE State start(const Param*) { return zero_of<S>(); }
+    static DEVICE void add(State& s, C v, i64, const Param*) { s = plus(s, Convert<S, C>::of(v)); }
+    static DEVICE State join(State a, State b) { return plus(a, b); }
+    static DEVICE R end(State s, const Param*) { return s; }
 };
+template <class C, class S>
+struct Nansum : Sum<C, S> {
+    static DEVICE void add(S& s, C v, i64, const Param*) {
+        if (!num::is_nan(v)) s = plus(s, Convert<S, C>::of(v));
+    }
+};
+// numbers[0] is the number of elements.
+template <class C, class S>
+struct Mean : Sum<C, S> {
+    static DEVICE float over(float s, double n) { return s / (float)n; }
+    static DEVICE double over(double s, double n) { return s / n; }
+    static DEVICE i64 over(i64 s, double) { return s; }
+    template <class V> static DEVICE Cx<V> over(Cx<V> s, double n) { return {over(s.re, n), over(s.im, n)}; }
+    static DEVICE S end(S s, const Param* p) { return over(s, p[0].re); }
+};
+template <class C, class S>
 struct Prod {
-    template <class S> static DEVICE S start() { return Convert<S, i64>::of(1); }
-    template <class S> static DEVICE S join(S a, S b) { return times(a, b); }
+    typedef S State;
+    typedef S R;
+    static DEVICE State start(const Param*) { return Convert<S, i64>::of(1); }
+    static DEVICE void add(State& s, C v, i64, const Param*) { s = times(s, Convert<S, C>::of(v)); }
+    static DEVICE State join(State a, State b) { return times(a, b); }
+    static DEVICE R end(State s, const Param*) { return s; }
 };
-template <class R, class In, class S, class Out>
+// The largest or smallest element, with its place: the first of equals, a NaN before all others. Elements in themselves.
+template <class C, bool LARGEST>
+struct Extreme {
+    struct State {
+        C v;
+        i64 at;
+    };
+    static DEVICE bool before(const State& a, const State& b) {
+        if (a.at < 0 || b.at < 0) return b.at < 0;
+        bool na = a.v != a.v, nb = b.v != b.v;
+        if (na || nb) return na && (!nb || a.at < b.at);
+        if (a.v == b.v) return a.at < b.at;
+        return LARGEST ? a.v > b.v : a.v < b.v;
+    }
+    static DEVICE State start(const Param*) { return {C(), -1}; }
+    static DEVICE void add(State& s, C v, i64 i, const Param*) {
+        State x{v, i};
+        if (before(x, s)) s = x;
+    }
+    static DEVICE State join(State a, State b) { return before(b, a) ? b : a; }
+};
+template <class C, class S, bool LARGEST>
+struct ExtremeValue : Extreme<C, LARGEST> {
+    typedef C R;
+    static DEVICE R end(typename Extreme<C, LARGEST>::State s, const Param*) { return s.v; }
+};
+template <class C, class S, bool LARGEST>
+struct ExtremePlace : Extreme<C, LARGEST> {
+    typedef i64 R;
+    static DEVICE R end(typename Extreme<C, LARGEST>::State s, const Param*) { return s.at; }
+};
+template <class C, class S> struct Amax : ExtremeValue<C, S, true> {};
+template <class C, class S> struct Amin : ExtremeValue<C, S, false> {};
+template <class C, class S> struct Argmax : ExtremePlace<C, S, true> {};
+template <class C, class S> struct Argmin : ExtremePlace<C, S, false> {};
+template <class C, class S>
+struct Any {
+    typedef bool State;
+    typedef bool R;
+    static DEVICE State start(const Param*) { return false; }
+    static DEVICE void add(State& s, C v, i64, const Param*) { s = s || Convert<bool, C>::of(v); }
+    static DEVICE State join(State a, State b) { return a || b; }
+    static DEVICE R end(State s, const Param*) { return s; }
+};
+template <class C, class S>
+struct All {
+    typedef bool State;
+    typedef bool R;
+    static DEVICE State start(const Param*) { return true; }
+    static DEVICE void add(State& s, C v, i64, const Param*) { s = s && Convert<bool, C>::of(v); }
+    static DEVICE State join(State a, State b) { return a && b; }
+    static DEVICE R end(State s, const Param*) { return s; }
+};
+template <class C, class S>
+struct CountNonzero {
+    typedef i64 State;
+    typedef i64 R;
+    static DEVICE State start(const Param*) { return 0; }
+    static DEVICE void add(State& s, C v, i64, const Param*) { s += Convert<bool, C>::of(v); }
+    static DEVICE State join(State a, State b) { return a + b; }
+    static DEVICE R end(State s, const Param*) { return s; }
+};
+// Variance by Welford's rule, states joined by Chan's; numbers[0] is the correction. C is a real float.
+template <class C, class S>
+struct Variance {
+    struct State {
+        S mean, squares, n;
+    };
+    typedef S R;
+    static DEVICE State start(const Param*) { return {0, 0, 0}; }
+    static DEVICE void add(State& s, C v, i64, const Param*) {
+        s.n += 1;
+        S away = (S)v - s.mean;
+        s.mean += away / s.n;
+        s.squares += away * ((S)v - s.mean);
+    }
+    static DEVICE State join(State a, State b) {
+        if (a.n == 0) return b;
+        if (b.n == 0) return a;
+        S n = a.n + b.n, away = b.mean - a.mean;
+        return {a.mean + away * (b.n / n), a.squares + b.squares + away * away * a.n * (b.n / n), n};
+    }
+    static DEVICE R end(State s, const Param* p) {
+        S free = s.n - (S)p[0].re;
+        return s.squares / (free > 0 ? free : S(0));
+    }
+};
+template <class C, class S>
+struct Deviation : Variance<C, S> {
+    static DEVICE S end(typename Variance<C, S>::State s, const Param* p) { return num::sqrt(Variance<C, S>::end(s, p)); }
+};
+// The norm of order numbers[0] over absolute values, which are computed in S.
+DEVICE float size_of(float v) { return num::abs(v); }
+DEVICE double size_of(double v) { return num::abs(v); }
+template <class V> DEVICE V size_of(Cx<V> v) { return num::abs(v); }
+template <class C, class S>
+struct Norm {
+    typedef S State;
+    typedef S R;
+    static DEVICE bool limit(const Param* p) { return p[0].re == Consts<double>::INF() || p[0].re == -Consts<double>::INF(); }
+    static DEVICE State start(const Param* p) { return p[0].re == -Consts<double>::INF() ? Consts<S>::INF() : S(0); }
+    static DEVICE void add(State& s, C v, i64, const Param* p) {
+        S a = size_of(v);
+        double order = p[0].re;
+        if (order == 2) s += a * a;
+        else if (order == 1) s += a;
+        else if (order == 0) s += a != 0 ? S(1) : S(0);
+        else if (order == Consts<double>::INF()) s = num::maximum(a, s);
+        else if (order == -Consts<double>::INF()) s = num::minimum(a, s);
+        else s += num::pow(a, (S)order);
+    }
+    static DEVICE State join(State a, State b) { return a + b; }
+    static DEVICE R end(State s, const Param* p) {
+        double order = p[0].re;
+        if (order == 2) return num::sqrt(s);
+        if (order == 1 || order == 0) return s;
+        return num::pow(s, (S)(1 / order));
+    }
+};
+template <class C, class S>
+struct NormMax : Norm<C, S> {
+    static DEVICE S join(S a, S b) { return num::maximum(a, b); }
+    static DEVICE S end(S s, const Param*) { return s; }
+};
+template <class C, class S>
+struct NormMin : Norm<C, S> {
+    static DEVICE S join(S a, S b) { return num::minimum(a, b); }
+    static DEVICE S end(S s, const Param*) { return s; }
+};
+
+// log(sum(exp(x))), by the largest element so far and the sum of exp(x - largest).
+template <class C, class S>
+struct LogSumExp {
+    struct State {
+        S most, sum;
+    };
+    typedef S R;
+    static DEVICE State start(const Param*) { return {-Consts<S>::INF(), 0}; }
+    static DEVICE State join(State a, State b) {
+        if (a.most != a.most || b.sum == 0) return a;
+        if (b.most != b.most || a.sum == 0) return b;
+        if (a.most < b.most) return {b.most, b.sum + a.sum * num::exp(a.most - b.most)};
+        return {a.most, a.sum + b.sum * num::exp(b.most - a.most)};
+    }
+    static DEVICE void add(State& s, C v, i64, const Param*) {
+        S x = (S)v;
+        if (x != -Consts<S>::INF()) s = join(s, {x, 1});
+    }
+    static DEVICE R end(State s, const Param*) {
+        return s.most != s.most || s.sum == 0 || num::abs(s.most) == Consts<S>::INF() ? s.most : s.most + num::ln(s.sum);
+    }
+};
+
+template <class R, class Out>
+DEVICE void leave(const ReduceParams& p, i64 o, typename R::State s) {
+    u64 a[OPERANDS];
+    places<1>(p.kept, o, a);
+    *at<Out>(a[0]) = Element<Out>::down(Convert<typename Element<Out>::C, typename R::R>::of(R::end(s, p.numbers)));
+}
+template <class R, class In, class Out>
 DEVICE void reduce(const ReduceParams& p) {
-    __shared__ S part[128];
-    typedef typename Element<In>::C C;
-    i64 n = p.along.n;
-    for (i64 o = blockIdx.x; o < p.kept.n; o += gridDim.x) {
-        u64 a[OPERANDS], b[OPERANDS];
-        places<2>(p.kept, o, a);
-        S sum = R::template start<S>();
-        for (i64 i = threadIdx.x; i < n; i += blockDim.x) {
-            places<2>(p.along, i, b);
-            sum = R::join(sum, Convert<S, C>::of(Element<In>::up(*at<In>(a[1] + b[1]))));
+    typedef typename R::State S;
+    static_assert(sizeof(S) <= STATE);
+    constexpr int AT_ONCE = 4;
+    __shared__ S room[256];
+    u32 threads = (u32)p.threads, results = (u32)p.results;
+    u32 x = p.turned ? threadIdx.x / results : threadIdx.x % threads, y = p.turned ? threadIdx.x % results : threadIdx.x / threads;
+    i64 n = p.along.n, groups = (p.kept.n + results - 1) / results;
+    i64 step = threads * p.parts;
+    for (i64 b = blockIdx.x; b < groups * p.parts; b += gridDim.x) {
+        i64 part = b % p.parts, o = b / p.parts * results + y;
+        S all = R::start(p.numbers);
+        if (o < p.kept.n) {
+            u64 a[OPERANDS];
+            places<2>(p.kept, o, a);
+            u64 base = a[1];
+            i64 first = part * threads + x, done = 0;
+            if (p.along.dims <= 1) {
+                i64 stride = p.along.dims == 1 ? p.along.strides[1][0] : 0;
+                constexpr int V = pack_of<In>();
+                if (V > 1 && stride == (i64)sizeof(In) && fits_packs(base)) {
+                    S s[V];
+                    for (int v = 0; v < V; v++) s[v] = R::start(p.numbers);
+                    i64 packs = n / V;
+#pragma unroll 2
+                    for (i64 i = first; i < packs; i += step) {
+                        Pack<In, V> e = at<Pack<In, V>>(base)[i];
+#pragma unroll
+                        for (int v = 0; v < V; v++) R::add(s[v], Element<In>::up(e.v[v]), i * V + v, p.numbers);
+                    }
+                    for (int v = 0; v < V; v++) all = R::join(all, s[v]);
+                    done = packs * V;
+                } else {
+                    S s[AT_ONCE];
+                    for (int v = 0; v < AT_ONCE; v++) s[v] = R::start(p.numbers);
+                    i64 i = first;
+                    for (; i + step * (AT_ONCE - 1) < n; i += step * AT_ONCE) {
+                        In e[AT_ONCE];
+#pragma unroll
+                        for (int v = 0; v < AT_ONCE; v++) e[v] = *at<In>(base + (i + v * step) * stride);
+#pragma unroll
+                        for (int v = 0; v < AT_ONCE; v++) R::add(s[v], Element<In>::up(e[v]), i + v * step, p.numbers);
+                    }
+                    for (; i < n; i += step) R::add(s[0], Element<In>::up(*at<In>(base + i * stride)), i, p.numbers);
+                    for (int v = 0; v < AT_ONCE; v++) all = R::join(all, s[v]);
+                    done = n;
+                }
+            }
+            for (i64 i = done + first; i < n; i += step) {
+                u64 e[OPERANDS];
+                places<2>(p.along, i, e);
+                R::add(all, Element<In>::up(*at<In>(base + e[1])), i, p.numbers);
+            }
         }
-        part[threadIdx.x] = sum;
+        room[threadIdx.x] = all;
         __syncthreads();
-        for (u32 half = blockDim.x / 2; half > 0; half /= 2) {
-            if (threadIdx.x < half) part[threadIdx.x] = R::join(part[threadIdx.x], part[threadIdx.x + half]);
+        u32 apart = p.turned ? results : 1;
+        for (u32 half = threads / 2; half > 0; half /= 2) {
+            if (x < half) room[threadIdx.x] = R::join(room[threadIdx.x], room[threadIdx.x + half * apart]);
             __syncthreads();
         }
-        if (threadIdx.x == 0) *at<Out>(a[0]) = Element<Out>::down(Convert<typename Element<Out>::C, S>::of(part[0]));
+        if (x == 0 && o < p.kept.n) {
+            if (p.parts > 1) *at<S>(p.states + (o * p.parts + part) * STATE) = room[threadIdx.x];
+            else leave<R, Out>(p, o, room[threadIdx.x]);
+        }
         __syncthreads();
     }
 }
-#define REDUCE(NAME, R, IN, S, OUT) \
-    KERNEL_WITH_BARRIERS(NAME, ReduceParams) { reduce<R, IN, S, OUT>(p); }
+// The states of all parts of a result, by one warp.
+template <class R, class Out>
+DEVICE void reduce_parts(const ReduceParams& p) {
+    typedef typename R::State S;
+    __shared__ S room[WARP];
+    for (i64 o = blockIdx.x; o < p.kept.n; o += gridDim.x) {
+        S all = R::start(p.numbers);
+        for (i64 i = threadIdx.x; i < p.parts; i += WARP) all = R::join(all, *at<S>(p.states + (o * p.parts + i) * STATE));
+        room[threadIdx.x] = all;
+        __syncthreads();
+        for (u32 half = WARP / 2; half > 0; half /= 2) {
+            if (threadIdx.x < half) room[threadIdx.x] = R::join(room[threadIdx.x], room[threadIdx.x + half]);
+            __syncthreads();
+        }
+        if (threadIdx.x == 0) leave<R, Out>(p, o, room[0]);
+        __syncthreads();
+    }
+}
+#define REDUCE(NAME, R, IN, S, OUT)                                                                        \
+    KERNEL_WITH_BARRIERS(NAME, ReduceParams) { reduce<R<typename Element<IN>::C, S>, IN, OUT>(p); }        \
+    KERNEL_WITH_BARRIERS(NAME##_parts, ReduceParams) { reduce_parts<R<typename Element<IN>::C, S>, OUT>(p); }

@@ -1,15 +1,46 @@
-// Softmax and its logarithm along one dimension, and their gradients: a thread for each line.
+// Softmax and its logarithm along one dimension, and their gradients. Rows whose elements lie side by side have a warp or a
+// block each; of others each thread has one.
 #pragma once
-#include "../device/number.cuh"
+#include "../device/block.cuh"
 
 struct SoftmaxParams {
     // results, inputs, and for gradients the results of the forward pass, all dense: lines of `n` elements `inner` apart
     u64 out, a, b;
     i64 outer, n, inner;
+    // threads of a line, where inner is 1: a warp's or a block's
+    i64 threads;
 };
 template <class In, class Out, bool LOG>
 DEVICE void softmax(const SoftmaxParams& p) {
     typedef typename Element<In>::C C;
+    auto value = [](In x, C most, C log, C sum) {
+        C v = Element<In>::up(x) - most;
+        return Element<Out>::down(LOG ? v - log : num::exp(v) / sum);
+    };
+    if (p.inner == 1) {
+        __shared__ C room[WARP];
+        u32 step = (u32)p.threads, t = threadIdx.x % step, lines = blockDim.x / step;
+        bool whole = step == blockDim.x;
+        i64 rounds = (p.outer + (i64)gridDim.x * lines - 1) / ((i64)gridDim.x * lines);
+        for (i64 r = 0; r < rounds; r++) {
+            i64 l = (r * gridDim.x + blockIdx.x) * lines + threadIdx.x / step;
+            // threads without a line go along to the barriers
+            i64 n = l < p.outer ? p.n : 0;
+            const In* a = at<In>(p.a) + (n ? l * p.n : 0);
+            Out* out = at<Out>(p.out) + (n ? l * p.n : 0);
+            C most = -Consts<C>::INF();
+            walk(a, n, t, step, [&](In x, i64) { most = num::maximum(Element<In>::up(x), most); });
+            auto larger = [](C x, C y) { return num::maximum(x, y); };
+            most = whole ? block_all(most, larger, room) : warp_all(most, larger);
+            C sum = 0;
+            walk(a, n, t, step, [&](In x, i64) { sum += num::exp(Element<In>::up(x) - most); });
+            auto add = [](C x, C y) { return x + y; };
+            sum = whole ? block_all(sum, add, room) : warp_all(sum, add);
+            C log = LOG ? num::ln(sum) : 0;
+            rewrite(a, out, n, t, step, [&](In x, i64) { return value(x, most, log, sum); });
+        }
+        return;
+    }
     for (i64 l = first_index(); l < p.outer * p.inner; l += all_threads()) {
         i64 start = l / p.inner * p.n * p.inner + l % p.inner;
         const In* a = at<In>(p.a) + start;
@@ -19,30 +50,48 @@ DEVICE void softmax(const SoftmaxParams& p) {
         C sum = 0;
         for (i64 i = 0; i < p.n; i++) sum += num::exp(Element<In>::up(a[i * p.inner]) - most);
         C log = LOG ? num::ln(sum) : 0;
-        for (i64 i = 0; i < p.n; i++) {
-            C x = Element<In>::up(a[i * p.inner]) - most;
-            out[i * p.inner] = Element<Out>::down(LOG ? x - log : num::exp(x) / sum);
-        }
+        for (i64 i = 0; i < p.n; i++) out[i * p.inner] = value(a[i * p.inner], most, log, sum);
     }
 }
 template <class In, class Out, bool LOG>
 DEVICE void softmax_backward(const SoftmaxParams& p) {
     typedef typename Element<In>::C C;
+    auto term = [](In g, In y) {
+        C v = Element<In>::up(g);
+        return LOG ? v : v * Element<In>::up(y);
+    };
+    auto value = [](In g, In y, C sum) {
+        C v = Element<In>::up(g), r = Element<In>::up(y);
+        return Element<Out>::down(LOG ? v - num::exp(r) * sum : r * (v - sum));
+    };
+    if (p.inner == 1) {
+        __shared__ C room[WARP];
+        u32 step = (u32)p.threads, t = threadIdx.x % step, lines = blockDim.x / step;
+        bool whole = step == blockDim.x;
+        i64 rounds = (p.outer + (i64)gridDim.x * lines - 1) / ((i64)gridDim.x * lines);
+        for (i64 r = 0; r < rounds; r++) {
+            i64 l = (r * gridDim.x + blockIdx.x) * lines + threadIdx.x / step;
+            i64 n = l < p.outer ? p.n : 0, start = n ? l * p.n : 0;
+            const In* g = at<In>(p.a) + start;
+            const In* y = at<In>(p.b) + start;
+            Out* out = at<Out>(p.out) + start;
+            C sum = 0;
+            for (i64 i = t; i < n; i += step) sum += term(g[i], y[i]);
+            auto add = [](C x, C y) { return x + y; };
+            sum = whole ? block_all(sum, add, room) : warp_all(sum, add);
+            for (i64 i = t; i < n; i += step) out[i] = value(g[i], y[i], sum);
+        }
+        return;
+    }
     for (i64 l = first_index(); l < p.outer * p.inner; l += all_threads()) {
         i64 start = l / p.inner * p.n * p.inner + l % p.inner;
         const In* g = at<In>(p.a) + start;
         const In* y = at<In>(p.b) + start;
         Out* out = at<Out>(p.out) + start;
         C sum = 0;
-        for (i64 i = 0; i < p.n; i++) {
-            C v = Element<In>::up(g[i * p.inner]);
-            sum += LOG ? v : v * Element<In>::up(y[i * p.inner]);
-        }
-        for (i64 i = 0; i < p.n; i++) {
-            C v = Element<In>::up(g[i * p.inner]), r = Element<In>::up(y[i * p.inner]);
-            out[i * p.inner] = Element<Out>::down(LOG ? v - num::exp(r) * sum : r * (v - sum));
-        }
+        for (i64 i = 0; i < p.n; i++) sum += term(g[i * p.inner], y[i * p.inner]);
+        for (i64 i = 0; i < p.n; i++) out[i * p.inner] = value(g[i * p.inner], y[i * p.inner], sum);
     }
 }
 #define SOFTMAX(NAME, F, IN, OUT, LOG) \
-    KERNEL(NAME, SoftmaxParams) { F<IN, OUT, LOG>(p); }
+    KERNEL_WITH_BARRIERS(NAME, SoftmaxParams) { F<IN, OUT, LOG>(p); }

@@ -9,7 +9,7 @@ use flambeau_devices::cuda::runtime::{Properties, Runtime, Segment};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 thread_local! {
     static DEVICE: Cell<usize> = const { Cell::new(0) };
@@ -46,6 +46,19 @@ pub(crate) fn ordinal(device: Device) -> Result<usize> {
 /// None today: a device has its default stream always.
 pub(crate) fn here(device: usize) -> Result<Stream> {
     Ok(STREAMS.try_with(|s| s.borrow().get(&device).copied()).ok().flatten().unwrap_or(0))
+}
+/// Multiprocessors of a device.
+///
+/// # Errors
+/// Of the driver.
+pub(crate) fn processors(device: usize) -> Result<i64> {
+    static KNOWN: OnceLock<Vec<OnceLock<i64>>> = OnceLock::new();
+    let known = KNOWN.get_or_init(|| (0..count()).map(|_| OnceLock::new()).collect());
+    if let Some(n) = known.get(device).and_then(OnceLock::get) {
+        return Ok(*n);
+    }
+    let n = driver()?.properties(device)?.multi_processor_count;
+    Ok(known.get(device).map_or(n, |cell| *cell.get_or_init(|| n)))
 }
 fn number(device: i64) -> Result<usize> {
     let n = count();

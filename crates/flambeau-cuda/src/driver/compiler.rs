@@ -15,7 +15,7 @@ macro_rules! sources {
     };
 }
 sources! {
-    "device/emulation.h", "device/base.cuh", "device/number.cuh", "pointwise/loop.cuh", "generated/pointwise.cuh", "copy/copy.cuh",
+    "device/emulation.h", "device/base.cuh", "device/number.cuh", "device/block.cuh", "pointwise/loop.cuh", "generated/pointwise.cuh", "copy/copy.cuh",
     "reduction/reduction.cuh", "softmax/softmax.cuh", "blas/product.cuh", "indexing/indexing.cuh",
 }
 

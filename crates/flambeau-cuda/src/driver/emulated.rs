@@ -2,7 +2,7 @@
 //! when somebody waits; of several streams any may go first, by an order that is drawn.
 
 use super::library::{Kernel, Memory};
-use super::{Address, Driver, Module, Shape, Stream, compiler, library};
+use super::{Address, Driver, Function, Module, Shape, Stream, compiler, library};
 use flambeau_core::{Error, Result};
 use flambeau_devices::cuda::runtime::Properties;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -181,20 +181,28 @@ impl Driver for Emulated {
         let path = compiler::for_host(&compiler::together(source)?)?;
         library::Library::open(&path).map(Module::Host)
     }
+    fn find(&self, _: usize, module: &Arc<Module>, name: &str) -> Result<Function> {
+        Kernel::of(module, name).map(Function::Host)
+    }
+    fn compiles_families(&self) -> bool {
+        true
+    }
     fn launch(
         &self,
         device: usize,
         stream: Stream,
-        module: &Arc<Module>,
-        name: &str,
+        function: &Function,
         shape: Shape,
         params: &[u8],
     ) -> Result<()> {
         if shape.threads == 0 || shape.threads > 1024 || shape.blocks == 0 {
             return Err(Error::runtime("CUDA error: invalid configuration argument"));
         }
-        let kernel = Kernel::of(module, name)?;
-        self.state(device)?.queue(stream, Job::Launch { kernel, shape, params: params.to_vec() })
+        let Function::Host(kernel) = function else {
+            return Err(Error::runtime("a kernel of another driver"));
+        };
+        let job = Job::Launch { kernel: kernel.clone(), shape, params: params.to_vec() };
+        self.state(device)?.queue(stream, job)
     }
     fn new_stream(&self, device: usize) -> Result<Stream> {
         let mut s = self.state(device)?;

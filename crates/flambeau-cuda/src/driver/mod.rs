@@ -30,6 +30,12 @@ pub(crate) enum Module {
     Device(real::Loaded),
 }
 
+/// A kernel of a module.
+pub(crate) enum Function {
+    Host(library::Kernel),
+    Device(real::Entry),
+}
+
 /// A driver. Work of one stream runs in the order of the calls, and of several in any.
 pub(crate) trait Driver: Send + Sync {
     fn device_count(&self) -> usize;
@@ -46,15 +52,18 @@ pub(crate) trait Driver: Send + Sync {
     fn fill(&self, device: usize, stream: Stream, to: Address, byte: u8, nbytes: usize) -> Result<()>;
     /// Compiles a source, or finds it compiled.
     fn load(&self, device: usize, source: &str) -> Result<Module>;
+    /// The kernel of that name.
+    fn find(&self, device: usize, module: &Arc<Module>, name: &str) -> Result<Function>;
     fn launch(
         &self,
         device: usize,
         stream: Stream,
-        module: &Arc<Module>,
-        name: &str,
+        function: &Function,
         shape: Shape,
         params: &[u8],
     ) -> Result<()>;
+    /// Whether compiling all kernels of a family takes hardly longer than one, so that they are best compiled together.
+    fn compiles_families(&self) -> bool;
     fn new_stream(&self, device: usize) -> Result<Stream>;
     fn done(&self, device: usize, stream: Stream) -> Result<bool>;
     fn wait(&self, device: usize, stream: Stream) -> Result<()>;

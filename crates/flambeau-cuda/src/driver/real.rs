@@ -1,12 +1,11 @@
 //! NVIDIA's driver, loaded at run time. cudarc panics where a library is missing, so it is asked for first.
 #![allow(unsafe_code)]
 
-use super::{Address, Driver, Module, Shape, Stream, compiler};
+use super::{Address, Driver, Function, Module, Shape, Stream, compiler};
 use cudarc::driver::sys as cu;
 use cudarc::nvrtc::sys as rtc;
 use flambeau_core::{Error, Result};
 use flambeau_devices::cuda::runtime::Properties;
-use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +21,11 @@ unsafe impl<T> Sync for Handle<T> {}
 pub(crate) struct Loaded {
     device: usize,
     module: Handle<cu::CUmod_st>,
-    functions: Mutex<HashMap<String, Handle<cu::CUfunc_st>>>,
+}
+/// A kernel of it.
+pub(crate) struct Entry {
+    device: usize,
+    function: Handle<cu::CUfunc_st>,
 }
 struct Device {
     context: Handle<cu::CUctx_st>,
@@ -249,36 +252,40 @@ impl Driver for Real {
         let mut module = std::ptr::null_mut();
         // SAFETY: the image is a whole cubin, as NVRTC wrote it.
         check(unsafe { cu::cuModuleLoadData(&mut module, image.as_ptr().cast()) })?;
-        Ok(Module::Device(Loaded { device, module: Handle(module), functions: Mutex::default() }))
+        Ok(Module::Device(Loaded { device, module: Handle(module) }))
     }
-    fn launch(
-        &self,
-        device: usize,
-        stream: Stream,
-        module: &Arc<Module>,
-        name: &str,
-        shape: Shape,
-        params: &[u8],
-    ) -> Result<()> {
+    fn find(&self, device: usize, module: &Arc<Module>, name: &str) -> Result<Function> {
         let Module::Device(loaded) = &**module else {
             return Err(Error::runtime("a kernel of another driver"));
         };
         if loaded.device != device {
             return Err(Error::runtime("invalid launch: the kernel was loaded on another device"));
         }
-        let s = self.stream(device, stream)?;
-        let known = lock(&loaded.functions).get(name).copied();
-        let function = match known {
-            Some(f) => f,
-            None => {
-                let text = CString::new(name).map_err(|_| Error::runtime("a name with a zero byte"))?;
-                let mut f = std::ptr::null_mut();
-                // SAFETY: writes one handle; modules are never unloaded.
-                check(unsafe { cu::cuModuleGetFunction(&mut f, loaded.module.0, text.as_ptr()) })?;
-                lock(&loaded.functions).insert(name.to_string(), Handle(f));
-                Handle(f)
-            }
+        self.on(device)?;
+        let text = CString::new(name).map_err(|_| Error::runtime("a name with a zero byte"))?;
+        let mut f = std::ptr::null_mut();
+        // SAFETY: writes one handle; modules are never unloaded.
+        check(unsafe { cu::cuModuleGetFunction(&mut f, loaded.module.0, text.as_ptr()) })?;
+        Ok(Function::Device(Entry { device, function: Handle(f) }))
+    }
+    fn compiles_families(&self) -> bool {
+        false
+    }
+    fn launch(
+        &self,
+        device: usize,
+        stream: Stream,
+        function: &Function,
+        shape: Shape,
+        params: &[u8],
+    ) -> Result<()> {
+        let Function::Device(entry) = function else {
+            return Err(Error::runtime("a kernel of another driver"));
         };
+        if entry.device != device {
+            return Err(Error::runtime("invalid launch: the kernel was loaded on another device"));
+        }
+        let s = self.stream(device, stream)?;
         let mut size = params.len();
         let mut extra = [
             std::ptr::without_provenance_mut::<c_void>(1), // the arguments follow
@@ -292,7 +299,7 @@ impl Driver for Real {
         check(unsafe {
             let none = std::ptr::null_mut();
             cu::cuLaunchKernel(
-                function.0,
+                entry.function.0,
                 shape.blocks,
                 1,
                 1,

@@ -1,7 +1,7 @@
 //! Products of matrices.
 
 use super::reduction::sum_type;
-use super::{Args, address, by_the_cpu, element, launch};
+use super::{Args, Which, address, by_the_cpu, element, launch};
 use crate::device;
 use crate::driver::Shape;
 use flambeau_core::backend::matrices;
@@ -40,8 +40,13 @@ fn product(a: &Tensor, b: &Tensor, out: &Tensor) -> Result<bool> {
     }
     let tiles = batches * (m as u64).div_ceil(8) as i64 * (n as u64).div_ceil(8) as i64;
     let shape = Shape { blocks: tiles.clamp(1, 65535) as u32, threads: 64 };
-    let source = format!("#include \"blas/product.cuh\"\nPRODUCT(product_k, {own}, {sum})\n");
-    launch(device::ordinal(out.device())?, &source, "product_k", shape, list)?;
+    let text = || {
+        (
+            format!("#include \"blas/product.cuh\"\nPRODUCT(product_k, {own}, {sum})\n"),
+            "product_k".to_string(),
+        )
+    };
+    launch(device::ordinal(out.device())?, Which("product", 0, [d as u8, 0, 0, 0]), text, shape, list)?;
     Ok(true)
 }
 fn mm(a: &args::Mm, out: &Tensor) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Elements picked by indices.
 
-use super::{Args, Geometry, address, by_the_cpu, launch, opaque, shape};
+use super::{Args, Geometry, Which, address, by_the_cpu, launch, opaque, shape};
 use crate::{device, fault};
 use flambeau_core::backend::matrices;
 use flambeau_core::generated::{args, indexing};
@@ -44,8 +44,11 @@ fn pick(
     let list = list.word(fault::place(d)?).word(fault::number(name));
     let own = opaque(x.dtype().size());
     let index = if index.dtype() == DType::I64 { "i64" } else { "i32" };
-    let source = format!("#include \"indexing/indexing.cuh\"\nPICK(pick_k, {own}, {index})\n");
-    launch(d, &source, "pick_k", shape(g.n), list)?;
+    let text = || {
+        (format!("#include \"indexing/indexing.cuh\"\nPICK(pick_k, {own}, {index})\n"), "pick_k".to_string())
+    };
+    let which = Which("pick", 0, [x.dtype().size() as u8, n as u8, 0, 0]);
+    launch(d, which, text, shape(g.n), list)?;
     Ok(true)
 }
 fn gather(a: &args::Gather, out: &Tensor) -> Result<()> {

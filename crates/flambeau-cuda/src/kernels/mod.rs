@@ -9,10 +9,11 @@ pub(crate) mod reduction;
 pub(crate) mod softmax;
 
 use crate::device::{self, here};
-use crate::driver::{Module, Shape, driver};
+use crate::driver::{Function, Module, Shape, driver};
 use crate::{fault, memory};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Error, Result, Tensor};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -34,23 +35,39 @@ impl Args {
         self.word(v.to_bits())
     }
     pub(crate) fn geometry(mut self, g: &Geometry) -> Args {
-        let words = [g.n, g.sizes.len() as i64].into_iter();
-        let row = |v: &[i64]| (0..DIMS).map(|i| v.get(i).copied().unwrap_or(0)).collect::<Vec<_>>();
-        for w in words.chain(row(&g.sizes)) {
-            self = self.int(w);
+        let out = &mut self.0;
+        out.reserve(8 * (3 + DIMS * (2 + OPERANDS) + OPERANDS));
+        let dims = g.sizes.len();
+        for w in [g.n, dims as i64, g.mode()] {
+            out.extend(w.to_ne_bytes());
+        }
+        row(out, &g.sizes);
+        let divisions: [(u32, u32); DIMS] =
+            std::array::from_fn(|d| g.sizes.get(d).map_or((0, 0), |n| division(*n)));
+        divisions.iter().for_each(|d| out.extend(d.0.to_ne_bytes()));
+        divisions.iter().for_each(|d| out.extend(d.1.to_ne_bytes()));
+        for k in 0..OPERANDS {
+            row(out, g.strides.get(k).map_or(&[][..], Vec::as_slice));
         }
         for k in 0..OPERANDS {
-            for w in row(g.strides.get(k).map_or(&[], Vec::as_slice)) {
-                self = self.int(w);
-            }
-        }
-        for k in 0..OPERANDS {
-            self = self.word(g.start.get(k).copied().unwrap_or(0));
+            out.extend(g.start.get(k).copied().unwrap_or(0).to_ne_bytes());
         }
         self
     }
 }
 
+/// As many words as there may be dimensions.
+fn row(out: &mut Vec<u8>, v: &[i64]) {
+    v.iter().for_each(|w| out.extend(w.to_ne_bytes()));
+    out.resize(out.len() + 8 * (DIMS - v.len()), 0);
+}
+/// Division by a number as a product and a shift, for dividends below 2^31 (Granlund and Montgomery, PLDI 1994).
+fn division(by: i64) -> (u32, u32) {
+    let by = by.clamp(1, i64::from(i32::MAX)) as u64;
+    let shift = 64 - (by - 1).leading_zeros();
+    let factor = ((((1u64 << shift) - by) << 32) / by + 1) as u32;
+    (factor, shift)
+}
 /// As in kernels/device/base.cuh.
 pub(crate) const DIMS: usize = 12;
 const OPERANDS: usize = 4;
@@ -61,8 +78,23 @@ pub(crate) struct Geometry {
     /// In bytes, a list for each operand.
     strides: Vec<Vec<i64>>,
     start: Vec<u64>,
+    /// Sizes of the operands' elements in bytes; 0: not said.
+    elements: Vec<i64>,
 }
 impl Geometry {
+    /// How kernels find places: WIDE, SHORT and DENSE of kernels/device/base.cuh.
+    fn mode(&self) -> i64 {
+        let [n] = self.sizes[..] else { return i64::from(self.n < i64::from(i32::MAX)) };
+        let said = self.elements.len() == self.strides.len() && n == self.n;
+        let side_by_side = |(k, e): (usize, &i64)| {
+            let stride = self.strides[k][0];
+            stride == *e || stride == 0 && k > 0
+        };
+        if said && self.elements.iter().enumerate().all(side_by_side) {
+            return 2;
+        }
+        i64::from(n < i64::from(i32::MAX))
+    }
     /// Of operands that broadcast to `sizes`. `None` where there are too many dimensions, also after those are joined that lie
     /// one after the other.
     ///
@@ -82,7 +114,13 @@ impl Geometry {
             })
             .collect();
         let start = operands.iter().map(|t| address(t)).collect::<Result<Vec<_>>>()?;
-        Ok(Geometry::joined(sizes, &strides, start))
+        let found = Geometry::joined(sizes, &strides, start);
+        Ok(found
+            .map(|g| Geometry { elements: operands.iter().map(|t| t.dtype().size() as i64).collect(), ..g }))
+    }
+    /// An operand's stride along the innermost dimension.
+    pub(crate) fn stride(&self, operand: usize) -> Option<i64> {
+        self.strides.get(operand)?.last().copied()
     }
     /// Of operands by their strides in bytes.
     pub(crate) fn joined(sizes: &[i64], strides: &[Vec<i64>], start: Vec<u64>) -> Option<Geometry> {
@@ -110,7 +148,13 @@ impl Geometry {
         if joined.len() > DIMS {
             return None;
         }
-        Some(Geometry { n: sizes.iter().product(), sizes: joined, strides: steps, start })
+        Some(Geometry {
+            n: sizes.iter().product(),
+            sizes: joined,
+            strides: steps,
+            start,
+            elements: Vec::new(),
+        })
     }
 }
 
@@ -172,7 +216,7 @@ pub(crate) fn opaque(size: usize) -> &'static str {
 ///
 /// # Errors
 /// Of the compiler.
-pub(crate) fn module(device: usize, source: &str) -> Result<Arc<Module>> {
+fn module(device: usize, source: &str) -> Result<Arc<Module>> {
     type Known = Mutex<HashMap<(usize, String), Arc<OnceLock<std::result::Result<Arc<Module>, Error>>>>>;
     static KNOWN: OnceLock<Known> = OnceLock::new();
     let known = KNOWN.get_or_init(Mutex::default);
@@ -182,6 +226,14 @@ pub(crate) fn module(device: usize, source: &str) -> Result<Arc<Module>> {
     };
     // compiling takes long: only who wants the same module waits
     cell.get_or_init(|| driver()?.load(device, source).map(Arc::new)).clone()
+}
+/// What tells a kernel from all others without its text: its family, the address of the formula that it computes where the family
+/// has several, and the dtypes or other small numbers that its text is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Which(pub(crate) &'static str, pub(crate) usize, pub(crate) [u8; 4]);
+thread_local! {
+    /// Kernels that this thread launched before.
+    static FOUND: RefCell<HashMap<(usize, Which), Arc<Function>>> = RefCell::default();
 }
 /// Threads for `n` elements.
 pub(crate) fn shape(n: i64) -> Shape {
@@ -203,15 +255,31 @@ pub(crate) fn by_the_cpu(
         inputs.iter().map(|t| flambeau_core::backend::transfer::on_host(t)).collect::<Result<Vec<_>>>()?;
     flambeau_core::backend::matrices::write(out, &compute(&host)?)
 }
-/// Launches a kernel of a source on the thread's stream. `CUDA_LAUNCH_BLOCKING=1` waits for it, so that its errors are its
-/// call's.
+/// Launches a kernel on the thread's stream: `text` gives its source and its name there, and is asked at the first launch of
+/// `which`. `CUDA_LAUNCH_BLOCKING=1` waits for it, so that its errors are its call's.
 ///
 /// # Errors
 /// Of the compiler and the launch.
-pub(crate) fn launch(device: usize, source: &str, name: &str, shape: Shape, args: Args) -> Result<()> {
-    let m = module(device, source)?;
+pub(crate) fn launch(
+    device: usize,
+    which: Which,
+    text: impl FnOnce() -> (String, String),
+    shape: Shape,
+    args: Args,
+) -> Result<()> {
+    let known = FOUND.try_with(|all| all.borrow().get(&(device, which)).cloned()).ok().flatten();
+    let function = match known {
+        Some(f) => f,
+        None => {
+            let (source, name) = text();
+            let f = Arc::new(driver()?.find(device, &module(device, &source)?, &name)?);
+            // a thread that ends keeps nothing
+            let _ = FOUND.try_with(|all| all.borrow_mut().insert((device, which), f.clone()));
+            f
+        }
+    };
     let stream = here(device)?;
-    driver()?.launch(device, stream, &m, name, shape, &args.0)?;
+    driver()?.launch(device, stream, &function, shape, &args.0)?;
     static BLOCKING: OnceLock<bool> = OnceLock::new();
     if *BLOCKING.get_or_init(|| std::env::var("CUDA_LAUNCH_BLOCKING").is_ok_and(|v| v == "1")) {
         driver()?.wait(device, stream)?;

@@ -1,6 +1,6 @@
 //! Pointwise rows: the formulas of the CPU as device functions (`cargo xtask kernels`), in one loop for all of them.
 
-use super::{Args, Geometry, element, launch, opaque, shape};
+use super::{Args, Geometry, Which, element, launch, opaque, shape};
 use crate::device;
 use crate::generated::pointwise::{FORMULAS, PAIRS, PLANNED, SPECS};
 use flambeau_core::iter::spec::{PointwiseCall, PointwiseKernel};
@@ -74,17 +74,17 @@ pub(crate) fn knows(p: &'static Pointwise) -> bool {
 fn by_dtype(p: &'static Pointwise) -> Option<[&'static Pointwise; 2]> {
     PAIRS.iter().find(|(whole, _)| std::ptr::eq(*whole, p)).map(|(_, parts)| *parts)
 }
-/// All kernels of a formula in one source: one for each dtype that it has a loop for.
-fn source(name: &str, classes: &[&str]) -> String {
+/// The kernel of a formula for one dtype, by its place among them; together with all its others where that costs nothing.
+fn text(name: &str, classes: &[&str], place: usize, all: bool) -> (String, String) {
     let mut s = String::from("#include \"pointwise/loop.cuh\"\n#include \"generated/pointwise.cuh\"\n");
-    for (i, d) in DTYPES.iter().enumerate() {
+    for (i, d) in DTYPES.iter().enumerate().filter(|(i, _)| all || *i == place) {
         let found = classes.iter().find_map(|c| Some((c, computes(c, *d)?)));
         if let (Some((class, (compute, out))), Some(own)) = (found, element(*d)) {
             let out = element(out).unwrap_or("b8");
             let _ = writeln!(s, "POINTWISE(k_{i}, formula::{name}::of_{class}, {compute}, {own}, {out})");
         }
     }
-    s
+    (s, format!("k_{place}"))
 }
 
 /// One call.
@@ -103,8 +103,9 @@ pub(crate) fn run(call: &PointwiseCall) -> Result<()> {
         g.ok_or_else(|| Error::missing(format!("{} of more than 12 dimensions on CUDA", call.spec.name)))?;
     if std::ptr::eq(call.spec.kernel, &cpu::WHERE) {
         let own = opaque(call.out.dtype().size());
-        let source = format!("#include \"copy/copy.cuh\"\nWHERE(choose, {own})\n");
-        return launch(d, &source, "choose", shape(g.n), Args::new().geometry(&g).int(0).int(0));
+        let which = Which("where", 0, [call.out.dtype().size() as u8, 0, 0, 0]);
+        let text = || (format!("#include \"copy/copy.cuh\"\nWHERE(choose, {own})\n"), "choose".into());
+        return launch(d, which, text, shape(g.n), Args::new().geometry(&g).int(0).int(0));
     }
     let kernel = match by_dtype(call.spec.kernel) {
         Some([single, double]) => {
@@ -124,7 +125,9 @@ pub(crate) fn run(call: &PointwiseCall) -> Result<()> {
         args = args.number(p.re).number(p.im).int(cut(p.int, call.compute));
     }
     let place = DTYPES.iter().position(|x| *x == call.compute).ok_or_else(missing)?;
-    launch(d, &source(name, classes), &format!("k_{place}"), shape(g.n), args)
+    let all = crate::driver::driver()?.compiles_families();
+    let which = Which("pointwise", std::ptr::from_ref(kernel) as usize, [place as u8, 0, 0, 0]);
+    launch(d, which, || text(name, classes, place, all), shape(g.n), args)
 }
 /// A number as the dtype holds it: small integers compute in wider ones.
 fn cut(v: i64, d: DType) -> i64 {

@@ -1,14 +1,15 @@
 //! Softmax, its logarithm, and their gradients.
 
-use super::{Args, address, by_the_cpu, element, launch, shape};
+use super::{Args, Which, address, by_the_cpu, element, launch, shape};
 use crate::device;
+use crate::driver::Shape;
 use flambeau_core::backend::matrices;
 use flambeau_core::generated::{args, softmax as rows};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Result, Tensor, ops};
 
-fn run(kernel: &str, log: bool, inputs: &[&Tensor], dim: i64, out: &Tensor) -> Result<bool> {
+fn run(kernel: &'static str, log: bool, inputs: &[&Tensor], dim: i64, out: &Tensor) -> Result<bool> {
     let d = inputs[0].dtype();
     let floats = |d| matches!(d, DType::F16 | DType::BF16 | DType::F32 | DType::F64);
     if !floats(d) || !floats(out.dtype()) || inputs.iter().any(|t| t.dtype() != d || t.sizes() != out.sizes())
@@ -34,9 +35,26 @@ fn run(kernel: &str, log: bool, inputs: &[&Tensor], dim: i64, out: &Tensor) -> R
     };
     let second = dense.get(1).map_or(Ok(0), address)?;
     let list = Args::new().word(address(&result)?).word(address(&dense[0])?).word(second);
-    let list = list.int(outer).int(n).int(inner);
-    let source = format!("#include \"softmax/softmax.cuh\"\nSOFTMAX(lines, {kernel}, {own}, {to}, {log})\n");
-    launch(device::ordinal(out.device())?, &source, "lines", shape(outer * inner), list)?;
+    // short rows have a warp each, longer ones a block
+    let threads: i64 = match n {
+        _ if n <= 1024 => 32,
+        _ if n <= 8192 => 256,
+        _ => 1024,
+    };
+    let list = list.int(outer).int(n).int(inner).int(threads);
+    let shape = match inner {
+        1 if threads == 32 => {
+            Shape { blocks: (outer as u64).div_ceil(4).clamp(1, 1 << 20) as u32, threads: 128 }
+        }
+        1 => Shape { blocks: outer.clamp(1, 1 << 20) as u32, threads: threads as u32 },
+        _ => shape(outer * inner),
+    };
+    let text = || {
+        let kernel = format!("SOFTMAX(lines, {kernel}, {own}, {to}, {log})");
+        (format!("#include \"softmax/softmax.cuh\"\n{kernel}\n"), "lines".to_string())
+    };
+    let which = Which(kernel, 0, [d as u8, out.dtype() as u8, log.into(), 0]);
+    launch(device::ordinal(out.device())?, which, text, shape, list)?;
     if direct { Ok(true) } else { matrices::write(out, &result).map(|()| true) }
 }
 fn softmax(a: &args::SoftmaxData, out: &Tensor) -> Result<()> {

@@ -1,0 +1,56 @@
+// What the threads of a block find together, and walks along dense rows.
+#pragma once
+#include "number.cuh"
+
+constexpr int WARP = 32;
+// `join` over the threads of a warp; every thread gets the result. Warps are whole.
+template <class S, class J>
+DEVICE S warp_all(S v, J join) {
+    for (int m = WARP / 2; m > 0; m /= 2) v = join(v, __shfl_xor_sync(0xffffffffu, v, m));
+    return v;
+}
+// `join` over the threads of a block, whose number is a multiple of a warp's; `room` is shared and holds 32 states.
+template <class S, class J>
+DEVICE S block_all(S v, J join, S* room) {
+    v = warp_all(v, join);
+    u32 warps = blockDim.x / WARP;
+    if (warps == 1) return v;
+    __syncthreads();
+    if (threadIdx.x % WARP == 0) room[threadIdx.x / WARP] = v;
+    __syncthreads();
+    S all = room[0];
+    for (u32 w = 1; w < warps; w++) all = join(all, room[w]);
+    return all;
+}
+// f(element, place) for the elements of a dense row that thread `t` of `step` looks at, in packs where they are aligned.
+template <class In, class F>
+DEVICE void walk(const In* a, i64 n, u32 t, u32 step, F f) {
+    constexpr int V = pack_of<In>();
+    i64 packs = 0;
+    if constexpr (V > 1) {
+        if (fits_packs((u64)(size_t)a)) packs = n / V;
+        for (i64 i = t; i < packs; i += step) {
+            Pack<In, V> x = reinterpret_cast<const Pack<In, V>*>(a)[i];
+#pragma unroll
+            for (int v = 0; v < V; v++) f(x.v[v], i * V + v);
+        }
+    }
+    for (i64 i = packs * V + t; i < n; i += step) f(a[i], i);
+}
+// out[i] = f(a[i], i) along two dense rows, in packs where both are aligned.
+template <class In, class Out, class F>
+DEVICE void rewrite(const In* a, Out* out, i64 n, u32 t, u32 step, F f) {
+    constexpr int V = sizeof(In) > sizeof(Out) ? pack_of<In>() : pack_of<Out>();
+    i64 packs = 0;
+    if constexpr (V > 1) {
+        if (fits_packs((u64)(size_t)a) && fits_packs((u64)(size_t)out)) packs = n / V;
+        for (i64 i = t; i < packs; i += step) {
+            Pack<In, V> x = reinterpret_cast<const Pack<In, V>*>(a)[i];
+            Pack<Out, V> y;
+#pragma unroll
+            for (int v = 0; v < V; v++) y.v[v] = f(x.v[v], i * V + v);
+            reinterpret_cast<Pack<Out, V>*>(out)[i] = y;
+        }
+    }
+    for (i64 i = packs * V + t; i < n; i += step) out[i] = f(a[i], i);
+}
