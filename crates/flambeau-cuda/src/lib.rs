@@ -155,6 +155,7 @@ fn fill() {
     kernels::blas::register();
     kernels::softmax::register();
     kernels::indexing::register();
+    kernels::norm::register();
     elements::bring(Key::Cuda, &Cuda);
     set_fallback(Key::Cuda, Some(through_the_cpu));
     flambeau_devices::cuda::runtime::install(&device::Answers);

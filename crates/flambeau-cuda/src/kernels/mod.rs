@@ -2,7 +2,9 @@
 
 pub(crate) mod blas;
 pub(crate) mod copy;
+mod dense;
 pub(crate) mod indexing;
+pub(crate) mod norm;
 pub(crate) mod pointwise;
 pub(crate) mod random;
 pub(crate) mod reduction;
