@@ -2,7 +2,7 @@
 //! when somebody waits; of several streams any may go first, by an order that is drawn.
 
 use super::library::{Kernel, Memory};
-use super::{Address, Driver, Function, Module, Shape, Stream, compiler, library};
+use super::{Address, Driver, Function, Module, Shape, Stream, compiler, library, products};
 use flambeau_core::{Error, Result};
 use flambeau_devices::cuda::runtime::Properties;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -203,6 +203,9 @@ impl Driver for Emulated {
         };
         let job = Job::Launch { kernel: kernel.clone(), shape, params: params.to_vec() };
         self.state(device)?.queue(stream, job)
+    }
+    fn product(&self, _: usize, _: Stream, _: &products::Product) -> Result<bool> {
+        Ok(false)
     }
     fn new_stream(&self, device: usize) -> Result<Stream> {
         let mut s = self.state(device)?;
