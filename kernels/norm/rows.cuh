@@ -3,12 +3,6 @@
 #pragma once
 #include "../device/block.cuh"
 
-// A quotient as a product and a shift, for dividends below 2^31.
-struct Quotient {
-    u32 by, factor, shift;
-    DEVICE Quotient(i64 n, u64 packed) : by((u32)n), factor((u32)packed), shift((u32)(packed >> 32)) {}
-    DEVICE u32 of(u32 i) const { return (u32)(((u64)high_half(i, factor) + i) >> shift); }
-};
 struct RowNormParams {
     u64 y, x, weight, bias, mean, rstd;
     // rows, their length, and the threads of each

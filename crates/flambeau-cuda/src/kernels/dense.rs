@@ -2,7 +2,7 @@
 
 use super::address;
 use crate::driver::Shape;
-use flambeau_core::backend::{matrices, transfer};
+use flambeau_core::backend::matrices;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Error, Result, Tensor};
 
@@ -101,11 +101,4 @@ pub(super) fn written(given: Option<&Tensor>, used: Option<&Tensor>) -> Result<(
         return Ok(());
     }
     matrices::write(given, used)
-}
-/// Copies for the CPU, where an operator is left to it.
-///
-/// # Errors
-/// Of the copies.
-pub(super) fn on_host(t: Option<&Tensor>) -> Result<Option<Tensor>> {
-    t.map(transfer::on_host).transpose()
 }

@@ -5,7 +5,6 @@ use super::{Args, Which, address, launch, shape};
 use crate::device::{ordinal, processors};
 use crate::driver::Shape;
 use crate::fault;
-use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Error, Result, Tensor, ops};
 use flambeau_nn_functional::generated::{args, loss as rows};
@@ -42,7 +41,8 @@ impl Loss<'_> {
         }
         list = list.word(address_of(self.losses)?).word(address_of(self.sums)?);
         let [n, c, l] = self.sizes;
-        list = list.int(n).int(c).int(l).int(self.ignore).int(self.reduction).int(self.threads).int(self.parts);
+        list =
+            list.int(n).int(c).int(l).int(self.ignore).int(self.reduction).int(self.threads).int(self.parts);
         Ok(list.number(self.smoothing).word(fault::place(device)?).word(fault::number(OUT_OF_BOUNDS)))
     }
 }

@@ -1,7 +1,8 @@
 //! Normalisation: of rows (layer, RMS, group norm) and of channels (batch norm), with their gradients.
 
 use super::dense::{
-    address_of, dense, dense_opt, floats, named, quotient, room, row_shape, row_threads, text, up, wide, written,
+    address_of, dense, dense_opt, floats, named, quotient, room, row_shape, row_threads, text, up, wide,
+    written,
 };
 use super::{Args, Which, address, launch, shape};
 use crate::device::{ordinal, processors};
@@ -14,7 +15,11 @@ const ROWS: &str = "norm/rows.cuh";
 const CHANNELS: &str = "norm/channels.cuh";
 
 /// The C++ names of an input's elements and of its parameters', all of one dtype.
-fn elements(label: &str, x: DType, parameters: &[Option<DType>]) -> Result<(&'static str, &'static str, DType)> {
+fn elements(
+    label: &str,
+    x: DType,
+    parameters: &[Option<DType>],
+) -> Result<(&'static str, &'static str, DType)> {
     let mut given = parameters.iter().copied().flatten();
     let p = given.next().unwrap_or(x);
     if given.any(|d| d != p) {
@@ -56,7 +61,8 @@ fn row_norm(a: &RowNorm, y: &Tensor, mean: Option<&Tensor>, rstd: &Tensor) -> Re
     let mut list = Args::new().word(places[0]).word(places[1]).word(address_of(w.as_ref())?);
     list = list.word(address_of(b.as_ref())?).word(address_of(mean)?).word(address(rstd)?);
     let [groups, per, l] = a.groups.unwrap_or([1, 0, 1]);
-    let list = list.int(a.rows).int(a.n).int(threads).int(groups).int(per).int(l).word(quotient(l)).number(a.eps);
+    let list =
+        list.int(a.rows).int(a.n).int(threads).int(groups).int(per).int(l).word(quotient(l)).number(a.eps);
     let (rms, grouped) = (mean.is_none(), a.groups.is_some());
     let flags = u8::from(rms) | u8::from(grouped) << 1 | u8::from(held) << 2;
     let which = Which("row_norm", 0, [x.dtype() as u8, p as u8, rstd.dtype() as u8, flags]);
@@ -103,11 +109,13 @@ fn row_norm_backward(
     let parts = (processors(d)? * 8 / groups).min(up(count, 8 * 8)).clamp(1, 1024);
     let sums = (parts > 1).then(|| room(2 * parts * n, wide(x.dtype()), &x)).transpose()?;
     let list = || -> Result<Args> {
-        let list = Args::new().word(address_of(gw)?).word(address_of(gb)?).word(address(&g)?).word(address(&x)?);
+        let list =
+            Args::new().word(address_of(gw)?).word(address_of(gb)?).word(address(&g)?).word(address(&x)?);
         let list = list.word(address_of(mean.as_ref())?).word(address(&rstd)?);
         Ok(list.int(count).int(n).int(parts).word(address_of(sums.as_ref())?))
     };
-    let text = |name: &str| named(ROWS, &format!("ROW_NORM_PARAMETERS(k, {own}, {param}, {stat}, {rms})"), name);
+    let text =
+        |name: &str| named(ROWS, &format!("ROW_NORM_PARAMETERS(k, {own}, {param}, {stat}, {rms})"), name);
     let shape = Shape { blocks: (groups * parts).clamp(1, 1 << 20) as u32, threads: 256 };
     launch(d, Which("row_norm_parameters", 0, key(rms.into())), || text("k"), shape, list()?)?;
     if parts > 1 {
@@ -217,7 +225,8 @@ fn channels(a: &Channels, own: &str, param: (&str, DType)) -> Result<Tensor> {
     let list = || -> Result<Args> {
         let list = Args::new().word(places[0]).word(places[1]).int(n).int(c).int(l).word(quotient(l / each));
         let list = list.int(threads).int(results).int(turned.into()).int(parts);
-        let list = list.word(address_of(states.as_ref())?).word(address_of(a.weight)?).word(address_of(a.bias)?);
+        let list =
+            list.word(address_of(states.as_ref())?).word(address_of(a.weight)?).word(address_of(a.bias)?);
         let list = list.word(address_of(a.mean)?).word(address_of(a.invstd)?);
         let list = list.word(address_of(a.running[0])?).word(address_of(a.running[1])?);
         let list = list.word(address_of(a.grads[0])?).word(address_of(a.grads[1])?);
@@ -227,7 +236,8 @@ fn channels(a: &Channels, own: &str, param: (&str, DType)) -> Result<Tensor> {
     let state = if a.g.is_some() { "Dots" } else { "Moments" };
     let text = |name: &str| named(CHANNELS, &format!("CHANNELS(k, {own}, {}, {state})", param.0), name);
     let which = |second: u8| Which(state, 0, [x.dtype() as u8, param.1 as u8, second, 0]);
-    let shape = Shape { blocks: (groups * parts).clamp(1, 1 << 20) as u32, threads: (threads * results) as u32 };
+    let shape =
+        Shape { blocks: (groups * parts).clamp(1, 1 << 20) as u32, threads: (threads * results) as u32 };
     launch(d, which(0), || text("k"), shape, list()?)?;
     if parts > 1 {
         let shape = Shape { blocks: c.clamp(1, 1 << 16) as u32, threads: 32 };
@@ -269,7 +279,8 @@ fn places(x: &Tensor) -> [i64; 3] {
 fn batch_norm_train(a: &args::BatchNormTrain, [y, mean, invstd]: [&Tensor; 3]) -> Result<()> {
     use flambeau_core::MemoryFormat::{ChannelsLast, ChannelsLast3d};
     const LABEL: &str = "batch_norm";
-    let all = [Some(mean.dtype()), dtype(a.weight), dtype(a.bias), dtype(a.running_mean), dtype(a.running_var)];
+    let all =
+        [Some(mean.dtype()), dtype(a.weight), dtype(a.bias), dtype(a.running_mean), dtype(a.running_var)];
     let (own, param, p) = elements(LABEL, a.input.dtype(), &all)?;
     let [n, c, l] = places(a.input);
     if c == 0 {
@@ -436,7 +447,8 @@ fn group_norm_backward(a: &args::NativeGroupNormBackward, grads: &[Option<&Tenso
     let (d, compute) = (ordinal(x.device())?, wide(x.dtype()));
     let coefficients = room(2 * a.n * a.group, compute, &x)?;
     let list = || -> Result<Args> {
-        let list = Args::new().word(address(&sums)?).word(address(&coefficients)?).word(address_of(w.as_ref())?);
+        let list =
+            Args::new().word(address(&sums)?).word(address(&coefficients)?).word(address_of(w.as_ref())?);
         let list = list.word(address(&mean)?).word(address(&rstd)?);
         let list = list.word(address_of(grads[1])?).word(address_of(grads[2])?);
         Ok(list.int(a.n).int(a.c).int(a.group).int(per).int(a.hxw))
