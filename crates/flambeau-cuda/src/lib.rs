@@ -160,6 +160,7 @@ fn fill() {
     kernels::embedding::register();
     kernels::linear::register();
     kernels::pool::register();
+    kernels::conv::register();
     elements::bring(Key::Cuda, &Cuda);
     set_fallback(Key::Cuda, Some(through_the_cpu));
     flambeau_devices::cuda::runtime::install(&device::Answers);

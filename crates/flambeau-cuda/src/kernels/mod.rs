@@ -1,6 +1,7 @@
 //! Kernels: sources, their compiled modules, arguments and launches. A family of kernels/ has a module here.
 
 pub(crate) mod blas;
+pub(crate) mod conv;
 pub(crate) mod copy;
 mod dense;
 pub(crate) mod embedding;
