@@ -34,12 +34,8 @@ fn table(order: &[String], ours: &Rows, theirs: &Rows) -> String {
             n += 1;
         }
         let show = |v: Option<f64>, digits: usize| v.map_or("-".to_string(), |v| format!("{v:.digits$}"));
-        let _ = writeln!(
-            out,
-            "{name:<28} {us:>12.2} {rate:>10.1} {:>12} {:>7}",
-            show(other, 2),
-            show(ratio, 2)
-        );
+        let _ =
+            writeln!(out, "{name:<28} {us:>12.2} {rate:>10.1} {:>12} {:>7}", show(other, 2), show(ratio, 2));
     }
     if n > 0 {
         let _ = writeln!(out, "geometric mean of {n} rows: {:.3}", (logs / f64::from(n)).exp());
@@ -62,7 +58,8 @@ pub fn run(
         return Err("flambeau-bench-device does not build".into());
     }
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
-    let program = target.join("release/flambeau-bench-device").with_extension(std::env::consts::EXE_EXTENSION);
+    let program =
+        target.join("release/flambeau-bench-device").with_extension(std::env::consts::EXE_EXTENSION);
     let folder = out.map_or_else(|| target.join("release/bench"), Path::to_path_buf);
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let (ours, theirs) = (folder.join("device.tsv"), folder.join("device-pytorch.tsv"));

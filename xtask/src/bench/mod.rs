@@ -25,7 +25,8 @@ struct Args {
 
 fn arguments(args: &[String]) -> Result<Args, String> {
     let (passed, only) = (Vec::new(), Vec::new());
-    let mut a = Args { threads: vec![1, 2], passed, only, python: None, compare: None, out: None, device: None };
+    let mut a =
+        Args { threads: vec![1, 2], passed, only, python: None, compare: None, out: None, device: None };
     let mut given = args.iter();
     while let Some(flag) = given.next() {
         let value =
