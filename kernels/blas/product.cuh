@@ -8,6 +8,10 @@ struct ProductParams {
     // in elements: batch, row, column
     i64 sa[3], sb[3], so[3];
 };
+// a b + c, rounded once where that is quicker
+template <class S> DEVICE S fused(S a, S b, S c) { return plus(times(a, b), c); }
+DEVICE float fused(float a, float b, float c) { return num::fma(a, b, c); }
+DEVICE double fused(double a, double b, double c) { return num::fma(a, b, c); }
 // A block of EACH x EACH threads finds PER x PER elements a thread of a tile whose sides are EACH * PER long.
 template <class In, class S, class Out, int EACH, int PER>
 DEVICE void product(const ProductParams& p) {
@@ -43,7 +47,7 @@ DEVICE void product(const ProductParams& p) {
 #pragma unroll
                 for (int i = 0; i < PER; i++)
 #pragma unroll
-                    for (int j = 0; j < PER; j++) sum[i][j] = plus(sum[i][j], times(u[i], v[j]));
+                    for (int j = 0; j < PER; j++) sum[i][j] = fused(u[i], v[j], sum[i][j]);
             }
             __syncthreads();
         }

@@ -3,10 +3,11 @@
 
 use super::library::{Kernel, Memory};
 use super::{Address, Driver, Function, Module, Shape, Stream, compiler, library, products};
+use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Error, Result};
 use flambeau_devices::cuda::runtime::Properties;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 /// Bytes that an emulated device says it has.

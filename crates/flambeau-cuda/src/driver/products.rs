@@ -3,10 +3,11 @@
 
 use super::Address;
 use cudarc::cublaslt::sys as lt;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{DType, Error, Result};
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError};
 
 /// A matrix, or one for each batch: where it starts, and its strides in elements.
 #[derive(Clone, Copy, Debug)]

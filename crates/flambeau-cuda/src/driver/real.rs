@@ -4,10 +4,11 @@
 use super::{Address, Driver, Function, Module, Shape, Stream, compiler, products};
 use cudarc::driver::sys as cu;
 use cudarc::nvrtc::sys as rtc;
+use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Error, Result};
 use flambeau_devices::cuda::runtime::Properties;
 use std::ffi::{CStr, CString, c_void};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 /// A handle of the driver; the driver takes handles from any thread.
 #[derive(Clone, Copy)]
@@ -148,7 +149,8 @@ impl Real {
 fn cubin(text: &str, architecture: &str) -> Result<Vec<u8>> {
     let bad = |what: &str| Error::runtime(format!("NVRTC: {what}"));
     let source = CString::new(text).map_err(|_| bad("a source with a zero byte"))?;
-    let options = [architecture, "--std=c++20", "--fmad=false"].map(|o| CString::new(o).unwrap_or_default());
+    let options = [architecture, "--std=c++20", "--fmad=false", "-default-device"]
+        .map(|o| CString::new(o).unwrap_or_default());
     let options = options.each_ref().map(|o| o.as_ptr());
     let mut program = std::ptr::null_mut();
     let ok = rtc::nvrtcResult::NVRTC_SUCCESS;
