@@ -162,6 +162,7 @@ fn fill() {
     kernels::linear::register();
     kernels::pool::register();
     kernels::conv::register();
+    kernels::attention::register();
     elements::bring(Key::Cuda, &Cuda);
     set_fallback(Key::Cuda, Some(through_the_cpu));
     flambeau_devices::cuda::runtime::install(&device::Answers);

@@ -1,5 +1,6 @@
 //! Kernels: sources, their compiled modules, arguments and launches. A family of kernels/ has a module here.
 
+pub(crate) mod attention;
 pub(crate) mod blas;
 pub(crate) mod conv;
 pub(crate) mod copy;
