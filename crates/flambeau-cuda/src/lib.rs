@@ -163,6 +163,8 @@ fn fill() {
     kernels::pool::register();
     kernels::conv::register();
     kernels::attention::register();
+    kernels::vision::register();
+    kernels::padding::register();
     elements::bring(Key::Cuda, &Cuda);
     set_fallback(Key::Cuda, Some(through_the_cpu));
     flambeau_devices::cuda::runtime::install(&device::Answers);

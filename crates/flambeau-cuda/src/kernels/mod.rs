@@ -10,11 +10,13 @@ pub(crate) mod indexing;
 pub(crate) mod linear;
 pub(crate) mod loss;
 pub(crate) mod norm;
+pub(crate) mod padding;
 pub(crate) mod pointwise;
 pub(crate) mod pool;
 pub(crate) mod random;
 pub(crate) mod reduction;
 pub(crate) mod softmax;
+pub(crate) mod vision;
 
 use crate::device::{self, here};
 use crate::driver::{Function, Module, Shape, driver};
