@@ -165,6 +165,7 @@ fn fill() {
     kernels::attention::register();
     kernels::vision::register();
     kernels::padding::register();
+    kernels::ctc::register();
     elements::bring(Key::Cuda, &Cuda);
     set_fallback(Key::Cuda, Some(through_the_cpu));
     flambeau_devices::cuda::runtime::install(&device::Answers);

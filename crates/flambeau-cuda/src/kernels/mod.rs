@@ -4,6 +4,7 @@ pub(crate) mod attention;
 pub(crate) mod blas;
 pub(crate) mod conv;
 pub(crate) mod copy;
+pub(crate) mod ctc;
 mod dense;
 pub(crate) mod embedding;
 pub(crate) mod indexing;
