@@ -2,6 +2,12 @@
 #pragma once
 #include "number.cuh"
 
+// A quotient as a product and a shift, for dividends below 2^31.
+struct Quotient {
+    u32 by, factor, shift;
+    DEVICE Quotient(i64 n, u64 packed) : by((u32)n), factor((u32)packed), shift((u32)(packed >> 32)) {}
+    DEVICE u32 of(u32 i) const { return (u32)(((u64)high_half(i, factor) + i) >> shift); }
+};
 constexpr int WARP = 32;
 // `join` over the threads of a warp; every thread gets the result. Warps are whole.
 template <class S, class J>

@@ -56,3 +56,13 @@ pub fn here(t: &Tensor) -> Result<Tensor> {
     }
     backend::transfer::on_host(t)
 }
+/// Waits for what the chosen device has to do still.
+///
+/// # Errors
+/// What a kernel that ran late met.
+pub fn wait() -> Result<()> {
+    match chosen() {
+        Device::Cpu => Ok(()),
+        device => backend::synchronize(device),
+    }
+}

@@ -160,6 +160,11 @@ fn fill() {
     kernels::blas::register();
     kernels::softmax::register();
     kernels::indexing::register();
+    kernels::norm::register();
+    kernels::loss::register();
+    kernels::embedding::register();
+    kernels::linear::register();
+    kernels::pool::register();
     elements::bring(Key::Cuda, &Cuda);
     set_fallback(Key::Cuda, Some(through_the_cpu));
     flambeau_devices::cuda::runtime::install(&device::Answers);

@@ -80,7 +80,7 @@ fn run(f: &File, call: &str, c: &J) -> Result<(), Stop> {
         object::construct(call, &args, &kwargs).map(Some)
     } else {
         seed(c);
-        library::call(call, &args, &kwargs).map(|_| None)
+        library::call(call, &args, &kwargs).and_then(|_| crate::device::wait()).map(|()| None)
     };
     let error = match first {
         Err(e) => e,
@@ -96,7 +96,7 @@ fn run(f: &File, call: &str, c: &J) -> Result<(), Stop> {
             let args = d.args(&forward["args"], "args")?;
             let kwargs = d.kwargs(&forward["kwargs"], "kwargs")?;
             seed(c);
-            match object.call(&args, &kwargs) {
+            match object.call(&args, &kwargs).and_then(|_| crate::device::wait()) {
                 Err(e) => e,
                 Ok(_) => return Err(Stop::Failed("no error".into())),
             }

@@ -17,6 +17,7 @@ macro_rules! sources {
 sources! {
     "device/emulation.h", "device/base.cuh", "device/number.cuh", "device/block.cuh", "pointwise/loop.cuh", "generated/pointwise.cuh", "copy/copy.cuh",
     "reduction/reduction.cuh", "softmax/softmax.cuh", "blas/product.cuh", "indexing/indexing.cuh",
+    "norm/rows.cuh", "norm/channels.cuh", "loss/classes.cuh", "embedding/rows.cuh", "pool/windows.cuh", "pool/planes.cuh",
 }
 
 /// One text with everything that `text` includes, each file once.

@@ -2,8 +2,14 @@
 
 pub(crate) mod blas;
 pub(crate) mod copy;
+mod dense;
+pub(crate) mod embedding;
 pub(crate) mod indexing;
+pub(crate) mod linear;
+pub(crate) mod loss;
+pub(crate) mod norm;
 pub(crate) mod pointwise;
+pub(crate) mod pool;
 pub(crate) mod random;
 pub(crate) mod reduction;
 pub(crate) mod softmax;

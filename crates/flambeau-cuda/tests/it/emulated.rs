@@ -73,6 +73,7 @@ fn all_of_it() {
     families();
     crate::reductions::all();
     crate::products::all();
+    crate::layers::all();
     streams();
     memory();
     errors();

@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod emulated;
+mod layers;
 mod products;
 mod reductions;
