@@ -200,7 +200,7 @@ constexpr int OPERANDS = 4;
 struct Geometry {
     i64 n;
     i64 dims;
-    // how places are computed: WIDE, SHORT, or DENSE
+    // how places are computed: WIDE, SHORT, DENSE or PACKED
     i64 mode;
     i64 sizes[DIMS];
     // a division by a size as a product and a shift (Granlund and Montgomery, PLDI 1994)
@@ -210,7 +210,8 @@ struct Geometry {
 };
 constexpr i64 WIDE = 0;   // divisions of 64 bits
 constexpr i64 SHORT = 1;  // fewer than 2^31 elements: by factors
-constexpr i64 DENSE = 2;  // one dimension (dims is 1); an operand's elements lie side by side or are one element
+constexpr i64 DENSE = 2;  // one dimension (dims is 1): all operands' elements lie side by side, aligned to 16 bytes
+constexpr i64 PACKED = 3; // as SHORT; rows are whole numbers of 16 bytes, aligned so, and lie side by side or stand still
 DEVICE u32 high_half(u32 a, u32 b) { return (u32)((u64)a * b >> 32); }
 template <int N>
 DEVICE void places(const Geometry& g, i64 i, u64* out) {
@@ -219,7 +220,7 @@ DEVICE void places(const Geometry& g, i64 i, u64* out) {
         for (int k = 0; k < N; k++) out[k] += i * g.strides[k][0];
         return;
     }
-    if (g.mode == SHORT) {
+    if (g.mode != WIDE) {
         u32 rest = (u32)i;
         for (int d = (int)g.dims - 1; d > 0; d--) {
             u32 next = (u32)(((u64)high_half(rest, g.factor[d]) + rest) >> g.shift[d]), at = rest - next * (u32)g.sizes[d];

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod allocator;
+mod constants;
 mod device;
 mod driver;
 mod fault;
@@ -107,6 +108,9 @@ impl Elements for Cuda {
     }
     fn pointwise(&self, spec: &'static PointwiseSpec) -> Option<PointwiseKernel> {
         kernels::pointwise::knows(spec.kernel).then_some(kernels::pointwise::run as PointwiseKernel)
+    }
+    fn constant(&self, number: &Tensor, device: Device) -> Result<Option<Tensor>> {
+        constants::of(number, device).map(Some)
     }
 }
 struct Mark {
