@@ -46,7 +46,8 @@ DEVICE void walk(const In* a, i64 n, u32 t, u32 step, F f) {
 // out[i] = f(a[i], i) along two dense rows, in packs where both are aligned.
 template <class In, class Out, class F>
 DEVICE void rewrite(const In* a, Out* out, i64 n, u32 t, u32 step, F f) {
-    constexpr int V = sizeof(In) > sizeof(Out) ? pack_of<In>() : pack_of<Out>();
+    // 16 bytes of the smaller elements, so several loads of the larger ones are under way at once
+    constexpr int V = sizeof(In) > sizeof(Out) ? pack_of<Out>() : pack_of<In>();
     i64 packs = 0;
     if constexpr (V > 1) {
         if (fits_packs((u64)(size_t)a) && fits_packs((u64)(size_t)out)) packs = n / V;

@@ -89,26 +89,32 @@ pub(crate) struct Geometry {
     elements: Vec<i64>,
 }
 impl Geometry {
+    /// Whether kernels move 16 bytes at once.
+    pub(crate) fn packed(&self) -> bool {
+        self.mode() >= 2
+    }
+    /// Whether all operands lie side by side.
+    pub(crate) fn dense(&self) -> bool {
+        self.mode() == 2
+    }
     /// How kernels find places: WIDE, SHORT, DENSE and PACKED of kernels/device/base.cuh.
     fn mode(&self) -> i64 {
         let short = i64::from(self.n < i64::from(i32::MAX));
         let Some(last) = self.sizes.len().checked_sub(1) else { return short };
         let widest = self.elements.iter().copied().max().unwrap_or(0);
         let narrowest = self.elements.iter().copied().min().unwrap_or(0);
-        if self.elements.len() != self.strides.len()
-            || !(1..=16).contains(&widest)
-            || self.start.iter().any(|s| s % 16 != 0)
-        {
+        if self.elements.len() != self.strides.len() || !(1..=16).contains(&widest) {
             return short;
         }
         let side_by_side = |(s, e): (&Vec<i64>, &i64)| s[last] == *e;
         let operands = || self.strides.iter().zip(&self.elements);
-        if last == 0 && operands().all(side_by_side) {
+        if last == 0 && operands().all(side_by_side) && self.start.iter().all(|s| s % 16 == 0) {
             return 2;
         }
         // whole packs in a row, for the operands of the smallest elements too
         let fits = |(k, (s, e)): (usize, (&Vec<i64>, &i64))| {
-            s[..last].iter().all(|s| s % 16 == 0) && (s[last] == *e || s[last] == 0 && k > 0)
+            s[last] == 0 && k > 0
+                || s[last] == *e && s[..last].iter().all(|s| s % 16 == 0) && self.start[k] % 16 == 0
         };
         match short == 1
             && self.sizes[last] % (16 / narrowest.max(1)) == 0
@@ -270,9 +276,7 @@ thread_local! {
 /// Threads for `n` elements.
 pub(crate) fn shape(n: i64) -> Shape {
     let threads = (n.clamp(1, 256) as u64).next_multiple_of(32);
-    // a few elements a thread where there are many
-    let each = if n > 1 << 20 { 4 } else { 1 };
-    Shape { threads: threads as u32, blocks: (n.max(1) as u64).div_ceil(threads * each).min(1 << 20) as u32 }
+    Shape { threads: threads as u32, blocks: (n.max(1) as u64).div_ceil(threads).min(1 << 20) as u32 }
 }
 /// What a kernel leaves to the CPU, counted as what has no kernel at all.
 ///
