@@ -442,7 +442,7 @@ pub(crate) fn run<R>(
 /// use torch::prelude::*;
 /// use std::{cell::RefCell, rc::Rc};
 /// let f = |x: &Tensor| {
-///     let y = x.clone().reshape([2, 2]);
+///     let y = x.copy().reshape([2, 2]);
 ///     y.select(0, 0).add_(1.0);
 ///     y.exp_();
 ///     y
