@@ -56,3 +56,10 @@ pub fn here(t: &Tensor) -> Result<Tensor> {
     }
     backend::transfer::on_host(t)
 }
+/// Waits for what the chosen device was told to do.
+///
+/// # Errors
+/// What its kernels met: an index that is out of bounds is known only then.
+pub fn settled() -> Result<()> {
+    backend::synchronize(chosen())
+}
