@@ -3,13 +3,14 @@
 use crate::driver::{Stream, driver};
 use crate::kernels::random;
 use crate::{fault, memory};
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Device, Error, Result, ensure};
 use flambeau_devices::Stats;
 use flambeau_devices::cuda::runtime::{Properties, Runtime, Segment};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 thread_local! {
     static DEVICE: Cell<usize> = const { Cell::new(0) };

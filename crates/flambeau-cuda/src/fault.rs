@@ -2,8 +2,9 @@
 //! context stays usable.
 
 use crate::driver::{Address, driver};
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 /// Bytes of `Fault` in kernels/device/base.cuh.
 const SIZE: usize = 32;

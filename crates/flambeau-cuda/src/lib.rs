@@ -23,9 +23,10 @@ use flambeau_core::dispatch::registry::set_fallback;
 use flambeau_core::dispatch::value::Value;
 use flambeau_core::iter::spec::{PointwiseKernel, PointwiseSpec};
 use flambeau_core::types::keys::Key;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Device, Error, Result, Tensor};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 /// The table of the device `cuda`.
 struct Cuda;

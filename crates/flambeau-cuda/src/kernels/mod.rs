@@ -16,10 +16,11 @@ use crate::device::{self, here};
 use crate::driver::{Function, Module, Shape, driver};
 use crate::{fault, memory};
 use flambeau_core::internal::RawTensor as _;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{DType, Error, Result, Tensor};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 /// Arguments of a kernel: the fields of its struct, one after the other, each as aligned as it is large.
 #[derive(Default)]

@@ -1,7 +1,8 @@
 //! Generators of devices: Philox, whose state is a seed and an offset.
 
 use flambeau_core::types::generator::default_generator;
-use std::sync::{Mutex, PoisonError};
+use flambeau_core::types::order::Mutex;
+use std::sync::PoisonError;
 
 /// Seed and offset of each device's generator.
 static STATES: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());

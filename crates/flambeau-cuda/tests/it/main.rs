@@ -2,3 +2,5 @@
 #![forbid(unsafe_code)]
 
 mod emulated;
+mod products;
+mod reductions;
