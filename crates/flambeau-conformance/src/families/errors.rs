@@ -87,7 +87,9 @@ fn run(f: &File, call: &str, c: &J) -> Result<(), Stop> {
         Ok(made) => {
             // a device tells late, and in words of its own, that an index is out of bounds
             match crate::device::settled() {
-                Err(e) if e.message().contains("is out of bounds") && text(c, "message").contains("out of") => {
+                Err(e)
+                    if e.message().contains("is out of bounds") && text(c, "message").contains("out of") =>
+                {
                     return Ok(());
                 }
                 Err(e) => return Err(Stop::Failed(e.message().to_string())),

@@ -46,7 +46,10 @@ pub(crate) fn fill(out: &Tensor, element: &[u8]) -> Result<bool> {
     let Some(g) = Geometry::of(out.sizes(), &[out])? else { return Ok(false) };
     let [a, b] = words(element);
     let text = || {
-        (format!("#include \"creation/creation.cuh\"\nFILL(fill_k, {})\n", opaque(size)), "fill_k".to_string())
+        (
+            format!("#include \"creation/creation.cuh\"\nFILL(fill_k, {})\n", opaque(size)),
+            "fill_k".to_string(),
+        )
     };
     let which = Which("fill", 0, [size as u8, 0, 0, 0]);
     launch(d, which, text, shape(g.n), Args::new().geometry(&g).word(a).word(b))?;

@@ -137,10 +137,9 @@ impl Geometry {
             return (self, size);
         }
         let fits = |unit: usize| {
-            let whole = |b: i64| b.unsigned_abs() as usize % unit == 0;
-            let all = |k: usize| {
-                whole(self.start[k] as i64) && self.strides[k][..last].iter().all(|s| whole(*s))
-            };
+            let whole = |b: i64| (b.unsigned_abs() as usize).is_multiple_of(unit);
+            let all =
+                |k: usize| whole(self.start[k] as i64) && self.strides[k][..last].iter().all(|s| whole(*s));
             unit > size
                 && whole(self.sizes[last] * size as i64)
                 && (0..moved).all(all)

@@ -2,5 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod emulated;
+mod places;
 mod products;
 mod reductions;
+mod sorts;

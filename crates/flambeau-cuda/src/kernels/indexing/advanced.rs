@@ -81,14 +81,25 @@ fn picked(x: &Tensor, indices: &[Option<Tensor>], out: &Tensor) -> Result<bool> 
     }
     let Some(i) = together("index", &x, &f)? else { return Ok(false) };
     let (data, steps_of_index) = over(&x, &f, &i.steps);
-    let at = Places { index: &i.tensor, steps: &steps_of_index, size: i.size, stride: i.stride, dim: 0, wraps: i.wraps };
+    let at = Places {
+        index: &i.tensor,
+        steps: &steps_of_index,
+        size: i.size,
+        stride: i.stride,
+        dim: 0,
+        wraps: i.wraps,
+    };
     at_places("index", Work::Pick, &f.sizes, (out, &steps(out)), Some((&x, &data)), at)
 }
 fn index(a: &args::Index, out: &Tensor) -> Result<()> {
     if picked(a.self_, a.indices, out)? {
         return Ok(());
     }
-    let host = a.indices.iter().map(|i| i.as_ref().map(transfer::on_host).transpose()).collect::<Result<Vec<_>>>()?;
+    let host = a
+        .indices
+        .iter()
+        .map(|i| i.as_ref().map(transfer::on_host).transpose())
+        .collect::<Result<Vec<_>>>()?;
     by_the_cpu("index", &[a.self_], out, |t| ops::index(&t[0], &host))
 }
 fn put_at(out: &Tensor, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<bool> {
@@ -117,7 +128,14 @@ fn put_at(out: &Tensor, indices: &[Option<Tensor>], values: &Tensor, accumulate:
     }
     let Some(i) = together("index_put_", out, &f)? else { return Ok(false) };
     let (data, steps_of_index) = over(out, &f, &i.steps);
-    let at = Places { index: &i.tensor, steps: &steps_of_index, size: i.size, stride: i.stride, dim: 0, wraps: i.wraps };
+    let at = Places {
+        index: &i.tensor,
+        steps: &steps_of_index,
+        size: i.size,
+        stride: i.stride,
+        dim: 0,
+        wraps: i.wraps,
+    };
     let (to, from) = ((out, &data[..]), (&values, &steps(&values)[..]));
     let deterministic = reduce::in_order(d, accumulate);
     match accumulate {
@@ -135,10 +153,12 @@ fn index_put(a: &args::IndexPut, out: &Tensor) -> Result<()> {
     if put_at(out, a.indices, a.values, a.accumulate)? {
         return Ok(());
     }
-    let host = a.indices.iter().map(|i| i.as_ref().map(transfer::on_host).transpose()).collect::<Result<Vec<_>>>()?;
-    by_the_cpu("index_put", &[a.self_, a.values], out, |t| {
-        ops::index_put(&t[0], &host, &t[1], a.accumulate)
-    })
+    let host = a
+        .indices
+        .iter()
+        .map(|i| i.as_ref().map(transfer::on_host).transpose())
+        .collect::<Result<Vec<_>>>()?;
+    by_the_cpu("index_put", &[a.self_, a.values], out, |t| ops::index_put(&t[0], &host, &t[1], a.accumulate))
 }
 
 /// Places in a flat dense tensor.

@@ -14,7 +14,14 @@ fn places<'a>(index: &'a Tensor, steps: &'a [i64], data: &Tensor, dim: usize) ->
     }
 }
 /// `out = x` at the places of an index over the sizes of `out`.
-fn pick(name: &'static str, x: &Tensor, dim: i64, index: &Tensor, slices: bool, out: &Tensor) -> Result<bool> {
+fn pick(
+    name: &'static str,
+    x: &Tensor,
+    dim: i64,
+    index: &Tensor,
+    slices: bool,
+    out: &Tensor,
+) -> Result<bool> {
     if x.dtype() != out.dtype() || out.is_conj() || out.is_neg() {
         return Ok(false);
     }
@@ -98,7 +105,11 @@ fn joined(
     // others the CPU refuses
     let sums = matches!(reduction, "sum" | "add") && include_self;
     let narrow = matches!(d, DType::C32 | DType::BC32 | DType::F8E4M3 | DType::F8E5M2);
-    if narrow || d.is_complex() && !sums || d == DType::Bool && reduction == "mean" || index_type(index.dtype()).is_none() {
+    if narrow
+        || d.is_complex() && !sums
+        || d == DType::Bool && reduction == "mean"
+        || index_type(index.dtype()).is_none()
+    {
         return Ok(false);
     }
     if index.numel() == 0 || out.numel() == 0 {
@@ -248,7 +259,14 @@ fn fill(out: &Tensor, dim: i64, index: &Tensor, value: Work, src: Option<&Tensor
     let over = slice_steps(&index, out.dim(), at);
     let there = Places { wraps: true, ..places(&index, &over, &out, at) };
     let none = vec![0; sizes.len()];
-    at_places("index_fill_", value, &sizes, (&out, &steps_without(&out, at)), src.map(|s| (s, &none[..])), there)
+    at_places(
+        "index_fill_",
+        value,
+        &sizes,
+        (&out, &steps_without(&out, at)),
+        src.map(|s| (s, &none[..])),
+        there,
+    )
 }
 fn index_fill(a: &args::IndexFill, out: &Tensor) -> Result<()> {
     if fill(out, a.dim, a.index, Work::Value(number(a.value, out.dtype())?), None)? {

@@ -109,11 +109,7 @@ fn masked_scatter(a: &args::MaskedScatter, out: &Tensor) -> Result<()> {
         });
     };
     let c = count(&g, &mask, "b8")?;
-    ensure!(
-        c.total <= source.numel(),
-        Runtime,
-        "Number of elements of source < number of ones in mask"
-    );
+    ensure!(c.total <= source.numel(), Runtime, "Number of elements of source < number of ones in mask");
     if c.total == 0 {
         return Ok(());
     }

@@ -5,7 +5,9 @@ mod along;
 mod compact;
 mod reduce;
 
-use super::{Args, Geometry, Which, address, by_the_cpu, dense, element, launch, opaque, resolved, shape, wrapped};
+use super::{
+    Args, Geometry, Which, address, by_the_cpu, dense, element, launch, opaque, resolved, shape, wrapped,
+};
 use crate::{device, fault};
 use flambeau_core::backend::{matrices, transfer};
 use flambeau_core::generated::{args, indexing};

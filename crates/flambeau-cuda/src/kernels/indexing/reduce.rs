@@ -7,8 +7,7 @@ use flambeau_core::settings::determinism;
 /// Whether sums of a dtype are made in order: sums of floats depend on it, and they are asked to be the same each time.
 /// `always`: PyTorch makes them so in any case.
 pub(super) fn in_order(d: DType, always: bool) -> bool {
-    (d.is_floating() || d.is_complex())
-        && (always || determinism::are_deterministic_algorithms_enabled())
+    (d.is_floating() || d.is_complex()) && (always || determinism::are_deterministic_algorithms_enabled())
 }
 /// Adds elements of `from` to those at the places, in order.
 ///
@@ -119,7 +118,10 @@ fn apart_places(
         let line = ops::arange(sizes[d].into(), Some(DType::I64), None, Some(to.0.device()), None)?;
         let mut shape = vec![1; sizes.len()];
         shape[d] = sizes[d];
-        let line = ops::mul(&ops::view(&line, &shape)?, &flambeau_core::tensor::wrapped_number::wrapped_number((s / size).into())?)?;
+        let line = ops::mul(
+            &ops::view(&line, &shape)?,
+            &flambeau_core::tensor::wrapped_number::wrapped_number((s / size).into())?,
+        )?;
         places = ops::add(&places, &line, Scalar::Int(1))?;
     }
     let Some(index) = index_type(at.index.dtype()) else { return Ok(false) };

@@ -42,7 +42,8 @@ fn row_room(out: &Tensor, dim: usize) -> Result<Tensor> {
     if last && out.is_contiguous() && !out.is_conj() && !out.is_neg() {
         return Ok(out.clone());
     }
-    let view = if out.dim() > 1 { ops::movedim_int(&out.alias_detached(), dim as i64, -1)? } else { out.clone() };
+    let view =
+        if out.dim() > 1 { ops::movedim_int(&out.alias_detached(), dim as i64, -1)? } else { out.clone() };
     Tensor::empty_raw(view.sizes(), out.dtype(), out.device())
 }
 fn row_back(out: &Tensor, dim: usize, made: &Tensor) -> Result<()> {
@@ -134,8 +135,7 @@ pub(super) fn sort_rows(
         return Ok(true);
     }
     let (of_values, of_places) = (values.map_or(Ok(0), address)?, places.map_or(Ok(0), address)?);
-    let sort =
-        Sort { x, values: of_values, places: of_places, rows: x.numel() / n, n, m, descending };
+    let sort = Sort { x, values: of_values, places: of_places, rows: x.numel() / n, n, m, descending };
     if n <= SHORT_ROW && values.is_some() && places.is_some() {
         sort.short(own)?;
     } else {

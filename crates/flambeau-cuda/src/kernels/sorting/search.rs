@@ -10,13 +10,7 @@ use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Result, Scalar, Tensor, ensure, ops};
 
-fn searched(
-    bounds: &Tensor,
-    x: &Tensor,
-    right: bool,
-    sorter: Option<&Tensor>,
-    out: &Tensor,
-) -> Result<bool> {
+fn searched(bounds: &Tensor, x: &Tensor, right: bool, sorter: Option<&Tensor>, out: &Tensor) -> Result<bool> {
     if out.numel() == 0 {
         return Ok(true);
     }

@@ -154,10 +154,7 @@ fn most_frequent(x: &Tensor, dim: i64, [values, places]: [&Tensor; 2]) -> Result
         Tensor::empty_raw(places.sizes(), DType::I64, x.device())?,
     );
     let list = Args::new().word(address(&v)?).word(address(&i)?).word(address(&to)?).word(address(&at)?);
-    let shape = Shape {
-        blocks: count.clamp(1, 1 << 20) as u32,
-        threads: if n <= 128 { 32 } else { 256 },
-    };
+    let shape = Shape { blocks: count.clamp(1, 1 << 20) as u32, threads: if n <= 128 { 32 } else { 256 } };
     let own = element(d).unwrap_or("float");
     let text = || text("select", &format!("MODE(mode_k, {own})"), "mode_k");
     launch(device, Which("mode", 0, [d as u8, 0, 0, 0]), text, shape, list.int(count).int(n))?;

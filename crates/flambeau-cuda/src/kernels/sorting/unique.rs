@@ -75,11 +75,7 @@ fn results(values: Tensor, r: Runs, sizes: &[i64], inverse: bool, counts: bool) 
     Ok((values, inverse, counts))
 }
 /// By way of the CPU, whose errors are the row's.
-fn by_cpu(
-    name: &'static str,
-    x: &Tensor,
-    compute: impl FnOnce(&Tensor) -> Result<Three>,
-) -> Result<Three> {
+fn by_cpu(name: &'static str, x: &Tensor, compute: impl FnOnce(&Tensor) -> Result<Three>) -> Result<Three> {
     crate::count(name);
     let (a, b, c) = compute(&transfer::on_host(x)?)?;
     let there = |t: Tensor| transfer::to_device(t, x.device());
@@ -92,9 +88,7 @@ fn unique(a: &args::Unique) -> Result<Three> {
             let values = ops::take(&x, &r.first)?;
             results(values, r, a.self_.sizes(), a.return_inverse, a.return_counts)
         }
-        None => {
-            by_cpu("_unique2", a.self_, |t| ops::unique(t, a.sorted, a.return_inverse, a.return_counts))
-        }
+        None => by_cpu("_unique2", a.self_, |t| ops::unique(t, a.sorted, a.return_inverse, a.return_counts)),
     }
 }
 /// The slices along a dimension as rows of numbers in the order of the elements.
