@@ -109,16 +109,14 @@ impl Elements for Cuda {
     fn pointwise(&self, spec: &'static PointwiseSpec) -> Option<PointwiseKernel> {
         kernels::pointwise::knows(spec.kernel).then_some(kernels::pointwise::run as PointwiseKernel)
     }
-<<<<<<< HEAD
     fn constant(&self, number: &Tensor, device: Device) -> Result<Option<Tensor>> {
         constants::of(number, device).map(Some)
-=======
+    }
     fn fill(&self, out: &Tensor, element: &[u8]) -> Result<bool> {
         kernels::creation::fill(out, element)
     }
     fn sequence(&self, out: &Tensor, sequence: &Sequence) -> Result<bool> {
         kernels::creation::sequence(out, sequence)
->>>>>>> hub/c1
     }
 }
 struct Mark {
@@ -168,17 +166,14 @@ fn fill() {
     kernels::blas::register();
     kernels::softmax::register();
     kernels::indexing::register();
-<<<<<<< HEAD
     kernels::norm::register();
     kernels::loss::register();
     kernels::embedding::register();
     kernels::linear::register();
     kernels::pool::register();
-=======
     kernels::joining::register();
     kernels::scan::register();
     kernels::sorting::register();
->>>>>>> hub/c1
     elements::bring(Key::Cuda, &Cuda);
     set_fallback(Key::Cuda, Some(through_the_cpu));
     flambeau_devices::cuda::runtime::install(&device::Answers);

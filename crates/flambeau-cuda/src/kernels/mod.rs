@@ -2,18 +2,14 @@
 
 pub(crate) mod blas;
 pub(crate) mod copy;
-<<<<<<< HEAD
+pub(crate) mod creation;
 mod dense;
 pub(crate) mod embedding;
 pub(crate) mod indexing;
+pub(crate) mod joining;
 pub(crate) mod linear;
 pub(crate) mod loss;
 pub(crate) mod norm;
-=======
-pub(crate) mod creation;
-pub(crate) mod indexing;
-pub(crate) mod joining;
->>>>>>> hub/c1
 pub(crate) mod pointwise;
 pub(crate) mod pool;
 pub(crate) mod random;

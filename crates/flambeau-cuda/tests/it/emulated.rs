@@ -74,12 +74,9 @@ fn all_of_it() {
     families();
     crate::reductions::all();
     crate::products::all();
-<<<<<<< HEAD
     crate::layers::all();
-=======
     crate::places::all();
     crate::sorts::all();
->>>>>>> hub/c1
     streams();
     memory();
     errors();

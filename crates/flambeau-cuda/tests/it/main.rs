@@ -2,11 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod emulated;
-<<<<<<< HEAD
 mod layers;
-=======
 mod places;
->>>>>>> hub/c1
 mod products;
 mod reductions;
 mod sorts;
