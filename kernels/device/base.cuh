@@ -5,6 +5,8 @@
 #else
 #define KERNEL(NAME, PARAMS) extern "C" __global__ void NAME(const PARAMS p)
 #define KERNEL_WITH_BARRIERS(NAME, PARAMS) KERNEL(NAME, PARAMS)
+// blocks of up to 1024 threads: the compiler gives each of them at most a 1024th of the registers
+#define KERNEL_OF_LARGE_BLOCKS(NAME, PARAMS) extern "C" __global__ void __launch_bounds__(1024) NAME(const PARAMS p)
 #pragma nv_diag_suppress 177
 #endif
 #define DEVICE __device__ inline
@@ -238,9 +240,9 @@ DEVICE void places(const Geometry& g, i64 i, u64* out) {
     }
 }
 
-// Several elements that are moved at once: 16 bytes on the device.
+// Several elements that are moved at once, by 16 bytes on the device.
 template <class T, int V>
-struct alignas(sizeof(T) * V) Pack {
+struct alignas(sizeof(T) * V > 16 ? 16 : sizeof(T) * V) Pack {
     T v[V];
 };
 template <class T>

@@ -97,7 +97,7 @@ DEVICE void row_norm(const RowNormParams& p) {
     }
 }
 #define ROW_NORM(NAME, IN, W, ST, RMS, GROUPS, HELD) \
-    KERNEL_WITH_BARRIERS(NAME, RowNormParams) { row_norm<IN, W, ST, RMS, GROUPS, HELD>(p); }
+    KERNEL_OF_LARGE_BLOCKS(NAME, RowNormParams) { row_norm<IN, W, ST, RMS, GROUPS, HELD>(p); }
 
 struct RowNormBackParams {
     u64 dx, dy, x, weight, mean, rstd;
@@ -142,7 +142,7 @@ DEVICE void row_norm_backward(const RowNormBackParams& p) {
     }
 }
 #define ROW_NORM_BACKWARD(NAME, IN, W, ST, RMS, HELD) \
-    KERNEL_WITH_BARRIERS(NAME, RowNormBackParams) { row_norm_backward<IN, W, ST, RMS, HELD>(p); }
+    KERNEL_OF_LARGE_BLOCKS(NAME, RowNormBackParams) { row_norm_backward<IN, W, ST, RMS, HELD>(p); }
 
 struct ColumnParams {
     // sums over rows of dy * (x - mean) * rstd, and of dy

@@ -267,7 +267,7 @@ DEVICE void reduce(const ReduceParams& p) {
                     S s[V];
                     for (int v = 0; v < V; v++) s[v] = R::start(p.numbers);
                     i64 packs = n / V;
-#pragma unroll 2
+#pragma unroll 4
                     for (i64 i = first; i < packs; i += step) {
                         Pack<In, V> e = at<Pack<In, V>>(base)[i];
 #pragma unroll
@@ -329,13 +329,21 @@ DEVICE void reduce_columns(const ReduceParams& p) {
             u64 a[OPERANDS];
             places<2>(p.kept, o * V, a);
             u64 base = a[1];
-#pragma unroll 2
-            for (i64 i = part * threads + x; i < n; i += step) {
-                u64 e[OPERANDS];
-                places<2>(p.along, i, e);
-                Pack<In, V> c = *at<Pack<In, V>>(base + e[1]);
+            auto add = [&](u64 from, i64 i) {
+                Pack<In, V> c = *at<Pack<In, V>>(from);
 #pragma unroll
                 for (int v = 0; v < V; v++) R::add(s[v], Element<In>::up(c.v[v]), i, p.numbers);
+            };
+            if (p.along.dims <= 1) {
+                i64 stride = p.along.dims == 1 ? p.along.strides[1][0] : 0;
+#pragma unroll 4
+                for (i64 i = part * threads + x; i < n; i += step) add(base + i * stride, i);
+            } else {
+                for (i64 i = part * threads + x; i < n; i += step) {
+                    u64 e[OPERANDS];
+                    places<2>(p.along, i, e);
+                    add(base + e[1], i);
+                }
             }
         }
 #pragma unroll

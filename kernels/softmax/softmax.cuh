@@ -10,15 +10,16 @@ struct SoftmaxParams {
     // threads of a line, where inner is 1: a warp's or a block's
     i64 threads;
 };
-// One row, by the threads that share it. `LOADS`: at most so many packs a thread are kept in registers; 0: the row is read again.
-template <class In, class Out, bool LOG, int LOADS>
+// One row, by the threads that share it. HELD: each keeps its part in registers, at most so many packs; else the row is read again.
+constexpr int LOADS = 4;
+template <class In, class Out, bool LOG, bool HELD>
 DEVICE void softmax_row(const In* a, Out* out, i64 n, u32 t, u32 step, typename Element<In>::C* room) {
     typedef typename Element<In>::C C;
     bool whole = step == blockDim.x;
     auto larger = [](C x, C y) { return num::maximum(x, y); };
     auto add = [](C x, C y) { return x + y; };
     C most = -Consts<C>::INF(), sum = 0;
-    if constexpr (LOADS > 0) {
+    if constexpr (HELD) {
         constexpr int V = pack_of<In>();
         i64 packs = n / V;
         C x[LOADS][V];
@@ -67,14 +68,12 @@ DEVICE void softmax_row(const In* a, Out* out, i64 n, u32 t, u32 step, typename 
         });
     }
 }
-template <class In, class Out, bool LOG>
+template <class In, class Out, bool LOG, bool HELD>
 DEVICE void softmax(const SoftmaxParams& p) {
     typedef typename Element<In>::C C;
     if (p.inner == 1) {
         __shared__ C room[WARP];
         u32 step = (u32)p.threads, t = threadIdx.x % step, lines = blockDim.x / step;
-        constexpr int V = pack_of<In>(), LOADS = 32 / V < 4 ? 4 : 32 / V;
-        bool packs = p.n % V == 0 && fits_packs(p.a) && fits_packs(p.out) && p.n <= (i64)LOADS * V * step;
         i64 rounds = (p.outer + (i64)gridDim.x * lines - 1) / ((i64)gridDim.x * lines);
         for (i64 r = 0; r < rounds; r++) {
             i64 l = (r * gridDim.x + blockIdx.x) * lines + threadIdx.x / step;
@@ -82,8 +81,7 @@ DEVICE void softmax(const SoftmaxParams& p) {
             i64 n = l < p.outer ? p.n : 0;
             const In* a = at<In>(p.a) + (n ? l * p.n : 0);
             Out* out = at<Out>(p.out) + (n ? l * p.n : 0);
-            if (packs) softmax_row<In, Out, LOG, LOADS>(a, out, n, t, step, room);
-            else softmax_row<In, Out, LOG, 0>(a, out, n, t, step, room);
+            softmax_row<In, Out, LOG, HELD>(a, out, n, t, step, room);
         }
         return;
     }
@@ -102,7 +100,7 @@ DEVICE void softmax(const SoftmaxParams& p) {
         }
     }
 }
-template <class In, class Out, bool LOG>
+template <class In, class Out, bool LOG, bool HELD>
 DEVICE void softmax_backward(const SoftmaxParams& p) {
     typedef typename Element<In>::C C;
     auto term = [](In g, In y) {
@@ -142,5 +140,5 @@ DEVICE void softmax_backward(const SoftmaxParams& p) {
         for (i64 i = 0; i < p.n; i++) out[i * p.inner] = value(g[i * p.inner], y[i * p.inner], sum);
     }
 }
-#define SOFTMAX(NAME, F, IN, OUT, LOG) \
-    KERNEL_WITH_BARRIERS(NAME, SoftmaxParams) { F<IN, OUT, LOG>(p); }
+#define SOFTMAX(NAME, F, IN, OUT, LOG, HELD) \
+    KERNEL_OF_LARGE_BLOCKS(NAME, SoftmaxParams) { F<IN, OUT, LOG, HELD>(p); }

@@ -16,7 +16,7 @@ mod memory;
 
 use crate::device::here;
 use crate::driver::driver;
-use flambeau_core::backend::elements::{self, Elements};
+use flambeau_core::backend::elements::{self, Elements, Sequence};
 use flambeau_core::backend::{self, Backend, Event, Handle, fallback};
 use flambeau_core::dispatch::CrateReg;
 use flambeau_core::dispatch::op::OpInfo;
@@ -112,6 +112,12 @@ impl Elements for Cuda {
     fn constant(&self, number: &Tensor, device: Device) -> Result<Option<Tensor>> {
         constants::of(number, device).map(Some)
     }
+    fn fill(&self, out: &Tensor, element: &[u8]) -> Result<bool> {
+        kernels::creation::fill(out, element)
+    }
+    fn sequence(&self, out: &Tensor, sequence: &Sequence) -> Result<bool> {
+        kernels::creation::sequence(out, sequence)
+    }
 }
 struct Mark {
     device: usize,
@@ -170,6 +176,9 @@ fn fill() {
     kernels::vision::register();
     kernels::padding::register();
     kernels::ctc::register();
+    kernels::joining::register();
+    kernels::scan::register();
+    kernels::sorting::register();
     elements::bring(Key::Cuda, &Cuda);
     set_fallback(Key::Cuda, Some(through_the_cpu));
     flambeau_devices::cuda::runtime::install(&device::Answers);

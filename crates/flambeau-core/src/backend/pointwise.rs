@@ -347,6 +347,14 @@ pub fn fill(spec: &'static PointwiseSpec, out: &Tensor, value: Param) -> Result<
     if out.device() != Device::Cpu {
         let one = Tensor::empty_raw(&[], out.dtype(), Device::Cpu)?;
         fill(spec, &one, value)?;
+        if !out.is_conj()
+            && !out.is_neg()
+            && let Some(elements) = super::elements::of(out.device())
+            && one.storage().with_bytes(|b| elements.fill(out, b))??
+        {
+            out.storage().bump_version();
+            return Ok(());
+        }
         return copy_into(out, &super::transfer::to_device(one, out.device())?);
     }
     let l = spec.find(out.dtype()).ok_or_else(|| Error::not_implemented_for(spec.label.name, out.dtype()))?;

@@ -49,8 +49,12 @@ pub(crate) fn copy(dst: &Tensor, src: &Tensor) -> Result<bool> {
     let conjugate = src.is_conj() != dst.is_conj();
     let args = Args::new().geometry(&g).int(conjugate.into()).int(negate.into());
     let which = Which("copy", 0, [place(src.dtype()) as u8, place(dst.dtype()) as u8, 0, 0]);
+    // as `rewrite` of kernels/device/block.cuh, where elements lie side by side
+    let each =
+        if g.dense() { (16 / src.dtype().size().min(dst.dtype().size()).clamp(1, 16)) as u64 } else { 1 };
+    let threads = (g.n as u64).div_ceil(each) as i64;
     let all = crate::driver::driver()?.compiles_families();
-    launch(d, which, || text(src.dtype(), dst.dtype(), all), shape(g.n), args)?;
+    launch(d, which, || text(src.dtype(), dst.dtype(), all), shape(threads), args)?;
     Ok(true)
 }
 /// A copy between elements that lie side by side along different dimensions, by tiles. `false` where they do not.

@@ -140,12 +140,22 @@ pub(crate) fn run(call: &PointwiseCall) -> Result<()> {
         None => call.spec.kernel,
     };
     let (name, classes) = formula(kernel).ok_or_else(missing)?;
-    classes.iter().find_map(|c| computes(c, call.compute)).ok_or_else(missing)?;
+    let (computed, _) = classes.iter().find_map(|c| computes(c, call.compute)).ok_or_else(missing)?;
     let place = DTYPES.iter().position(|x| *x == call.compute).ok_or_else(missing)?;
     let n = call.out.numel() as i64;
-    let (mut args, dense) = match dense(&operands)? {
-        Some(start) => (start.iter().fold(Args::new().int(n), |list, a| list.word(*a)), true),
-        None => (Args::new().geometry(&geometry()?), false),
+    // as `together` of kernels/pointwise/loop.cuh
+    let widest = operands.iter().map(|t| t.dtype().size()).max().unwrap_or(1);
+    let each = if matches!(computed, "float" | "bool" | "Whole<i32>") {
+        (16 / widest.clamp(1, 16)) as i64
+    } else {
+        1
+    };
+    let (mut args, dense, each) = match dense(&operands)? {
+        Some(start) => (start.iter().fold(Args::new().int(n), |list, a| list.word(*a)), true, each),
+        None => {
+            let g = geometry()?;
+            (Args::new().geometry(&g), false, if g.packed() { each } else { 1 })
+        }
     };
     for k in 0..3 {
         let p = call.params.get(k).copied().unwrap_or(Param { re: 0.0, im: 0.0, int: 0 });
@@ -153,7 +163,13 @@ pub(crate) fn run(call: &PointwiseCall) -> Result<()> {
     }
     let all = crate::driver::driver()?.compiles_families();
     let which = Which("pointwise", std::ptr::from_ref(kernel) as usize, [place as u8, dense.into(), 0, 0]);
-    launch(d, which, || text(name, classes, place, dense, all), shape(n), args)
+    launch(
+        d,
+        which,
+        || text(name, classes, place, dense, all),
+        shape((n as u64).div_ceil(each as u64) as i64),
+        args,
+    )
 }
 /// A number as the dtype holds it: small integers compute in wider ones.
 fn cut(v: i64, d: DType) -> i64 {

@@ -3,5 +3,7 @@
 
 mod emulated;
 mod layers;
+mod places;
 mod products;
 mod reductions;
+mod sorts;
