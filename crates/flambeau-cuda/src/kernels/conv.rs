@@ -103,7 +103,8 @@ impl Conv {
     fn args(&self, p: &Part) -> Result<Args> {
         let list = Args::new().word(address(p.image)?).word(address(p.columns)?);
         let list = list.word(address_of(p.weight)?).word(address_of(p.bias)?).int(p.n).int(p.c).int(self.o);
-        let mut list = list.int(self.c * self.inside()).int(self.o * self.places()).int(self.of()).int(self.to());
+        let mut list =
+            list.int(self.c * self.inside()).int(self.o * self.places()).int(self.of()).int(self.to());
         for v in [self.input, self.kernel, self.stride, self.pad, self.dilation, self.output] {
             list = v.iter().fold(list, |l, v| l.int(*v));
         }
@@ -114,7 +115,13 @@ impl Conv {
         let size = p.image.dtype().size();
         let text = || text(FILE, &format!("IM2COL(k, {})", opaque(size)));
         let n = p.n * p.c * self.places();
-        launch(ordinal(p.image.device())?, Which("im2col", 0, [size as u8, 0, 0, 0]), text, shape(n), self.args(p)?)
+        launch(
+            ordinal(p.image.device())?,
+            Which("im2col", 0, [size as u8, 0, 0, 0]),
+            text,
+            shape(n),
+            self.args(p)?,
+        )
     }
     fn col2im(&self, p: &Part) -> Result<()> {
         let (own, sum) = names(p.image.dtype())?;
@@ -133,7 +140,8 @@ impl Conv {
         output: &Tensor,
     ) -> Result<()> {
         let (own, sum) = names(image.dtype())?;
-        let p = Part { image, columns: output, weight: Some(weight), bias, n: self.n, c: self.c, steps: [0; 3] };
+        let p =
+            Part { image, columns: output, weight: Some(weight), bias, n: self.n, c: self.c, steps: [0; 3] };
         let d = ordinal(image.device())?;
         let which = Which(f, 0, [image.dtype() as u8, 0, 0, 0]);
         if f == "conv_direct_weight" {
@@ -143,10 +151,21 @@ impl Conv {
             return launch(d, which, text, shape, self.args(&p)?);
         }
         let n = if f == "conv_direct" { output.numel() } else { image.numel() };
-        launch(d, which, || text(FILE, &format!("CONV_DIRECT(k, {f}, {own}, {sum})")), shape(n), self.args(&p)?)
+        launch(
+            d,
+            which,
+            || text(FILE, &format!("CONV_DIRECT(k, {f}, {own}, {sum})")),
+            shape(n),
+            self.args(&p)?,
+        )
     }
     /// The channels of a group, of some samples.
-    fn slice(t: &Tensor, [first, samples]: [i64; 2], [channel, channels]: [i64; 2], places: i64) -> Result<Tensor> {
+    fn slice(
+        t: &Tensor,
+        [first, samples]: [i64; 2],
+        [channel, channels]: [i64; 2],
+        places: i64,
+    ) -> Result<Tensor> {
         let all = t.sizes()[1];
         let offset = t.storage_offset() + (first * all + channel) * places;
         t.view_raw([samples, channels, places], [all * places, places, 1], offset)
@@ -194,7 +213,8 @@ impl Conv {
             let columns = self.columns(x, part, group, joined)?;
             let y = Conv::slice(out, part, [group * to, to], places)?;
             let w = self.matrix(w, group)?;
-            let b = early.map(|b| b.view_raw([to, 1], [1, 1], b.storage_offset() + group * to)).transpose()?;
+            let b =
+                early.map(|b| b.view_raw([to, 1], [1, 1], b.storage_offset() + group * to)).transpose()?;
             if !joined {
                 let w = ops::expand(&w, &[samples, to, w.sizes()[1]], false)?;
                 return multiplied(&w, &columns, b.as_ref(), &y);
@@ -235,7 +255,15 @@ impl Conv {
                 (columns, [of * taps * places, taps * places, places])
             };
             let b = b.as_ref();
-            self.col2im(&Part { image: &image, columns: &columns, weight: None, bias: b, n: samples, c: of, steps })
+            self.col2im(&Part {
+                image: &image,
+                columns: &columns,
+                weight: None,
+                bias: b,
+                n: samples,
+                c: of,
+                steps,
+            })
         })
     }
     fn weight_grad(&self, g: &Tensor, x: &Tensor, out: &Tensor) -> Result<()> {
@@ -302,7 +330,17 @@ fn convolution(a: &args::Convolution, out: &Tensor) -> Result<()> {
         let all: Vec<&Tensor> = [a.input, a.weight].into_iter().chain(a.bias).collect();
         return by_the_cpu("convolution", &all, out, |t| {
             let (stride, extra) = (a.stride, a.output_padding);
-            nn::convolution(&t[0], &t[1], t.get(2), stride, a.padding, a.dilation, a.transposed, extra, a.groups)
+            nn::convolution(
+                &t[0],
+                &t[1],
+                t.get(2),
+                stride,
+                a.padding,
+                a.dilation,
+                a.transposed,
+                extra,
+                a.groups,
+            )
         });
     }
     if out.numel() == 0 {
@@ -346,7 +384,15 @@ fn input_grad(a: &args::ConvolutionInputGrad, out: &Tensor) -> Result<()> {
 fn weight_grad(a: &args::ConvolutionWeightGrad, out: &Tensor) -> Result<()> {
     if !taken(&[a.grad_output, a.input]) {
         return by_the_cpu("_convolution_weight_grad", &[a.grad_output, a.input], out, |t| {
-            nn::convolution_weight_grad(&t[0], &t[1], a.weight_sizes, a.stride, a.padding, a.dilation, a.groups)
+            nn::convolution_weight_grad(
+                &t[0],
+                &t[1],
+                a.weight_sizes,
+                a.stride,
+                a.padding,
+                a.dilation,
+                a.groups,
+            )
         });
     }
     if out.numel() == 0 {
@@ -364,14 +410,18 @@ fn weight_grad(a: &args::ConvolutionWeightGrad, out: &Tensor) -> Result<()> {
 fn blocks(image: [i64; 4], numbers: [&[i64]; 4]) -> Conv {
     let [kernel, dilation, padding, stride] = numbers;
     let [n, c, h, w] = image;
-    let (k, s, p, d) = (three(kernel, 2, 1), three(stride, 2, 1), three(padding, 2, 0), three(dilation, 2, 1));
+    let (k, s, p, d) =
+        (three(kernel, 2, 1), three(stride, 2, 1), three(padding, 2, 0), three(dilation, 2, 1));
     let input = [1, h, w];
     let output = std::array::from_fn(|i| (input[i] + 2 * p[i] - d[i] * (k[i] - 1) - 1).div_euclid(s[i]) + 1);
     Conv { n, c, o: c, groups: 1, input, kernel: k, stride: s, pad: p, dilation: d, output }
 }
 fn im2col(a: &args::Im2col, out: &Tensor) -> Result<()> {
     let d = a.self_.dtype();
-    if !(d == DType::Bool || d.is_floating() || d.is_complex()) || element(d).is_none() || d.size() == 1 && d != DType::Bool {
+    if !(d == DType::Bool || d.is_floating() || d.is_complex())
+        || element(d).is_none()
+        || d.size() == 1 && d != DType::Bool
+    {
         return Err(Error::not_implemented_for("im2col_out_cpu", d));
     }
     let x = dense(a.self_)?;

@@ -24,7 +24,14 @@ struct Ctc {
     own: &'static str,
 }
 impl Ctc {
-    fn new(p: &Tensor, targets: &Tensor, input: &[i64], lengths: &[i64], blank: i64, label: &str) -> Result<Ctc> {
+    fn new(
+        p: &Tensor,
+        targets: &Tensor,
+        input: &[i64],
+        lengths: &[i64],
+        blank: i64,
+        label: &str,
+    ) -> Result<Ctc> {
         let own = element(p.dtype()).filter(|_| matches!(p.dtype(), DType::F32 | DType::F64));
         let own = own.ok_or_else(|| Error::not_implemented_for(label, p.dtype()))?;
         // PyTorch counts where a row of concatenated targets begins in elements of memory, and its elements by the stride
@@ -52,14 +59,25 @@ impl Ctc {
         let wide = 2 * lengths.iter().copied().max().unwrap_or(0) + 1;
         Ok(Ctc { p: dense(p)?, targets: cast(&targets, DType::I64)?, stride, lists, blank, wide, own })
     }
-    fn run(&self, f: &'static str, alpha: &Tensor, loss: &Tensor, back: Option<[&Tensor; 4]>, zero: bool) -> Result<()> {
+    fn run(
+        &self,
+        f: &'static str,
+        alpha: &Tensor,
+        loss: &Tensor,
+        back: Option<[&Tensor; 4]>,
+        zero: bool,
+    ) -> Result<()> {
         let d = ordinal(self.p.device())?;
         let [steps, n, c] = [0, 1, 2].map(|k| self.p.sizes()[k]);
         let [firsts, times, lengths] = &self.lists;
         let list = Args::new().word(address(&self.p)?).word(address(&self.targets)?).word(address(times)?);
-        let list = list.word(address(lengths)?).word(address(firsts)?).word(address(alpha)?).word(address(loss)?);
-        let list = [0, 1, 2, 3].iter().try_fold(list, |l, i| Ok::<_, Error>(l.word(address_of(back.map(|b| b[*i]))?)))?;
-        let list = list.int(steps).int(n).int(c).int(self.wide).int(self.stride).int(self.blank).int(zero.into());
+        let list =
+            list.word(address(lengths)?).word(address(firsts)?).word(address(alpha)?).word(address(loss)?);
+        let list = [0, 1, 2, 3]
+            .iter()
+            .try_fold(list, |l, i| Ok::<_, Error>(l.word(address_of(back.map(|b| b[*i]))?)))?;
+        let list =
+            list.int(steps).int(n).int(c).int(self.wide).int(self.stride).int(self.blank).int(zero.into());
         let number = fault::number("ctc_loss: target {index} is out of bounds for {size} classes");
         let list = list.word(fault::place(d)?).word(number);
         let (blocks, most) = if f == "ctc_gradient" { (n * steps, self.wide.max(c)) } else { (n, self.wide) };

@@ -16,7 +16,8 @@ fn lists(sizes: &[i64], pad: &[i64]) -> Option<[[i64; 3]; 4]> {
     let mut out = [[1; 3], [1; 3], [0; 3], [0; 3]];
     let rank = sizes.len();
     for d in 0..rank.min(3) {
-        let (before, after) = (pad.get(2 * d).copied().unwrap_or(0), pad.get(2 * d + 1).copied().unwrap_or(0));
+        let (before, after) =
+            (pad.get(2 * d).copied().unwrap_or(0), pad.get(2 * d + 1).copied().unwrap_or(0));
         let n = sizes[rank - 1 - d];
         for (list, v) in out.iter_mut().zip([n, n + before + after, before, after]) {
             list[2 - d] = v;
@@ -34,7 +35,13 @@ fn launched(
 ) -> Result<()> {
     let list = Args::new().word(address(out)?).word(address(x)?).int(out.numel()).int(mode);
     let list = lists.iter().flatten().fold(list, |l, v| l.int(*v));
-    launch(ordinal(out.device())?, Which(f, 0, [key, 0, 0, 0]), || text(FILE, instance), shape(out.numel()), list)
+    launch(
+        ordinal(out.device())?,
+        Which(f, 0, [key, 0, 0, 0]),
+        || text(FILE, instance),
+        shape(out.numel()),
+        list,
+    )
 }
 fn gather(a: &args::PadGather, out: &Tensor) -> Result<()> {
     if out.numel() == 0 {

@@ -73,7 +73,8 @@ fn run(x: &Tensor, dim: i64, t: &Table, out: &Tensor) -> Result<()> {
     }
     let (n, m, inner) = (x.sizes()[at], out.sizes()[at], x.sizes()[at + 1..].iter().product::<i64>());
     let list = Args::new().word(address(out)?).word(address(x)?).word(address(&t.starts)?);
-    let list = list.word(address(&t.at)?).word(address(&t.weights)?).int(out.numel()).int(m).int(n).int(inner);
+    let list =
+        list.word(address(&t.at)?).word(address(&t.weights)?).int(out.numel()).int(m).int(n).int(inner);
     let list = list.word(quotient(m)).word(quotient(inner)).int(t.bits);
     let weight = if d == DType::U8 { "i32" } else { own };
     let text = || text(FILE, &format!("RESAMPLE(k, {own}, {weight})"));

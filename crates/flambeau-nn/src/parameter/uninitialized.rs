@@ -46,7 +46,11 @@ impl From<Tensor> for Lazy {
 }
 
 fn nothing(dtype: Option<DType>, device: Option<Device>) -> Result<Tensor> {
-    Tensor::empty_raw(&[0], dtype.unwrap_or_else(promotion::default_dtype), device.unwrap_or_else(get_default_device))
+    Tensor::empty_raw(
+        &[0],
+        dtype.unwrap_or_else(promotion::default_dtype),
+        device.unwrap_or_else(get_default_device),
+    )
 }
 
 impl Parameter {

@@ -4,8 +4,8 @@ use crate::by_name::{ModuleObject, Run};
 use crate::module::base::Base;
 use crate::modules::options::Factory;
 use crate::modules::{Linear, LinearOptions, Sequential};
-use flambeau_core::backend::transfer::to_device;
 use flambeau_core::api::ergonomic::{expect, wrapped_number};
+use flambeau_core::backend::transfer::to_device;
 use flambeau_core::dispatch::object::Instance;
 use flambeau_core::dispatch::object::ObjectRef;
 use flambeau_core::internal::RawTensor as _;
@@ -156,7 +156,8 @@ impl AdaptiveLogSoftmaxWithLoss {
             let within: Vec<i64> = inside.iter().map(|r| classes[*r as usize] - start).collect();
             inside.iter().for_each(|r| places[*r as usize] = self.shortlist() + i as i64);
             let n = inside.len() as i64;
-            let there = |v: Vec<i64>, sizes: &[i64]| to_device(Tensor::from_vec_raw(v, sizes)?, input.device());
+            let there =
+                |v: Vec<i64>, sizes: &[i64]| to_device(Tensor::from_vec_raw(v, sizes)?, input.device());
             let inside = there(inside, &[n])?;
             let local = self.cluster(i, &ops::index_select(&input, 0, &inside)?)?;
             let local = ops::gather(&local, 1, &there(within, &[n, 1])?, false)?;
