@@ -163,6 +163,7 @@ fn fill() {
     kernels::softmax::register();
     kernels::indexing::register();
     kernels::joining::register();
+    kernels::random::register();
     kernels::scan::register();
     kernels::sorting::register();
     elements::bring(Key::Cuda, &Cuda);

@@ -18,7 +18,7 @@ sources! {
     "device/emulation.h", "device/base.cuh", "device/number.cuh", "device/block.cuh", "pointwise/loop.cuh", "generated/pointwise.cuh", "copy/copy.cuh",
     "reduction/reduction.cuh", "softmax/softmax.cuh", "blas/product.cuh", "indexing/indexing.cuh",
     "indexing/reduce.cuh", "indexing/compact.cuh", "device/atomic.cuh", "creation/creation.cuh", "joining/joining.cuh", "scan/scan.cuh",
-    "scan/complex.cuh", "sorting/key.cuh", "sorting/sort.cuh", "sorting/select.cuh", "sorting/search.cuh", "sorting/unique.cuh",
+    "scan/complex.cuh", "random/philox.cuh", "random/fill.cuh", "random/rejection.cuh", "sorting/key.cuh", "sorting/sort.cuh", "sorting/select.cuh", "sorting/search.cuh", "sorting/unique.cuh",
 }
 
 /// One text with everything that `text` includes, each file once.

@@ -76,6 +76,7 @@ fn all_of_it() {
     crate::products::all();
     crate::places::all();
     crate::sorts::all();
+    crate::random::all();
     streams();
     memory();
     errors();

@@ -4,5 +4,6 @@
 mod emulated;
 mod places;
 mod products;
+mod random;
 mod reductions;
 mod sorts;
