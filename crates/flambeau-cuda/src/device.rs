@@ -61,6 +61,19 @@ pub(crate) fn processors(device: usize) -> Result<i64> {
     let n = driver()?.properties(device)?.multi_processor_count;
     Ok(known.get(device).map_or(n, |cell| *cell.get_or_init(|| n)))
 }
+/// Threads that a multiprocessor of a device has at once.
+///
+/// # Errors
+/// Of the driver.
+pub(crate) fn resident_threads(device: usize) -> Result<i64> {
+    static KNOWN: OnceLock<Vec<OnceLock<i64>>> = OnceLock::new();
+    let known = KNOWN.get_or_init(|| (0..count()).map(|_| OnceLock::new()).collect());
+    if let Some(n) = known.get(device).and_then(OnceLock::get) {
+        return Ok(*n);
+    }
+    let n = driver()?.properties(device)?.max_threads_per_multi_processor;
+    Ok(known.get(device).map_or(n, |cell| *cell.get_or_init(|| n)))
+}
 fn number(device: i64) -> Result<usize> {
     let n = count();
     ensure!(device >= 0 && (device as usize) < n, Runtime, "CUDA error: invalid device ordinal");

@@ -78,6 +78,7 @@ fn all_of_it() {
     crate::images::all();
     crate::places::all();
     crate::sorts::all();
+    crate::random::all();
     streams();
     memory();
     errors();

@@ -6,5 +6,6 @@ mod images;
 mod layers;
 mod places;
 mod products;
+mod random;
 mod reductions;
 mod sorts;

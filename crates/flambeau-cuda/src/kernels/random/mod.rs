@@ -1,6 +1,11 @@
 //! Generators of devices: Philox, whose state is a seed and an offset.
 
-use flambeau_core::types::generator::default_generator;
+mod choice;
+mod fill;
+mod rejection;
+
+use flambeau_core::Result;
+use flambeau_core::types::generator::{Generator, default_generator};
 use flambeau_core::types::order::Mutex;
 use std::sync::PoisonError;
 
@@ -32,4 +37,32 @@ pub(crate) fn state(device: usize) -> (u64, u64) {
 /// Restores them.
 pub(crate) fn set(device: usize, seed: u64, offset: u64) {
     with(device, |s| *s = (seed, offset));
+}
+
+/// Takes numbers of a generator, the device's own where none is given: `n` of 32 bits for each thread. Gives seed and offset.
+///
+/// # Errors
+/// From within another draw of the same generator.
+pub(crate) fn take(device: usize, generator: Option<&Generator>, n: u64) -> Result<(u64, u64)> {
+    // an offset is a whole number of blocks
+    let n = n.next_multiple_of(4);
+    match generator {
+        None => Ok(with(device, |s| {
+            let found = *s;
+            s.1 = s.1.wrapping_add(n);
+            found
+        })),
+        Some(g) => g.draw(|g| {
+            let found = (g.initial_seed(), g.philox_offset);
+            g.philox_offset = g.philox_offset.wrapping_add(n);
+            found
+        }),
+    }
+}
+
+/// Fills the rows' tables.
+pub(crate) fn register() {
+    fill::register();
+    choice::register();
+    rejection::register();
 }
