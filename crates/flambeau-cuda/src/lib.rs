@@ -176,6 +176,7 @@ fn fill() {
     kernels::vision::register();
     kernels::padding::register();
     kernels::ctc::register();
+    kernels::dropout::register();
     kernels::joining::register();
     kernels::random::register();
     kernels::scan::register();

@@ -7,6 +7,7 @@ pub(crate) mod copy;
 pub(crate) mod creation;
 pub(crate) mod ctc;
 mod dense;
+pub(crate) mod dropout;
 pub(crate) mod embedding;
 pub(crate) mod indexing;
 pub(crate) mod joining;

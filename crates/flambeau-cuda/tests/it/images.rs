@@ -1,7 +1,8 @@
 //! Convolutions, attention, interpolation, padding, blocks of images and CTC beside the CPU's, with their gradients.
 
-use crate::emulated::{cast, numbers, there};
+use crate::emulated::{cast, floats, numbers, there};
 use crate::layers::{FLOATS, below, both};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Tensor, ops};
 use flambeau_nn_functional::ops as nn;
 
@@ -18,6 +19,7 @@ pub fn all() {
         convolutions(d, 1e-4, &of);
     }
     resampling();
+    dropout();
     ctc();
     let used = flambeau_cuda::fallbacks();
     for name in ["convolution", "_fused_attention", "_resample", "_pad_gather", "_ctc_loss", "im2col"] {
@@ -114,6 +116,38 @@ fn resampling() {
                 });
             }
         }
+    }
+}
+/// Masks are those of the uniform numbers that the same seed gives, where a thread takes one element at a time.
+fn dropout() {
+    let x = there(&numbers(&[1001]));
+    let seeded = || flambeau_devices::cuda::manual_seed_all(5);
+    seeded();
+    let u = Tensor::empty_raw(&[1001], DType::F32, x.device()).unwrap();
+    ops::uniform_(&u, 0.0, 1.0, None).unwrap();
+    seeded();
+    let mask = nn::dropout_mask(&x, 0.25).unwrap();
+    let want: Vec<f64> = floats(&u).iter().map(|u| if *u < 0.75 { 4.0 / 3.0 } else { 0.0 }).collect();
+    assert!(floats(&mask).iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-6));
+    for d in [DType::F32, DType::F64, DType::F16, DType::BF16, DType::C64] {
+        let x = there(&cast(&numbers(&[40_000]), d));
+        seeded();
+        let first = nn::dropout_mask(&x, 0.5).unwrap();
+        let second = nn::dropout_mask(&x, 0.5).unwrap();
+        seeded();
+        assert_eq!(floats(&first), floats(&nn::dropout_mask(&x, 0.5).unwrap()), "{d}");
+        assert_ne!(floats(&first), floats(&second), "{d}");
+        let mean = floats(&first).iter().sum::<f64>() / 40_000.0;
+        assert!(
+            (mean - 1.0).abs() < 0.03 && floats(&first).iter().all(|v| *v == 0.0 || *v == 2.0),
+            "{d} {mean}"
+        );
+    }
+    for d in [DType::F32, DType::F64, DType::BF16] {
+        let x = there(&cast(&numbers(&[4000]), d));
+        let slopes = floats(&nn::rrelu_slopes(&x, 0.1, 0.3, None).unwrap());
+        let fits = |(x, s): (f64, &f64)| if x > 0.0 { *s == 1.0 } else { (0.1..=0.3 + 1e-7).contains(s) };
+        assert!(floats(&x).into_iter().zip(&slopes).all(fits), "{d}");
     }
 }
 fn ctc() {
