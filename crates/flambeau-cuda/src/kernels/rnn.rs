@@ -91,7 +91,11 @@ fn parts(t: Option<&Tensor>, first: i64, n: i64) -> Result<Option<Tensor>> {
     t.map(|t| part(t, first, n)).transpose()
 }
 fn multiplied(a: &Tensor, b: &Tensor, out: &Tensor) -> Result<()> {
-    if product(a, b, out)? { Ok(()) } else { Err(Error::not_implemented_for("_recurrent_layer", out.dtype())) }
+    if product(a, b, out)? {
+        Ok(())
+    } else {
+        Err(Error::not_implemented_for("_recurrent_layer", out.dtype()))
+    }
 }
 /// What is added to each row of gates: both biases together, but those of a gated unit's new gate, which stay apart.
 fn bias(a: &args::RecurrentLayer, l: &Layer) -> Result<Option<Tensor>> {
@@ -150,7 +154,14 @@ fn forward(a: &args::RecurrentLayer, [out, cells, gates]: [&Tensor; 3]) -> Resul
                 None => part(out, s.at, s.n)?,
             };
             let mut all = [None; 13];
-            all[..6].copy_from_slice(&[Some(&g), Some(&u), bias.as_ref(), Some(&state), c.as_ref(), Some(&y)]);
+            all[..6].copy_from_slice(&[
+                Some(&g),
+                Some(&u),
+                bias.as_ref(),
+                Some(&state),
+                c.as_ref(),
+                Some(&y),
+            ]);
             l.run("cell_forward", out, s.n, all)?;
             if let Some(w_hr) = a.w_hr {
                 multiplied(&y, &ops::t(w_hr)?, &part(out, s.at, s.n)?)?;
