@@ -86,14 +86,36 @@ DEVICE void row_norm(const RowNormParams& p) {
             if (!RMS) at<St>(p.mean)[row] = Element<St>::down((typename Element<St>::C)mean);
             at<St>(p.rstd)[row] = Element<St>::down((typename Element<St>::C)rstd);
         }
-        i64 first = GROUPS ? row % p.groups * p.per : 0;
-        write_part<HELD>(own, x, y, n, t, step, [&](In v, i64 i) {
-            C z = (Element<In>::up(v) - mean) * rstd;
-            i64 c = GROUPS ? first + channel.of((u32)i) : i;
-            if (p.weight) z = z * (C)Element<W>::up(weight[c]);
-            if (p.bias) z = z + (C)Element<W>::up(bias[c]);
-            return Element<In>::down(z);
-        });
+        if constexpr (HELD && !GROUPS) {
+            constexpr int V = pack_of<In>();
+            u32 packs = (u32)(n / V);
+#pragma unroll
+            for (int k = 0; k < PACKS; k++) {
+                u32 i = t + k * step;
+                if (i >= packs) continue;
+                Pack<W, V> w, b;
+                if (p.weight) w = reinterpret_cast<const Pack<W, V>*>(weight)[i];
+                if (p.bias) b = reinterpret_cast<const Pack<W, V>*>(bias)[i];
+                Pack<In, V> z;
+#pragma unroll
+                for (int v = 0; v < V; v++) {
+                    C c = (Element<In>::up(own[k].v[v]) - mean) * rstd;
+                    if (p.weight) c = c * (C)Element<W>::up(w.v[v]);
+                    if (p.bias) c = c + (C)Element<W>::up(b.v[v]);
+                    z.v[v] = Element<In>::down(c);
+                }
+                reinterpret_cast<Pack<In, V>*>(y)[i] = z;
+            }
+        } else {
+            i64 first = GROUPS ? row % p.groups * p.per : 0;
+            write_part<HELD>(own, x, y, n, t, step, [&](In v, i64 i) {
+                C z = (Element<In>::up(v) - mean) * rstd;
+                i64 c = GROUPS ? first + channel.of((u32)i) : i;
+                if (p.weight) z = z * (C)Element<W>::up(weight[c]);
+                if (p.bias) z = z + (C)Element<W>::up(bias[c]);
+                return Element<In>::down(z);
+            });
+        }
     }
 }
 #define ROW_NORM(NAME, IN, W, ST, RMS, GROUPS, HELD) \
@@ -122,23 +144,67 @@ DEVICE void row_norm_backward(const RowNormBackParams& p) {
         In* dx = at<In>(p.dx) + start;
         C mean = RMS || !n ? C(0) : (C)Element<St>::up(at<St>(p.mean)[row]);
         C rstd = n ? (C)Element<St>::up(at<St>(p.rstd)[row]) : C(0);
-        Pack<In, pack_of<In>()> own[PACKS];
         C a = 0, b = 0;
-        // dy is held; x comes from the cache the second time
-        own_part<HELD>(own, dy, n, t, step, true, [&](In d, i64 i) {
-            C up = Element<In>::up(d);
-            if (p.weight) up = up * (C)Element<W>::up(weight[i]);
-            if (!RMS) a += up;
-            b += up * ((Element<In>::up(x[i]) - mean) * rstd);
-        });
-        if (!RMS) a = all(a) / count;
-        b = all(b) / count;
-        write_part<HELD>(own, dy, dx, n, t, step, [&](In d, i64 i) {
-            C up = Element<In>::up(d);
-            if (p.weight) up = up * (C)Element<W>::up(weight[i]);
-            C hat = (Element<In>::up(x[i]) - mean) * rstd;
-            return Element<In>::down((up - a - hat * b) * rstd);
-        });
+        // the gradient with the weight, and the normalised element
+        auto pair = [&](In d, In v, C w) {
+            C up = Element<In>::up(d) * w, hat = (Element<In>::up(v) - mean) * rstd;
+            return Cx<C>{up, hat};
+        };
+        if constexpr (HELD) {
+            constexpr int V = pack_of<In>();
+            typedef Pack<In, V> P;
+            u32 packs = (u32)(n / V);
+            P own[PACKS];
+            // the gradient is held; the others come from the cache the second time
+            auto others = [&](u32 i, P& e, Pack<W, V>& w) {
+                e = reinterpret_cast<const P*>(x)[i];
+                if (p.weight) w = reinterpret_cast<const Pack<W, V>*>(weight)[i];
+            };
+#pragma unroll
+            for (int k = 0; k < PACKS; k++) {
+                u32 i = t + k * step;
+                if (i >= packs) continue;
+                own[k] = reinterpret_cast<const P*>(dy)[i];
+                P e;
+                Pack<W, V> w;
+                others(i, e, w);
+#pragma unroll
+                for (int v = 0; v < V; v++) {
+                    Cx<C> r = pair(own[k].v[v], e.v[v], p.weight ? (C)Element<W>::up(w.v[v]) : C(1));
+                    if (!RMS) a += r.re;
+                    b += r.re * r.im;
+                }
+            }
+            if (!RMS) a = all(a) / count;
+            b = all(b) / count;
+#pragma unroll
+            for (int k = 0; k < PACKS; k++) {
+                u32 i = t + k * step;
+                if (i >= packs) continue;
+                P e, z;
+                Pack<W, V> w;
+                others(i, e, w);
+#pragma unroll
+                for (int v = 0; v < V; v++) {
+                    Cx<C> r = pair(own[k].v[v], e.v[v], p.weight ? (C)Element<W>::up(w.v[v]) : C(1));
+                    z.v[v] = Element<In>::down((r.re - a - r.im * b) * rstd);
+                }
+                reinterpret_cast<P*>(dx)[i] = z;
+            }
+        } else {
+            auto one = [&](In d, i64 i) { return pair(d, x[i], p.weight ? (C)Element<W>::up(weight[i]) : C(1)); };
+            walk(dy, n, t, step, [&](In d, i64 i) {
+                Cx<C> r = one(d, i);
+                if (!RMS) a += r.re;
+                b += r.re * r.im;
+            });
+            if (!RMS) a = all(a) / count;
+            b = all(b) / count;
+            rewrite(dy, dx, n, t, step, [&](In d, i64 i) {
+                Cx<C> r = one(d, i);
+                return Element<In>::down((r.re - a - r.im * b) * rstd);
+            });
+        }
     }
 }
 #define ROW_NORM_BACKWARD(NAME, IN, W, ST, RMS, HELD) \

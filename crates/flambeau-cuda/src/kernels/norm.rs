@@ -35,6 +35,18 @@ fn fill(all: &[Option<&Tensor>], v: f64) -> Result<()> {
     all.iter().flatten().filter(|t| t.numel() > 0).try_for_each(|t| ops::fill_(t, Scalar::Float(v)).map(drop))
 }
 
+/// As [`row_threads`]; parameters are read in packs of as many elements.
+fn threads(n: i64, x: &Tensor, places: &[u64], parameters: [Option<&Tensor>; 2]) -> Result<(i64, bool)> {
+    let size = x.dtype().size();
+    let (threads, held) = row_threads(n, size, places);
+    for t in parameters.into_iter().flatten() {
+        if address(t)? % (16 / size * t.dtype().size()) as u64 != 0 {
+            // as rows whose memory is not aligned
+            return Ok((row_threads(n, size, &[1]).0, false));
+        }
+    }
+    Ok((threads, held))
+}
 /// Rows that are normalised by their own mean (none for RMS norm) and spread; parameters of layer norm by place, of group norm by
 /// channel.
 struct RowNorm<'a> {
@@ -57,7 +69,7 @@ fn row_norm(a: &RowNorm, y: &Tensor, mean: Option<&Tensor>, rstd: &Tensor) -> Re
     }
     let (x, w, b) = (dense(a.x)?, dense_opt(a.weight)?, dense_opt(a.bias)?);
     let places = [address(y)?, address(&x)?];
-    let (threads, held) = row_threads(a.n, x.dtype().size(), &places);
+    let (threads, held) = threads(a.n, &x, &places, [w.as_ref(), b.as_ref()])?;
     let mut list = Args::new().word(places[0]).word(places[1]).word(address_of(w.as_ref())?);
     list = list.word(address_of(b.as_ref())?).word(address_of(mean)?).word(address(rstd)?);
     let [groups, per, l] = a.groups.unwrap_or([1, 0, 1]);
@@ -93,7 +105,7 @@ fn row_norm_backward(
     let key = |flags: u8| [x.dtype() as u8, p as u8, rstd.dtype() as u8, flags];
     if let Some(gx) = gx {
         let places = [address(gx)?, address(&g)?, address(&x)?];
-        let (threads, held) = row_threads(n, x.dtype().size(), &places);
+        let (threads, held) = threads(n, &x, &places, [w.as_ref(), None])?;
         let list = places.iter().fold(Args::new(), |l, a| l.word(*a));
         let list = list.word(address_of(w.as_ref())?).word(address_of(mean.as_ref())?).word(address(&rstd)?);
         let list = list.int(count).int(n).int(threads);
