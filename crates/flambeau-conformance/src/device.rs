@@ -3,7 +3,7 @@
 
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::storage::Storage;
-use flambeau_core::{Device, Result, Tensor, backend, settings};
+use flambeau_core::{Device, Error, Layout, Result, Tensor, backend, settings};
 use std::sync::OnceLock;
 
 static DEVICE: OnceLock<Device> = OnceLock::new();
@@ -34,6 +34,9 @@ pub fn there(t: Tensor) -> Result<Tensor> {
     if device == Device::Cpu {
         return Ok(t);
     }
+    if t.layout() != Layout::Strided {
+        return Err(Error::missing(format!("tensors of layout {:?} on {device}", t.layout())));
+    }
     let (from, nbytes) = (t.storage(), t.storage().nbytes());
     let to = Storage::empty(nbytes, device)?;
     if let Some(memory) = to.handle()? {
@@ -55,6 +58,16 @@ pub fn here(t: &Tensor) -> Result<Tensor> {
         return Ok(t.clone());
     }
     backend::transfer::on_host(t)
+}
+/// A tensor's text without the name of the chosen device: the record is of the CPU, which is not named.
+pub fn without_device(text: &str) -> String {
+    match other() {
+        None => text.to_string(),
+        Some(d) => {
+            let named = format!("device='{d}'");
+            text.replace(&format!(", {named}"), "").replace(&format!(",\n       {named}"), "")
+        }
+    }
 }
 /// Calls with the CPU as the default device, whose streams initial parameters were drawn from.
 pub fn on_the_cpu<R>(f: impl FnOnce() -> R) -> R {
