@@ -89,7 +89,7 @@ def rows(device):
 
         ROWS.append((f"linear_{of}", 2 * 4096 * 4096 * 1024, linear))
     small = numbers(device, [16], torch.float32)
-    for name, f in [("launch_add", lambda x: x + x), ("launch_sum", torch.sum), ("launch_view", lambda x: x.view(4, 4))]:
+    for name, f in [("launch_add", lambda x: x + x), ("launch_mul_number", lambda x: x * 1.5), ("launch_sum", torch.sum), ("launch_view", lambda x: x.view(4, 4))]:
 
         def make(f=f):
             x = small()

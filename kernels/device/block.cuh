@@ -2,6 +2,12 @@
 #pragma once
 #include "number.cuh"
 
+// A quotient as a product and a shift, for dividends below 2^31.
+struct Quotient {
+    u32 by, factor, shift;
+    DEVICE Quotient(i64 n, u64 packed) : by((u32)n), factor((u32)packed), shift((u32)(packed >> 32)) {}
+    DEVICE u32 of(u32 i) const { return (u32)(((u64)high_half(i, factor) + i) >> shift); }
+};
 constexpr int WARP = 32;
 // `join` over the threads of a warp; every thread gets the result. Warps are whole.
 template <class S, class J>
@@ -40,7 +46,8 @@ DEVICE void walk(const In* a, i64 n, u32 t, u32 step, F f) {
 // out[i] = f(a[i], i) along two dense rows, in packs where both are aligned.
 template <class In, class Out, class F>
 DEVICE void rewrite(const In* a, Out* out, i64 n, u32 t, u32 step, F f) {
-    constexpr int V = sizeof(In) > sizeof(Out) ? pack_of<In>() : pack_of<Out>();
+    // 16 bytes of the smaller elements, so several loads of the larger ones are under way at once
+    constexpr int V = sizeof(In) > sizeof(Out) ? pack_of<Out>() : pack_of<In>();
     i64 packs = 0;
     if constexpr (V > 1) {
         if (fits_packs((u64)(size_t)a) && fits_packs((u64)(size_t)out)) packs = n / V;

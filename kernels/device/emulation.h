@@ -259,3 +259,4 @@ T atomicMin(T* to, T v) {
     static void NAME##_body(const PARAMS& p)
 #define KERNEL(NAME, PARAMS) KERNEL_AS(NAME, PARAMS, false)
 #define KERNEL_WITH_BARRIERS(NAME, PARAMS) KERNEL_AS(NAME, PARAMS, true)
+#define KERNEL_OF_LARGE_BLOCKS(NAME, PARAMS) KERNEL_AS(NAME, PARAMS, true)

@@ -143,6 +143,7 @@ fn rows(b: &mut Bench) {
     let small = b.numbers(&[16], DType::F32);
     for (name, f) in [
         ("launch_add", (|x| x + x) as fn(&Tensor) -> Tensor),
+        ("launch_mul_number", |x| x * 1.5),
         ("launch_sum", |x| x.sum()),
         ("launch_view", |x| x.view([4, 4])),
     ] {

@@ -56,10 +56,13 @@ pub fn here(t: &Tensor) -> Result<Tensor> {
     }
     backend::transfer::on_host(t)
 }
-/// Waits for what the chosen device was told to do.
+/// Waits for what the chosen device has to do still.
 ///
 /// # Errors
-/// What its kernels met: an index that is out of bounds is known only then.
-pub fn settled() -> Result<()> {
-    backend::synchronize(chosen())
+/// What a kernel that ran late met.
+pub fn wait() -> Result<()> {
+    match chosen() {
+        Device::Cpu => Ok(()),
+        device => backend::synchronize(device),
+    }
 }

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod allocator;
+mod constants;
 mod device;
 mod driver;
 mod fault;
@@ -108,6 +109,9 @@ impl Elements for Cuda {
     fn pointwise(&self, spec: &'static PointwiseSpec) -> Option<PointwiseKernel> {
         kernels::pointwise::knows(spec.kernel).then_some(kernels::pointwise::run as PointwiseKernel)
     }
+    fn constant(&self, number: &Tensor, device: Device) -> Result<Option<Tensor>> {
+        constants::of(number, device).map(Some)
+    }
     fn fill(&self, out: &Tensor, element: &[u8]) -> Result<bool> {
         kernels::creation::fill(out, element)
     }
@@ -162,6 +166,11 @@ fn fill() {
     kernels::blas::register();
     kernels::softmax::register();
     kernels::indexing::register();
+    kernels::norm::register();
+    kernels::loss::register();
+    kernels::embedding::register();
+    kernels::linear::register();
+    kernels::pool::register();
     kernels::joining::register();
     kernels::random::register();
     kernels::scan::register();

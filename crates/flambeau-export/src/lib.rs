@@ -30,10 +30,12 @@ mod program;
 mod read;
 mod refine;
 mod refusals;
+mod regions;
 mod schemas;
 mod solve;
 mod specs;
 mod spelling;
+mod tokens;
 mod write;
 
 pub use api::{export, export_with, try_export, try_export_values, try_export_with};

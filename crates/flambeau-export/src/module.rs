@@ -4,7 +4,9 @@ use crate::control;
 use crate::graph_signature::{InputKind, OutputKind};
 use crate::guards::Guard;
 use crate::program::{ExportedProgram, Range};
+use crate::regions;
 use crate::specs;
+use crate::tokens;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef};
 use flambeau_core::{Error, Result, Tensor, Value};
 use flambeau_fx::pytree::{Kind, TreeSpec};
@@ -36,6 +38,8 @@ impl Object for GuardsFn {
 #[derive(Clone, Debug)]
 pub struct ExportedModule {
     graph_module: GraphModule,
+    /// What is run in its place, where it holds stretches of vmaps.
+    folded: Option<GraphModule>,
     in_spec: TreeSpec,
     out_spec: TreeSpec,
     guards: Vec<String>,
@@ -57,7 +61,12 @@ impl ExportedModule {
         }
         let mut of_target: HashMap<String, Node> = HashMap::new();
         let mut users: Vec<Node> = Vec::new();
+        let mut tokens: Vec<Node> = Vec::new();
         for (n, s) in inputs.iter().zip(specs) {
+            if s.kind == InputKind::Token {
+                tokens.push(*n);
+                continue;
+            }
             let Some(target) = &s.target else {
                 users.push(*n);
                 continue;
@@ -74,6 +83,7 @@ impl ExportedModule {
         }
         m.graph.inserting_at_end();
         write_back(p, &mut m, &users, &of_target)?;
+        tokens::removed(&mut m, &tokens)?;
 
         let names = parameter_names(call.forward_arg_names.as_deref(), &call.in_spec);
         let mut paths = Vec::new();
@@ -81,7 +91,6 @@ impl ExportedModule {
         for (name, spec) in names.iter().zip(&arguments) {
             specs::paths(spec, &format!("['{name}']"), &mut paths);
         }
-        // effect tokens are no inputs of the caller's
         let given: Vec<(Node, usize)> = inputs
             .iter()
             .zip(specs)
@@ -108,6 +117,7 @@ impl ExportedModule {
         m.graph.codegen =
             CodeGen::Trees { names, inputs: call.in_spec.clone(), output: Some(call.out_spec.clone()) };
         Ok(ExportedModule {
+            folded: regions::folded(&m)?,
             graph_module: m,
             in_spec: call.in_spec.clone(),
             out_spec: call.out_spec.clone(),
@@ -140,7 +150,7 @@ impl ExportedModule {
     /// Arguments that are built differently, guards that do not hold, runtime assertions, and those of operators.
     pub fn run(&self, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
         let leaves = self.leaves(args, kwargs)?;
-        let out = control::run(&self.graph_module, &leaves)?;
+        let out = control::run(self.folded.as_ref().unwrap_or(&self.graph_module), &leaves)?;
         self.out_spec.unflatten(out.items().unwrap_or(std::slice::from_ref(&out)))
     }
     /// Runs the program on tensors, for one tensor.

@@ -106,6 +106,22 @@ fn tensor_meta(t: &TensorMeta, at: &Bindings) -> Result<J> {
         "layout": layout(t.layout),
     }))
 }
+/// A value without tensors.
+fn plain(v: &Value) -> Result<J> {
+    let all = |l: &[Value]| l.iter().map(plain).collect::<Result<Vec<J>>>().map(J::from);
+    Ok(match v {
+        Value::None => J::Null,
+        Value::Bool(b) => json!(b),
+        Value::Int(i) => json!(i),
+        Value::Float(x) => json!(x),
+        Value::Str(s) => json!(s),
+        Value::List(l) | Value::Tuple(l) => all(l)?,
+        Value::Dict(d) => {
+            J::Object(d.iter().map(|(k, v)| Ok((k.clone(), plain(v)?))).collect::<Result<_>>()?)
+        }
+        v => return Err(Error::serialization(format!("an annotation that is a {}", v.type_name()))),
+    })
+}
 fn named(name: &str) -> J {
     json!({ "as_tensor": { "name": name } })
 }
@@ -374,6 +390,9 @@ impl Writer<'_> {
             .collect();
         if !stack.is_empty() {
             metadata.insert("nn_module_stack".into(), json!(stack.join(";")));
+        }
+        if !d.meta.custom.is_empty() {
+            metadata.insert("custom".into(), json!(plain(&Value::Dict(d.meta.custom.clone()))?.to_string()));
         }
         for (k, v) in &d.meta.notes {
             metadata.insert(k.clone(), json!(v));

@@ -122,7 +122,8 @@ impl Expr {
             _ => None,
         }
     }
-    fn parts(&self) -> Vec<&Expr> {
+    /// The expressions that it is made of, in order.
+    pub fn parts(&self) -> Vec<&Expr> {
         match self {
             Expr::Int(_) | Expr::Float(_) | Expr::Bool(_) | Expr::Symbol { .. } => Vec::new(),
             Expr::Add(l) | Expr::Mul(l) | Expr::Max(l) | Expr::Min(l) | Expr::And(l) | Expr::Or(l) => {

@@ -20,6 +20,14 @@ pub trait Elements: Send + Sync {
     /// The kernel of a formula that the row has none of its own for here: of rows that the library asks for itself, like the
     /// negation of lazy bits. `None`: the CPU computes it.
     fn pointwise(&self, spec: &'static PointwiseSpec) -> Option<PointwiseKernel>;
+    /// A number of the host (a tensor of no dimensions) that a kernel is about to read, on the device: a back end may keep
+    /// those that it met before. Nobody writes to what it gives. `None`: it is copied.
+    ///
+    /// # Errors
+    /// No memory on the device.
+    fn constant(&self, _number: &Tensor, _device: Device) -> Result<Option<Tensor>> {
+        Ok(None)
+    }
     /// Writes one element, given by its bytes, to all places of `out`, which has no lazy bits. `false`, with nothing done, if
     /// it has no kernel for that.
     ///

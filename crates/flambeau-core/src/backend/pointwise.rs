@@ -271,6 +271,14 @@ fn elsewhere(
                 if t.device() == device && t.dtype() == l.ins[i] && !shared {
                     return Ok(t);
                 }
+                if t.dim() == 0 && t.device() == Device::Cpu {
+                    let own = of_dtype(&t, l.ins[i])?;
+                    if let Some(e) = super::elements::of(device)
+                        && let Some(kept) = e.constant(&own, device)?
+                    {
+                        return Ok(kept);
+                    }
+                }
                 let moved = Tensor::empty_raw(t.sizes(), l.ins[i], device)?;
                 copy_into(&moved, &t)?;
                 Ok(moved)
@@ -293,6 +301,16 @@ fn elsewhere(
         Some(out) => copy_into(out, &fresh).map(|()| None),
         None => Ok(Some(fresh)),
     }
+}
+
+/// A number of the host in another dtype.
+fn of_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
+    if t.dtype() == dtype {
+        return Ok(t.clone());
+    }
+    let own = Tensor::empty_raw(&[], dtype, Device::Cpu)?;
+    copy_into(&own, t)?;
+    Ok(own)
 }
 
 /// A call with fewer operands than the formula reads, or more.

@@ -130,7 +130,16 @@ pub(crate) fn product(a: &Tensor, b: &Tensor, out: &Tensor) -> Result<bool> {
     by_tiles(&a, &b, out)
 }
 /// `out = alpha a b + beta c`, rounded once. `false` where there is no kernel.
-fn added(a: &Tensor, b: &Tensor, c: &Tensor, [alpha, beta]: [Scalar; 2], out: &Tensor) -> Result<bool> {
+///
+/// # Errors
+/// Of the launch.
+pub(crate) fn added(
+    a: &Tensor,
+    b: &Tensor,
+    c: &Tensor,
+    [alpha, beta]: [Scalar; 2],
+    out: &Tensor,
+) -> Result<bool> {
     let d = out.dtype();
     let Some((_, wide)) = sum_type(d) else { return Ok(false) };
     if !plain(out) || d == DType::Bool {

@@ -3,9 +3,15 @@
 pub(crate) mod blas;
 pub(crate) mod copy;
 pub(crate) mod creation;
+mod dense;
+pub(crate) mod embedding;
 pub(crate) mod indexing;
 pub(crate) mod joining;
+pub(crate) mod linear;
+pub(crate) mod loss;
+pub(crate) mod norm;
 pub(crate) mod pointwise;
+pub(crate) mod pool;
 pub(crate) mod random;
 pub(crate) mod reduction;
 pub(crate) mod scan;
@@ -87,18 +93,49 @@ pub(crate) struct Geometry {
     elements: Vec<i64>,
 }
 impl Geometry {
-    /// How kernels find places: WIDE, SHORT and DENSE of kernels/device/base.cuh.
+    /// Whether kernels move 16 bytes at once.
+    pub(crate) fn packed(&self) -> bool {
+        self.mode() >= 2
+    }
+    /// Whether all operands lie side by side.
+    pub(crate) fn dense(&self) -> bool {
+        self.mode() == 2
+    }
+    /// How kernels find places: WIDE, SHORT, DENSE and PACKED of kernels/device/base.cuh.
     fn mode(&self) -> i64 {
-        let [n] = self.sizes[..] else { return i64::from(self.n < i64::from(i32::MAX)) };
-        let said = self.elements.len() == self.strides.len() && n == self.n;
-        let side_by_side = |(k, e): (usize, &i64)| {
-            let stride = self.strides[k][0];
-            stride == *e || stride == 0 && k > 0
-        };
-        if said && self.elements.iter().enumerate().all(side_by_side) {
+        let short = i64::from(self.n < i64::from(i32::MAX));
+        let Some(last) = self.sizes.len().checked_sub(1) else { return short };
+        let widest = self.elements.iter().copied().max().unwrap_or(0);
+        let narrowest = self.elements.iter().copied().min().unwrap_or(0);
+        if self.elements.len() != self.strides.len() || !(1..=16).contains(&widest) {
+            return short;
+        }
+        let side_by_side = |(s, e): (&Vec<i64>, &i64)| s[last] == *e;
+        let operands = || self.strides.iter().zip(&self.elements);
+        if last == 0 && operands().all(side_by_side) && self.start.iter().all(|s| s % 16 == 0) {
             return 2;
         }
-        i64::from(n < i64::from(i32::MAX))
+        // whole packs in a row, for the operands of the smallest elements too
+        let fits = |(k, (s, e)): (usize, (&Vec<i64>, &i64))| {
+            s[last] == 0 && k > 0
+                || s[last] == *e && s[..last].iter().all(|s| s % 16 == 0) && self.start[k] % 16 == 0
+        };
+        match short == 1
+            && self.sizes[last] % (16 / narrowest.max(1)) == 0
+            && operands().enumerate().all(fits)
+        {
+            true => 3,
+            false => short,
+        }
+    }
+    /// An operand's strides but the innermost.
+    pub(crate) fn strides_but_last(&self, operand: usize) -> &[i64] {
+        let s = self.strides.get(operand).map_or(&[][..], Vec::as_slice);
+        &s[..s.len().saturating_sub(1)]
+    }
+    /// Where an operand starts.
+    pub(crate) fn start_of(&self, operand: usize) -> u64 {
+        self.start.get(operand).copied().unwrap_or(0)
     }
     /// Of operands that broadcast to `sizes`. `None` where there are too many dimensions, also after those are joined that lie
     /// one after the other.
@@ -307,7 +344,7 @@ pub(crate) fn scalar(list: Args, v: Option<flambeau_core::Scalar>) -> Args {
 /// Threads for `n` elements.
 pub(crate) fn shape(n: i64) -> Shape {
     let threads = (n.clamp(1, 256) as u64).next_multiple_of(32);
-    Shape { threads: threads as u32, blocks: (n.max(1) as u64).div_ceil(threads).min(4096) as u32 }
+    Shape { threads: threads as u32, blocks: (n.max(1) as u64).div_ceil(threads).min(1 << 20) as u32 }
 }
 /// What a kernel leaves to the CPU, counted as what has no kernel at all.
 ///

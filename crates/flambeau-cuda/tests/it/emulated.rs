@@ -74,6 +74,7 @@ fn all_of_it() {
     families();
     crate::reductions::all();
     crate::products::all();
+    crate::layers::all();
     crate::places::all();
     crate::sorts::all();
     crate::random::all();
