@@ -176,6 +176,7 @@ fn fill() {
     kernels::scan::register();
     kernels::sorting::register();
     elements::bring(Key::Cuda, &Cuda);
+    backend::lists::bring(Key::Cuda, &kernels::optim::OnLists);
     set_fallback(Key::Cuda, Some(through_the_cpu));
     flambeau_devices::cuda::runtime::install(&device::Answers);
     let _ = flambeau_core::types::generator::SEEDED.set(kernels::random::seed_all);

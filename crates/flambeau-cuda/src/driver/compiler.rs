@@ -19,7 +19,7 @@ sources! {
     "reduction/reduction.cuh", "softmax/softmax.cuh", "blas/product.cuh", "indexing/indexing.cuh",
     "norm/rows.cuh", "norm/channels.cuh", "loss/classes.cuh", "embedding/rows.cuh", "pool/windows.cuh", "pool/planes.cuh",
     "indexing/reduce.cuh", "indexing/compact.cuh", "device/atomic.cuh", "creation/creation.cuh", "joining/joining.cuh", "scan/scan.cuh",
-    "scan/complex.cuh", "random/philox.cuh", "random/fill.cuh", "random/rejection.cuh", "sorting/key.cuh", "sorting/sort.cuh", "sorting/select.cuh", "sorting/search.cuh", "sorting/unique.cuh",
+    "scan/complex.cuh", "optim/step.cuh", "random/philox.cuh", "random/fill.cuh", "random/rejection.cuh", "sorting/key.cuh", "sorting/sort.cuh", "sorting/select.cuh", "sorting/search.cuh", "sorting/unique.cuh",
 }
 
 /// One text with everything that `text` includes, each file once.

@@ -10,6 +10,7 @@ pub(crate) mod joining;
 pub(crate) mod linear;
 pub(crate) mod loss;
 pub(crate) mod norm;
+pub(crate) mod optim;
 pub(crate) mod pointwise;
 pub(crate) mod pool;
 pub(crate) mod random;

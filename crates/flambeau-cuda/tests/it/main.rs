@@ -8,3 +8,4 @@ mod products;
 mod random;
 mod reductions;
 mod sorts;
+mod steps;
