@@ -42,7 +42,8 @@ fn number(t: Option<&Tensor>, device: Device) -> Result<(u64, Option<Tensor>)> {
         "expected scalar type Float but found {}",
         t.dtype().scalar_type_name()
     );
-    let here = if t.device() == device { t.clone() } else { transfer::to_device(t.alias_detached(), device)? };
+    let here =
+        if t.device() == device { t.clone() } else { transfer::to_device(t.alias_detached(), device)? };
     Ok((address(&here)?, Some(here)))
 }
 
@@ -87,7 +88,10 @@ impl Lists for OnLists {
         let all = tensors.iter().map(real).collect::<Result<Vec<_>>>()?;
         // what lies scattered, and what is of other kinds, goes one by one
         let dense = |t: &&Tensor| {
-            t.device() == here && floats(t.dtype()).is_some() && !t.is_neg() && is_non_overlapping_and_dense(t.sizes(), t.strides())
+            t.device() == here
+                && floats(t.dtype()).is_some()
+                && !t.is_neg()
+                && is_non_overlapping_and_dense(t.sizes(), t.strides())
         };
         if !all.iter().all(|t| dense(&t)) {
             return Ok(false);

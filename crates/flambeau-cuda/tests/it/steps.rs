@@ -23,18 +23,54 @@ fn counts(l: &[Vec<Tensor>]) -> Vec<Tensor> {
 }
 const STEPS: [(&str, Step); 16] = [
     ("adam", |l, s, f| {
-        optim::fused_adam_(&l[0], &l[1], &l[2], &l[3], &[], &counts(l), 0.1, 0.9, 0.99, 0.01, 1e-8, false, false, s, f)
+        optim::fused_adam_(
+            &l[0],
+            &l[1],
+            &l[2],
+            &l[3],
+            &[],
+            &counts(l),
+            0.1,
+            0.9,
+            0.99,
+            0.01,
+            1e-8,
+            false,
+            false,
+            s,
+            f,
+        )
     }),
     ("amsgrad", |l, s, f| {
         let c = counts(l);
         optim::fused_adam_(&l[0], &l[1], &l[2], &l[3], &l[4], &c, 0.1, 0.9, 0.99, 0.0, 1e-8, true, true, s, f)
     }),
     ("adamw", |l, s, f| {
-        optim::fused_adamw_(&l[0], &l[1], &l[2], &l[3], &[], &counts(l), 0.1, 0.3, 0.99, 0.1, 1e-8, false, false, s, f)
+        optim::fused_adamw_(
+            &l[0],
+            &l[1],
+            &l[2],
+            &l[3],
+            &[],
+            &counts(l),
+            0.1,
+            0.3,
+            0.99,
+            0.1,
+            1e-8,
+            false,
+            false,
+            s,
+            f,
+        )
     }),
     ("sgd", |l, s, f| optim::fused_sgd_(&l[0], &l[1], &[], 0.1, 0.0, 0.2, 0.0, false, false, true, s, f)),
-    ("momentum", |l, s, f| optim::fused_sgd_(&l[0], &l[1], &l[2], 0.0, 0.9, 0.2, 0.1, false, true, false, s, f)),
-    ("nesterov", |l, s, f| optim::fused_sgd_(&l[0], &l[1], &l[2], 0.1, 0.9, 0.2, 0.0, true, false, true, s, f)),
+    ("momentum", |l, s, f| {
+        optim::fused_sgd_(&l[0], &l[1], &l[2], 0.0, 0.9, 0.2, 0.1, false, true, false, s, f)
+    }),
+    ("nesterov", |l, s, f| {
+        optim::fused_sgd_(&l[0], &l[1], &l[2], 0.1, 0.9, 0.2, 0.0, true, false, true, s, f)
+    }),
     ("adagrad", |l, s, f| {
         optim::fused_adagrad_(&l[0], &l[1], &l[3], &counts(l), 0.1, 0.01, 0.1, 1e-10, false, s, f)
     }),
@@ -46,7 +82,22 @@ const STEPS: [(&str, Step); 16] = [
         optim::fused_nadam_(&l[0], &l[1], &l[2], &l[3], -0.1, -0.2, 0.3, 0.99, 0.9, 0.99, 1e-8, 0.1, false)
     }),
     ("radam", |l, _, _| {
-        optim::fused_radam_(&l[0], &l[1], &l[2], &l[3], 0.1, 0.3, Some(0.2), 0.7, 1.0, 0.9, 0.99, 1e-8, 0.1, false)
+        optim::fused_radam_(
+            &l[0],
+            &l[1],
+            &l[2],
+            &l[3],
+            0.1,
+            0.3,
+            Some(0.2),
+            0.7,
+            1.0,
+            0.9,
+            0.99,
+            1e-8,
+            0.1,
+            false,
+        )
     }),
     ("radam first", |l, _, _| {
         optim::fused_radam_(&l[0], &l[1], &l[2], &l[3], 0.1, 0.3, None, 0.0, 0.9, 0.9, 0.99, 1e-8, 0.0, true)
@@ -88,8 +139,20 @@ pub fn all() {
     let many = |f: &dyn Fn(&Tensor) -> Tensor| {
         let all: Vec<Tensor> = (1..120).map(|i| f(&numbers(&[i % 7 + 1, 3]))).collect();
         let turned: Vec<Tensor> = all.iter().map(|t| flambeau_core::ops::t(t).unwrap()).collect();
-        optim::fused_sgd_(&turned, &turned.iter().map(|t| flambeau_core::ops::neg(t).unwrap()).collect::<Vec<_>>(), &[],
-            0.0, 0.0, 0.5, 0.0, false, false, true, None, None)
+        optim::fused_sgd_(
+            &turned,
+            &turned.iter().map(|t| flambeau_core::ops::neg(t).unwrap()).collect::<Vec<_>>(),
+            &[],
+            0.0,
+            0.0,
+            0.5,
+            0.0,
+            false,
+            false,
+            true,
+            None,
+            None,
+        )
         .unwrap();
         all
     };
@@ -103,11 +166,13 @@ fn scales() {
     let before = flambeau_cuda::fallbacks();
     for wrong in [None, Some(f32::INFINITY), Some(f32::NAN)] {
         let run = |f: &dyn Fn(&Tensor) -> Tensor| {
-            let mut grads: Vec<Tensor> = [DType::F32, DType::F16, DType::F64].map(|d| f(&cast(&numbers(&[70, 90]), d))).into();
+            let mut grads: Vec<Tensor> =
+                [DType::F32, DType::F16, DType::F64].map(|d| f(&cast(&numbers(&[70, 90]), d))).into();
             if let Some(v) = wrong {
                 grads.push(f(&Tensor::from_slice(&[1f32, v, 2.0], 3)));
             }
-            let (found, inverse) = (f(&Tensor::from_slice(&[0f32], 1)), f(&Tensor::from_slice(&[0.25f32], 1)));
+            let (found, inverse) =
+                (f(&Tensor::from_slice(&[0f32], 1)), f(&Tensor::from_slice(&[0.25f32], 1)));
             amp::amp_foreach_non_finite_check_and_unscale_(&grads, &found, &inverse).unwrap();
             let (scale, tracker) = (f(&Tensor::from_slice(&[8f32], ())), f(&Tensor::from_slice(&[1i32], ())));
             amp::amp_update_scale_(&scale, &tracker, &found, 2.0, 0.5, 2).unwrap();
