@@ -56,6 +56,18 @@ pub fn here(t: &Tensor) -> Result<Tensor> {
     }
     backend::transfer::on_host(t)
 }
+/// Calls with the CPU as the default device, whose streams initial parameters were drawn from.
+pub fn on_the_cpu<R>(f: impl FnOnce() -> R) -> R {
+    let before = settings::get_default_device();
+    settings::set_default_device(Device::Cpu);
+    let r = f();
+    settings::set_default_device(before);
+    r
+}
+/// The chosen device, if it is another than the CPU.
+pub fn other() -> Option<Device> {
+    Some(chosen()).filter(|d| *d != Device::Cpu)
+}
 /// Waits for what the chosen device has to do still.
 ///
 /// # Errors

@@ -171,6 +171,12 @@ fn fill() {
     kernels::embedding::register();
     kernels::linear::register();
     kernels::pool::register();
+    kernels::conv::register();
+    kernels::attention::register();
+    kernels::vision::register();
+    kernels::padding::register();
+    kernels::ctc::register();
+    kernels::dropout::register();
     kernels::joining::register();
     kernels::random::register();
     kernels::scan::register();

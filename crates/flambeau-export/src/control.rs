@@ -21,6 +21,17 @@ impl Calls for Steps<'_> {
     fn call_function(&mut self, target: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
         call(target, args, kwargs)
     }
+    /// Modules of programs are graphs that call operators as this one does.
+    fn call_module(&mut self, path: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
+        let m = self.0.submodule(path)?;
+        match m.downcast::<GraphModule>() {
+            Some(g) if kwargs.is_empty() => run(g, args),
+            _ => {
+                let mut all = m.call(args, kwargs)?;
+                Ok(if all.len() == 1 { all.remove(0) } else { Value::Tuple(all) })
+            }
+        }
+    }
 }
 fn graph(v: &Value) -> Result<&GraphModule> {
     let found = match v {

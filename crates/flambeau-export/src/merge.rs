@@ -319,6 +319,10 @@ pub(crate) fn merge(
             meta.val = Some(Val::Sym(e.to_string()));
             m.numbers.insert(e.to_string(), n);
         }
+        // a number that the program found out before
+        if let Some(Val::Sym(e)) = &meta.val {
+            m.numbers.entry(e.clone()).or_insert(n);
+        }
         *m.graph.meta_mut(n) = meta;
     }
     let mut graph = m.graph;

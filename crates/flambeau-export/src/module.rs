@@ -15,6 +15,7 @@ use flambeau_fx::{Argument, CodeGen, GraphModule, Node, Op, Val};
 use std::any::Any;
 use std::collections::HashMap;
 
+const GUARDS: &str = "_guards_fn";
 /// The checks of a program's inputs, as the module `_guards_fn`.
 struct GuardsFn(Vec<Guard>);
 impl Object for GuardsFn {
@@ -110,9 +111,9 @@ impl ExportedModule {
         if let Some((last, _)) = given.last() {
             m.graph.inserting_after(*last);
             let all: Vec<Node> = given.iter().map(|(n, _)| *n).collect();
-            m.graph.call_module("_guards_fn", all, []);
+            m.graph.call_module(GUARDS, all, []);
             m.graph.inserting_at_end();
-            m.set_module("_guards_fn", ObjectRef::new(GuardsFn(guards)));
+            m.set_module(GUARDS, ObjectRef::new(GuardsFn(guards)));
         }
         m.graph.codegen =
             CodeGen::Trees { names, inputs: call.in_spec.clone(), output: Some(call.out_spec.clone()) };
@@ -162,7 +163,22 @@ impl ExportedModule {
         let result = self.run(&args, &[])?.into_tensor();
         result.map_err(|v| Error::type_(format!("the program gives a {}, not a tensor", v.type_name())))
     }
-    fn leaves(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    /// How arguments are built.
+    pub(crate) fn in_spec(&self) -> &TreeSpec {
+        &self.in_spec
+    }
+    /// How the result is built.
+    pub(crate) fn out_spec(&self) -> &TreeSpec {
+        &self.out_spec
+    }
+    /// Checks the conditions on inputs.
+    pub(crate) fn check(&self, leaves: &[Value]) -> Result<()> {
+        if self.guards.is_empty() {
+            return Ok(());
+        }
+        self.graph_module.submodule(GUARDS)?.call(leaves, &[]).map(drop)
+    }
+    pub(crate) fn leaves(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         let mut named = kwargs.to_vec();
         if let [_, TreeSpec { kind: Kind::Dict(keys), .. }] = &self.in_spec.children[..] {
             let same = keys.len() == named.len() && keys.iter().all(|k| named.iter().any(|(n, _)| n == k));
@@ -214,8 +230,9 @@ fn write_back(
     let Some(out) = m.graph.output_node() else {
         return Err(Error::serialization("the graph has no output"));
     };
-    let Some(Argument::Tuple(all)) = m.graph.node(out).args().first().cloned() else {
-        return Ok(());
+    let all = match m.graph.node(out).args().first() {
+        Some(Argument::Tuple(all)) => all.clone(),
+        _ => return Ok(()),
     };
     let specs = &p.graph_signature.output_specs;
     if all.len() != specs.len() {

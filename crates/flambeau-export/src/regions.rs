@@ -16,6 +16,10 @@ const FRONT: &str = "torch._functorch.predispatch.";
 fn step(d: &NodeData) -> Option<&str> {
     if d.op == Op::CallFunction { d.target.strip_prefix(FRONT) } else { None }
 }
+/// Whether a node is a step of a vmap.
+pub(crate) fn is_step(d: &NodeData) -> bool {
+    step(d).is_some()
+}
 fn integer(d: &NodeData, at: usize) -> Result<i64> {
     match d.args().get(at).and_then(Argument::value) {
         Some(Value::Int(i)) => Ok(*i),

@@ -130,7 +130,7 @@ fn within(e: Error, what: impl std::fmt::Display) -> Error {
 }
 
 /// A value for each symbol: the one that it has in an example of the program.
-fn hints(p: &ExportedProgram) -> Bindings {
+pub(crate) fn hints(p: &ExportedProgram) -> Bindings {
     let mut at = Bindings::new();
     for (i, (name, r)) in p.range_constraints.iter().enumerate() {
         let symbol = name.starts_with('s') && name.chars().skip(1).all(|c| c.is_ascii_digit());

@@ -1,9 +1,13 @@
 //! Kernels: sources, their compiled modules, arguments and launches. A family of kernels/ has a module here.
 
+pub(crate) mod attention;
 pub(crate) mod blas;
+pub(crate) mod conv;
 pub(crate) mod copy;
 pub(crate) mod creation;
+pub(crate) mod ctc;
 mod dense;
+pub(crate) mod dropout;
 pub(crate) mod embedding;
 pub(crate) mod indexing;
 pub(crate) mod joining;
@@ -11,6 +15,7 @@ pub(crate) mod linear;
 pub(crate) mod loss;
 pub(crate) mod norm;
 pub(crate) mod optim;
+pub(crate) mod padding;
 pub(crate) mod pointwise;
 pub(crate) mod pool;
 pub(crate) mod random;
@@ -18,6 +23,7 @@ pub(crate) mod reduction;
 pub(crate) mod scan;
 pub(crate) mod softmax;
 pub(crate) mod sorting;
+pub(crate) mod vision;
 
 use crate::device::{self, here};
 use crate::driver::{Function, Module, Shape, driver};

@@ -75,6 +75,7 @@ fn all_of_it() {
     crate::reductions::all();
     crate::products::all();
     crate::layers::all();
+    crate::images::all();
     crate::places::all();
     crate::sorts::all();
     crate::random::all();

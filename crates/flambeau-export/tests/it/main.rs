@@ -2,6 +2,8 @@
 
 mod archive;
 mod damaged;
+mod decomposing;
 mod exporting;
 mod ports;
 mod running;
+mod unflattening;

@@ -18,7 +18,7 @@ const THREADS: i64 = 256;
 ///
 /// # Errors
 /// Of the driver.
-pub(super) fn policy(device: usize, n: i64, each: i64) -> Result<(Shape, u64)> {
+pub(crate) fn policy(device: usize, n: i64, each: i64) -> Result<(Shape, u64)> {
     let most = device::processors(device)? * (device::resident_threads(device)? / THREADS);
     let blocks = (n as u64).div_ceil(THREADS as u64).min(most.max(1) as u64);
     let calls = (n - 1) as u64 / (THREADS as u64 * blocks * each as u64) + 1;

@@ -4,6 +4,8 @@ mod choice;
 mod fill;
 mod rejection;
 
+pub(crate) use fill::policy;
+
 use flambeau_core::Result;
 use flambeau_core::types::generator::{Generator, default_generator};
 use flambeau_core::types::order::Mutex;
