@@ -180,6 +180,7 @@ fn fill() {
     kernels::joining::register();
     kernels::random::register();
     kernels::scan::register();
+    kernels::linalg::register();
     kernels::sorting::register();
     elements::bring(Key::Cuda, &Cuda);
     backend::lists::bring(Key::Cuda, &kernels::optim::OnLists);

@@ -11,6 +11,7 @@ pub(crate) mod dropout;
 pub(crate) mod embedding;
 pub(crate) mod indexing;
 pub(crate) mod joining;
+pub(crate) mod linalg;
 pub(crate) mod linear;
 pub(crate) mod loss;
 pub(crate) mod norm;
