@@ -181,8 +181,10 @@ fn fill() {
     kernels::joining::register();
     kernels::random::register();
     kernels::scan::register();
+    kernels::linalg::register();
     kernels::sorting::register();
     elements::bring(Key::Cuda, &Cuda);
+    backend::lists::bring(Key::Cuda, &kernels::optim::OnLists);
     set_fallback(Key::Cuda, Some(through_the_cpu));
     flambeau_devices::cuda::runtime::install(&device::Answers);
     let _ = flambeau_core::types::generator::SEEDED.set(kernels::random::seed_all);

@@ -254,6 +254,10 @@ fn std(a: &args::Std, out: &Tensor) -> Result<()> {
     }
     by_the_cpu("std", &[a.self_], out, |t| ops::std(&t[0], a.dim, a.correction, a.keepdim))
 }
+/// The dimensions of a list, of which an empty one has none.
+fn truth_dims(x: &Tensor, list: Option<&[i64]>) -> Vec<usize> {
+    if list.is_some_and(<[i64]>::is_empty) { Vec::new() } else { dims(x, list) }
+}
 /// Kernels of rows whose arguments hold nothing but the input and dimensions.
 macro_rules! plain_rows {
     ($($name:ident($args:ident, $how:literal, $dims:expr, $by_cpu:expr);)*) => { $(
@@ -280,6 +284,10 @@ plain_rows! {
     any_dim(AnyDim, "Any", |x: &Tensor, a: &args::AnyDim| one(x, a.dim), |t: &Tensor, a: &args::AnyDim| ops::any_dim(t, a.dim, a.keepdim));
     all(All, "All", |x: &Tensor, _: &args::All| dims(x, None), |t: &Tensor, _: &args::All| ops::all(t));
     all_dim(AllDim, "All", |x: &Tensor, a: &args::AllDim| one(x, a.dim), |t: &Tensor, a: &args::AllDim| ops::all_dim(t, a.dim, a.keepdim));
+    any_dims(AnyDims, "Any", |x: &Tensor, a: &args::AnyDims| truth_dims(x, a.dim),
+        |t: &Tensor, a: &args::AnyDims| ops::any_dims(t, a.dim, a.keepdim));
+    all_dims(AllDims, "All", |x: &Tensor, a: &args::AllDims| truth_dims(x, a.dim),
+        |t: &Tensor, a: &args::AllDims| ops::all_dims(t, a.dim, a.keepdim));
     count_nonzero(CountNonzero, "CountNonzero", |x: &Tensor, a: &args::CountNonzero| dims(x, a.dim),
         |t: &Tensor, a: &args::CountNonzero| ops::count_nonzero(t, a.dim));
     logsumexp(Logsumexp, "LogSumExp", |x: &Tensor, a: &args::Logsumexp| dims(x, Some(a.dim)),
@@ -351,6 +359,9 @@ pub(crate) fn register() {
     reduction::AMINMAX_KERNEL.register(Key::Cuda, aminmax);
     reduction::ANY_KERNEL.register(Key::Cuda, any);
     reduction::ANY_DIM_KERNEL.register(Key::Cuda, any_dim);
+    reduction::ANY_DIMS_KERNEL.register(Key::Cuda, any_dims);
+    reduction::ALL_DIMS_KERNEL.register(Key::Cuda, all_dims);
+    reduction::HASH_TENSOR_KERNEL.share(Key::Cuda);
     reduction::ALL_KERNEL.register(Key::Cuda, all);
     reduction::ALL_DIM_KERNEL.register(Key::Cuda, all_dim);
     reduction::COUNT_NONZERO_KERNEL.register(Key::Cuda, count_nonzero);

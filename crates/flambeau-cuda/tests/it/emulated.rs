@@ -79,6 +79,7 @@ fn all_of_it() {
     crate::places::all();
     crate::sorts::all();
     crate::random::all();
+    crate::steps::all();
     streams();
     memory();
     errors();

@@ -9,3 +9,4 @@ mod products;
 mod random;
 mod reductions;
 mod sorts;
+mod steps;

@@ -123,6 +123,21 @@ fn picked() {
     same("from the end", 0.0, &[numbers(&[4, 6]), back], |t| {
         ops::index(&t[0], &[None, Some(t[1].clone())]).unwrap()
     });
+    // indices and masks may lie on the CPU
+    let (x, at) = (numbers(&[4, 6]), indices(&[3], 4));
+    agree(
+        "apart",
+        &ops::index(&there(&x), &[Some(at.clone())]).unwrap(),
+        &ops::index(&x, &[Some(at.clone())]).unwrap(),
+        0.0,
+    );
+    let filled = |x: Tensor| {
+        let mask = ops::gt(&few(&[4, 6]), &Tensor::from_slice(&[0f32], ())).unwrap();
+        ops::index_put_(&x, &[Some(mask)], &Tensor::from_slice(&[5f32], ()), false).unwrap();
+        ops::index_put_(&x, &[Some(at.clone())], &Tensor::from_slice(&[7f32], ()), true).unwrap();
+        x
+    };
+    agree("written apart", &filled(there(&x)), &filled(x.clone()), 0.0);
     let turned = ops::t(&numbers(&[6, 9])).unwrap();
     same("turned", 0.0, &[turned, indices(&[4], 6)], |t| ops::index_select(&t[0], 1, &t[1]).unwrap());
     same("narrow", 0.0, &[numbers(&[4, 6]), cast(&indices(&[5], 4), DType::I32)], |t| {

@@ -10,6 +10,33 @@ pub fn all() {
     statistics();
     searches();
     different();
+    matrices();
+}
+fn matrices() {
+    for d in [DType::F32, DType::F64, DType::C64, DType::C128] {
+        let near = if d.to_real() == DType::F32 { 2e-3 } else { 1e-9 };
+        for n in [1, 2, 7, 40] {
+            let noise = cast(&numbers(&[3, n, n]), d);
+            let eye = ops::eye(n, Some(d), None, None, None).unwrap();
+            let t = ops::add(&noise, &eye, 3.into()).unwrap();
+            same(&format!("inverse {n} {d}"), near, std::slice::from_ref(&t), |t| {
+                ops::linalg_inv(&t[0]).unwrap()
+            });
+            same(&format!("sign {n} {d}"), near, std::slice::from_ref(&t), |t| {
+                ops::linalg_slogdet(&t[0]).unwrap().0
+            });
+            same(&format!("log {n} {d}"), near, &[t], |t| ops::linalg_slogdet(&t[0]).unwrap().1);
+        }
+    }
+    let singular = Tensor::from_slice(&[1f32, 2.0, 2.0, 4.0], [2, 2]);
+    same("singular", 0.0, std::slice::from_ref(&singular), |t| ops::linalg_inv_ex(&t[0], false).unwrap().1);
+    same("no determinant", 0.0, &[singular], |t| ops::linalg_slogdet(&t[0]).unwrap().1);
+    for d in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+        let t = cast(&ops::mul(&odd(&[5, 9]), &few(&[9])).unwrap(), d);
+        same("mantissas", 0.0, std::slice::from_ref(&t), |t| ops::frexp(&t[0]).unwrap().0);
+        same("exponents", 0.0, &[t], |t| ops::frexp(&t[0]).unwrap().1);
+    }
+    same("hash", 0.0, &[numbers(&[5, 9])], |t| ops::hash_tensor(&t[0], &[1], false, 0).unwrap());
 }
 /// With NaNs, infinities and zeros of both signs.
 fn odd(sizes: &[i64]) -> Tensor {

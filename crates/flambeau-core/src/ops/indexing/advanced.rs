@@ -4,7 +4,7 @@ use super::flat::expanded;
 use super::{as_i64, is_index};
 use crate::backend::cpu::access::Access;
 use crate::backend::out::{OutMeta, Update};
-use crate::backend::transfer::{contiguous_raw, resolve_lazy, to_vec};
+use crate::backend::transfer::{contiguous_raw, resolve_lazy, to_device, to_vec};
 use crate::generated::args;
 use crate::ops::views;
 use crate::tensor::geometry::{SizeVec, broadcast_shapes, fmt_sizes};
@@ -113,7 +113,20 @@ impl Form {
     /// In PyTorch's words: too many indices, other dtypes than they have, shapes that do not go together.
     pub fn of(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Form> {
         let places = |mask: &Tensor| ops::unbind(&ops::nonzero(&mask.alias_detached())?, 1);
-        form(self_, per_dim(self_, indices, &places)?)
+        let here = |t: &Tensor| match t.device() == self_.device() {
+            true => Ok(t.clone()),
+            false => {
+                ensure!(
+                    t.device() == Device::Cpu,
+                    Runtime,
+                    "indices should be either on cpu or on the same device as the indexed tensor ({})",
+                    self_.device()
+                );
+                to_device(t.alias_detached(), self_.device())
+            }
+        };
+        let indices = indices.iter().map(|i| i.as_ref().map(here).transpose()).collect::<Result<Vec<_>>>()?;
+        form(self_, per_dim(self_, &indices, &places)?)
     }
 }
 /// The index tensors stand where they are neighbours, else in front.

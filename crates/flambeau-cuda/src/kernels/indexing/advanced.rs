@@ -106,10 +106,17 @@ fn index(a: &args::Index, out: &Tensor) -> Result<()> {
     by_the_cpu("index", &[a.self_], out, |t| ops::index(&t[0], &host))
 }
 fn put_at(out: &Tensor, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<bool> {
+    // a single number may lie on the CPU, and so may masks
+    let moved = |t: &Tensor| transfer::to_device(t.alias_detached(), out.device());
+    let away = values.device() != out.device() && values.dim() == 0;
+    let own = if away { Some(moved(values)?) } else { None };
+    let values = own.as_ref().unwrap_or(values);
     if !accumulate && let Some(mask) = as_fill(out, indices, values) {
         let value = resolved(values)?;
         let value = value.view_raw([0i64; 0], [0i64; 0], value.storage_offset())?;
-        ops::masked_fill_tensor_(&out.alias_detached(), &mask?, &value)?;
+        let mask = mask?;
+        let mask = if mask.device() == out.device() { mask } else { moved(&mask)? };
+        ops::masked_fill_tensor_(&out.alias_detached(), &mask, &value)?;
         return Ok(true);
     }
     if out.numel() == 0 {

@@ -25,6 +25,9 @@ fn pick(
     if x.dtype() != out.dtype() || out.is_conj() || out.is_neg() {
         return Ok(false);
     }
+    if out.numel() == 0 {
+        return Ok(true);
+    }
     let (x, index, out) = (vector(&resolved(x)?)?, vector(index)?, vector(out)?);
     let at = wrapped(dim, x.dim());
     if !slices && (index.dim() != x.dim() || index.sizes() != out.sizes()) {
