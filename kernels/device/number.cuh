@@ -126,7 +126,8 @@ DEVICE float digamma(float x) { return (float)digamma((double)x); }
 DEVICE double i0(double x) {
     double a = ::fabs(x);
     if (!(a < 30)) {
-        if (a == Consts<double>::INF()) return a;
+        // as PyTorch: exp(a) / sqrt(a)
+        if (a == Consts<double>::INF()) return Consts<double>::NAN_();
         double term = 1, sum = 1;
         for (int k = 1; k < 30 && ::fabs(term) > 1e-18; k++) term *= (2.0 * k - 1) * (2.0 * k - 1) / (8 * a * k), sum += term;
         double h = ::exp(0.5 * a);

@@ -24,7 +24,10 @@ fn broadcast(t: &Tensor, sizes: &[i64]) -> Vec<i64> {
 }
 fn together(name: &'static str, x: &Tensor, f: &Form) -> Result<Option<Index>> {
     let size = x.dtype().size() as i64;
-    if let [only] = &f.tensors[..] {
+    // indices may lie on the host
+    let there = |t: &Tensor| flambeau_core::backend::transfer::to_device(t.clone(), x.device());
+    let tensors = f.tensors.iter().map(there).collect::<Result<Vec<_>>>()?;
+    if let [only] = &tensors[..] {
         let d = f.used[0];
         let steps = broadcast(only, &f.common);
         let (size, stride) = (x.sizes()[d], x.strides()[d] * size);
@@ -32,7 +35,7 @@ fn together(name: &'static str, x: &Tensor, f: &Form) -> Result<Option<Index>> {
     }
     let device = device::ordinal(x.device())?;
     let out = Tensor::empty_raw(&f.common, DType::I64, x.device())?;
-    let wide = f.tensors.iter().map(|t| super::super::cast(t, DType::I64)).collect::<Result<Vec<_>>>()?;
+    let wide = tensors.iter().map(|t| super::super::cast(t, DType::I64)).collect::<Result<Vec<_>>>()?;
     for (k, part) in wide.chunks(3).enumerate() {
         let first = 3 * k;
         let mut strides = vec![steps(&out)];
