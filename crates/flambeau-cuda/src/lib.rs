@@ -177,6 +177,7 @@ fn fill() {
     kernels::padding::register();
     kernels::ctc::register();
     kernels::dropout::register();
+    kernels::rnn::register();
     kernels::joining::register();
     kernels::random::register();
     kernels::scan::register();

@@ -2,7 +2,7 @@
 
 use super::{Case, File, Outcome, is_core, seed, text};
 use crate::decode::{Decoder, Stop};
-use flambeau_core::{Error, ErrorKind};
+use flambeau_core::{Error, ErrorKind, Value};
 use flambeau_library as library;
 use flambeau_library::object;
 use regex::Regex;
@@ -92,7 +92,7 @@ fn run(f: &File, call: &str, c: &J) -> Result<(), Stop> {
                 {
                     return Ok(());
                 }
-                Err(e) => return Err(Stop::Failed(e.message().to_string())),
+                Err(e) => return judged(&e, c),
                 Ok(()) => {}
             }
             let forward = &c["forward"];
@@ -103,6 +103,9 @@ fn run(f: &File, call: &str, c: &J) -> Result<(), Stop> {
                     text(c, "message")
                 )));
             };
+            if let Some(device) = crate::device::other() {
+                object.method("to", &[Value::Device(device)], &[])?;
+            }
             let args = d.args(&forward["args"], "args")?;
             let kwargs = d.kwargs(&forward["kwargs"], "kwargs")?;
             seed(c);
@@ -112,7 +115,10 @@ fn run(f: &File, call: &str, c: &J) -> Result<(), Stop> {
             }
         }
     };
-    judge(&error, text(c, "exception"), text(c, "message"), c["regex"].as_str()).map_err(Stop::Failed)
+    judged(&error, c)
+}
+fn judged(error: &Error, c: &J) -> Result<(), Stop> {
+    judge(error, text(c, "exception"), text(c, "message"), c["regex"].as_str()).map_err(Stop::Failed)
 }
 
 /// Whether a Python exception class covers the kind of error of that name.

@@ -21,6 +21,8 @@ pub(crate) struct Matrix {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Product {
     pub(crate) dtype: DType,
+    /// Of the result: that of the factors, or of the sums.
+    pub(crate) to: DType,
     /// Batches, m, n, k: none is zero.
     pub(crate) sizes: [i64; 4],
     pub(crate) a: Matrix,
@@ -69,6 +71,7 @@ impl Stored {
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     dtype: DType,
+    to: DType,
     batches: i64,
     operands: [Stored; 3],
     bias: bool,
@@ -177,6 +180,7 @@ impl Products {
         };
         let key = Key {
             dtype: p.dtype,
+            to: p.to,
             batches,
             operands: [first, second, out],
             bias: p.bias.is_some(),
@@ -233,8 +237,9 @@ impl Products {
         use lt::cublasLtMatmulDescAttributes_t as D;
         use lt::cublasLtMatmulPreferenceAttributes_t as P;
         use lt::cublasLtMatrixLayoutAttribute_t as L;
-        let (element, scale, compute) =
-            types(key.dtype, key.tf32).ok_or_else(|| Error::runtime("a product of this dtype"))?;
+        let known = |d| types(d, key.tf32).ok_or_else(|| Error::runtime("a product of this dtype"));
+        let (element, scale, compute) = known(key.dtype)?;
+        let elements = [element, element, known(key.to)?.0];
         let mut plan =
             Plan { product: std::ptr::null_mut(), layouts: [std::ptr::null_mut(); 3], algorithm: None };
         // SAFETY: handles are written before they are read; attributes have the sizes that the library documents for them;
@@ -251,7 +256,7 @@ impl Products {
                 let bias = lt::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS;
                 set(D::CUBLASLT_MATMUL_DESC_EPILOGUE, bias as u32)?;
             }
-            for (layout, s) in plan.layouts.iter_mut().zip(&key.operands) {
+            for ((layout, s), element) in plan.layouts.iter_mut().zip(&key.operands).zip(elements) {
                 check(lt::cublasLtMatrixLayoutCreate(
                     layout,
                     element,

@@ -50,14 +50,16 @@ fn by_library(
     factors: [f64; 2],
     bias: Option<&Tensor>,
 ) -> Result<bool> {
-    let d = out.dtype();
+    let (d, to) = (a.dtype(), out.dtype());
     let [batches, m, n] = sizes(out);
     let k = sizes(a)[2];
-    if [batches, m, n, k].contains(&0) || a.dtype() != d || b.dtype() != d {
+    let sums = to == d || sum_type(d).is_some_and(|s| s.1 == to);
+    if [batches, m, n, k].contains(&0) || !sums || b.dtype() != d {
         return Ok(false);
     }
     let product = Product {
         dtype: d,
+        to,
         sizes: [batches, m, n, k],
         a: matrix(a)?,
         b: matrix(b)?,
@@ -126,6 +128,21 @@ pub(crate) fn product(a: &Tensor, b: &Tensor, out: &Tensor) -> Result<bool> {
         if by_library(&x, &y, &made, [1.0, 0.0], None)? {
             return matrices::write(out, &made).map(|()| true);
         }
+    }
+    by_tiles(&a, &b, out)
+}
+/// `out = a b`, where `out` is of the type that the sums are kept in. `false` where there is no kernel.
+///
+/// # Errors
+/// Of the launch.
+pub(crate) fn unrounded(a: &Tensor, b: &Tensor, out: &Tensor) -> Result<bool> {
+    let d = a.dtype();
+    if out.numel() == 0 {
+        return Ok(true);
+    }
+    let (a, b) = (ready(a, d)?, ready(b, d)?);
+    if by_library(&a, &b, out, [1.0, 0.0], None)? {
+        return Ok(true);
     }
     by_tiles(&a, &b, out)
 }

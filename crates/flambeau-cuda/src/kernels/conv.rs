@@ -1,7 +1,7 @@
 //! Convolutions of one to three dimensions and their gradients: columns of the image times the weight, by the products of matrices
 //! that there are; direct sums where groups have few channels. Sliding blocks of images are the same columns.
 
-use super::blas::{added, product};
+use super::blas::{added, product, unrounded};
 use super::dense::{address_of, dense, quotient, text, up};
 use super::reduction::sum_type;
 use super::{Args, Which, address, by_the_cpu, element, launch, opaque, shape};
@@ -125,9 +125,10 @@ impl Conv {
     }
     fn col2im(&self, p: &Part) -> Result<()> {
         let (own, sum) = names(p.image.dtype())?;
-        let text = || text(FILE, &format!("COL2IM(k, {own}, {sum}, {own})"));
+        let (columns, _) = names(p.columns.dtype())?;
+        let text = || text(FILE, &format!("COL2IM(k, {own}, {sum}, {columns})"));
         let n = p.n * p.c * self.inside();
-        let which = Which("col2im", 0, [p.image.dtype() as u8, 0, 0, 0]);
+        let which = Which("col2im", 0, [p.image.dtype() as u8, p.columns.dtype() as u8, 0, 0]);
         launch(ordinal(p.image.device())?, which, text, shape(n), self.args(p)?)
     }
     /// A direct kernel: `f` of kernels/conv/conv.cuh.
@@ -240,7 +241,9 @@ impl Conv {
             let w = ops::t(&self.matrix(w, group)?)?;
             let g = Conv::slice(g, part, [group * to, to], places)?;
             let b = bias.map(|b| b.view_raw([of, 1], [1, 1], b.storage_offset() + group * of)).transpose()?;
-            let empty = |sizes: &[i64]| Tensor::empty_raw(sizes, out.dtype(), out.device());
+            // columns of halves are kept in float32, so that their sums round once
+            let empty =
+                |sizes: &[i64]| Tensor::empty_raw(sizes, super::dense::wide(out.dtype()), out.device());
             let (columns, steps) = if joined {
                 let columns = empty(&[of * taps, samples * places])?;
                 multiplied(&w, &side_by_side(&g)?, None, &columns)?;
@@ -314,6 +317,7 @@ fn names(d: DType) -> Result<(&'static str, &'static str)> {
 /// `out = a b`, and what is added to each row.
 fn multiplied(a: &Tensor, b: &Tensor, add: Option<&Tensor>, out: &Tensor) -> Result<()> {
     let done = match add {
+        None if a.dtype() != out.dtype() => unrounded(a, b, out)?,
         Some(c) => added(a, b, c, [Scalar::Int(1), Scalar::Int(1)], out)?,
         None => product(a, b, out)?,
     };

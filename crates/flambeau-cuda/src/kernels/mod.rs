@@ -21,6 +21,7 @@ pub(crate) mod pointwise;
 pub(crate) mod pool;
 pub(crate) mod random;
 pub(crate) mod reduction;
+pub(crate) mod rnn;
 pub(crate) mod scan;
 pub(crate) mod softmax;
 pub(crate) mod sorting;

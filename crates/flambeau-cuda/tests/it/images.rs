@@ -19,10 +19,19 @@ pub fn all() {
         convolutions(d, 1e-4, &of);
     }
     resampling();
+    recurrent();
     dropout();
     ctc();
     let used = flambeau_cuda::fallbacks();
-    for name in ["convolution", "_fused_attention", "_resample", "_pad_gather", "_ctc_loss", "im2col"] {
+    for name in [
+        "convolution",
+        "_fused_attention",
+        "_resample",
+        "_pad_gather",
+        "_ctc_loss",
+        "im2col",
+        "_recurrent_layer",
+    ] {
         assert!(!used.contains_key(name), "{name} went by the CPU");
     }
 }
@@ -53,7 +62,7 @@ fn convolutions(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {
                 nn::convolution_weight_grad(&plain, x, w.sizes(), stride, pad, dilation, groups).unwrap();
             vec![y, plain, gx, gw]
         });
-        if matches!(d, DType::F16 | DType::BF16) {
+        if d == DType::F16 {
             // the CPU rounds columns as PyTorch's does
             continue;
         }
@@ -113,6 +122,54 @@ fn resampling() {
                     let n = t[0].sizes()[dim as usize];
                     let back = nn::resample_backward(&y, dim, n, mode, false, antialias, None).unwrap();
                     vec![y, back]
+                });
+            }
+        }
+    }
+}
+/// Layers of all kinds, both directions, rows that end, with and without biases and a projection.
+fn recurrent() {
+    for (d, tolerance) in [(DType::F32, 1e-5), (DType::F64, 1e-12)] {
+        for mode in 0..4 {
+            for (reverse, project) in [(false, false), (true, false), (false, mode == 2)] {
+                let (gates, h, lstm) = ([1, 1, 4, 3][mode as usize], 5, mode == 2);
+                let p = if project { 3 } else { h };
+                let of = |sizes: &[i64]| cast(&numbers(sizes), d);
+                let all = [
+                    of(&[9, 4]),
+                    of(&[3, p]),
+                    of(&[gates * h, 4]),
+                    of(&[gates * h, p]),
+                    of(&[gates * h]),
+                    of(&[3, h]),
+                    of(&[p, h]),
+                    of(&[9, p]),
+                    of(&[9, h]),
+                ];
+                both(&format!("recurrent {d} {mode} {reverse} {project}"), tolerance, &all, |t| {
+                    let (c0, w_hr) = (lstm.then_some(&t[5]), project.then_some(&t[6]));
+                    let steps = &[3, 3, 2, 1];
+                    let (b, hx, w) = (Some(&t[4]), &t[1], &t[3]);
+                    let (y, c, g) =
+                        nn::recurrent_layer(&t[0], hx, c0, &t[2], w, b, b, w_hr, steps, mode, reverse)
+                            .unwrap();
+                    let cells = lstm.then_some(&t[8]);
+                    let back = nn::recurrent_layer_backward(
+                        Some(&t[7]),
+                        cells,
+                        hx,
+                        c0,
+                        w,
+                        w_hr,
+                        &y,
+                        &c,
+                        &g,
+                        steps,
+                        mode,
+                        reverse,
+                    );
+                    let back = back.unwrap();
+                    vec![y, c, g, back.0, back.1, back.2, back.3]
                 });
             }
         }

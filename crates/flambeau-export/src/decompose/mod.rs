@@ -19,20 +19,10 @@ use crate::program::ExportedProgram;
 use crate::solve::Points;
 use crate::write::hints;
 use flambeau_core::{Error, Result};
-use flambeau_fx::pytree::TreeSpec;
 use flambeau_fx::symbolic::{Bindings, Expr};
 use flambeau_fx::{Argument, Graph, GraphModule, Op, Val};
-use run::{Run, Written};
+use run::Run;
 use std::collections::HashSet;
-
-/// A graph decomposed at one choice of sizes.
-struct Decomposed {
-    captured: Captured,
-    /// Graphs of branches and loops, by name.
-    children: Vec<(String, Decomposed)>,
-    /// What the graph writes to inputs: the first results are the new values.
-    written: Vec<Written>,
-}
 
 /// The symbols in the sizes of a graph and of those in it.
 fn symbols(m: &GraphModule, all: &mut Vec<String>) {
@@ -81,13 +71,7 @@ fn sizes(g: &Graph) -> Vec<(String, Option<usize>, Expr)> {
     all
 }
 /// The graphs of all choices as one.
-fn merged(source: &GraphModule, all: Vec<Decomposed>, points: &Points) -> Result<merge::Merged> {
-    let mut captures = Vec::new();
-    let mut children: Vec<Vec<(String, Decomposed)>> = Vec::new();
-    for d in all {
-        captures.push(d.captured);
-        children.push(d.children);
-    }
+fn merged(source: &GraphModule, captures: &[Captured], points: &Points) -> Result<merge::Merged> {
     let Some((first, others)) = captures.split_first() else {
         return Err(Error::runtime("a program without a choice of sizes"));
     };
@@ -96,21 +80,7 @@ fn merged(source: &GraphModule, all: Vec<Decomposed>, points: &Points) -> Result
             "the decomposition of a program that is another at other sizes: {why}"
         )));
     }
-    let mut out = merge::merge(&captures, points, &sizes(&source.graph))?;
-    let names: Vec<String> = children.first().into_iter().flatten().map(|(n, _)| n.clone()).collect();
-    for name in names {
-        let mut parts = Vec::new();
-        for c in &mut children {
-            if let Some(i) = c.iter().position(|(n, _)| *n == name) {
-                parts.push(c.remove(i).1);
-            }
-        }
-        let child = run::child(source, &name)?;
-        let mut m = merged(&child, parts, points)?;
-        let output = m.output.clone();
-        finish(&mut m.module, output);
-        out.module.set_graph(&name, m.module);
-    }
+    let mut out = merge::merge(captures, points, &sizes(&source.graph))?;
     // graphs whose nodes took their place
     out.module.delete_all_unused_submodules();
     Ok(out)
@@ -161,13 +131,14 @@ impl ExportedProgram {
             })
             .collect();
         let points = Points::new(&choices);
-        let mut all = Vec::new();
+        let (mut all, mut written) = (Vec::new(), Vec::new());
         for p in &points.all {
             let at: Bindings = points.names.iter().cloned().zip(p.iter().copied()).collect();
-            all.push(Run::new(source, table, &at).whole(self)?);
+            let (module, writes) = Run::new(source, table, &at).whole(self)?;
+            all.push(Captured::of(module));
+            written = writes;
         }
-        let written: Vec<Written> = all.first().map(|d| d.written.clone()).unwrap_or_default();
-        let mut m = merged(source, all, &points)?;
+        let mut m = merged(source, &all, &points)?;
         let mut out = self.clone();
         let mut specs = Vec::new();
         for (a, w) in m.output.iter().zip(&written) {
@@ -202,10 +173,6 @@ impl ExportedProgram {
         out.graph_signature.output_specs = specs;
         Ok(out)
     }
-}
-/// A graph without anything around it.
-fn captured(module: GraphModule) -> Captured {
-    Captured { module, out_spec: TreeSpec::LEAF, inputs: Vec::new(), called: Vec::new() }
 }
 /// What a write to an input is in the signature.
 fn kind_of(k: InputKind) -> OutputKind {

@@ -1,7 +1,7 @@
 //! A program walked at one choice of sizes.
 
 use super::build::{Builder, Call, Item, computed, op, val, wrapped};
-use super::{CustomDecompTable, Decomposed, captured, kind_of, rules};
+use super::{CustomDecompTable, kind_of, rules};
 use crate::graph_signature::{InputKind, OutputKind};
 use crate::program::ExportedProgram;
 use flambeau_core::{Error, Result, Tensor, Value};
@@ -90,7 +90,8 @@ pub(super) struct Run<'a> {
     /// How often what stands behind a node was written to, and when the node's value was made.
     versions: HashMap<Node, usize>,
     made: HashMap<Node, usize>,
-    children: Vec<(String, Decomposed)>,
+    /// Graphs of branches and loops, by name.
+    children: Vec<(String, GraphModule)>,
 }
 impl<'a> Run<'a> {
     pub fn new(source: &'a GraphModule, table: &'a CustomDecompTable, at: &'a Bindings) -> Run<'a> {
@@ -451,21 +452,28 @@ impl<'a> Run<'a> {
         *self.b.graph.meta_mut(new) = meta;
         Ok(Item { arg: new.into(), value })
     }
-    fn finished(mut self, results: Item, first: Vec<Item>, written: Vec<Written>) -> Decomposed {
+    fn finished(mut self, results: Item, first: Vec<Item>) -> GraphModule {
         let mut all: Vec<Argument> = first.into_iter().map(|i| i.arg.clone()).collect();
+        let single = all.is_empty() && results.arg.items().is_none();
         match results.arg.items() {
             Some(l) => all.extend(l.iter().cloned()),
             None => all.push(results.arg.clone()),
         }
-        self.b.graph.output(Argument::Tuple(all));
+        match (single, all.first()) {
+            (true, Some(one)) => self.b.graph.output(one.clone()),
+            _ => self.b.graph.output(Argument::Tuple(all)),
+        };
         let mut m = GraphModule::new(self.b.graph);
         for (path, v) in self.source.attributes() {
             m.set_value(path, v.clone());
         }
-        Decomposed { captured: captured(m), children: self.children, written }
+        for (name, child) in self.children {
+            m.set_graph(&name, child);
+        }
+        m
     }
     /// A body: it may not write to its inputs.
-    fn graph_alone(mut self) -> Result<Decomposed> {
+    fn graph_alone(mut self) -> Result<GraphModule> {
         let mut error = None;
         let out = self.walk(&mut |r, n| r.input(n).map_err(|e| error = Some(e)).ok());
         if let Some(e) = error {
@@ -475,10 +483,10 @@ impl<'a> Run<'a> {
         if !self.versions.is_empty() {
             return Err(Error::missing("writes in a branch or loop that is decomposed"));
         }
-        Ok(self.finished(out, Vec::new(), Vec::new()))
+        Ok(self.finished(out, Vec::new()))
     }
     /// The whole program: what it writes to inputs comes first among the results.
-    pub fn whole(mut self, p: &ExportedProgram) -> Result<Decomposed> {
+    pub fn whole(mut self, p: &ExportedProgram) -> Result<(GraphModule, Vec<Written>)> {
         let mut error = None;
         let out = self.walk(&mut |r, n| r.input(n).map_err(|e| error = Some(e)).ok());
         if let Some(e) = error {
@@ -506,7 +514,7 @@ impl<'a> Run<'a> {
             let result = self.source.graph.node(n).args().first().cloned().unwrap_or(Argument::NONE);
             out = self.item(&result)?;
         }
-        Ok(self.finished(out, first, written))
+        Ok((self.finished(out, first), written))
     }
 }
 /// Whether two tensors have one memory.

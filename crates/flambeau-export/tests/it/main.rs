@@ -1,6 +1,7 @@
 //! Exported programs: loading, printing, running, damaged files.
 
 mod archive;
+mod control;
 mod damaged;
 mod decomposing;
 mod exporting;
