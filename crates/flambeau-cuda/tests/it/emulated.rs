@@ -38,7 +38,8 @@ pub fn agree(what: &str, got: &Tensor, want: &Tensor, tolerance: f64) {
 pub fn emulated() -> bool {
     std::env::var("FLAMBEAU_CUDA").is_ok_and(|v| v.starts_with("emulated"))
 }
-/// Runs [`all_of_it`] on two emulated devices, where there is a C++ compiler.
+/// Runs [`on_a_device::the_back_end`] on two emulated devices, where there is a C++ compiler. The families of kernels, which take the
+/// compiler minutes, are asked for by `FLAMBEAU_CUDA=emulated:2 cargo test -p flambeau-cuda -- --ignored`.
 #[test]
 fn on_the_emulated_device() {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".into());
@@ -47,7 +48,7 @@ fn on_the_emulated_device() {
         return;
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["emulated::all_of_it", "--exact", "--ignored", "--nocapture"]);
+    child.args(["emulated::on_a_device::the_back_end", "--exact", "--ignored", "--nocapture"]);
     let out = child.env("FLAMBEAU_CUDA", "emulated:2").output().unwrap();
     let text = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{}{text}", String::from_utf8_lossy(&out.stdout));
@@ -65,24 +66,32 @@ fn without_a_driver() {
     assert!(e.message().contains("driver") || e.message().contains("CUDA"), "{e}");
 }
 
-#[test]
-#[ignore = "on_the_emulated_device runs it with the emulated driver"]
-fn all_of_it() {
-    assert!(cuda::is_available() && (!emulated() || cuda::device_count() == 2));
-    copies();
-    formulas();
-    families();
-    crate::reductions::all();
-    crate::products::all();
-    crate::layers::all();
-    crate::images::all();
-    crate::places::all();
-    crate::sorts::all();
-    crate::random::all();
-    crate::steps::all();
-    streams();
-    memory();
-    errors();
+/// What needs a device: an emulated one (`FLAMBEAU_CUDA=emulated:2`), or a real one.
+mod on_a_device {
+    use super::*;
+
+    #[test]
+    #[ignore = "on_the_emulated_device runs it with the emulated driver"]
+    fn the_back_end() {
+        assert!(cuda::is_available() && (!emulated() || cuda::device_count() == 2));
+        copies();
+        formulas();
+        families();
+        streams();
+        memory();
+        errors();
+    }
+    /// A test for each family: their kernels are compiled side by side.
+    macro_rules! families {
+        ($($name:ident)*) => { $(
+            #[test]
+            #[ignore = "needs a device, emulated or real"]
+            fn $name() {
+                crate::$name::all();
+            }
+        )* };
+    }
+    families! { reductions products layers images places sorts random steps }
 }
 fn copies() {
     let t = numbers(&[3, 4]);

@@ -1,6 +1,6 @@
 //! From lists of tensors to the slices that fused rules work on: as many parameters as possible in one call.
 
-use super::elsewhere::Told;
+use crate::step::elsewhere::Told;
 use flambeau_core::backend::kernel::written;
 use flambeau_core::backend::lists::{self, StepItem};
 use flambeau_core::backend::{matrices, transfer};

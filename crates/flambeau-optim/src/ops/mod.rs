@@ -1,6 +1,5 @@
 //! Operators as fallible functions, nothing defaulted: fused steps over lists of tensors.
 
-mod elsewhere;
 mod lists;
 pub mod optim;
 

@@ -1,7 +1,7 @@
 //! Fused steps: the lists of a row, and the rule of flambeau-cpu that goes over them.
 
-use super::elsewhere::Told;
 use super::lists::{Lists, Scaling, on_meta, step};
+use crate::step::elsewhere::Told;
 use flambeau_autograd::shorthand::number;
 use flambeau_core::backend::{lists, out};
 use flambeau_core::internal::RawTensor as _;

@@ -1,10 +1,12 @@
-//! Rules as back ends get them: by name and numbers.
+//! Steps on devices that are not built in: rules as their back ends get them, by name and numbers.
 
+use flambeau_core::dispatch::CrateReg;
+use flambeau_core::types::keys::Key;
 use flambeau_cpu::optim::erased::Step;
 use flambeau_cpu::optim::{ASGD, Adadelta, Adagrad, Adam, Adamax, NAdam, RAdam, RMSprop, Rprop, SGD};
 
 /// A rule whose numbers can be told.
-pub(super) trait Told: Step {
+pub(crate) trait Told: Step {
     const NAME: &'static str;
     /// Its fields, in order; truth values as 0 and 1.
     fn numbers(&self) -> Vec<f64>;
@@ -43,3 +45,27 @@ told! {
     RMSprop(r) [r.lr, r.alpha, r.eps, r.weight_decay, r.momentum, truth(r.centered), truth(r.maximize)];
     Rprop(r) [r.etas.0, r.etas.1, r.step_sizes.0, r.step_sizes.1, truth(r.maximize)];
 }
+
+/// The fused rows serve devices that are not built in by the same functions: their back ends' kernels, or copies.
+fn serve() {
+    use crate::generated::optim as rows;
+    use crate::ops::optim as f;
+    for key in [Key::Cuda, Key::Private] {
+        rows::FUSED_ADAM_.register(key, f::fused_adam_);
+        rows::FUSED_ADAMW_.register(key, f::fused_adamw_);
+        rows::FUSED_SGD_.register(key, f::fused_sgd_);
+        rows::FUSED_ADAGRAD_.register(key, f::fused_adagrad_);
+        rows::FUSED_ADADELTA_.register(key, f::fused_adadelta_);
+        rows::FUSED_ADAMAX_.register(key, f::fused_adamax_);
+        rows::FUSED_ASGD_.register(key, f::fused_asgd_);
+        rows::FUSED_NADAM_.register(key, f::fused_nadam_);
+        rows::FUSED_RADAM_.register(key, f::fused_radam_);
+        rows::FUSED_RMSPROP_.register(key, f::fused_rmsprop_);
+        rows::FUSED_RPROP_.register(key, f::fused_rprop_);
+    }
+}
+/// What goes into tables beside the crate's rows.
+static SERVED: CrateReg = CrateReg { name: "flambeau-optim's steps", ops: &[], fills: &[serve] };
+#[cfg(not(miri))]
+#[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)]
+static ENTRY: &CrateReg = &SERVED;
