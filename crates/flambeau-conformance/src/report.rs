@@ -111,18 +111,19 @@ impl Report {
         }
         s
     }
-    /// Names that do not exist, by number of cases.
+    /// Names that do not exist, by number of cases, with the first cases.
     pub fn missing(&self) -> String {
-        let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut names: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for l in &self.lines {
             if let Outcome::Missing(n) = &l.outcome {
-                *names.entry(n).or_default() += 1;
+                names.entry(n).or_default().push(format!("{} {}", l.file, l.id));
             }
         }
-        let mut v: Vec<(&str, usize)> = names.into_iter().collect();
-        v.sort_by_key(|(name, n)| (std::cmp::Reverse(*n), *name));
-        v.iter().fold(String::new(), |mut s, (name, n)| {
-            let _ = writeln!(s, "{n:>6} {name}");
+        let mut v: Vec<(&str, Vec<String>)> = names.into_iter().collect();
+        v.sort_by_key(|(name, cases)| (std::cmp::Reverse(cases.len()), *name));
+        v.iter().fold(String::new(), |mut s, (name, cases)| {
+            let first = cases.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let _ = writeln!(s, "{:>6} {name} ({first})", cases.len());
             s
         })
     }

@@ -8,12 +8,12 @@ use crate::tree::Tree;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::op::OpInfo;
 use flambeau_core::dispatch::overrides::{ModeGuard, OperatorCall, push_function_mode, without_modes};
-use flambeau_core::dispatch::registry;
 use flambeau_core::dispatch::value::{Value, arg};
 use flambeau_core::dispatch::wrapper::{self, Class};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::wrapper::{Shown, Wrapped, all_slices};
 use flambeau_core::types::order::Mutex;
+use flambeau_core::types::schema::Ty;
 use flambeau_core::{DType, Error, Result, Tensor, ensure, ops};
 use std::any::Any;
 use std::cell::Cell;
@@ -243,15 +243,6 @@ fn same_memory(a: &Tensor, b: &Tensor) -> bool {
     let (a, b) = (all_slices(a), all_slices(b));
     !a.is_wrapper() && !b.is_wrapper() && a.storage().same(b.storage())
 }
-/// The operator of another name and the same overload, where programs have names.
-fn twin(info: &OpInfo, name: impl FnOnce(&str) -> Option<String>) -> Option<&'static OpInfo> {
-    let (base, overload) = info.name.split_once('.').map_or((info.name, None), |(b, o)| (b, Some(o)));
-    let name = name(base)?;
-    let full = overload.map_or_else(|| format!("aten::{name}"), |o| format!("aten::{name}.{o}"));
-    let found = registry::find(&full)?.info();
-    (found.schema.args.len() == info.schema.args.len() && !found.schema.mutates()).then_some(found)
-}
-
 /// A call within the function of this level.
 fn call(info: &'static OpInfo, args: &[Value], level: u64) -> Result<Vec<Value>> {
     let given = tensors(args);
@@ -271,7 +262,7 @@ fn call(info: &'static OpInfo, args: &[Value], level: u64) -> Result<Vec<Value>>
 }
 /// A call that writes nothing: its results, as views where they are.
 fn computed(info: &'static OpInfo, args: &[Value], plain: Vec<Value>, level: u64) -> Result<Vec<Value>> {
-    let copies = if views_too() { twin(info, |b| Some(format!("{b}_copy"))) } else { None };
+    let copies = if views_too() { info.functional } else { None };
     let results = match copies {
         // only to learn whose memory the views have
         Some(_) => without_modes(|| info.call(&plain))?,
@@ -308,53 +299,77 @@ fn written(info: &'static OpInfo, args: &[Value], plain: Vec<Value>, level: u64)
              wrapped inside of a functionalize() call."
         );
     }
-    let base = info.name.split('.').next().unwrap_or_default();
-    let first = places[0];
-    let new: Vec<Tensor> = match (&plain[first], twin(info, |b| b.strip_suffix('_').map(str::to_string))) {
-        (Value::Tensor(old), _) if base == "copy_" => {
-            let Some(Value::Tensor(from)) = plain.get(1) else {
-                return Err(Error::type_("copy_: the source is no tensor"));
-            };
-            let from = if from.dtype() == old.dtype() && from.device() == old.device() {
-                from.clone()
-            } else {
-                ops::to_copy(from, Some(old.dtype()), None, Some(old.device()), None, false, None)?
-            };
-            vec![ops::clone(&ops::expand(&from, old.sizes(), false)?, None)?]
-        }
-        (Value::Tensor(old), Some(functional)) if places.len() == 1 => {
-            let found = tensors(&functional.call(&plain)?);
-            let new = found.first().ok_or_else(|| Error::runtime(format!("{base}: no result")))?;
-            ensure!(
-                new.sizes() == old.sizes(),
-                Runtime,
-                "output with shape {:?} doesn't match the broadcast shape {:?}",
-                old.sizes(),
-                new.sizes()
-            );
-            let new = if new.dtype() == old.dtype() {
-                new.clone()
-            } else {
-                ops::to_copy(new, Some(old.dtype()), None, None, None, false, None)?
-            };
-            vec![new]
-        }
-        _ => {
-            let mut args = plain.clone();
-            for i in &places {
-                args[*i] = mapped(&args[*i], &mut |t| ops::clone(t, None))?;
-            }
-            info.call(&args)?;
-            places.iter().flat_map(|i| tensors(&args[*i..=*i])).collect()
-        }
-    };
-    for (t, new) in targets.iter().zip(new) {
+    let old = tensors(&places.iter().map(|i| plain[*i].clone()).collect::<Vec<_>>());
+    for (t, new) in targets.iter().zip(results_instead(info, &plain, &places, &old)?) {
         if let Some(f) = functional(t, level) {
             f.set(new)?;
         }
     }
     // the results are the tensors that were written
     Ok(info.schema.returns.iter().zip(&places).map(|(_, i)| args[*i].clone()).collect())
+}
+
+/// What a call that writes makes of `old`, the tensors that it writes.
+fn results_instead(
+    info: &'static OpInfo,
+    plain: &[Value],
+    places: &[usize],
+    old: &[Tensor],
+) -> Result<Vec<Tensor>> {
+    let base = info.name.split('.').next().unwrap_or_default();
+    let on_copies = || {
+        let mut args = plain.to_vec();
+        for i in places {
+            args[*i] = mapped(&args[*i], &mut |t| ops::clone(t, None))?;
+        }
+        info.call(&args)?;
+        Ok(places.iter().flat_map(|i| tensors(&args[*i..=*i])).collect::<Vec<_>>())
+    };
+    if base == "copy_" {
+        let (Some(old), Some(Value::Tensor(from))) = (old.first(), plain.get(1)) else {
+            return Err(Error::type_("copy_: the source is no tensor"));
+        };
+        let from = as_dtype(from, old)?;
+        return Ok(vec![ops::clone(&ops::expand(&from, old.sizes(), false)?, None)?]);
+    }
+    let Some(pure) = info.functional else { return on_copies() };
+    // a form with `out=` has its outputs after the arguments of the other
+    let with_outputs = info.schema.args.len() > pure.schema.args.len();
+    if with_outputs && info.schema.args.iter().any(|a| matches!(a.ty, Ty::OptGenerator)) {
+        // random numbers are drawn once
+        return on_copies();
+    }
+    let mut args: Vec<Value> = plain.iter().take(pure.schema.args.len()).cloned().collect();
+    // the other's flags, which are off
+    args.resize(pure.schema.args.len(), Value::Bool(false));
+    let new = tensors(&pure.call(&args)?);
+    if new.len() != old.len() {
+        return on_copies();
+    }
+    if with_outputs && new.iter().zip(old).any(|(n, o)| n.dtype() != o.dtype() || n.sizes() != o.sizes()) {
+        // says what the form says of an output that it refuses, or that sizes change
+        let written = without_modes(on_copies)?;
+        let kept = written.iter().zip(old).all(|(w, o)| w.sizes() == o.sizes());
+        ensure!(kept, Missing, "{} within functionalize: an output that changes its sizes", info.name);
+    }
+    let one = |(new, old): (&Tensor, &Tensor)| {
+        ensure!(
+            new.sizes() == old.sizes(),
+            Runtime,
+            "output with shape {:?} doesn't match the broadcast shape {:?}",
+            old.sizes(),
+            new.sizes()
+        );
+        as_dtype(new, old)
+    };
+    new.iter().zip(old).map(one).collect()
+}
+/// A tensor with the dtype and on the device of another.
+fn as_dtype(t: &Tensor, like: &Tensor) -> Result<Tensor> {
+    if t.dtype() == like.dtype() && t.device() == like.device() {
+        return Ok(t.clone());
+    }
+    ops::to_copy(t, Some(like.dtype()), None, Some(like.device()), None, false, None)
 }
 
 /// The innermost function that a tensor belongs to.
@@ -422,12 +437,12 @@ pub(crate) fn run<R>(
 /// result. What a mode outside of it records is a program that writes nothing. What `f` writes to its arguments is copied to them at
 /// the end. What it only captures it may read, not write.
 ///
-/// ```no_run
+/// ```
 /// use torch::{Tensor, func, overrides};
 /// use torch::prelude::*;
 /// use std::{cell::RefCell, rc::Rc};
 /// let f = |x: &Tensor| {
-///     let y = x.clone().reshape([2, 2]);
+///     let y = x.copy().reshape([2, 2]);
 ///     y.select(0, 0).add_(1.0);
 ///     y.exp_();
 ///     y

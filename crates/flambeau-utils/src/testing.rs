@@ -382,9 +382,9 @@ fn tensors(a: &Tensor, e: &Tensor, place: &str, o: &AssertCloseOptions) -> Resul
 }
 /// The numbers that a quantized tensor stands for, by the crate that has such tensors.
 fn dequantized(t: &Tensor) -> Result<Tensor> {
-    let op = flambeau_core::dispatch::registry::find("dequantize.self");
+    let op = flambeau_core::dispatch::registry::find("aten::dequantize.self");
     let op = op.ok_or_else(|| {
-        Error::missing("comparison of quantized tensors without the feature `quantization`")
+        Error::missing("comparison of quantized tensors without the features `quantization` and `by-name`")
     })?;
     flambeau_core::dispatch::value::arg(&op.call_boxed(&[Value::Tensor(t.clone())])?, 0)
 }

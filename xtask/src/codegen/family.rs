@@ -2,12 +2,12 @@
 
 use super::form::{Form, Mode, arg_ident, is_factory};
 use super::types::{core_default, core_ty, unboxed};
-use crate::schema::Base;
-use crate::table::{Apart, Family, Grad, Kind, NodeName, OutRule};
+use crate::schema::{Arg, Base, Default};
+use crate::table::{Apart, Family, Grad, Kind, NodeName, OutRule, Row};
 use std::fmt::Write;
 
-/// Emits the file's text (not formatted).
-pub fn emit(f: &Family, package: &str) -> Result<String, String> {
+/// Emits the file's text (not formatted); `all` are the crate's families.
+pub fn emit(f: &Family, all: &[Family], package: &str) -> Result<String, String> {
     let mut out = format!(
         "//! Operators of the family `{0}`.\n\n\
          #[allow(unused_imports)]\nuse super::{{D, a, args, kw, mu, nu, ops, prelude::*}};\n\
@@ -16,7 +16,7 @@ pub fn emit(f: &Family, package: &str) -> Result<String, String> {
     );
     for row in &f.rows {
         for form in Form::all(row) {
-            op(&mut out, &form, package, &f.module)
+            op(&mut out, &form, all, package, &f.module)
                 .map_err(|e| format!("{}: {}: {e}", f.file.display(), form.aten()))?;
         }
     }
@@ -31,7 +31,7 @@ fn check_call(form: &Form) -> String {
     all.map(|c| format!("f::{c}({})?;\n", args.join(", "))).collect()
 }
 
-fn op(out: &mut String, form: &Form, package: &str, module: &str) -> Result<(), String> {
+fn op(out: &mut String, form: &Form, all: &[Family], package: &str, module: &str) -> Result<(), String> {
     let row = form.row;
     let (stem, stat, fn_ty, ret) = (form.stem(), form.stat(), form.fn_ty(), form.ret());
     let w = |out: &mut String, s: std::fmt::Arguments| out.write_fmt(s).map_err(|e| e.to_string());
@@ -78,9 +78,9 @@ fn op(out: &mut String, form: &Form, package: &str, module: &str) -> Result<(), 
     w(
         out,
         format_args!(
-            "static {stat}_INFO: OpInfo = OpInfo {{ name: {:?}, owner: {package:?}, schema: Schema {{ args: &[{}], \
+            "pub(super) static {stat}_INFO: OpInfo = OpInfo {{ name: {:?}, owner: {package:?}, schema: Schema {{ args: &[{}], \
              returns: &[{}] }}, python: &[{}], aten: &{aten:?}, conventions: {conventions}, composite: {}, pointwise: {}, names: NameRule::{}, autocast: {}, boxed: {stem}_boxed, doc: {:?}, \
-             grad: Differentiability::{grad} }};\n",
+             grad: Differentiability::{grad}, functional: {} }};\n",
             form.aten(),
             args.join(", "),
             returns.join(", "),
@@ -90,12 +90,48 @@ fn op(out: &mut String, form: &Form, package: &str, module: &str) -> Result<(), 
             super::types::camel(&row.names),
             crate::autocast::text(row.autocast.as_ref().filter(|_| form.mode == Mode::Plain)),
             row.doc,
+            functional(form, all),
         ),
     )?;
     boxed(out, form);
     adaptor(out, form);
     out.push('\n');
     Ok(())
+}
+
+/// The operator that gives what this form writes, or a copy of what it is a view of: the row's own plain form, or the row
+/// that PyTorch names after it (`normal_` and `normal`, `select` and `select_copy`).
+fn functional(form: &Form, all: &[Family]) -> String {
+    let named = |module: &str, row: &Row| {
+        let stat = Form { row, mode: Mode::Plain }.stat();
+        format!("Some(&super::{module}::{stat}_INFO)")
+    };
+    let row = form.row;
+    if form.mode != Mode::Plain {
+        return match row.schema.mutates() {
+            true => "None".into(),
+            false => format!("Some(&{}_INFO)", Form { row, mode: Mode::Plain }.stat()),
+        };
+    }
+    let base = match row.schema.mutates() {
+        true => row.schema.base.strip_suffix('_').map(str::to_string),
+        false => Some(format!("{}_copy", row.schema.base)),
+    };
+    let args = &row.schema.args;
+    // flags may follow, which are left out
+    let same = |all: &[Arg]| {
+        all.len() >= args.len()
+            && all.iter().zip(args).all(|(a, b)| a.name == b.name)
+            && all[args.len()..].iter().all(|a| matches!(a.default, Some(Default::Bool(false))))
+    };
+    let is = |r: &&Row| {
+        base.as_ref() == Some(&r.schema.base)
+            && r.schema.overload == row.schema.overload
+            && !r.schema.mutates()
+            && same(&r.schema.args)
+    };
+    let found = all.iter().find_map(|f| Some((f, f.rows.iter().find(is)?)));
+    found.map_or_else(|| "None".into(), |(f, r)| named(&f.module, r))
 }
 
 /// Further names in ATen, and what calls by name ask for, which `out=` forms follow their operator in.

@@ -168,7 +168,7 @@ pub fn emit(c: &CrateTable) -> Result<BTreeMap<String, String>, String> {
     let c = named(c, &modules);
     let mut derivatives = Vec::new();
     for f in &c.families {
-        put(&f.module, family::emit(f, &c.package)?)?;
+        put(&f.module, family::emit(f, &c.families, &c.package)?)?;
         if let Some(text) = autograd::emit(f, &derivative_uses(&f.name, &c.dir, core))? {
             let name = format!("{}_grad", f.module);
             put(&name, if is_core { text.replace("flambeau_core::", "crate::") } else { text })?;

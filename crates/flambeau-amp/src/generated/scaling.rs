@@ -22,7 +22,7 @@ pub static AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE_: Op<AmpForeachNonFiniteChec
         ],
         amp_foreach_non_finite_check_and_unscale_inplace_adaptor,
     );
-static AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE__INFO: OpInfo = OpInfo {
+pub(super) static AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE__INFO: OpInfo = OpInfo {
     name: "_amp_foreach_non_finite_check_and_unscale_",
     owner: "flambeau-amp",
     schema: Schema {
@@ -43,6 +43,7 @@ static AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE__INFO: OpInfo = OpInfo {
     boxed: amp_foreach_non_finite_check_and_unscale_inplace_boxed,
     doc: "Multiplies tensors by a scale, and sets `found_inf` to 1 where one of them has an element that is not finite.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn amp_foreach_non_finite_check_and_unscale_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::amp_foreach_non_finite_check_and_unscale_(
@@ -75,7 +76,7 @@ pub static AMP_UPDATE_SCALE_: Op<AmpUpdateScaleInplaceFn> = Op::new(
     ],
     amp_update_scale_inplace_adaptor,
 );
-static AMP_UPDATE_SCALE__INFO: OpInfo = OpInfo {
+pub(super) static AMP_UPDATE_SCALE__INFO: OpInfo = OpInfo {
     name: "_amp_update_scale_",
     owner: "flambeau-amp",
     schema: Schema {
@@ -99,6 +100,7 @@ static AMP_UPDATE_SCALE__INFO: OpInfo = OpInfo {
     boxed: amp_update_scale_inplace_boxed,
     doc: "The scale after a step: smaller where something was not finite, larger after `growth_interval` steps without.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn amp_update_scale_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::amp_update_scale_(

@@ -397,6 +397,7 @@ impl Library {
                         boxed: boxed_directly,
                         doc: "",
                         grad: Differentiability::Formula,
+                        functional: None,
                     }));
                     let op: &'static UserOp = Box::leak(Box::new(UserOp { info, state: RwLock::default() }));
                     known.by_text.insert(text, op);

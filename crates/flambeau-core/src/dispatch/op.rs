@@ -46,6 +46,8 @@ pub struct OpInfo {
     pub doc: &'static str,
     /// What the table says about its gradient.
     pub grad: Differentiability,
+    /// Of one that writes: the operator that gives the result instead. Of a view: the one that gives a copy.
+    pub functional: Option<&'static OpInfo>,
 }
 
 /// The gradient verdict of a table row: there is no third state.

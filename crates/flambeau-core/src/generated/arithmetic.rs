@@ -28,7 +28,7 @@ pub static ADD: Op<AddFn> = Op::new(
     &[(Key::Cpu, add_kernel), (Key::Meta, add_kernel), (Key::Autograd, super::arithmetic_grad::add_autograd)],
     add_adaptor,
 );
-static ADD_INFO: OpInfo = OpInfo {
+pub(super) static ADD_INFO: OpInfo = OpInfo {
     name: "add.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -54,6 +54,7 @@ static ADD_INFO: OpInfo = OpInfo {
     boxed: add_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn add_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::add(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -78,7 +79,7 @@ pub static ADD_: Op<AddInplaceFn> = Op::new(
     ],
     add_inplace_adaptor,
 );
-static ADD__INFO: OpInfo = OpInfo {
+pub(super) static ADD__INFO: OpInfo = OpInfo {
     name: "add_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -104,6 +105,7 @@ static ADD__INFO: OpInfo = OpInfo {
     boxed: add_inplace_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.",
     grad: Differentiability::Formula,
+    functional: Some(&ADD_INFO),
 };
 fn add_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::add_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?;
@@ -129,7 +131,7 @@ pub static ADD_OUT: Op<AddOutFn> = Op::new(
     ],
     add_out_adaptor,
 );
-static ADD_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ADD_OUT_INFO: OpInfo = OpInfo {
     name: "add.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -151,6 +153,7 @@ static ADD_OUT_INFO: OpInfo = OpInfo {
     boxed: add_out_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`.",
     grad: Differentiability::Formula,
+    functional: Some(&ADD_INFO),
 };
 fn add_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -184,7 +187,7 @@ pub static SUB: Op<SubFn> = Op::new(
     &[(Key::Cpu, sub_kernel), (Key::Meta, sub_kernel), (Key::Autograd, super::arithmetic_grad::sub_autograd)],
     sub_adaptor,
 );
-static SUB_INFO: OpInfo = OpInfo {
+pub(super) static SUB_INFO: OpInfo = OpInfo {
     name: "sub.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -213,6 +216,7 @@ static SUB_INFO: OpInfo = OpInfo {
     boxed: sub_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn sub_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sub(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -237,7 +241,7 @@ pub static SUB_: Op<SubInplaceFn> = Op::new(
     ],
     sub_inplace_adaptor,
 );
-static SUB__INFO: OpInfo = OpInfo {
+pub(super) static SUB__INFO: OpInfo = OpInfo {
     name: "sub_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -266,6 +270,7 @@ static SUB__INFO: OpInfo = OpInfo {
     boxed: sub_inplace_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.",
     grad: Differentiability::Formula,
+    functional: Some(&SUB_INFO),
 };
 fn sub_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sub_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?;
@@ -291,7 +296,7 @@ pub static SUB_OUT: Op<SubOutFn> = Op::new(
     ],
     sub_out_adaptor,
 );
-static SUB_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SUB_OUT_INFO: OpInfo = OpInfo {
     name: "sub.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -313,6 +318,7 @@ static SUB_OUT_INFO: OpInfo = OpInfo {
     boxed: sub_out_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`.",
     grad: Differentiability::Formula,
+    functional: Some(&SUB_INFO),
 };
 fn sub_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -350,7 +356,7 @@ pub static RSUB: Op<RsubFn> = Op::new(
     ],
     rsub_adaptor,
 );
-static RSUB_INFO: OpInfo = OpInfo {
+pub(super) static RSUB_INFO: OpInfo = OpInfo {
     name: "rsub.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -371,6 +377,7 @@ static RSUB_INFO: OpInfo = OpInfo {
     boxed: rsub_boxed,
     doc: "Subtracts the input, scaled by `alpha`, from `other`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn rsub_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rsub(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -387,7 +394,7 @@ pub type RsubScalarFn = fn(&Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `rsub.Scalar`: Subtracts the input, scaled by `alpha`, from a number.
 pub static RSUB_SCALAR: Op<RsubScalarFn> =
     Op::composite(&RSUB_SCALAR_INFO, rsub_scalar_cpu, rsub_scalar_adaptor);
-static RSUB_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static RSUB_SCALAR_INFO: OpInfo = OpInfo {
     name: "rsub.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -408,6 +415,7 @@ static RSUB_SCALAR_INFO: OpInfo = OpInfo {
     boxed: rsub_scalar_boxed,
     doc: "Subtracts the input, scaled by `alpha`, from a number.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn rsub_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rsub_scalar(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -440,7 +448,7 @@ pub static MUL: Op<MulFn> = Op::new(
     &[(Key::Cpu, mul_kernel), (Key::Meta, mul_kernel), (Key::Autograd, super::arithmetic_grad::mul_autograd)],
     mul_adaptor,
 );
-static MUL_INFO: OpInfo = OpInfo {
+pub(super) static MUL_INFO: OpInfo = OpInfo {
     name: "mul.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -460,6 +468,7 @@ static MUL_INFO: OpInfo = OpInfo {
     boxed: mul_boxed,
     doc: "Multiplies the input by `other`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn mul_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mul(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -483,7 +492,7 @@ pub static MUL_: Op<MulInplaceFn> = Op::new(
     ],
     mul_inplace_adaptor,
 );
-static MUL__INFO: OpInfo = OpInfo {
+pub(super) static MUL__INFO: OpInfo = OpInfo {
     name: "mul_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -503,6 +512,7 @@ static MUL__INFO: OpInfo = OpInfo {
     boxed: mul_inplace_boxed,
     doc: "Multiplies the input by `other`.",
     grad: Differentiability::Formula,
+    functional: Some(&MUL_INFO),
 };
 fn mul_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::mul_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -527,7 +537,7 @@ pub static MUL_OUT: Op<MulOutFn> = Op::new(
     ],
     mul_out_adaptor,
 );
-static MUL_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MUL_OUT_INFO: OpInfo = OpInfo {
     name: "mul.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -548,6 +558,7 @@ static MUL_OUT_INFO: OpInfo = OpInfo {
     boxed: mul_out_boxed,
     doc: "Multiplies the input by `other`.",
     grad: Differentiability::Formula,
+    functional: Some(&MUL_INFO),
 };
 fn mul_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -580,7 +591,7 @@ pub static DIV: Op<DivFn> = Op::new(
     &[(Key::Cpu, div_kernel), (Key::Meta, div_kernel), (Key::Autograd, super::arithmetic_grad::div_autograd)],
     div_adaptor,
 );
-static DIV_INFO: OpInfo = OpInfo {
+pub(super) static DIV_INFO: OpInfo = OpInfo {
     name: "div.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -614,6 +625,7 @@ static DIV_INFO: OpInfo = OpInfo {
     boxed: div_boxed,
     doc: "Divides the input by `other`; integers give floats.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn div_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::div(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -637,7 +649,7 @@ pub static DIV_: Op<DivInplaceFn> = Op::new(
     ],
     div_inplace_adaptor,
 );
-static DIV__INFO: OpInfo = OpInfo {
+pub(super) static DIV__INFO: OpInfo = OpInfo {
     name: "div_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -664,6 +676,7 @@ static DIV__INFO: OpInfo = OpInfo {
     boxed: div_inplace_boxed,
     doc: "Divides the input by `other`; integers give floats.",
     grad: Differentiability::Formula,
+    functional: Some(&DIV_INFO),
 };
 fn div_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::div_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -688,7 +701,7 @@ pub static DIV_OUT: Op<DivOutFn> = Op::new(
     ],
     div_out_adaptor,
 );
-static DIV_OUT_INFO: OpInfo = OpInfo {
+pub(super) static DIV_OUT_INFO: OpInfo = OpInfo {
     name: "div.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -709,6 +722,7 @@ static DIV_OUT_INFO: OpInfo = OpInfo {
     boxed: div_out_boxed,
     doc: "Divides the input by `other`; integers give floats.",
     grad: Differentiability::Formula,
+    functional: Some(&DIV_INFO),
 };
 fn div_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -738,7 +752,7 @@ pub static DIV_MODE: Op<DivModeFn> = Op::new(
     ],
     div_mode_adaptor,
 );
-static DIV_MODE_INFO: OpInfo = OpInfo {
+pub(super) static DIV_MODE_INFO: OpInfo = OpInfo {
     name: "div.Tensor_mode",
     owner: "flambeau-core",
     schema: Schema {
@@ -759,6 +773,7 @@ static DIV_MODE_INFO: OpInfo = OpInfo {
     boxed: div_mode_boxed,
     doc: "Divides and rounds: `\"trunc\"` towards zero, `\"floor\"` downwards, `None` not at all.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn div_mode_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::div_mode(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<String>>(a, 2)?.as_deref())?
@@ -783,7 +798,7 @@ pub static DIV_MODE_: Op<DivModeInplaceFn> = Op::new(
     ],
     div_mode_inplace_adaptor,
 );
-static DIV_MODE__INFO: OpInfo = OpInfo {
+pub(super) static DIV_MODE__INFO: OpInfo = OpInfo {
     name: "div_.Tensor_mode",
     owner: "flambeau-core",
     schema: Schema {
@@ -804,6 +819,7 @@ static DIV_MODE__INFO: OpInfo = OpInfo {
     boxed: div_mode_inplace_boxed,
     doc: "Divides and rounds: `\"trunc\"` towards zero, `\"floor\"` downwards, `None` not at all.",
     grad: Differentiability::Formula,
+    functional: Some(&DIV_MODE_INFO),
 };
 fn div_mode_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::div_mode_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<String>>(a, 2)?.as_deref())?;
@@ -833,7 +849,7 @@ pub static DIV_MODE_OUT: Op<DivModeOutFn> = Op::new(
     ],
     div_mode_out_adaptor,
 );
-static DIV_MODE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static DIV_MODE_OUT_INFO: OpInfo = OpInfo {
     name: "div.Tensor_mode_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -855,6 +871,7 @@ static DIV_MODE_OUT_INFO: OpInfo = OpInfo {
     boxed: div_mode_out_boxed,
     doc: "Divides and rounds: `\"trunc\"` towards zero, `\"floor\"` downwards, `None` not at all.",
     grad: Differentiability::Formula,
+    functional: Some(&DIV_MODE_INFO),
 };
 fn div_mode_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -901,7 +918,7 @@ pub static FLOOR_DIVIDE: Op<FloorDivideFn> = Op::new(
     ],
     floor_divide_adaptor,
 );
-static FLOOR_DIVIDE_INFO: OpInfo = OpInfo {
+pub(super) static FLOOR_DIVIDE_INFO: OpInfo = OpInfo {
     name: "floor_divide",
     owner: "flambeau-core",
     schema: Schema {
@@ -924,6 +941,7 @@ static FLOOR_DIVIDE_INFO: OpInfo = OpInfo {
     boxed: floor_divide_boxed,
     doc: "Quotient rounded down, as Python's `//`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn floor_divide_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::floor_divide(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -947,7 +965,7 @@ pub static FLOOR_DIVIDE_: Op<FloorDivideInplaceFn> = Op::new(
     ],
     floor_divide_inplace_adaptor,
 );
-static FLOOR_DIVIDE__INFO: OpInfo = OpInfo {
+pub(super) static FLOOR_DIVIDE__INFO: OpInfo = OpInfo {
     name: "floor_divide_",
     owner: "flambeau-core",
     schema: Schema {
@@ -970,6 +988,7 @@ static FLOOR_DIVIDE__INFO: OpInfo = OpInfo {
     boxed: floor_divide_inplace_boxed,
     doc: "Quotient rounded down, as Python's `//`.",
     grad: Differentiability::Formula,
+    functional: Some(&FLOOR_DIVIDE_INFO),
 };
 fn floor_divide_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::floor_divide_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -994,7 +1013,7 @@ pub static FLOOR_DIVIDE_OUT: Op<FloorDivideOutFn> = Op::new(
     ],
     floor_divide_out_adaptor,
 );
-static FLOOR_DIVIDE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FLOOR_DIVIDE_OUT_INFO: OpInfo = OpInfo {
     name: "floor_divide.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1015,6 +1034,7 @@ static FLOOR_DIVIDE_OUT_INFO: OpInfo = OpInfo {
     boxed: floor_divide_out_boxed,
     doc: "Quotient rounded down, as Python's `//`.",
     grad: Differentiability::Formula,
+    functional: Some(&FLOOR_DIVIDE_INFO),
 };
 fn floor_divide_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1051,7 +1071,7 @@ pub static REMAINDER: Op<RemainderFn> = Op::new(
     ],
     remainder_adaptor,
 );
-static REMAINDER_INFO: OpInfo = OpInfo {
+pub(super) static REMAINDER_INFO: OpInfo = OpInfo {
     name: "remainder.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1074,6 +1094,7 @@ static REMAINDER_INFO: OpInfo = OpInfo {
     boxed: remainder_boxed,
     doc: "Remainder with the sign of the divisor, as Python's `%`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn remainder_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::remainder(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1097,7 +1118,7 @@ pub static REMAINDER_: Op<RemainderInplaceFn> = Op::new(
     ],
     remainder_inplace_adaptor,
 );
-static REMAINDER__INFO: OpInfo = OpInfo {
+pub(super) static REMAINDER__INFO: OpInfo = OpInfo {
     name: "remainder_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1120,6 +1141,7 @@ static REMAINDER__INFO: OpInfo = OpInfo {
     boxed: remainder_inplace_boxed,
     doc: "Remainder with the sign of the divisor, as Python's `%`.",
     grad: Differentiability::Formula,
+    functional: Some(&REMAINDER_INFO),
 };
 fn remainder_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::remainder_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -1144,7 +1166,7 @@ pub static REMAINDER_OUT: Op<RemainderOutFn> = Op::new(
     ],
     remainder_out_adaptor,
 );
-static REMAINDER_OUT_INFO: OpInfo = OpInfo {
+pub(super) static REMAINDER_OUT_INFO: OpInfo = OpInfo {
     name: "remainder.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1165,6 +1187,7 @@ static REMAINDER_OUT_INFO: OpInfo = OpInfo {
     boxed: remainder_out_boxed,
     doc: "Remainder with the sign of the divisor, as Python's `%`.",
     grad: Differentiability::Formula,
+    functional: Some(&REMAINDER_INFO),
 };
 fn remainder_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1201,7 +1224,7 @@ pub static FMOD: Op<FmodFn> = Op::new(
     ],
     fmod_adaptor,
 );
-static FMOD_INFO: OpInfo = OpInfo {
+pub(super) static FMOD_INFO: OpInfo = OpInfo {
     name: "fmod.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1218,6 +1241,7 @@ static FMOD_INFO: OpInfo = OpInfo {
     boxed: fmod_boxed,
     doc: "Remainder with the sign of the dividend, as C's `fmod`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fmod_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fmod(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1241,7 +1265,7 @@ pub static FMOD_: Op<FmodInplaceFn> = Op::new(
     ],
     fmod_inplace_adaptor,
 );
-static FMOD__INFO: OpInfo = OpInfo {
+pub(super) static FMOD__INFO: OpInfo = OpInfo {
     name: "fmod_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1258,6 +1282,7 @@ static FMOD__INFO: OpInfo = OpInfo {
     boxed: fmod_inplace_boxed,
     doc: "Remainder with the sign of the dividend, as C's `fmod`.",
     grad: Differentiability::Formula,
+    functional: Some(&FMOD_INFO),
 };
 fn fmod_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fmod_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -1282,7 +1307,7 @@ pub static FMOD_OUT: Op<FmodOutFn> = Op::new(
     ],
     fmod_out_adaptor,
 );
-static FMOD_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FMOD_OUT_INFO: OpInfo = OpInfo {
     name: "fmod.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1303,6 +1328,7 @@ static FMOD_OUT_INFO: OpInfo = OpInfo {
     boxed: fmod_out_boxed,
     doc: "Remainder with the sign of the dividend, as C's `fmod`.",
     grad: Differentiability::Formula,
+    functional: Some(&FMOD_INFO),
 };
 fn fmod_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1328,7 +1354,7 @@ pub static POW: Op<PowFn> = Op::new(
     &[(Key::Cpu, pow_kernel), (Key::Meta, pow_kernel), (Key::Autograd, super::arithmetic_grad::pow_autograd)],
     pow_adaptor,
 );
-static POW_INFO: OpInfo = OpInfo {
+pub(super) static POW_INFO: OpInfo = OpInfo {
     name: "pow.Tensor_Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1358,6 +1384,7 @@ static POW_INFO: OpInfo = OpInfo {
     boxed: pow_boxed,
     doc: "The input to the power `exponent`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn pow_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pow(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1381,7 +1408,7 @@ pub static POW_: Op<PowInplaceFn> = Op::new(
     ],
     pow_inplace_adaptor,
 );
-static POW__INFO: OpInfo = OpInfo {
+pub(super) static POW__INFO: OpInfo = OpInfo {
     name: "pow_.Tensor_Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1404,6 +1431,7 @@ static POW__INFO: OpInfo = OpInfo {
     boxed: pow_inplace_boxed,
     doc: "The input to the power `exponent`.",
     grad: Differentiability::Formula,
+    functional: Some(&POW_INFO),
 };
 fn pow_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::pow_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -1428,7 +1456,7 @@ pub static POW_OUT: Op<PowOutFn> = Op::new(
     ],
     pow_out_adaptor,
 );
-static POW_OUT_INFO: OpInfo = OpInfo {
+pub(super) static POW_OUT_INFO: OpInfo = OpInfo {
     name: "pow.Tensor_Tensor_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1449,6 +1477,7 @@ static POW_OUT_INFO: OpInfo = OpInfo {
     boxed: pow_out_boxed,
     doc: "The input to the power `exponent`.",
     grad: Differentiability::Formula,
+    functional: Some(&POW_INFO),
 };
 fn pow_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1466,7 +1495,7 @@ pub type FloatPowerFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `float_power.Tensor_Tensor`: The input to the power `exponent`, computed in float64 or complex128.
 pub static FLOAT_POWER: Op<FloatPowerFn> =
     Op::composite(&FLOAT_POWER_INFO, f::float_power, float_power_adaptor);
-static FLOAT_POWER_INFO: OpInfo = OpInfo {
+pub(super) static FLOAT_POWER_INFO: OpInfo = OpInfo {
     name: "float_power.Tensor_Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1483,6 +1512,7 @@ static FLOAT_POWER_INFO: OpInfo = OpInfo {
     boxed: float_power_boxed,
     doc: "The input to the power `exponent`, computed in float64 or complex128.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn float_power_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::float_power(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1501,7 +1531,7 @@ pub type FloatPowerInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `float_power_.Tensor_Tensor`: The input to the power `exponent`, computed in float64 or complex128.
 pub static FLOAT_POWER_: Op<FloatPowerInplaceFn> =
     Op::composite(&FLOAT_POWER__INFO, float_power_inplace_cpu, float_power_inplace_adaptor);
-static FLOAT_POWER__INFO: OpInfo = OpInfo {
+pub(super) static FLOAT_POWER__INFO: OpInfo = OpInfo {
     name: "float_power_.Tensor_Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1518,6 +1548,7 @@ static FLOAT_POWER__INFO: OpInfo = OpInfo {
     boxed: float_power_inplace_boxed,
     doc: "The input to the power `exponent`, computed in float64 or complex128.",
     grad: Differentiability::Composite,
+    functional: Some(&FLOAT_POWER_INFO),
 };
 fn float_power_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::float_power_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -1543,7 +1574,7 @@ pub type FloatPowerOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `float_power.Tensor_Tensor_out`: The input to the power `exponent`, computed in float64 or complex128.
 pub static FLOAT_POWER_OUT: Op<FloatPowerOutFn> =
     Op::composite(&FLOAT_POWER_OUT_INFO, float_power_out_cpu, float_power_out_adaptor);
-static FLOAT_POWER_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FLOAT_POWER_OUT_INFO: OpInfo = OpInfo {
     name: "float_power.Tensor_Tensor_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1564,6 +1595,7 @@ static FLOAT_POWER_OUT_INFO: OpInfo = OpInfo {
     boxed: float_power_out_boxed,
     doc: "The input to the power `exponent`, computed in float64 or complex128.",
     grad: Differentiability::Composite,
+    functional: Some(&FLOAT_POWER_INFO),
 };
 fn float_power_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1601,7 +1633,7 @@ pub static MAXIMUM: Op<MaximumFn> = Op::new(
     ],
     maximum_adaptor,
 );
-static MAXIMUM_INFO: OpInfo = OpInfo {
+pub(super) static MAXIMUM_INFO: OpInfo = OpInfo {
     name: "maximum",
     owner: "flambeau-core",
     schema: Schema {
@@ -1618,6 +1650,7 @@ static MAXIMUM_INFO: OpInfo = OpInfo {
     boxed: maximum_boxed,
     doc: "The larger of both, element by element; NaN if either is.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn maximum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::maximum(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1642,7 +1675,7 @@ pub static MAXIMUM_OUT: Op<MaximumOutFn> = Op::new(
     ],
     maximum_out_adaptor,
 );
-static MAXIMUM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MAXIMUM_OUT_INFO: OpInfo = OpInfo {
     name: "maximum.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1663,6 +1696,7 @@ static MAXIMUM_OUT_INFO: OpInfo = OpInfo {
     boxed: maximum_out_boxed,
     doc: "The larger of both, element by element; NaN if either is.",
     grad: Differentiability::Formula,
+    functional: Some(&MAXIMUM_INFO),
 };
 fn maximum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1700,7 +1734,7 @@ pub static MINIMUM: Op<MinimumFn> = Op::new(
     ],
     minimum_adaptor,
 );
-static MINIMUM_INFO: OpInfo = OpInfo {
+pub(super) static MINIMUM_INFO: OpInfo = OpInfo {
     name: "minimum",
     owner: "flambeau-core",
     schema: Schema {
@@ -1717,6 +1751,7 @@ static MINIMUM_INFO: OpInfo = OpInfo {
     boxed: minimum_boxed,
     doc: "The smaller of both, element by element; NaN if either is.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn minimum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::minimum(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1741,7 +1776,7 @@ pub static MINIMUM_OUT: Op<MinimumOutFn> = Op::new(
     ],
     minimum_out_adaptor,
 );
-static MINIMUM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MINIMUM_OUT_INFO: OpInfo = OpInfo {
     name: "minimum.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1762,6 +1797,7 @@ static MINIMUM_OUT_INFO: OpInfo = OpInfo {
     boxed: minimum_out_boxed,
     doc: "The smaller of both, element by element; NaN if either is.",
     grad: Differentiability::Formula,
+    functional: Some(&MINIMUM_INFO),
 };
 fn minimum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1799,7 +1835,7 @@ pub static FMAX: Op<FmaxFn> = Op::new(
     ],
     fmax_adaptor,
 );
-static FMAX_INFO: OpInfo = OpInfo {
+pub(super) static FMAX_INFO: OpInfo = OpInfo {
     name: "fmax",
     owner: "flambeau-core",
     schema: Schema {
@@ -1816,6 +1852,7 @@ static FMAX_INFO: OpInfo = OpInfo {
     boxed: fmax_boxed,
     doc: "The larger of both; NaN only if both are.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fmax(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1840,7 +1877,7 @@ pub static FMAX_OUT: Op<FmaxOutFn> = Op::new(
     ],
     fmax_out_adaptor,
 );
-static FMAX_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FMAX_OUT_INFO: OpInfo = OpInfo {
     name: "fmax.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1861,6 +1898,7 @@ static FMAX_OUT_INFO: OpInfo = OpInfo {
     boxed: fmax_out_boxed,
     doc: "The larger of both; NaN only if both are.",
     grad: Differentiability::Formula,
+    functional: Some(&FMAX_INFO),
 };
 fn fmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1898,7 +1936,7 @@ pub static FMIN: Op<FminFn> = Op::new(
     ],
     fmin_adaptor,
 );
-static FMIN_INFO: OpInfo = OpInfo {
+pub(super) static FMIN_INFO: OpInfo = OpInfo {
     name: "fmin",
     owner: "flambeau-core",
     schema: Schema {
@@ -1915,6 +1953,7 @@ static FMIN_INFO: OpInfo = OpInfo {
     boxed: fmin_boxed,
     doc: "The smaller of both; NaN only if both are.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fmin(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1939,7 +1978,7 @@ pub static FMIN_OUT: Op<FminOutFn> = Op::new(
     ],
     fmin_out_adaptor,
 );
-static FMIN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FMIN_OUT_INFO: OpInfo = OpInfo {
     name: "fmin.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1960,6 +1999,7 @@ static FMIN_OUT_INFO: OpInfo = OpInfo {
     boxed: fmin_out_boxed,
     doc: "The smaller of both; NaN only if both are.",
     grad: Differentiability::Formula,
+    functional: Some(&FMIN_INFO),
 };
 fn fmin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1990,7 +2030,7 @@ pub static CLAMP_TENSOR: Op<ClampTensorFn> = Op::new(
     ],
     clamp_tensor_adaptor,
 );
-static CLAMP_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static CLAMP_TENSOR_INFO: OpInfo = OpInfo {
     name: "clamp.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2011,6 +2051,7 @@ static CLAMP_TENSOR_INFO: OpInfo = OpInfo {
     boxed: clamp_tensor_boxed,
     doc: "As `clamp` with tensors as bounds.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn clamp_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::clamp_tensor(
@@ -2039,7 +2080,7 @@ pub static CLAMP_TENSOR_: Op<ClampTensorInplaceFn> = Op::new(
     ],
     clamp_tensor_inplace_adaptor,
 );
-static CLAMP_TENSOR__INFO: OpInfo = OpInfo {
+pub(super) static CLAMP_TENSOR__INFO: OpInfo = OpInfo {
     name: "clamp_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2060,6 +2101,7 @@ static CLAMP_TENSOR__INFO: OpInfo = OpInfo {
     boxed: clamp_tensor_inplace_boxed,
     doc: "As `clamp` with tensors as bounds.",
     grad: Differentiability::Formula,
+    functional: Some(&CLAMP_TENSOR_INFO),
 };
 fn clamp_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::clamp_tensor_(
@@ -2093,7 +2135,7 @@ pub static CLAMP_TENSOR_OUT: Op<ClampTensorOutFn> = Op::new(
     ],
     clamp_tensor_out_adaptor,
 );
-static CLAMP_TENSOR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CLAMP_TENSOR_OUT_INFO: OpInfo = OpInfo {
     name: "clamp.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2115,6 +2157,7 @@ static CLAMP_TENSOR_OUT_INFO: OpInfo = OpInfo {
     boxed: clamp_tensor_out_boxed,
     doc: "As `clamp` with tensors as bounds.",
     grad: Differentiability::Formula,
+    functional: Some(&CLAMP_TENSOR_INFO),
 };
 fn clamp_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -2154,7 +2197,7 @@ pub static CLAMP: Op<ClampFn> = Op::new(
     ],
     clamp_adaptor,
 );
-static CLAMP_INFO: OpInfo = OpInfo {
+pub(super) static CLAMP_INFO: OpInfo = OpInfo {
     name: "clamp",
     owner: "flambeau-core",
     schema: Schema {
@@ -2175,6 +2218,7 @@ static CLAMP_INFO: OpInfo = OpInfo {
     boxed: clamp_boxed,
     doc: "Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn clamp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::clamp(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2198,7 +2242,7 @@ pub static CLAMP_: Op<ClampInplaceFn> = Op::new(
     ],
     clamp_inplace_adaptor,
 );
-static CLAMP__INFO: OpInfo = OpInfo {
+pub(super) static CLAMP__INFO: OpInfo = OpInfo {
     name: "clamp_",
     owner: "flambeau-core",
     schema: Schema {
@@ -2219,6 +2263,7 @@ static CLAMP__INFO: OpInfo = OpInfo {
     boxed: clamp_inplace_boxed,
     doc: "Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.",
     grad: Differentiability::Formula,
+    functional: Some(&CLAMP_INFO),
 };
 fn clamp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::clamp_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
@@ -2250,7 +2295,7 @@ pub static CLAMP_OUT: Op<ClampOutFn> = Op::new(
     ],
     clamp_out_adaptor,
 );
-static CLAMP_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CLAMP_OUT_INFO: OpInfo = OpInfo {
     name: "clamp.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2272,6 +2317,7 @@ static CLAMP_OUT_INFO: OpInfo = OpInfo {
     boxed: clamp_out_boxed,
     doc: "Every element moved into the range from `min` to `max`: two numbers, or two tensors. A bound may be `None`.",
     grad: Differentiability::Formula,
+    functional: Some(&CLAMP_INFO),
 };
 fn clamp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -2313,7 +2359,7 @@ pub static CLAMP_MIN_TENSOR: Op<ClampMinTensorFn> = Op::new(
     ],
     clamp_min_tensor_adaptor,
 );
-static CLAMP_MIN_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static CLAMP_MIN_TENSOR_INFO: OpInfo = OpInfo {
     name: "clamp_min.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2330,6 +2376,7 @@ static CLAMP_MIN_TENSOR_INFO: OpInfo = OpInfo {
     boxed: clamp_min_tensor_boxed,
     doc: "`max(x, min)` with a tensor as bound.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn clamp_min_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::clamp_min_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -2353,7 +2400,7 @@ pub static CLAMP_MIN_TENSOR_: Op<ClampMinTensorInplaceFn> = Op::new(
     ],
     clamp_min_tensor_inplace_adaptor,
 );
-static CLAMP_MIN_TENSOR__INFO: OpInfo = OpInfo {
+pub(super) static CLAMP_MIN_TENSOR__INFO: OpInfo = OpInfo {
     name: "clamp_min_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2370,6 +2417,7 @@ static CLAMP_MIN_TENSOR__INFO: OpInfo = OpInfo {
     boxed: clamp_min_tensor_inplace_boxed,
     doc: "`max(x, min)` with a tensor as bound.",
     grad: Differentiability::Formula,
+    functional: Some(&CLAMP_MIN_TENSOR_INFO),
 };
 fn clamp_min_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::clamp_min_tensor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -2394,7 +2442,7 @@ pub static CLAMP_MIN_TENSOR_OUT: Op<ClampMinTensorOutFn> = Op::new(
     ],
     clamp_min_tensor_out_adaptor,
 );
-static CLAMP_MIN_TENSOR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CLAMP_MIN_TENSOR_OUT_INFO: OpInfo = OpInfo {
     name: "clamp_min.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2415,6 +2463,7 @@ static CLAMP_MIN_TENSOR_OUT_INFO: OpInfo = OpInfo {
     boxed: clamp_min_tensor_out_boxed,
     doc: "`max(x, min)` with a tensor as bound.",
     grad: Differentiability::Formula,
+    functional: Some(&CLAMP_MIN_TENSOR_INFO),
 };
 fn clamp_min_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -2445,7 +2494,7 @@ pub static CLAMP_MIN: Op<ClampMinFn> = Op::new(
     ],
     clamp_min_adaptor,
 );
-static CLAMP_MIN_INFO: OpInfo = OpInfo {
+pub(super) static CLAMP_MIN_INFO: OpInfo = OpInfo {
     name: "clamp_min",
     owner: "flambeau-core",
     schema: Schema {
@@ -2462,6 +2511,7 @@ static CLAMP_MIN_INFO: OpInfo = OpInfo {
     boxed: clamp_min_boxed,
     doc: "`max(x, min)`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn clamp_min_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::clamp_min(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -2485,7 +2535,7 @@ pub static CLAMP_MIN_: Op<ClampMinInplaceFn> = Op::new(
     ],
     clamp_min_inplace_adaptor,
 );
-static CLAMP_MIN__INFO: OpInfo = OpInfo {
+pub(super) static CLAMP_MIN__INFO: OpInfo = OpInfo {
     name: "clamp_min_",
     owner: "flambeau-core",
     schema: Schema {
@@ -2502,6 +2552,7 @@ static CLAMP_MIN__INFO: OpInfo = OpInfo {
     boxed: clamp_min_inplace_boxed,
     doc: "`max(x, min)`.",
     grad: Differentiability::Formula,
+    functional: Some(&CLAMP_MIN_INFO),
 };
 fn clamp_min_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::clamp_min_(tensor_arg(a, 0)?, arg(a, 1)?)?;
@@ -2528,7 +2579,7 @@ pub static CLAMP_MIN_OUT: Op<ClampMinOutFn> = Op::new(
     ],
     clamp_min_out_adaptor,
 );
-static CLAMP_MIN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CLAMP_MIN_OUT_INFO: OpInfo = OpInfo {
     name: "clamp_min.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2549,6 +2600,7 @@ static CLAMP_MIN_OUT_INFO: OpInfo = OpInfo {
     boxed: clamp_min_out_boxed,
     doc: "`max(x, min)`.",
     grad: Differentiability::Formula,
+    functional: Some(&CLAMP_MIN_INFO),
 };
 fn clamp_min_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -2585,7 +2637,7 @@ pub static CLAMP_MAX_TENSOR: Op<ClampMaxTensorFn> = Op::new(
     ],
     clamp_max_tensor_adaptor,
 );
-static CLAMP_MAX_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static CLAMP_MAX_TENSOR_INFO: OpInfo = OpInfo {
     name: "clamp_max.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2602,6 +2654,7 @@ static CLAMP_MAX_TENSOR_INFO: OpInfo = OpInfo {
     boxed: clamp_max_tensor_boxed,
     doc: "`min(x, max)` with a tensor as bound.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn clamp_max_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::clamp_max_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -2625,7 +2678,7 @@ pub static CLAMP_MAX_TENSOR_: Op<ClampMaxTensorInplaceFn> = Op::new(
     ],
     clamp_max_tensor_inplace_adaptor,
 );
-static CLAMP_MAX_TENSOR__INFO: OpInfo = OpInfo {
+pub(super) static CLAMP_MAX_TENSOR__INFO: OpInfo = OpInfo {
     name: "clamp_max_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2642,6 +2695,7 @@ static CLAMP_MAX_TENSOR__INFO: OpInfo = OpInfo {
     boxed: clamp_max_tensor_inplace_boxed,
     doc: "`min(x, max)` with a tensor as bound.",
     grad: Differentiability::Formula,
+    functional: Some(&CLAMP_MAX_TENSOR_INFO),
 };
 fn clamp_max_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::clamp_max_tensor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -2666,7 +2720,7 @@ pub static CLAMP_MAX_TENSOR_OUT: Op<ClampMaxTensorOutFn> = Op::new(
     ],
     clamp_max_tensor_out_adaptor,
 );
-static CLAMP_MAX_TENSOR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CLAMP_MAX_TENSOR_OUT_INFO: OpInfo = OpInfo {
     name: "clamp_max.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2687,6 +2741,7 @@ static CLAMP_MAX_TENSOR_OUT_INFO: OpInfo = OpInfo {
     boxed: clamp_max_tensor_out_boxed,
     doc: "`min(x, max)` with a tensor as bound.",
     grad: Differentiability::Formula,
+    functional: Some(&CLAMP_MAX_TENSOR_INFO),
 };
 fn clamp_max_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -2717,7 +2772,7 @@ pub static CLAMP_MAX: Op<ClampMaxFn> = Op::new(
     ],
     clamp_max_adaptor,
 );
-static CLAMP_MAX_INFO: OpInfo = OpInfo {
+pub(super) static CLAMP_MAX_INFO: OpInfo = OpInfo {
     name: "clamp_max",
     owner: "flambeau-core",
     schema: Schema {
@@ -2734,6 +2789,7 @@ static CLAMP_MAX_INFO: OpInfo = OpInfo {
     boxed: clamp_max_boxed,
     doc: "`min(x, max)`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn clamp_max_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::clamp_max(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -2757,7 +2813,7 @@ pub static CLAMP_MAX_: Op<ClampMaxInplaceFn> = Op::new(
     ],
     clamp_max_inplace_adaptor,
 );
-static CLAMP_MAX__INFO: OpInfo = OpInfo {
+pub(super) static CLAMP_MAX__INFO: OpInfo = OpInfo {
     name: "clamp_max_",
     owner: "flambeau-core",
     schema: Schema {
@@ -2774,6 +2830,7 @@ static CLAMP_MAX__INFO: OpInfo = OpInfo {
     boxed: clamp_max_inplace_boxed,
     doc: "`min(x, max)`.",
     grad: Differentiability::Formula,
+    functional: Some(&CLAMP_MAX_INFO),
 };
 fn clamp_max_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::clamp_max_(tensor_arg(a, 0)?, arg(a, 1)?)?;
@@ -2800,7 +2857,7 @@ pub static CLAMP_MAX_OUT: Op<ClampMaxOutFn> = Op::new(
     ],
     clamp_max_out_adaptor,
 );
-static CLAMP_MAX_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CLAMP_MAX_OUT_INFO: OpInfo = OpInfo {
     name: "clamp_max.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2821,6 +2878,7 @@ static CLAMP_MAX_OUT_INFO: OpInfo = OpInfo {
     boxed: clamp_max_out_boxed,
     doc: "`min(x, max)`.",
     grad: Differentiability::Formula,
+    functional: Some(&CLAMP_MAX_INFO),
 };
 fn clamp_max_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -2858,7 +2916,7 @@ pub static LERP_TENSOR: Op<LerpTensorFn> = Op::new(
     ],
     lerp_tensor_adaptor,
 );
-static LERP_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static LERP_TENSOR_INFO: OpInfo = OpInfo {
     name: "lerp.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2879,6 +2937,7 @@ static LERP_TENSOR_INFO: OpInfo = OpInfo {
     boxed: lerp_tensor_boxed,
     doc: "`self + weight * (end - self)`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn lerp_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lerp_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
@@ -2903,7 +2962,7 @@ pub static LERP_TENSOR_: Op<LerpTensorInplaceFn> = Op::new(
     ],
     lerp_tensor_inplace_adaptor,
 );
-static LERP_TENSOR__INFO: OpInfo = OpInfo {
+pub(super) static LERP_TENSOR__INFO: OpInfo = OpInfo {
     name: "lerp_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2924,6 +2983,7 @@ static LERP_TENSOR__INFO: OpInfo = OpInfo {
     boxed: lerp_tensor_inplace_boxed,
     doc: "`self + weight * (end - self)`.",
     grad: Differentiability::Formula,
+    functional: Some(&LERP_TENSOR_INFO),
 };
 fn lerp_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::lerp_tensor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?;
@@ -2955,7 +3015,7 @@ pub static LERP_TENSOR_OUT: Op<LerpTensorOutFn> = Op::new(
     ],
     lerp_tensor_out_adaptor,
 );
-static LERP_TENSOR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LERP_TENSOR_OUT_INFO: OpInfo = OpInfo {
     name: "lerp.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2977,6 +3037,7 @@ static LERP_TENSOR_OUT_INFO: OpInfo = OpInfo {
     boxed: lerp_tensor_out_boxed,
     doc: "`self + weight * (end - self)`.",
     grad: Differentiability::Formula,
+    functional: Some(&LERP_TENSOR_INFO),
 };
 fn lerp_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -3014,7 +3075,7 @@ pub static LERP: Op<LerpFn> = Op::new(
     ],
     lerp_adaptor,
 );
-static LERP_INFO: OpInfo = OpInfo {
+pub(super) static LERP_INFO: OpInfo = OpInfo {
     name: "lerp.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -3035,6 +3096,7 @@ static LERP_INFO: OpInfo = OpInfo {
     boxed: lerp_boxed,
     doc: "`self + weight * (end - self)` with one number as weight.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn lerp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lerp(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -3059,7 +3121,7 @@ pub static LERP_: Op<LerpInplaceFn> = Op::new(
     ],
     lerp_inplace_adaptor,
 );
-static LERP__INFO: OpInfo = OpInfo {
+pub(super) static LERP__INFO: OpInfo = OpInfo {
     name: "lerp_.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -3080,6 +3142,7 @@ static LERP__INFO: OpInfo = OpInfo {
     boxed: lerp_inplace_boxed,
     doc: "`self + weight * (end - self)` with one number as weight.",
     grad: Differentiability::Formula,
+    functional: Some(&LERP_INFO),
 };
 fn lerp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::lerp_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?;
@@ -3105,7 +3168,7 @@ pub static LERP_OUT: Op<LerpOutFn> = Op::new(
     ],
     lerp_out_adaptor,
 );
-static LERP_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LERP_OUT_INFO: OpInfo = OpInfo {
     name: "lerp.Scalar_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3127,6 +3190,7 @@ static LERP_OUT_INFO: OpInfo = OpInfo {
     boxed: lerp_out_boxed,
     doc: "`self + weight * (end - self)` with one number as weight.",
     grad: Differentiability::Formula,
+    functional: Some(&LERP_INFO),
 };
 fn lerp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -3163,7 +3227,7 @@ pub static ADDCMUL: Op<AddcmulFn> = Op::new(
     ],
     addcmul_adaptor,
 );
-static ADDCMUL_INFO: OpInfo = OpInfo {
+pub(super) static ADDCMUL_INFO: OpInfo = OpInfo {
     name: "addcmul",
     owner: "flambeau-core",
     schema: Schema {
@@ -3195,6 +3259,7 @@ static ADDCMUL_INFO: OpInfo = OpInfo {
     boxed: addcmul_boxed,
     doc: "`self + value * tensor1 * tensor2`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn addcmul_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::addcmul(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -3218,7 +3283,7 @@ pub static ADDCMUL_: Op<AddcmulInplaceFn> = Op::new(
     ],
     addcmul_inplace_adaptor,
 );
-static ADDCMUL__INFO: OpInfo = OpInfo {
+pub(super) static ADDCMUL__INFO: OpInfo = OpInfo {
     name: "addcmul_",
     owner: "flambeau-core",
     schema: Schema {
@@ -3243,6 +3308,7 @@ static ADDCMUL__INFO: OpInfo = OpInfo {
     boxed: addcmul_inplace_boxed,
     doc: "`self + value * tensor1 * tensor2`.",
     grad: Differentiability::Formula,
+    functional: Some(&ADDCMUL_INFO),
 };
 fn addcmul_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::addcmul_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?;
@@ -3279,7 +3345,7 @@ pub static ADDCMUL_OUT: Op<AddcmulOutFn> = Op::new(
     ],
     addcmul_out_adaptor,
 );
-static ADDCMUL_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ADDCMUL_OUT_INFO: OpInfo = OpInfo {
     name: "addcmul.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3302,6 +3368,7 @@ static ADDCMUL_OUT_INFO: OpInfo = OpInfo {
     boxed: addcmul_out_boxed,
     doc: "`self + value * tensor1 * tensor2`.",
     grad: Differentiability::Formula,
+    functional: Some(&ADDCMUL_INFO),
 };
 fn addcmul_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -3345,7 +3412,7 @@ pub static ADDCDIV: Op<AddcdivFn> = Op::new(
     ],
     addcdiv_adaptor,
 );
-static ADDCDIV_INFO: OpInfo = OpInfo {
+pub(super) static ADDCDIV_INFO: OpInfo = OpInfo {
     name: "addcdiv",
     owner: "flambeau-core",
     schema: Schema {
@@ -3377,6 +3444,7 @@ static ADDCDIV_INFO: OpInfo = OpInfo {
     boxed: addcdiv_boxed,
     doc: "`self + value * tensor1 / tensor2`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn addcdiv_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::addcdiv(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -3401,7 +3469,7 @@ pub static ADDCDIV_: Op<AddcdivInplaceFn> = Op::new(
     ],
     addcdiv_inplace_adaptor,
 );
-static ADDCDIV__INFO: OpInfo = OpInfo {
+pub(super) static ADDCDIV__INFO: OpInfo = OpInfo {
     name: "addcdiv_",
     owner: "flambeau-core",
     schema: Schema {
@@ -3426,6 +3494,7 @@ static ADDCDIV__INFO: OpInfo = OpInfo {
     boxed: addcdiv_inplace_boxed,
     doc: "`self + value * tensor1 / tensor2`.",
     grad: Differentiability::Formula,
+    functional: Some(&ADDCDIV_INFO),
 };
 fn addcdiv_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::addcdiv_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?;
@@ -3463,7 +3532,7 @@ pub static ADDCDIV_OUT: Op<AddcdivOutFn> = Op::new(
     ],
     addcdiv_out_adaptor,
 );
-static ADDCDIV_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ADDCDIV_OUT_INFO: OpInfo = OpInfo {
     name: "addcdiv.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3486,6 +3555,7 @@ static ADDCDIV_OUT_INFO: OpInfo = OpInfo {
     boxed: addcdiv_out_boxed,
     doc: "`self + value * tensor1 / tensor2`.",
     grad: Differentiability::Formula,
+    functional: Some(&ADDCDIV_INFO),
 };
 fn addcdiv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -3529,7 +3599,7 @@ pub static WHERE: Op<WhereFn> = Op::new(
     ],
     where_adaptor,
 );
-static WHERE_INFO: OpInfo = OpInfo {
+pub(super) static WHERE_INFO: OpInfo = OpInfo {
     name: "where.self",
     owner: "flambeau-core",
     schema: Schema {
@@ -3550,6 +3620,7 @@ static WHERE_INFO: OpInfo = OpInfo {
     boxed: where_boxed,
     doc: "Elements of the input where `condition` holds, of `other` elsewhere.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn where_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::where_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
@@ -3580,7 +3651,7 @@ pub static WHERE_OUT: Op<WhereOutFn> = Op::new(
     ],
     where_out_adaptor,
 );
-static WHERE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static WHERE_OUT_INFO: OpInfo = OpInfo {
     name: "where.self_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3602,6 +3673,7 @@ static WHERE_OUT_INFO: OpInfo = OpInfo {
     boxed: where_out_boxed,
     doc: "Elements of the input where `condition` holds, of `other` elsewhere.",
     grad: Differentiability::Formula,
+    functional: Some(&WHERE_INFO),
 };
 fn where_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -3638,7 +3710,7 @@ pub static ATAN2: Op<Atan2Fn> = Op::new(
     ],
     atan2_adaptor,
 );
-static ATAN2_INFO: OpInfo = OpInfo {
+pub(super) static ATAN2_INFO: OpInfo = OpInfo {
     name: "atan2",
     owner: "flambeau-core",
     schema: Schema {
@@ -3662,6 +3734,7 @@ static ATAN2_INFO: OpInfo = OpInfo {
     boxed: atan2_boxed,
     doc: "Angle of the point (`other`, `self`).",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn atan2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atan2(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -3685,7 +3758,7 @@ pub static ATAN2_: Op<Atan2InplaceFn> = Op::new(
     ],
     atan2_inplace_adaptor,
 );
-static ATAN2__INFO: OpInfo = OpInfo {
+pub(super) static ATAN2__INFO: OpInfo = OpInfo {
     name: "atan2_",
     owner: "flambeau-core",
     schema: Schema {
@@ -3702,6 +3775,7 @@ static ATAN2__INFO: OpInfo = OpInfo {
     boxed: atan2_inplace_boxed,
     doc: "Angle of the point (`other`, `self`).",
     grad: Differentiability::Formula,
+    functional: Some(&ATAN2_INFO),
 };
 fn atan2_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::atan2_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -3726,7 +3800,7 @@ pub static ATAN2_OUT: Op<Atan2OutFn> = Op::new(
     ],
     atan2_out_adaptor,
 );
-static ATAN2_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ATAN2_OUT_INFO: OpInfo = OpInfo {
     name: "atan2.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3747,6 +3821,7 @@ static ATAN2_OUT_INFO: OpInfo = OpInfo {
     boxed: atan2_out_boxed,
     doc: "Angle of the point (`other`, `self`).",
     grad: Differentiability::Formula,
+    functional: Some(&ATAN2_INFO),
 };
 fn atan2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -3783,7 +3858,7 @@ pub static HYPOT: Op<HypotFn> = Op::new(
     ],
     hypot_adaptor,
 );
-static HYPOT_INFO: OpInfo = OpInfo {
+pub(super) static HYPOT_INFO: OpInfo = OpInfo {
     name: "hypot",
     owner: "flambeau-core",
     schema: Schema {
@@ -3800,6 +3875,7 @@ static HYPOT_INFO: OpInfo = OpInfo {
     boxed: hypot_boxed,
     doc: "`sqrt(self^2 + other^2)` without overflow.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn hypot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hypot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -3823,7 +3899,7 @@ pub static HYPOT_: Op<HypotInplaceFn> = Op::new(
     ],
     hypot_inplace_adaptor,
 );
-static HYPOT__INFO: OpInfo = OpInfo {
+pub(super) static HYPOT__INFO: OpInfo = OpInfo {
     name: "hypot_",
     owner: "flambeau-core",
     schema: Schema {
@@ -3840,6 +3916,7 @@ static HYPOT__INFO: OpInfo = OpInfo {
     boxed: hypot_inplace_boxed,
     doc: "`sqrt(self^2 + other^2)` without overflow.",
     grad: Differentiability::Formula,
+    functional: Some(&HYPOT_INFO),
 };
 fn hypot_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hypot_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -3864,7 +3941,7 @@ pub static HYPOT_OUT: Op<HypotOutFn> = Op::new(
     ],
     hypot_out_adaptor,
 );
-static HYPOT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static HYPOT_OUT_INFO: OpInfo = OpInfo {
     name: "hypot.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3885,6 +3962,7 @@ static HYPOT_OUT_INFO: OpInfo = OpInfo {
     boxed: hypot_out_boxed,
     doc: "`sqrt(self^2 + other^2)` without overflow.",
     grad: Differentiability::Formula,
+    functional: Some(&HYPOT_INFO),
 };
 fn hypot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -3921,7 +3999,7 @@ pub static COPYSIGN: Op<CopysignFn> = Op::new(
     ],
     copysign_adaptor,
 );
-static COPYSIGN_INFO: OpInfo = OpInfo {
+pub(super) static COPYSIGN_INFO: OpInfo = OpInfo {
     name: "copysign.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -3938,6 +4016,7 @@ static COPYSIGN_INFO: OpInfo = OpInfo {
     boxed: copysign_boxed,
     doc: "Magnitude of the input, sign of `other`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn copysign_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::copysign(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -3961,7 +4040,7 @@ pub static COPYSIGN_: Op<CopysignInplaceFn> = Op::new(
     ],
     copysign_inplace_adaptor,
 );
-static COPYSIGN__INFO: OpInfo = OpInfo {
+pub(super) static COPYSIGN__INFO: OpInfo = OpInfo {
     name: "copysign_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -3978,6 +4057,7 @@ static COPYSIGN__INFO: OpInfo = OpInfo {
     boxed: copysign_inplace_boxed,
     doc: "Magnitude of the input, sign of `other`.",
     grad: Differentiability::Formula,
+    functional: Some(&COPYSIGN_INFO),
 };
 fn copysign_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::copysign_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -4002,7 +4082,7 @@ pub static COPYSIGN_OUT: Op<CopysignOutFn> = Op::new(
     ],
     copysign_out_adaptor,
 );
-static COPYSIGN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static COPYSIGN_OUT_INFO: OpInfo = OpInfo {
     name: "copysign.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4023,6 +4103,7 @@ static COPYSIGN_OUT_INFO: OpInfo = OpInfo {
     boxed: copysign_out_boxed,
     doc: "Magnitude of the input, sign of `other`.",
     grad: Differentiability::Formula,
+    functional: Some(&COPYSIGN_INFO),
 };
 fn copysign_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -4059,7 +4140,7 @@ pub static NEXTAFTER: Op<NextafterFn> = Op::new(
     ],
     nextafter_adaptor,
 );
-static NEXTAFTER_INFO: OpInfo = OpInfo {
+pub(super) static NEXTAFTER_INFO: OpInfo = OpInfo {
     name: "nextafter",
     owner: "flambeau-core",
     schema: Schema {
@@ -4076,6 +4157,7 @@ static NEXTAFTER_INFO: OpInfo = OpInfo {
     boxed: nextafter_boxed,
     doc: "The next float after the input towards `other`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn nextafter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nextafter(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -4099,7 +4181,7 @@ pub static NEXTAFTER_: Op<NextafterInplaceFn> = Op::new(
     ],
     nextafter_inplace_adaptor,
 );
-static NEXTAFTER__INFO: OpInfo = OpInfo {
+pub(super) static NEXTAFTER__INFO: OpInfo = OpInfo {
     name: "nextafter_",
     owner: "flambeau-core",
     schema: Schema {
@@ -4116,6 +4198,7 @@ static NEXTAFTER__INFO: OpInfo = OpInfo {
     boxed: nextafter_inplace_boxed,
     doc: "The next float after the input towards `other`.",
     grad: Differentiability::Formula,
+    functional: Some(&NEXTAFTER_INFO),
 };
 fn nextafter_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::nextafter_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -4140,7 +4223,7 @@ pub static NEXTAFTER_OUT: Op<NextafterOutFn> = Op::new(
     ],
     nextafter_out_adaptor,
 );
-static NEXTAFTER_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NEXTAFTER_OUT_INFO: OpInfo = OpInfo {
     name: "nextafter.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4161,6 +4244,7 @@ static NEXTAFTER_OUT_INFO: OpInfo = OpInfo {
     boxed: nextafter_out_boxed,
     doc: "The next float after the input towards `other`.",
     grad: Differentiability::Formula,
+    functional: Some(&NEXTAFTER_INFO),
 };
 fn nextafter_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -4180,7 +4264,7 @@ fn ldexp_cpu(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 pub type LdexpFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `ldexp.Tensor`: `self * 2^other`.
 pub static LDEXP: Op<LdexpFn> = Op::composite(&LDEXP_INFO, ldexp_cpu, ldexp_adaptor);
-static LDEXP_INFO: OpInfo = OpInfo {
+pub(super) static LDEXP_INFO: OpInfo = OpInfo {
     name: "ldexp.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -4197,6 +4281,7 @@ static LDEXP_INFO: OpInfo = OpInfo {
     boxed: ldexp_boxed,
     doc: "`self * 2^other`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn ldexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::ldexp(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -4214,7 +4299,7 @@ fn ldexp_inplace_cpu(self_: &Tensor, other: &Tensor) -> Result<()> {
 pub type LdexpInplaceFn = fn(&Tensor, &Tensor) -> Result<()>;
 /// `ldexp_.Tensor`: `self * 2^other`.
 pub static LDEXP_: Op<LdexpInplaceFn> = Op::composite(&LDEXP__INFO, ldexp_inplace_cpu, ldexp_inplace_adaptor);
-static LDEXP__INFO: OpInfo = OpInfo {
+pub(super) static LDEXP__INFO: OpInfo = OpInfo {
     name: "ldexp_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -4231,6 +4316,7 @@ static LDEXP__INFO: OpInfo = OpInfo {
     boxed: ldexp_inplace_boxed,
     doc: "`self * 2^other`.",
     grad: Differentiability::Composite,
+    functional: Some(&LDEXP_INFO),
 };
 fn ldexp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::ldexp_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -4249,7 +4335,7 @@ fn ldexp_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 pub type LdexpOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `ldexp.out`: `self * 2^other`.
 pub static LDEXP_OUT: Op<LdexpOutFn> = Op::composite(&LDEXP_OUT_INFO, ldexp_out_cpu, ldexp_out_adaptor);
-static LDEXP_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LDEXP_OUT_INFO: OpInfo = OpInfo {
     name: "ldexp.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4270,6 +4356,7 @@ static LDEXP_OUT_INFO: OpInfo = OpInfo {
     boxed: ldexp_out_boxed,
     doc: "`self * 2^other`.",
     grad: Differentiability::Composite,
+    functional: Some(&LDEXP_INFO),
 };
 fn ldexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -4307,7 +4394,7 @@ pub static HEAVISIDE: Op<HeavisideFn> = Op::new(
     ],
     heaviside_adaptor,
 );
-static HEAVISIDE_INFO: OpInfo = OpInfo {
+pub(super) static HEAVISIDE_INFO: OpInfo = OpInfo {
     name: "heaviside",
     owner: "flambeau-core",
     schema: Schema {
@@ -4324,6 +4411,7 @@ static HEAVISIDE_INFO: OpInfo = OpInfo {
     boxed: heaviside_boxed,
     doc: "0 where the input is below 0, 1 where above, `values` at 0.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn heaviside_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::heaviside(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -4348,7 +4436,7 @@ pub static HEAVISIDE_: Op<HeavisideInplaceFn> = Op::new(
     ],
     heaviside_inplace_adaptor,
 );
-static HEAVISIDE__INFO: OpInfo = OpInfo {
+pub(super) static HEAVISIDE__INFO: OpInfo = OpInfo {
     name: "heaviside_",
     owner: "flambeau-core",
     schema: Schema {
@@ -4365,6 +4453,7 @@ static HEAVISIDE__INFO: OpInfo = OpInfo {
     boxed: heaviside_inplace_boxed,
     doc: "0 where the input is below 0, 1 where above, `values` at 0.",
     grad: Differentiability::Formula,
+    functional: Some(&HEAVISIDE_INFO),
 };
 fn heaviside_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::heaviside_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -4396,7 +4485,7 @@ pub static HEAVISIDE_OUT: Op<HeavisideOutFn> = Op::new(
     ],
     heaviside_out_adaptor,
 );
-static HEAVISIDE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static HEAVISIDE_OUT_INFO: OpInfo = OpInfo {
     name: "heaviside.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4417,6 +4506,7 @@ static HEAVISIDE_OUT_INFO: OpInfo = OpInfo {
     boxed: heaviside_out_boxed,
     doc: "0 where the input is below 0, 1 where above, `values` at 0.",
     grad: Differentiability::Formula,
+    functional: Some(&HEAVISIDE_INFO),
 };
 fn heaviside_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -4453,7 +4543,7 @@ pub static LOGADDEXP: Op<LogaddexpFn> = Op::new(
     ],
     logaddexp_adaptor,
 );
-static LOGADDEXP_INFO: OpInfo = OpInfo {
+pub(super) static LOGADDEXP_INFO: OpInfo = OpInfo {
     name: "logaddexp",
     owner: "flambeau-core",
     schema: Schema {
@@ -4470,6 +4560,7 @@ static LOGADDEXP_INFO: OpInfo = OpInfo {
     boxed: logaddexp_boxed,
     doc: "`log(exp(self) + exp(other))` without overflow.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn logaddexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logaddexp(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -4493,7 +4584,7 @@ pub static LOGADDEXP_OUT: Op<LogaddexpOutFn> = Op::new(
     ],
     logaddexp_out_adaptor,
 );
-static LOGADDEXP_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOGADDEXP_OUT_INFO: OpInfo = OpInfo {
     name: "logaddexp.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4514,6 +4605,7 @@ static LOGADDEXP_OUT_INFO: OpInfo = OpInfo {
     boxed: logaddexp_out_boxed,
     doc: "`log(exp(self) + exp(other))` without overflow.",
     grad: Differentiability::Formula,
+    functional: Some(&LOGADDEXP_INFO),
 };
 fn logaddexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -4550,7 +4642,7 @@ pub static LOGADDEXP2: Op<Logaddexp2Fn> = Op::new(
     ],
     logaddexp2_adaptor,
 );
-static LOGADDEXP2_INFO: OpInfo = OpInfo {
+pub(super) static LOGADDEXP2_INFO: OpInfo = OpInfo {
     name: "logaddexp2",
     owner: "flambeau-core",
     schema: Schema {
@@ -4567,6 +4659,7 @@ static LOGADDEXP2_INFO: OpInfo = OpInfo {
     boxed: logaddexp2_boxed,
     doc: "`log2(2^self + 2^other)` without overflow.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn logaddexp2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logaddexp2(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -4590,7 +4683,7 @@ pub static LOGADDEXP2_OUT: Op<Logaddexp2OutFn> = Op::new(
     ],
     logaddexp2_out_adaptor,
 );
-static LOGADDEXP2_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOGADDEXP2_OUT_INFO: OpInfo = OpInfo {
     name: "logaddexp2.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4611,6 +4704,7 @@ static LOGADDEXP2_OUT_INFO: OpInfo = OpInfo {
     boxed: logaddexp2_out_boxed,
     doc: "`log2(2^self + 2^other)` without overflow.",
     grad: Differentiability::Formula,
+    functional: Some(&LOGADDEXP2_INFO),
 };
 fn logaddexp2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -4647,7 +4741,7 @@ pub static XLOGY: Op<XlogyFn> = Op::new(
     ],
     xlogy_adaptor,
 );
-static XLOGY_INFO: OpInfo = OpInfo {
+pub(super) static XLOGY_INFO: OpInfo = OpInfo {
     name: "xlogy.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -4664,6 +4758,7 @@ static XLOGY_INFO: OpInfo = OpInfo {
     boxed: xlogy_boxed,
     doc: "`x log(y)`, 0 where x is 0 unless y is NaN.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn xlogy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::xlogy(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -4687,7 +4782,7 @@ pub static XLOGY_: Op<XlogyInplaceFn> = Op::new(
     ],
     xlogy_inplace_adaptor,
 );
-static XLOGY__INFO: OpInfo = OpInfo {
+pub(super) static XLOGY__INFO: OpInfo = OpInfo {
     name: "xlogy_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -4704,6 +4799,7 @@ static XLOGY__INFO: OpInfo = OpInfo {
     boxed: xlogy_inplace_boxed,
     doc: "`x log(y)`, 0 where x is 0 unless y is NaN.",
     grad: Differentiability::Formula,
+    functional: Some(&XLOGY_INFO),
 };
 fn xlogy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::xlogy_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -4728,7 +4824,7 @@ pub static XLOGY_OUT: Op<XlogyOutFn> = Op::new(
     ],
     xlogy_out_adaptor,
 );
-static XLOGY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static XLOGY_OUT_INFO: OpInfo = OpInfo {
     name: "xlogy.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4749,6 +4845,7 @@ static XLOGY_OUT_INFO: OpInfo = OpInfo {
     boxed: xlogy_out_boxed,
     doc: "`x log(y)`, 0 where x is 0 unless y is NaN.",
     grad: Differentiability::Formula,
+    functional: Some(&XLOGY_INFO),
 };
 fn xlogy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -4778,7 +4875,7 @@ pub type GcdFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `gcd`: Greatest common divisor.
 pub static GCD: Op<GcdFn> =
     Op::new(&GCD_INFO, &[(Key::Cpu, gcd_kernel), (Key::Meta, gcd_kernel)], gcd_adaptor);
-static GCD_INFO: OpInfo = OpInfo {
+pub(super) static GCD_INFO: OpInfo = OpInfo {
     name: "gcd",
     owner: "flambeau-core",
     schema: Schema {
@@ -4795,6 +4892,7 @@ static GCD_INFO: OpInfo = OpInfo {
     boxed: gcd_boxed,
     doc: "Greatest common divisor.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn gcd_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gcd(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -4818,7 +4916,7 @@ pub static GCD_: Op<GcdInplaceFn> = Op::new(
     ],
     gcd_inplace_adaptor,
 );
-static GCD__INFO: OpInfo = OpInfo {
+pub(super) static GCD__INFO: OpInfo = OpInfo {
     name: "gcd_",
     owner: "flambeau-core",
     schema: Schema {
@@ -4835,6 +4933,7 @@ static GCD__INFO: OpInfo = OpInfo {
     boxed: gcd_inplace_boxed,
     doc: "Greatest common divisor.",
     grad: Differentiability::None,
+    functional: Some(&GCD_INFO),
 };
 fn gcd_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::gcd_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -4859,7 +4958,7 @@ pub static GCD_OUT: Op<GcdOutFn> = Op::new(
     ],
     gcd_out_adaptor,
 );
-static GCD_OUT_INFO: OpInfo = OpInfo {
+pub(super) static GCD_OUT_INFO: OpInfo = OpInfo {
     name: "gcd.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4880,6 +4979,7 @@ static GCD_OUT_INFO: OpInfo = OpInfo {
     boxed: gcd_out_boxed,
     doc: "Greatest common divisor.",
     grad: Differentiability::None,
+    functional: Some(&GCD_INFO),
 };
 fn gcd_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -4909,7 +5009,7 @@ pub type LcmFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `lcm`: Least common multiple.
 pub static LCM: Op<LcmFn> =
     Op::new(&LCM_INFO, &[(Key::Cpu, lcm_kernel), (Key::Meta, lcm_kernel)], lcm_adaptor);
-static LCM_INFO: OpInfo = OpInfo {
+pub(super) static LCM_INFO: OpInfo = OpInfo {
     name: "lcm",
     owner: "flambeau-core",
     schema: Schema {
@@ -4926,6 +5026,7 @@ static LCM_INFO: OpInfo = OpInfo {
     boxed: lcm_boxed,
     doc: "Least common multiple.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn lcm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lcm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -4949,7 +5050,7 @@ pub static LCM_: Op<LcmInplaceFn> = Op::new(
     ],
     lcm_inplace_adaptor,
 );
-static LCM__INFO: OpInfo = OpInfo {
+pub(super) static LCM__INFO: OpInfo = OpInfo {
     name: "lcm_",
     owner: "flambeau-core",
     schema: Schema {
@@ -4966,6 +5067,7 @@ static LCM__INFO: OpInfo = OpInfo {
     boxed: lcm_inplace_boxed,
     doc: "Least common multiple.",
     grad: Differentiability::None,
+    functional: Some(&LCM_INFO),
 };
 fn lcm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::lcm_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -4990,7 +5092,7 @@ pub static LCM_OUT: Op<LcmOutFn> = Op::new(
     ],
     lcm_out_adaptor,
 );
-static LCM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LCM_OUT_INFO: OpInfo = OpInfo {
     name: "lcm.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -5011,6 +5113,7 @@ static LCM_OUT_INFO: OpInfo = OpInfo {
     boxed: lcm_out_boxed,
     doc: "Least common multiple.",
     grad: Differentiability::None,
+    functional: Some(&LCM_INFO),
 };
 fn lcm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;

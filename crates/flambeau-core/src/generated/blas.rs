@@ -29,7 +29,7 @@ pub static MM: Op<MmFn> = Op::new(
     &[(Key::Cpu, mm_slot), (Key::Meta, mm_slot), (Key::Autograd, super::blas_grad::mm_autograd)],
     mm_adaptor,
 );
-static MM_INFO: OpInfo = OpInfo {
+pub(super) static MM_INFO: OpInfo = OpInfo {
     name: "mm",
     owner: "flambeau-core",
     schema: Schema {
@@ -46,6 +46,7 @@ static MM_INFO: OpInfo = OpInfo {
     boxed: mm_boxed,
     doc: "Matrix product of two matrices.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn mm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -71,7 +72,7 @@ pub static MM_OUT: Op<MmOutFn> = Op::new(
     &[(Key::Cpu, mm_out_slot), (Key::Meta, mm_out_slot), (Key::Autograd, super::blas_grad::mm_out_autograd)],
     mm_out_adaptor,
 );
-static MM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MM_OUT_INFO: OpInfo = OpInfo {
     name: "mm.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -92,6 +93,7 @@ static MM_OUT_INFO: OpInfo = OpInfo {
     boxed: mm_out_boxed,
     doc: "Matrix product of two matrices.",
     grad: Differentiability::Formula,
+    functional: Some(&MM_INFO),
 };
 fn mm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -126,7 +128,7 @@ pub static BMM: Op<BmmFn> = Op::new(
     &[(Key::Cpu, bmm_slot), (Key::Meta, bmm_slot), (Key::Autograd, super::blas_grad::bmm_autograd)],
     bmm_adaptor,
 );
-static BMM_INFO: OpInfo = OpInfo {
+pub(super) static BMM_INFO: OpInfo = OpInfo {
     name: "bmm",
     owner: "flambeau-core",
     schema: Schema {
@@ -143,6 +145,7 @@ static BMM_INFO: OpInfo = OpInfo {
     boxed: bmm_boxed,
     doc: "Batched matrix product.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn bmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -172,7 +175,7 @@ pub static BMM_OUT: Op<BmmOutFn> = Op::new(
     ],
     bmm_out_adaptor,
 );
-static BMM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static BMM_OUT_INFO: OpInfo = OpInfo {
     name: "bmm.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -193,6 +196,7 @@ static BMM_OUT_INFO: OpInfo = OpInfo {
     boxed: bmm_out_boxed,
     doc: "Batched matrix product.",
     grad: Differentiability::Formula,
+    functional: Some(&BMM_INFO),
 };
 fn bmm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -227,7 +231,7 @@ pub static ADDMM: Op<AddmmFn> = Op::new(
     &[(Key::Cpu, addmm_slot), (Key::Meta, addmm_slot), (Key::Autograd, super::blas_grad::addmm_autograd)],
     addmm_adaptor,
 );
-static ADDMM_INFO: OpInfo = OpInfo {
+pub(super) static ADDMM_INFO: OpInfo = OpInfo {
     name: "addmm",
     owner: "flambeau-core",
     schema: Schema {
@@ -260,6 +264,7 @@ static ADDMM_INFO: OpInfo = OpInfo {
     boxed: addmm_boxed,
     doc: "`beta self + alpha (mat1 @ mat2)`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn addmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::addmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -302,7 +307,7 @@ pub static ADDMM_: Op<AddmmInplaceFn> = Op::new(
     ],
     addmm_inplace_adaptor,
 );
-static ADDMM__INFO: OpInfo = OpInfo {
+pub(super) static ADDMM__INFO: OpInfo = OpInfo {
     name: "addmm_",
     owner: "flambeau-core",
     schema: Schema {
@@ -328,6 +333,7 @@ static ADDMM__INFO: OpInfo = OpInfo {
     boxed: addmm_inplace_boxed,
     doc: "`beta self + alpha (mat1 @ mat2)`.",
     grad: Differentiability::Formula,
+    functional: Some(&ADDMM_INFO),
 };
 fn addmm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::addmm_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?;
@@ -371,7 +377,7 @@ pub static ADDMM_OUT: Op<AddmmOutFn> = Op::new(
     ],
     addmm_out_adaptor,
 );
-static ADDMM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ADDMM_OUT_INFO: OpInfo = OpInfo {
     name: "addmm.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -395,6 +401,7 @@ static ADDMM_OUT_INFO: OpInfo = OpInfo {
     boxed: addmm_out_boxed,
     doc: "`beta self + alpha (mat1 @ mat2)`.",
     grad: Differentiability::Formula,
+    functional: Some(&ADDMM_INFO),
 };
 fn addmm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -454,7 +461,7 @@ pub static BADDBMM: Op<BaddbmmFn> = Op::new(
     ],
     baddbmm_adaptor,
 );
-static BADDBMM_INFO: OpInfo = OpInfo {
+pub(super) static BADDBMM_INFO: OpInfo = OpInfo {
     name: "baddbmm",
     owner: "flambeau-core",
     schema: Schema {
@@ -480,6 +487,7 @@ static BADDBMM_INFO: OpInfo = OpInfo {
     boxed: baddbmm_boxed,
     doc: "`beta self + alpha (batch1 @ batch2)` over batches.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn baddbmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::baddbmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -522,7 +530,7 @@ pub static BADDBMM_: Op<BaddbmmInplaceFn> = Op::new(
     ],
     baddbmm_inplace_adaptor,
 );
-static BADDBMM__INFO: OpInfo = OpInfo {
+pub(super) static BADDBMM__INFO: OpInfo = OpInfo {
     name: "baddbmm_",
     owner: "flambeau-core",
     schema: Schema {
@@ -548,6 +556,7 @@ static BADDBMM__INFO: OpInfo = OpInfo {
     boxed: baddbmm_inplace_boxed,
     doc: "`beta self + alpha (batch1 @ batch2)` over batches.",
     grad: Differentiability::Formula,
+    functional: Some(&BADDBMM_INFO),
 };
 fn baddbmm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::baddbmm_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?;
@@ -591,7 +600,7 @@ pub static BADDBMM_OUT: Op<BaddbmmOutFn> = Op::new(
     ],
     baddbmm_out_adaptor,
 );
-static BADDBMM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static BADDBMM_OUT_INFO: OpInfo = OpInfo {
     name: "baddbmm.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -615,6 +624,7 @@ static BADDBMM_OUT_INFO: OpInfo = OpInfo {
     boxed: baddbmm_out_boxed,
     doc: "`beta self + alpha (batch1 @ batch2)` over batches.",
     grad: Differentiability::Formula,
+    functional: Some(&BADDBMM_INFO),
 };
 fn baddbmm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -654,7 +664,7 @@ fn addbmm_cpu(
 pub type AddbmmFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `addbmm`: `beta self + alpha` times the sum of the batches' products.
 pub static ADDBMM: Op<AddbmmFn> = Op::composite(&ADDBMM_INFO, addbmm_cpu, addbmm_adaptor);
-static ADDBMM_INFO: OpInfo = OpInfo {
+pub(super) static ADDBMM_INFO: OpInfo = OpInfo {
     name: "addbmm",
     owner: "flambeau-core",
     schema: Schema {
@@ -681,6 +691,7 @@ static ADDBMM_INFO: OpInfo = OpInfo {
     boxed: addbmm_boxed,
     doc: "`beta self + alpha` times the sum of the batches' products.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn addbmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::addbmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -712,7 +723,7 @@ pub type AddbmmInplaceFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Resu
 /// `addbmm_`: `beta self + alpha` times the sum of the batches' products.
 pub static ADDBMM_: Op<AddbmmInplaceFn> =
     Op::composite(&ADDBMM__INFO, addbmm_inplace_cpu, addbmm_inplace_adaptor);
-static ADDBMM__INFO: OpInfo = OpInfo {
+pub(super) static ADDBMM__INFO: OpInfo = OpInfo {
     name: "addbmm_",
     owner: "flambeau-core",
     schema: Schema {
@@ -739,6 +750,7 @@ static ADDBMM__INFO: OpInfo = OpInfo {
     boxed: addbmm_inplace_boxed,
     doc: "`beta self + alpha` times the sum of the batches' products.",
     grad: Differentiability::Composite,
+    functional: Some(&ADDBMM_INFO),
 };
 fn addbmm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::addbmm_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?;
@@ -770,7 +782,7 @@ fn addbmm_out_cpu(
 pub type AddbmmOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
 /// `addbmm.out`: `beta self + alpha` times the sum of the batches' products.
 pub static ADDBMM_OUT: Op<AddbmmOutFn> = Op::composite(&ADDBMM_OUT_INFO, addbmm_out_cpu, addbmm_out_adaptor);
-static ADDBMM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ADDBMM_OUT_INFO: OpInfo = OpInfo {
     name: "addbmm.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -794,6 +806,7 @@ static ADDBMM_OUT_INFO: OpInfo = OpInfo {
     boxed: addbmm_out_boxed,
     doc: "`beta self + alpha` times the sum of the batches' products.",
     grad: Differentiability::Composite,
+    functional: Some(&ADDBMM_INFO),
 };
 fn addbmm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -827,7 +840,7 @@ fn addmv_cpu(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Sc
 pub type AddmvFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `addmv`: `beta self + alpha (mat @ vec)`.
 pub static ADDMV: Op<AddmvFn> = Op::composite(&ADDMV_INFO, addmv_cpu, addmv_adaptor);
-static ADDMV_INFO: OpInfo = OpInfo {
+pub(super) static ADDMV_INFO: OpInfo = OpInfo {
     name: "addmv",
     owner: "flambeau-core",
     schema: Schema {
@@ -860,6 +873,7 @@ static ADDMV_INFO: OpInfo = OpInfo {
     boxed: addmv_boxed,
     doc: "`beta self + alpha (mat @ vec)`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn addmv_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::addmv(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -878,7 +892,7 @@ fn addmv_inplace_cpu(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, a
 pub type AddmvInplaceFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<()>;
 /// `addmv_`: `beta self + alpha (mat @ vec)`.
 pub static ADDMV_: Op<AddmvInplaceFn> = Op::composite(&ADDMV__INFO, addmv_inplace_cpu, addmv_inplace_adaptor);
-static ADDMV__INFO: OpInfo = OpInfo {
+pub(super) static ADDMV__INFO: OpInfo = OpInfo {
     name: "addmv_",
     owner: "flambeau-core",
     schema: Schema {
@@ -904,6 +918,7 @@ static ADDMV__INFO: OpInfo = OpInfo {
     boxed: addmv_inplace_boxed,
     doc: "`beta self + alpha (mat @ vec)`.",
     grad: Differentiability::Composite,
+    functional: Some(&ADDMV_INFO),
 };
 fn addmv_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::addmv_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?;
@@ -935,7 +950,7 @@ fn addmv_out_cpu(
 pub type AddmvOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
 /// `addmv.out`: `beta self + alpha (mat @ vec)`.
 pub static ADDMV_OUT: Op<AddmvOutFn> = Op::composite(&ADDMV_OUT_INFO, addmv_out_cpu, addmv_out_adaptor);
-static ADDMV_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ADDMV_OUT_INFO: OpInfo = OpInfo {
     name: "addmv.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -959,6 +974,7 @@ static ADDMV_OUT_INFO: OpInfo = OpInfo {
     boxed: addmv_out_boxed,
     doc: "`beta self + alpha (mat @ vec)`.",
     grad: Differentiability::Composite,
+    functional: Some(&ADDMV_INFO),
 };
 fn addmv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -992,7 +1008,7 @@ fn addr_cpu(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
 pub type AddrFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `addr`: `beta self + alpha` times the outer product.
 pub static ADDR: Op<AddrFn> = Op::composite(&ADDR_INFO, addr_cpu, addr_adaptor);
-static ADDR_INFO: OpInfo = OpInfo {
+pub(super) static ADDR_INFO: OpInfo = OpInfo {
     name: "addr",
     owner: "flambeau-core",
     schema: Schema {
@@ -1025,6 +1041,7 @@ static ADDR_INFO: OpInfo = OpInfo {
     boxed: addr_boxed,
     doc: "`beta self + alpha` times the outer product.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn addr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::addr(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -1043,7 +1060,7 @@ fn addr_inplace_cpu(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, 
 pub type AddrInplaceFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<()>;
 /// `addr_`: `beta self + alpha` times the outer product.
 pub static ADDR_: Op<AddrInplaceFn> = Op::composite(&ADDR__INFO, addr_inplace_cpu, addr_inplace_adaptor);
-static ADDR__INFO: OpInfo = OpInfo {
+pub(super) static ADDR__INFO: OpInfo = OpInfo {
     name: "addr_",
     owner: "flambeau-core",
     schema: Schema {
@@ -1069,6 +1086,7 @@ static ADDR__INFO: OpInfo = OpInfo {
     boxed: addr_inplace_boxed,
     doc: "`beta self + alpha` times the outer product.",
     grad: Differentiability::Composite,
+    functional: Some(&ADDR_INFO),
 };
 fn addr_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::addr_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?;
@@ -1100,7 +1118,7 @@ fn addr_out_cpu(
 pub type AddrOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
 /// `addr.out`: `beta self + alpha` times the outer product.
 pub static ADDR_OUT: Op<AddrOutFn> = Op::composite(&ADDR_OUT_INFO, addr_out_cpu, addr_out_adaptor);
-static ADDR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ADDR_OUT_INFO: OpInfo = OpInfo {
     name: "addr.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1124,6 +1142,7 @@ static ADDR_OUT_INFO: OpInfo = OpInfo {
     boxed: addr_out_boxed,
     doc: "`beta self + alpha` times the outer product.",
     grad: Differentiability::Composite,
+    functional: Some(&ADDR_INFO),
 };
 fn addr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -1150,7 +1169,7 @@ fn mv_cpu(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
 pub type MvFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `mv`: Matrix times vector.
 pub static MV: Op<MvFn> = Op::composite(&MV_INFO, mv_cpu, mv_adaptor);
-static MV_INFO: OpInfo = OpInfo {
+pub(super) static MV_INFO: OpInfo = OpInfo {
     name: "mv",
     owner: "flambeau-core",
     schema: Schema {
@@ -1174,6 +1193,7 @@ static MV_INFO: OpInfo = OpInfo {
     boxed: mv_boxed,
     doc: "Matrix times vector.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn mv_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mv(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1191,7 +1211,7 @@ fn mv_out_cpu(self_: &Tensor, vec: &Tensor, out: &mut Tensor) -> Result<()> {
 pub type MvOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `mv.out`: Matrix times vector.
 pub static MV_OUT: Op<MvOutFn> = Op::composite(&MV_OUT_INFO, mv_out_cpu, mv_out_adaptor);
-static MV_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MV_OUT_INFO: OpInfo = OpInfo {
     name: "mv.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1212,6 +1232,7 @@ static MV_OUT_INFO: OpInfo = OpInfo {
     boxed: mv_out_boxed,
     doc: "Matrix times vector.",
     grad: Differentiability::Composite,
+    functional: Some(&MV_INFO),
 };
 fn mv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1228,7 +1249,7 @@ fn mv_out_adaptor(self_: &Tensor, vec: &Tensor, out: &mut Tensor) -> Result<()> 
 pub type OuterFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `outer`: Outer product of two vectors.
 pub static OUTER: Op<OuterFn> = Op::composite(&OUTER_INFO, f::outer, outer_adaptor);
-static OUTER_INFO: OpInfo = OpInfo {
+pub(super) static OUTER_INFO: OpInfo = OpInfo {
     name: "outer",
     owner: "flambeau-core",
     schema: Schema {
@@ -1245,6 +1266,7 @@ static OUTER_INFO: OpInfo = OpInfo {
     boxed: outer_boxed,
     doc: "Outer product of two vectors.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn outer_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::outer(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1262,7 +1284,7 @@ fn outer_out_cpu(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<()> 
 pub type OuterOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `outer.out`: Outer product of two vectors.
 pub static OUTER_OUT: Op<OuterOutFn> = Op::composite(&OUTER_OUT_INFO, outer_out_cpu, outer_out_adaptor);
-static OUTER_OUT_INFO: OpInfo = OpInfo {
+pub(super) static OUTER_OUT_INFO: OpInfo = OpInfo {
     name: "outer.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1283,6 +1305,7 @@ static OUTER_OUT_INFO: OpInfo = OpInfo {
     boxed: outer_out_boxed,
     doc: "Outer product of two vectors.",
     grad: Differentiability::Composite,
+    functional: Some(&OUTER_INFO),
 };
 fn outer_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1317,7 +1340,7 @@ pub static DOT: Op<DotFn> = Op::new(
     &[(Key::Cpu, dot_slot), (Key::Meta, dot_slot), (Key::Autograd, super::blas_grad::dot_autograd)],
     dot_adaptor,
 );
-static DOT_INFO: OpInfo = OpInfo {
+pub(super) static DOT_INFO: OpInfo = OpInfo {
     name: "dot",
     owner: "flambeau-core",
     schema: Schema {
@@ -1341,6 +1364,7 @@ static DOT_INFO: OpInfo = OpInfo {
     boxed: dot_boxed,
     doc: "Sum of products of two vectors.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn dot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1374,7 +1398,7 @@ pub static DOT_OUT: Op<DotOutFn> = Op::new(
     ],
     dot_out_adaptor,
 );
-static DOT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static DOT_OUT_INFO: OpInfo = OpInfo {
     name: "dot.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1395,6 +1419,7 @@ static DOT_OUT_INFO: OpInfo = OpInfo {
     boxed: dot_out_boxed,
     doc: "Sum of products of two vectors.",
     grad: Differentiability::Formula,
+    functional: Some(&DOT_INFO),
 };
 fn dot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1414,7 +1439,7 @@ fn vdot_cpu(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 pub type VdotFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `vdot`: Dot product with the first vector conjugated.
 pub static VDOT: Op<VdotFn> = Op::composite(&VDOT_INFO, vdot_cpu, vdot_adaptor);
-static VDOT_INFO: OpInfo = OpInfo {
+pub(super) static VDOT_INFO: OpInfo = OpInfo {
     name: "vdot",
     owner: "flambeau-core",
     schema: Schema {
@@ -1438,6 +1463,7 @@ static VDOT_INFO: OpInfo = OpInfo {
     boxed: vdot_boxed,
     doc: "Dot product with the first vector conjugated.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn vdot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::vdot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1455,7 +1481,7 @@ fn vdot_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> 
 pub type VdotOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `vdot.out`: Dot product with the first vector conjugated.
 pub static VDOT_OUT: Op<VdotOutFn> = Op::composite(&VDOT_OUT_INFO, vdot_out_cpu, vdot_out_adaptor);
-static VDOT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static VDOT_OUT_INFO: OpInfo = OpInfo {
     name: "vdot.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1476,6 +1502,7 @@ static VDOT_OUT_INFO: OpInfo = OpInfo {
     boxed: vdot_out_boxed,
     doc: "Dot product with the first vector conjugated.",
     grad: Differentiability::Composite,
+    functional: Some(&VDOT_INFO),
 };
 fn vdot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1492,7 +1519,7 @@ fn vdot_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<
 pub type InnerFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `inner`: Sum of products over the last dimensions.
 pub static INNER: Op<InnerFn> = Op::composite(&INNER_INFO, f::inner, inner_adaptor);
-static INNER_INFO: OpInfo = OpInfo {
+pub(super) static INNER_INFO: OpInfo = OpInfo {
     name: "inner",
     owner: "flambeau-core",
     schema: Schema {
@@ -1509,6 +1536,7 @@ static INNER_INFO: OpInfo = OpInfo {
     boxed: inner_boxed,
     doc: "Sum of products over the last dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn inner_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::inner(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1532,7 +1560,7 @@ fn inner_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()>
 pub type InnerOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `inner.out`: Sum of products over the last dimensions.
 pub static INNER_OUT: Op<InnerOutFn> = Op::composite(&INNER_OUT_INFO, inner_out_cpu, inner_out_adaptor);
-static INNER_OUT_INFO: OpInfo = OpInfo {
+pub(super) static INNER_OUT_INFO: OpInfo = OpInfo {
     name: "inner.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1553,6 +1581,7 @@ static INNER_OUT_INFO: OpInfo = OpInfo {
     boxed: inner_out_boxed,
     doc: "Sum of products over the last dimensions.",
     grad: Differentiability::Composite,
+    functional: Some(&INNER_INFO),
 };
 fn inner_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1569,7 +1598,7 @@ fn inner_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result
 pub type MatmulFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `matmul`: Matrix product, broadcast over batches; vectors and matrices mixed.
 pub static MATMUL: Op<MatmulFn> = Op::composite(&MATMUL_INFO, f::matmul, matmul_adaptor);
-static MATMUL_INFO: OpInfo = OpInfo {
+pub(super) static MATMUL_INFO: OpInfo = OpInfo {
     name: "matmul",
     owner: "flambeau-core",
     schema: Schema {
@@ -1589,6 +1618,7 @@ static MATMUL_INFO: OpInfo = OpInfo {
     boxed: matmul_boxed,
     doc: "Matrix product, broadcast over batches; vectors and matrices mixed.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn matmul_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::matmul(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1606,7 +1636,7 @@ fn matmul_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()
 pub type MatmulOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `matmul.out`: Matrix product, broadcast over batches; vectors and matrices mixed.
 pub static MATMUL_OUT: Op<MatmulOutFn> = Op::composite(&MATMUL_OUT_INFO, matmul_out_cpu, matmul_out_adaptor);
-static MATMUL_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MATMUL_OUT_INFO: OpInfo = OpInfo {
     name: "matmul.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1627,6 +1657,7 @@ static MATMUL_OUT_INFO: OpInfo = OpInfo {
     boxed: matmul_out_boxed,
     doc: "Matrix product, broadcast over batches; vectors and matrices mixed.",
     grad: Differentiability::Composite,
+    functional: Some(&MATMUL_INFO),
 };
 fn matmul_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1643,7 +1674,7 @@ fn matmul_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Resul
 pub type TensordotFn = fn(&Tensor, &Tensor, &[i64], &[i64]) -> Result<Tensor>;
 /// `tensordot`: Sum of products over pairs of dimensions.
 pub static TENSORDOT: Op<TensordotFn> = Op::composite(&TENSORDOT_INFO, f::tensordot, tensordot_adaptor);
-static TENSORDOT_INFO: OpInfo = OpInfo {
+pub(super) static TENSORDOT_INFO: OpInfo = OpInfo {
     name: "tensordot",
     owner: "flambeau-core",
     schema: Schema {
@@ -1675,6 +1706,7 @@ static TENSORDOT_INFO: OpInfo = OpInfo {
     boxed: tensordot_boxed,
     doc: "Sum of products over pairs of dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn tensordot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tensordot(
@@ -1716,7 +1748,7 @@ pub type TensordotOutFn = fn(&Tensor, &Tensor, &[i64], &[i64], &mut Tensor) -> R
 /// `tensordot.out`: Sum of products over pairs of dimensions.
 pub static TENSORDOT_OUT: Op<TensordotOutFn> =
     Op::composite(&TENSORDOT_OUT_INFO, tensordot_out_cpu, tensordot_out_adaptor);
-static TENSORDOT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static TENSORDOT_OUT_INFO: OpInfo = OpInfo {
     name: "tensordot.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1739,6 +1771,7 @@ static TENSORDOT_OUT_INFO: OpInfo = OpInfo {
     boxed: tensordot_out_boxed,
     doc: "Sum of products over pairs of dimensions.",
     grad: Differentiability::Composite,
+    functional: Some(&TENSORDOT_INFO),
 };
 fn tensordot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -1767,7 +1800,7 @@ fn tensordot_out_adaptor(
 pub type KronFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `kron`: Kronecker product.
 pub static KRON: Op<KronFn> = Op::composite(&KRON_INFO, f::kron, kron_adaptor);
-static KRON_INFO: OpInfo = OpInfo {
+pub(super) static KRON_INFO: OpInfo = OpInfo {
     name: "kron",
     owner: "flambeau-core",
     schema: Schema {
@@ -1784,6 +1817,7 @@ static KRON_INFO: OpInfo = OpInfo {
     boxed: kron_boxed,
     doc: "Kronecker product.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn kron_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::kron(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1801,7 +1835,7 @@ fn kron_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> 
 pub type KronOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `kron.out`: Kronecker product.
 pub static KRON_OUT: Op<KronOutFn> = Op::composite(&KRON_OUT_INFO, kron_out_cpu, kron_out_adaptor);
-static KRON_OUT_INFO: OpInfo = OpInfo {
+pub(super) static KRON_OUT_INFO: OpInfo = OpInfo {
     name: "kron.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1822,6 +1856,7 @@ static KRON_OUT_INFO: OpInfo = OpInfo {
     boxed: kron_out_boxed,
     doc: "Kronecker product.",
     grad: Differentiability::Composite,
+    functional: Some(&KRON_INFO),
 };
 fn kron_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1839,7 +1874,7 @@ pub type ChainMatmulFn = fn(&[Tensor]) -> Result<Tensor>;
 /// `chain_matmul`: Product of several matrices in the cheapest order.
 pub static CHAIN_MATMUL: Op<ChainMatmulFn> =
     Op::composite(&CHAIN_MATMUL_INFO, f::chain_matmul, chain_matmul_adaptor);
-static CHAIN_MATMUL_INFO: OpInfo = OpInfo {
+pub(super) static CHAIN_MATMUL_INFO: OpInfo = OpInfo {
     name: "chain_matmul",
     owner: "flambeau-core",
     schema: Schema { args: &[a("matrices", Ty::TensorList, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1863,6 +1898,7 @@ static CHAIN_MATMUL_INFO: OpInfo = OpInfo {
     boxed: chain_matmul_boxed,
     doc: "Product of several matrices in the cheapest order.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn chain_matmul_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::chain_matmul(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -1876,7 +1912,7 @@ pub type MatrixPowerFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `matrix_power`: A square matrix to an integer power.
 pub static MATRIX_POWER: Op<MatrixPowerFn> =
     Op::composite(&MATRIX_POWER_INFO, f::matrix_power, matrix_power_adaptor);
-static MATRIX_POWER_INFO: OpInfo = OpInfo {
+pub(super) static MATRIX_POWER_INFO: OpInfo = OpInfo {
     name: "matrix_power",
     owner: "flambeau-core",
     schema: Schema {
@@ -1893,6 +1929,7 @@ static MATRIX_POWER_INFO: OpInfo = OpInfo {
     boxed: matrix_power_boxed,
     doc: "A square matrix to an integer power.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn matrix_power_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::matrix_power(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1917,7 +1954,7 @@ pub type MatrixPowerOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
 /// `matrix_power.out`: A square matrix to an integer power.
 pub static MATRIX_POWER_OUT: Op<MatrixPowerOutFn> =
     Op::composite(&MATRIX_POWER_OUT_INFO, matrix_power_out_cpu, matrix_power_out_adaptor);
-static MATRIX_POWER_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MATRIX_POWER_OUT_INFO: OpInfo = OpInfo {
     name: "matrix_power.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1938,6 +1975,7 @@ static MATRIX_POWER_OUT_INFO: OpInfo = OpInfo {
     boxed: matrix_power_out_boxed,
     doc: "A square matrix to an integer power.",
     grad: Differentiability::Composite,
+    functional: Some(&MATRIX_POWER_INFO),
 };
 fn matrix_power_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1954,7 +1992,7 @@ fn matrix_power_out_adaptor(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<
 pub type MmDtypeFn = fn(&Tensor, &Tensor, DType) -> Result<Tensor>;
 /// `mm.dtype`: `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
 pub static MM_DTYPE: Op<MmDtypeFn> = Op::composite(&MM_DTYPE_INFO, f::mm_dtype, mm_dtype_adaptor);
-static MM_DTYPE_INFO: OpInfo = OpInfo {
+pub(super) static MM_DTYPE_INFO: OpInfo = OpInfo {
     name: "mm.dtype",
     owner: "flambeau-core",
     schema: Schema {
@@ -1975,6 +2013,7 @@ static MM_DTYPE_INFO: OpInfo = OpInfo {
     boxed: mm_dtype_boxed,
     doc: "`mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn mm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mm_dtype(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1993,7 +2032,7 @@ pub type MmDtypeOutFn = fn(&Tensor, &Tensor, DType, &mut Tensor) -> Result<()>;
 /// `mm.dtype_out`: `mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
 pub static MM_DTYPE_OUT: Op<MmDtypeOutFn> =
     Op::composite(&MM_DTYPE_OUT_INFO, mm_dtype_out_cpu, mm_dtype_out_adaptor);
-static MM_DTYPE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MM_DTYPE_OUT_INFO: OpInfo = OpInfo {
     name: "mm.dtype_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2015,6 +2054,7 @@ static MM_DTYPE_OUT_INFO: OpInfo = OpInfo {
     boxed: mm_dtype_out_boxed,
     doc: "`mm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
     grad: Differentiability::Composite,
+    functional: Some(&MM_DTYPE_INFO),
 };
 fn mm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -2031,7 +2071,7 @@ fn mm_dtype_out_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &m
 pub type BmmDtypeFn = fn(&Tensor, &Tensor, DType) -> Result<Tensor>;
 /// `bmm.dtype`: `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
 pub static BMM_DTYPE: Op<BmmDtypeFn> = Op::composite(&BMM_DTYPE_INFO, f::bmm_dtype, bmm_dtype_adaptor);
-static BMM_DTYPE_INFO: OpInfo = OpInfo {
+pub(super) static BMM_DTYPE_INFO: OpInfo = OpInfo {
     name: "bmm.dtype",
     owner: "flambeau-core",
     schema: Schema {
@@ -2052,6 +2092,7 @@ static BMM_DTYPE_INFO: OpInfo = OpInfo {
     boxed: bmm_dtype_boxed,
     doc: "`bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn bmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bmm_dtype(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2070,7 +2111,7 @@ pub type BmmDtypeOutFn = fn(&Tensor, &Tensor, DType, &mut Tensor) -> Result<()>;
 /// `bmm.dtype_out`: `bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
 pub static BMM_DTYPE_OUT: Op<BmmDtypeOutFn> =
     Op::composite(&BMM_DTYPE_OUT_INFO, bmm_dtype_out_cpu, bmm_dtype_out_adaptor);
-static BMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static BMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
     name: "bmm.dtype_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2092,6 +2133,7 @@ static BMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
     boxed: bmm_dtype_out_boxed,
     doc: "`bmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
     grad: Differentiability::Composite,
+    functional: Some(&BMM_DTYPE_INFO),
 };
 fn bmm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -2109,7 +2151,7 @@ pub type AddmmDtypeFn = fn(&Tensor, &Tensor, &Tensor, DType, Scalar, Scalar) -> 
 /// `addmm.dtype`: `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
 pub static ADDMM_DTYPE: Op<AddmmDtypeFn> =
     Op::composite(&ADDMM_DTYPE_INFO, f::addmm_dtype, addmm_dtype_adaptor);
-static ADDMM_DTYPE_INFO: OpInfo = OpInfo {
+pub(super) static ADDMM_DTYPE_INFO: OpInfo = OpInfo {
     name: "addmm.dtype",
     owner: "flambeau-core",
     schema: Schema {
@@ -2133,6 +2175,7 @@ static ADDMM_DTYPE_INFO: OpInfo = OpInfo {
     boxed: addmm_dtype_boxed,
     doc: "`addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn addmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::addmm_dtype(
@@ -2174,7 +2217,7 @@ pub type AddmmDtypeOutFn = fn(&Tensor, &Tensor, &Tensor, DType, Scalar, Scalar, 
 /// `addmm.dtype_out`: `addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
 pub static ADDMM_DTYPE_OUT: Op<AddmmDtypeOutFn> =
     Op::composite(&ADDMM_DTYPE_OUT_INFO, addmm_dtype_out_cpu, addmm_dtype_out_adaptor);
-static ADDMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ADDMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
     name: "addmm.dtype_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2199,6 +2242,7 @@ static ADDMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
     boxed: addmm_dtype_out_boxed,
     doc: "`addmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
     grad: Differentiability::Composite,
+    functional: Some(&ADDMM_DTYPE_INFO),
 };
 fn addmm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 6)?;
@@ -2232,7 +2276,7 @@ pub type BaddbmmDtypeFn = fn(&Tensor, &Tensor, &Tensor, DType, Scalar, Scalar) -
 /// `baddbmm.dtype`: `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
 pub static BADDBMM_DTYPE: Op<BaddbmmDtypeFn> =
     Op::composite(&BADDBMM_DTYPE_INFO, f::baddbmm_dtype, baddbmm_dtype_adaptor);
-static BADDBMM_DTYPE_INFO: OpInfo = OpInfo {
+pub(super) static BADDBMM_DTYPE_INFO: OpInfo = OpInfo {
     name: "baddbmm.dtype",
     owner: "flambeau-core",
     schema: Schema {
@@ -2256,6 +2300,7 @@ static BADDBMM_DTYPE_INFO: OpInfo = OpInfo {
     boxed: baddbmm_dtype_boxed,
     doc: "`baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn baddbmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::baddbmm_dtype(
@@ -2297,7 +2342,7 @@ pub type BaddbmmDtypeOutFn = fn(&Tensor, &Tensor, &Tensor, DType, Scalar, Scalar
 /// `baddbmm.dtype_out`: `baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.
 pub static BADDBMM_DTYPE_OUT: Op<BaddbmmDtypeOutFn> =
     Op::composite(&BADDBMM_DTYPE_OUT_INFO, baddbmm_dtype_out_cpu, baddbmm_dtype_out_adaptor);
-static BADDBMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static BADDBMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
     name: "baddbmm.dtype_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2322,6 +2367,7 @@ static BADDBMM_DTYPE_OUT_INFO: OpInfo = OpInfo {
     boxed: baddbmm_dtype_out_boxed,
     doc: "`baddbmm` with a result of dtype `out_dtype`: float32 for halves, which are not rounded then.",
     grad: Differentiability::Composite,
+    functional: Some(&BADDBMM_DTYPE_INFO),
 };
 fn baddbmm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 6)?;
@@ -2358,7 +2404,7 @@ pub type LinalgVecdotFn = fn(&Tensor, &Tensor, i64) -> Result<Tensor>;
 /// `linalg_vecdot`: Dot products along a dimension, the first factor conjugated.
 pub static LINALG_VECDOT: Op<LinalgVecdotFn> =
     Op::composite(&LINALG_VECDOT_INFO, f::linalg_vecdot, linalg_vecdot_adaptor);
-static LINALG_VECDOT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_VECDOT_INFO: OpInfo = OpInfo {
     name: "linalg_vecdot",
     owner: "flambeau-core",
     schema: Schema {
@@ -2386,6 +2432,7 @@ static LINALG_VECDOT_INFO: OpInfo = OpInfo {
     boxed: linalg_vecdot_boxed,
     doc: "Dot products along a dimension, the first factor conjugated.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_vecdot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_vecdot(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2404,7 +2451,7 @@ pub type LinalgVecdotOutFn = fn(&Tensor, &Tensor, i64, &mut Tensor) -> Result<()
 /// `linalg_vecdot.out`: Dot products along a dimension, the first factor conjugated.
 pub static LINALG_VECDOT_OUT: Op<LinalgVecdotOutFn> =
     Op::composite(&LINALG_VECDOT_OUT_INFO, linalg_vecdot_out_cpu, linalg_vecdot_out_adaptor);
-static LINALG_VECDOT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_VECDOT_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_vecdot.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2426,6 +2473,7 @@ static LINALG_VECDOT_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_vecdot_out_boxed,
     doc: "Dot products along a dimension, the first factor conjugated.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_VECDOT_INFO),
 };
 fn linalg_vecdot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -2446,7 +2494,7 @@ pub type LinalgCrossFn = fn(&Tensor, &Tensor, i64) -> Result<Tensor>;
 /// `linalg_cross`: Cross products along a dimension of size 3.
 pub static LINALG_CROSS: Op<LinalgCrossFn> =
     Op::composite(&LINALG_CROSS_INFO, linalg_cross_cpu, linalg_cross_adaptor);
-static LINALG_CROSS_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_CROSS_INFO: OpInfo = OpInfo {
     name: "linalg_cross",
     owner: "flambeau-core",
     schema: Schema {
@@ -2467,6 +2515,7 @@ static LINALG_CROSS_INFO: OpInfo = OpInfo {
     boxed: linalg_cross_boxed,
     doc: "Cross products along a dimension of size 3.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_cross_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_cross(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2485,7 +2534,7 @@ pub type LinalgCrossOutFn = fn(&Tensor, &Tensor, i64, &mut Tensor) -> Result<()>
 /// `linalg_cross.out`: Cross products along a dimension of size 3.
 pub static LINALG_CROSS_OUT: Op<LinalgCrossOutFn> =
     Op::composite(&LINALG_CROSS_OUT_INFO, linalg_cross_out_cpu, linalg_cross_out_adaptor);
-static LINALG_CROSS_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_CROSS_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_cross.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2507,6 +2556,7 @@ static LINALG_CROSS_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_cross_out_boxed,
     doc: "Cross products along a dimension of size 3.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_CROSS_INFO),
 };
 fn linalg_cross_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -2523,7 +2573,7 @@ fn linalg_cross_out_adaptor(self_: &Tensor, other: &Tensor, dim: i64, out: &mut 
 pub type CrossFn = fn(&Tensor, &Tensor, Option<i64>) -> Result<Tensor>;
 /// `cross`: Cross products along a dimension of size 3, the first such one unless it is named.
 pub static CROSS: Op<CrossFn> = Op::composite(&CROSS_INFO, f::cross, cross_adaptor);
-static CROSS_INFO: OpInfo = OpInfo {
+pub(super) static CROSS_INFO: OpInfo = OpInfo {
     name: "cross",
     owner: "flambeau-core",
     schema: Schema {
@@ -2551,6 +2601,7 @@ static CROSS_INFO: OpInfo = OpInfo {
     boxed: cross_boxed,
     doc: "Cross products along a dimension of size 3, the first such one unless it is named.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn cross_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cross(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2568,7 +2619,7 @@ fn cross_out_cpu(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Ten
 pub type CrossOutFn = fn(&Tensor, &Tensor, Option<i64>, &mut Tensor) -> Result<()>;
 /// `cross.out`: Cross products along a dimension of size 3, the first such one unless it is named.
 pub static CROSS_OUT: Op<CrossOutFn> = Op::composite(&CROSS_OUT_INFO, cross_out_cpu, cross_out_adaptor);
-static CROSS_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CROSS_OUT_INFO: OpInfo = OpInfo {
     name: "cross.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2590,6 +2641,7 @@ static CROSS_OUT_INFO: OpInfo = OpInfo {
     boxed: cross_out_boxed,
     doc: "Cross products along a dimension of size 3, the first such one unless it is named.",
     grad: Differentiability::Composite,
+    functional: Some(&CROSS_INFO),
 };
 fn cross_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -2607,7 +2659,7 @@ pub type LinalgMultiDotFn = fn(&[Tensor]) -> Result<Tensor>;
 /// `linalg_multi_dot`: The product of several matrices in the cheapest order; the first and last may be vectors.
 pub static LINALG_MULTI_DOT: Op<LinalgMultiDotFn> =
     Op::composite(&LINALG_MULTI_DOT_INFO, f::linalg_multi_dot, linalg_multi_dot_adaptor);
-static LINALG_MULTI_DOT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_MULTI_DOT_INFO: OpInfo = OpInfo {
     name: "linalg_multi_dot",
     owner: "flambeau-core",
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2628,6 +2680,7 @@ static LINALG_MULTI_DOT_INFO: OpInfo = OpInfo {
     boxed: linalg_multi_dot_boxed,
     doc: "The product of several matrices in the cheapest order; the first and last may be vectors.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_multi_dot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_multi_dot(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -2658,7 +2711,7 @@ pub type LinalgMultiDotOutFn = fn(&[Tensor], &mut Tensor) -> Result<()>;
 /// `linalg_multi_dot.out`: The product of several matrices in the cheapest order; the first and last may be vectors.
 pub static LINALG_MULTI_DOT_OUT: Op<LinalgMultiDotOutFn> =
     Op::composite(&LINALG_MULTI_DOT_OUT_INFO, linalg_multi_dot_out_cpu, linalg_multi_dot_out_adaptor);
-static LINALG_MULTI_DOT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_MULTI_DOT_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_multi_dot.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2675,6 +2728,7 @@ static LINALG_MULTI_DOT_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_multi_dot_out_boxed,
     doc: "The product of several matrices in the cheapest order; the first and last may be vectors.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_MULTI_DOT_INFO),
 };
 fn linalg_multi_dot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;

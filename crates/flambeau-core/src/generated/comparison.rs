@@ -23,7 +23,7 @@ fn eq_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 pub type EqFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `eq.Tensor`: Whether elements are equal.
 pub static EQ: Op<EqFn> = Op::new(&EQ_INFO, &[(Key::Cpu, eq_kernel), (Key::Meta, eq_kernel)], eq_adaptor);
-static EQ_INFO: OpInfo = OpInfo {
+pub(super) static EQ_INFO: OpInfo = OpInfo {
     name: "eq.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -43,6 +43,7 @@ static EQ_INFO: OpInfo = OpInfo {
     boxed: eq_boxed,
     doc: "Whether elements are equal.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn eq_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::eq(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -66,7 +67,7 @@ pub static EQ_: Op<EqInplaceFn> = Op::new(
     ],
     eq_inplace_adaptor,
 );
-static EQ__INFO: OpInfo = OpInfo {
+pub(super) static EQ__INFO: OpInfo = OpInfo {
     name: "eq_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -86,6 +87,7 @@ static EQ__INFO: OpInfo = OpInfo {
     boxed: eq_inplace_boxed,
     doc: "Whether elements are equal.",
     grad: Differentiability::None,
+    functional: Some(&EQ_INFO),
 };
 fn eq_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::eq_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -110,7 +112,7 @@ pub static EQ_OUT: Op<EqOutFn> = Op::new(
     ],
     eq_out_adaptor,
 );
-static EQ_OUT_INFO: OpInfo = OpInfo {
+pub(super) static EQ_OUT_INFO: OpInfo = OpInfo {
     name: "eq.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -131,6 +133,7 @@ static EQ_OUT_INFO: OpInfo = OpInfo {
     boxed: eq_out_boxed,
     doc: "Whether elements are equal.",
     grad: Differentiability::None,
+    functional: Some(&EQ_INFO),
 };
 fn eq_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -159,7 +162,7 @@ fn ne_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 pub type NeFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `ne.Tensor`: Whether elements differ.
 pub static NE: Op<NeFn> = Op::new(&NE_INFO, &[(Key::Cpu, ne_kernel), (Key::Meta, ne_kernel)], ne_adaptor);
-static NE_INFO: OpInfo = OpInfo {
+pub(super) static NE_INFO: OpInfo = OpInfo {
     name: "ne.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -179,6 +182,7 @@ static NE_INFO: OpInfo = OpInfo {
     boxed: ne_boxed,
     doc: "Whether elements differ.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn ne_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::ne(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -202,7 +206,7 @@ pub static NE_: Op<NeInplaceFn> = Op::new(
     ],
     ne_inplace_adaptor,
 );
-static NE__INFO: OpInfo = OpInfo {
+pub(super) static NE__INFO: OpInfo = OpInfo {
     name: "ne_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -222,6 +226,7 @@ static NE__INFO: OpInfo = OpInfo {
     boxed: ne_inplace_boxed,
     doc: "Whether elements differ.",
     grad: Differentiability::None,
+    functional: Some(&NE_INFO),
 };
 fn ne_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::ne_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -246,7 +251,7 @@ pub static NE_OUT: Op<NeOutFn> = Op::new(
     ],
     ne_out_adaptor,
 );
-static NE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NE_OUT_INFO: OpInfo = OpInfo {
     name: "ne.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -267,6 +272,7 @@ static NE_OUT_INFO: OpInfo = OpInfo {
     boxed: ne_out_boxed,
     doc: "Whether elements differ.",
     grad: Differentiability::None,
+    functional: Some(&NE_INFO),
 };
 fn ne_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -295,7 +301,7 @@ fn lt_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 pub type LtFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `lt.Tensor`: Whether elements are smaller than those of `other`.
 pub static LT: Op<LtFn> = Op::new(&LT_INFO, &[(Key::Cpu, lt_kernel), (Key::Meta, lt_kernel)], lt_adaptor);
-static LT_INFO: OpInfo = OpInfo {
+pub(super) static LT_INFO: OpInfo = OpInfo {
     name: "lt.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -315,6 +321,7 @@ static LT_INFO: OpInfo = OpInfo {
     boxed: lt_boxed,
     doc: "Whether elements are smaller than those of `other`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn lt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lt(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -338,7 +345,7 @@ pub static LT_: Op<LtInplaceFn> = Op::new(
     ],
     lt_inplace_adaptor,
 );
-static LT__INFO: OpInfo = OpInfo {
+pub(super) static LT__INFO: OpInfo = OpInfo {
     name: "lt_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -358,6 +365,7 @@ static LT__INFO: OpInfo = OpInfo {
     boxed: lt_inplace_boxed,
     doc: "Whether elements are smaller than those of `other`.",
     grad: Differentiability::None,
+    functional: Some(&LT_INFO),
 };
 fn lt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::lt_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -382,7 +390,7 @@ pub static LT_OUT: Op<LtOutFn> = Op::new(
     ],
     lt_out_adaptor,
 );
-static LT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LT_OUT_INFO: OpInfo = OpInfo {
     name: "lt.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -403,6 +411,7 @@ static LT_OUT_INFO: OpInfo = OpInfo {
     boxed: lt_out_boxed,
     doc: "Whether elements are smaller than those of `other`.",
     grad: Differentiability::None,
+    functional: Some(&LT_INFO),
 };
 fn lt_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -431,7 +440,7 @@ fn le_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 pub type LeFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `le.Tensor`: Whether elements are smaller than those of `other` or equal.
 pub static LE: Op<LeFn> = Op::new(&LE_INFO, &[(Key::Cpu, le_kernel), (Key::Meta, le_kernel)], le_adaptor);
-static LE_INFO: OpInfo = OpInfo {
+pub(super) static LE_INFO: OpInfo = OpInfo {
     name: "le.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -451,6 +460,7 @@ static LE_INFO: OpInfo = OpInfo {
     boxed: le_boxed,
     doc: "Whether elements are smaller than those of `other` or equal.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn le_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::le(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -474,7 +484,7 @@ pub static LE_: Op<LeInplaceFn> = Op::new(
     ],
     le_inplace_adaptor,
 );
-static LE__INFO: OpInfo = OpInfo {
+pub(super) static LE__INFO: OpInfo = OpInfo {
     name: "le_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -494,6 +504,7 @@ static LE__INFO: OpInfo = OpInfo {
     boxed: le_inplace_boxed,
     doc: "Whether elements are smaller than those of `other` or equal.",
     grad: Differentiability::None,
+    functional: Some(&LE_INFO),
 };
 fn le_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::le_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -518,7 +529,7 @@ pub static LE_OUT: Op<LeOutFn> = Op::new(
     ],
     le_out_adaptor,
 );
-static LE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LE_OUT_INFO: OpInfo = OpInfo {
     name: "le.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -539,6 +550,7 @@ static LE_OUT_INFO: OpInfo = OpInfo {
     boxed: le_out_boxed,
     doc: "Whether elements are smaller than those of `other` or equal.",
     grad: Differentiability::None,
+    functional: Some(&LE_INFO),
 };
 fn le_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -567,7 +579,7 @@ fn gt_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 pub type GtFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `gt.Tensor`: Whether elements are larger than those of `other`.
 pub static GT: Op<GtFn> = Op::new(&GT_INFO, &[(Key::Cpu, gt_kernel), (Key::Meta, gt_kernel)], gt_adaptor);
-static GT_INFO: OpInfo = OpInfo {
+pub(super) static GT_INFO: OpInfo = OpInfo {
     name: "gt.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -587,6 +599,7 @@ static GT_INFO: OpInfo = OpInfo {
     boxed: gt_boxed,
     doc: "Whether elements are larger than those of `other`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn gt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gt(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -610,7 +623,7 @@ pub static GT_: Op<GtInplaceFn> = Op::new(
     ],
     gt_inplace_adaptor,
 );
-static GT__INFO: OpInfo = OpInfo {
+pub(super) static GT__INFO: OpInfo = OpInfo {
     name: "gt_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -630,6 +643,7 @@ static GT__INFO: OpInfo = OpInfo {
     boxed: gt_inplace_boxed,
     doc: "Whether elements are larger than those of `other`.",
     grad: Differentiability::None,
+    functional: Some(&GT_INFO),
 };
 fn gt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::gt_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -654,7 +668,7 @@ pub static GT_OUT: Op<GtOutFn> = Op::new(
     ],
     gt_out_adaptor,
 );
-static GT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static GT_OUT_INFO: OpInfo = OpInfo {
     name: "gt.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -675,6 +689,7 @@ static GT_OUT_INFO: OpInfo = OpInfo {
     boxed: gt_out_boxed,
     doc: "Whether elements are larger than those of `other`.",
     grad: Differentiability::None,
+    functional: Some(&GT_INFO),
 };
 fn gt_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -703,7 +718,7 @@ fn ge_kernel(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 pub type GeFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `ge.Tensor`: Whether elements are larger than those of `other` or equal.
 pub static GE: Op<GeFn> = Op::new(&GE_INFO, &[(Key::Cpu, ge_kernel), (Key::Meta, ge_kernel)], ge_adaptor);
-static GE_INFO: OpInfo = OpInfo {
+pub(super) static GE_INFO: OpInfo = OpInfo {
     name: "ge.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -723,6 +738,7 @@ static GE_INFO: OpInfo = OpInfo {
     boxed: ge_boxed,
     doc: "Whether elements are larger than those of `other` or equal.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn ge_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::ge(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -746,7 +762,7 @@ pub static GE_: Op<GeInplaceFn> = Op::new(
     ],
     ge_inplace_adaptor,
 );
-static GE__INFO: OpInfo = OpInfo {
+pub(super) static GE__INFO: OpInfo = OpInfo {
     name: "ge_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -766,6 +782,7 @@ static GE__INFO: OpInfo = OpInfo {
     boxed: ge_inplace_boxed,
     doc: "Whether elements are larger than those of `other` or equal.",
     grad: Differentiability::None,
+    functional: Some(&GE_INFO),
 };
 fn ge_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::ge_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -790,7 +807,7 @@ pub static GE_OUT: Op<GeOutFn> = Op::new(
     ],
     ge_out_adaptor,
 );
-static GE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static GE_OUT_INFO: OpInfo = OpInfo {
     name: "ge.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -811,6 +828,7 @@ static GE_OUT_INFO: OpInfo = OpInfo {
     boxed: ge_out_boxed,
     doc: "Whether elements are larger than those of `other` or equal.",
     grad: Differentiability::None,
+    functional: Some(&GE_INFO),
 };
 fn ge_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -843,7 +861,7 @@ pub static LOGICAL_AND: Op<LogicalAndFn> = Op::new(
     &[(Key::Cpu, logical_and_kernel), (Key::Meta, logical_and_kernel)],
     logical_and_adaptor,
 );
-static LOGICAL_AND_INFO: OpInfo = OpInfo {
+pub(super) static LOGICAL_AND_INFO: OpInfo = OpInfo {
     name: "logical_and",
     owner: "flambeau-core",
     schema: Schema {
@@ -860,6 +878,7 @@ static LOGICAL_AND_INFO: OpInfo = OpInfo {
     boxed: logical_and_boxed,
     doc: "Whether both elements are non-zero.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn logical_and_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logical_and(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -883,7 +902,7 @@ pub static LOGICAL_AND_: Op<LogicalAndInplaceFn> = Op::new(
     ],
     logical_and_inplace_adaptor,
 );
-static LOGICAL_AND__INFO: OpInfo = OpInfo {
+pub(super) static LOGICAL_AND__INFO: OpInfo = OpInfo {
     name: "logical_and_",
     owner: "flambeau-core",
     schema: Schema {
@@ -900,6 +919,7 @@ static LOGICAL_AND__INFO: OpInfo = OpInfo {
     boxed: logical_and_inplace_boxed,
     doc: "Whether both elements are non-zero.",
     grad: Differentiability::None,
+    functional: Some(&LOGICAL_AND_INFO),
 };
 fn logical_and_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::logical_and_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -924,7 +944,7 @@ pub static LOGICAL_AND_OUT: Op<LogicalAndOutFn> = Op::new(
     ],
     logical_and_out_adaptor,
 );
-static LOGICAL_AND_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOGICAL_AND_OUT_INFO: OpInfo = OpInfo {
     name: "logical_and.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -945,6 +965,7 @@ static LOGICAL_AND_OUT_INFO: OpInfo = OpInfo {
     boxed: logical_and_out_boxed,
     doc: "Whether both elements are non-zero.",
     grad: Differentiability::None,
+    functional: Some(&LOGICAL_AND_INFO),
 };
 fn logical_and_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -977,7 +998,7 @@ pub static LOGICAL_OR: Op<LogicalOrFn> = Op::new(
     &[(Key::Cpu, logical_or_kernel), (Key::Meta, logical_or_kernel)],
     logical_or_adaptor,
 );
-static LOGICAL_OR_INFO: OpInfo = OpInfo {
+pub(super) static LOGICAL_OR_INFO: OpInfo = OpInfo {
     name: "logical_or",
     owner: "flambeau-core",
     schema: Schema {
@@ -994,6 +1015,7 @@ static LOGICAL_OR_INFO: OpInfo = OpInfo {
     boxed: logical_or_boxed,
     doc: "Whether either element is non-zero.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn logical_or_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logical_or(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1017,7 +1039,7 @@ pub static LOGICAL_OR_: Op<LogicalOrInplaceFn> = Op::new(
     ],
     logical_or_inplace_adaptor,
 );
-static LOGICAL_OR__INFO: OpInfo = OpInfo {
+pub(super) static LOGICAL_OR__INFO: OpInfo = OpInfo {
     name: "logical_or_",
     owner: "flambeau-core",
     schema: Schema {
@@ -1034,6 +1056,7 @@ static LOGICAL_OR__INFO: OpInfo = OpInfo {
     boxed: logical_or_inplace_boxed,
     doc: "Whether either element is non-zero.",
     grad: Differentiability::None,
+    functional: Some(&LOGICAL_OR_INFO),
 };
 fn logical_or_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::logical_or_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -1058,7 +1081,7 @@ pub static LOGICAL_OR_OUT: Op<LogicalOrOutFn> = Op::new(
     ],
     logical_or_out_adaptor,
 );
-static LOGICAL_OR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOGICAL_OR_OUT_INFO: OpInfo = OpInfo {
     name: "logical_or.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1079,6 +1102,7 @@ static LOGICAL_OR_OUT_INFO: OpInfo = OpInfo {
     boxed: logical_or_out_boxed,
     doc: "Whether either element is non-zero.",
     grad: Differentiability::None,
+    functional: Some(&LOGICAL_OR_INFO),
 };
 fn logical_or_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1111,7 +1135,7 @@ pub static LOGICAL_XOR: Op<LogicalXorFn> = Op::new(
     &[(Key::Cpu, logical_xor_kernel), (Key::Meta, logical_xor_kernel)],
     logical_xor_adaptor,
 );
-static LOGICAL_XOR_INFO: OpInfo = OpInfo {
+pub(super) static LOGICAL_XOR_INFO: OpInfo = OpInfo {
     name: "logical_xor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1128,6 +1152,7 @@ static LOGICAL_XOR_INFO: OpInfo = OpInfo {
     boxed: logical_xor_boxed,
     doc: "Whether exactly one element is non-zero.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn logical_xor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logical_xor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1151,7 +1176,7 @@ pub static LOGICAL_XOR_: Op<LogicalXorInplaceFn> = Op::new(
     ],
     logical_xor_inplace_adaptor,
 );
-static LOGICAL_XOR__INFO: OpInfo = OpInfo {
+pub(super) static LOGICAL_XOR__INFO: OpInfo = OpInfo {
     name: "logical_xor_",
     owner: "flambeau-core",
     schema: Schema {
@@ -1168,6 +1193,7 @@ static LOGICAL_XOR__INFO: OpInfo = OpInfo {
     boxed: logical_xor_inplace_boxed,
     doc: "Whether exactly one element is non-zero.",
     grad: Differentiability::None,
+    functional: Some(&LOGICAL_XOR_INFO),
 };
 fn logical_xor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::logical_xor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -1192,7 +1218,7 @@ pub static LOGICAL_XOR_OUT: Op<LogicalXorOutFn> = Op::new(
     ],
     logical_xor_out_adaptor,
 );
-static LOGICAL_XOR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOGICAL_XOR_OUT_INFO: OpInfo = OpInfo {
     name: "logical_xor.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1213,6 +1239,7 @@ static LOGICAL_XOR_OUT_INFO: OpInfo = OpInfo {
     boxed: logical_xor_out_boxed,
     doc: "Whether exactly one element is non-zero.",
     grad: Differentiability::None,
+    functional: Some(&LOGICAL_XOR_INFO),
 };
 fn logical_xor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1245,7 +1272,7 @@ pub static LOGICAL_NOT: Op<LogicalNotFn> = Op::new(
     &[(Key::Cpu, logical_not_kernel), (Key::Meta, logical_not_kernel)],
     logical_not_adaptor,
 );
-static LOGICAL_NOT_INFO: OpInfo = OpInfo {
+pub(super) static LOGICAL_NOT_INFO: OpInfo = OpInfo {
     name: "logical_not",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1259,6 +1286,7 @@ static LOGICAL_NOT_INFO: OpInfo = OpInfo {
     boxed: logical_not_boxed,
     doc: "Whether elements are zero.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn logical_not_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logical_not(tensor_arg(a, 0)?)?.into_values())
@@ -1282,7 +1310,7 @@ pub static LOGICAL_NOT_: Op<LogicalNotInplaceFn> = Op::new(
     ],
     logical_not_inplace_adaptor,
 );
-static LOGICAL_NOT__INFO: OpInfo = OpInfo {
+pub(super) static LOGICAL_NOT__INFO: OpInfo = OpInfo {
     name: "logical_not_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -1296,6 +1324,7 @@ static LOGICAL_NOT__INFO: OpInfo = OpInfo {
     boxed: logical_not_inplace_boxed,
     doc: "Whether elements are zero.",
     grad: Differentiability::None,
+    functional: Some(&LOGICAL_NOT_INFO),
 };
 fn logical_not_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::logical_not_(tensor_arg(a, 0)?)?;
@@ -1320,7 +1349,7 @@ pub static LOGICAL_NOT_OUT: Op<LogicalNotOutFn> = Op::new(
     ],
     logical_not_out_adaptor,
 );
-static LOGICAL_NOT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOGICAL_NOT_OUT_INFO: OpInfo = OpInfo {
     name: "logical_not.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1337,6 +1366,7 @@ static LOGICAL_NOT_OUT_INFO: OpInfo = OpInfo {
     boxed: logical_not_out_boxed,
     doc: "Whether elements are zero.",
     grad: Differentiability::None,
+    functional: Some(&LOGICAL_NOT_INFO),
 };
 fn logical_not_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1369,7 +1399,7 @@ pub static BITWISE_AND: Op<BitwiseAndFn> = Op::new(
     &[(Key::Cpu, bitwise_and_kernel), (Key::Meta, bitwise_and_kernel)],
     bitwise_and_adaptor,
 );
-static BITWISE_AND_INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_AND_INFO: OpInfo = OpInfo {
     name: "bitwise_and.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1392,6 +1422,7 @@ static BITWISE_AND_INFO: OpInfo = OpInfo {
     boxed: bitwise_and_boxed,
     doc: "Bits that both have; logical for bools.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn bitwise_and_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bitwise_and(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1415,7 +1446,7 @@ pub static BITWISE_AND_: Op<BitwiseAndInplaceFn> = Op::new(
     ],
     bitwise_and_inplace_adaptor,
 );
-static BITWISE_AND__INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_AND__INFO: OpInfo = OpInfo {
     name: "bitwise_and_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1438,6 +1469,7 @@ static BITWISE_AND__INFO: OpInfo = OpInfo {
     boxed: bitwise_and_inplace_boxed,
     doc: "Bits that both have; logical for bools.",
     grad: Differentiability::None,
+    functional: Some(&BITWISE_AND_INFO),
 };
 fn bitwise_and_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bitwise_and_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -1462,7 +1494,7 @@ pub static BITWISE_AND_OUT: Op<BitwiseAndOutFn> = Op::new(
     ],
     bitwise_and_out_adaptor,
 );
-static BITWISE_AND_OUT_INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_AND_OUT_INFO: OpInfo = OpInfo {
     name: "bitwise_and.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1483,6 +1515,7 @@ static BITWISE_AND_OUT_INFO: OpInfo = OpInfo {
     boxed: bitwise_and_out_boxed,
     doc: "Bits that both have; logical for bools.",
     grad: Differentiability::None,
+    functional: Some(&BITWISE_AND_INFO),
 };
 fn bitwise_and_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1515,7 +1548,7 @@ pub static BITWISE_OR: Op<BitwiseOrFn> = Op::new(
     &[(Key::Cpu, bitwise_or_kernel), (Key::Meta, bitwise_or_kernel)],
     bitwise_or_adaptor,
 );
-static BITWISE_OR_INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_OR_INFO: OpInfo = OpInfo {
     name: "bitwise_or.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1538,6 +1571,7 @@ static BITWISE_OR_INFO: OpInfo = OpInfo {
     boxed: bitwise_or_boxed,
     doc: "Bits that either has; logical for bools.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn bitwise_or_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bitwise_or(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1561,7 +1595,7 @@ pub static BITWISE_OR_: Op<BitwiseOrInplaceFn> = Op::new(
     ],
     bitwise_or_inplace_adaptor,
 );
-static BITWISE_OR__INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_OR__INFO: OpInfo = OpInfo {
     name: "bitwise_or_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1584,6 +1618,7 @@ static BITWISE_OR__INFO: OpInfo = OpInfo {
     boxed: bitwise_or_inplace_boxed,
     doc: "Bits that either has; logical for bools.",
     grad: Differentiability::None,
+    functional: Some(&BITWISE_OR_INFO),
 };
 fn bitwise_or_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bitwise_or_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -1608,7 +1643,7 @@ pub static BITWISE_OR_OUT: Op<BitwiseOrOutFn> = Op::new(
     ],
     bitwise_or_out_adaptor,
 );
-static BITWISE_OR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_OR_OUT_INFO: OpInfo = OpInfo {
     name: "bitwise_or.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1629,6 +1664,7 @@ static BITWISE_OR_OUT_INFO: OpInfo = OpInfo {
     boxed: bitwise_or_out_boxed,
     doc: "Bits that either has; logical for bools.",
     grad: Differentiability::None,
+    functional: Some(&BITWISE_OR_INFO),
 };
 fn bitwise_or_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1661,7 +1697,7 @@ pub static BITWISE_XOR: Op<BitwiseXorFn> = Op::new(
     &[(Key::Cpu, bitwise_xor_kernel), (Key::Meta, bitwise_xor_kernel)],
     bitwise_xor_adaptor,
 );
-static BITWISE_XOR_INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_XOR_INFO: OpInfo = OpInfo {
     name: "bitwise_xor.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1684,6 +1720,7 @@ static BITWISE_XOR_INFO: OpInfo = OpInfo {
     boxed: bitwise_xor_boxed,
     doc: "Bits that exactly one has; logical for bools.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn bitwise_xor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bitwise_xor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1707,7 +1744,7 @@ pub static BITWISE_XOR_: Op<BitwiseXorInplaceFn> = Op::new(
     ],
     bitwise_xor_inplace_adaptor,
 );
-static BITWISE_XOR__INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_XOR__INFO: OpInfo = OpInfo {
     name: "bitwise_xor_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1730,6 +1767,7 @@ static BITWISE_XOR__INFO: OpInfo = OpInfo {
     boxed: bitwise_xor_inplace_boxed,
     doc: "Bits that exactly one has; logical for bools.",
     grad: Differentiability::None,
+    functional: Some(&BITWISE_XOR_INFO),
 };
 fn bitwise_xor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bitwise_xor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -1754,7 +1792,7 @@ pub static BITWISE_XOR_OUT: Op<BitwiseXorOutFn> = Op::new(
     ],
     bitwise_xor_out_adaptor,
 );
-static BITWISE_XOR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_XOR_OUT_INFO: OpInfo = OpInfo {
     name: "bitwise_xor.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1775,6 +1813,7 @@ static BITWISE_XOR_OUT_INFO: OpInfo = OpInfo {
     boxed: bitwise_xor_out_boxed,
     doc: "Bits that exactly one has; logical for bools.",
     grad: Differentiability::None,
+    functional: Some(&BITWISE_XOR_INFO),
 };
 fn bitwise_xor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1807,7 +1846,7 @@ pub static BITWISE_NOT: Op<BitwiseNotFn> = Op::new(
     &[(Key::Cpu, bitwise_not_kernel), (Key::Meta, bitwise_not_kernel)],
     bitwise_not_adaptor,
 );
-static BITWISE_NOT_INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_NOT_INFO: OpInfo = OpInfo {
     name: "bitwise_not",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1824,6 +1863,7 @@ static BITWISE_NOT_INFO: OpInfo = OpInfo {
     boxed: bitwise_not_boxed,
     doc: "All bits flipped; logical for bools.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn bitwise_not_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bitwise_not(tensor_arg(a, 0)?)?.into_values())
@@ -1847,7 +1887,7 @@ pub static BITWISE_NOT_: Op<BitwiseNotInplaceFn> = Op::new(
     ],
     bitwise_not_inplace_adaptor,
 );
-static BITWISE_NOT__INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_NOT__INFO: OpInfo = OpInfo {
     name: "bitwise_not_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -1864,6 +1904,7 @@ static BITWISE_NOT__INFO: OpInfo = OpInfo {
     boxed: bitwise_not_inplace_boxed,
     doc: "All bits flipped; logical for bools.",
     grad: Differentiability::None,
+    functional: Some(&BITWISE_NOT_INFO),
 };
 fn bitwise_not_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bitwise_not_(tensor_arg(a, 0)?)?;
@@ -1894,7 +1935,7 @@ pub static BITWISE_NOT_OUT: Op<BitwiseNotOutFn> = Op::new(
     ],
     bitwise_not_out_adaptor,
 );
-static BITWISE_NOT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_NOT_OUT_INFO: OpInfo = OpInfo {
     name: "bitwise_not.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1911,6 +1952,7 @@ static BITWISE_NOT_OUT_INFO: OpInfo = OpInfo {
     boxed: bitwise_not_out_boxed,
     doc: "All bits flipped; logical for bools.",
     grad: Differentiability::None,
+    functional: Some(&BITWISE_NOT_INFO),
 };
 fn bitwise_not_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1943,7 +1985,7 @@ pub static BITWISE_LEFT_SHIFT: Op<BitwiseLeftShiftFn> = Op::new(
     &[(Key::Cpu, bitwise_left_shift_kernel), (Key::Meta, bitwise_left_shift_kernel)],
     bitwise_left_shift_adaptor,
 );
-static BITWISE_LEFT_SHIFT_INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_LEFT_SHIFT_INFO: OpInfo = OpInfo {
     name: "bitwise_left_shift.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1966,6 +2008,7 @@ static BITWISE_LEFT_SHIFT_INFO: OpInfo = OpInfo {
     boxed: bitwise_left_shift_boxed,
     doc: "Bits shifted to the left by `other`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn bitwise_left_shift_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bitwise_left_shift(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1989,7 +2032,7 @@ pub static BITWISE_LEFT_SHIFT_: Op<BitwiseLeftShiftInplaceFn> = Op::new(
     ],
     bitwise_left_shift_inplace_adaptor,
 );
-static BITWISE_LEFT_SHIFT__INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_LEFT_SHIFT__INFO: OpInfo = OpInfo {
     name: "bitwise_left_shift_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2012,6 +2055,7 @@ static BITWISE_LEFT_SHIFT__INFO: OpInfo = OpInfo {
     boxed: bitwise_left_shift_inplace_boxed,
     doc: "Bits shifted to the left by `other`.",
     grad: Differentiability::None,
+    functional: Some(&BITWISE_LEFT_SHIFT_INFO),
 };
 fn bitwise_left_shift_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bitwise_left_shift_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -2036,7 +2080,7 @@ pub static BITWISE_LEFT_SHIFT_OUT: Op<BitwiseLeftShiftOutFn> = Op::new(
     ],
     bitwise_left_shift_out_adaptor,
 );
-static BITWISE_LEFT_SHIFT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_LEFT_SHIFT_OUT_INFO: OpInfo = OpInfo {
     name: "bitwise_left_shift.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2057,6 +2101,7 @@ static BITWISE_LEFT_SHIFT_OUT_INFO: OpInfo = OpInfo {
     boxed: bitwise_left_shift_out_boxed,
     doc: "Bits shifted to the left by `other`.",
     grad: Differentiability::None,
+    functional: Some(&BITWISE_LEFT_SHIFT_INFO),
 };
 fn bitwise_left_shift_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -2089,7 +2134,7 @@ pub static BITWISE_RIGHT_SHIFT: Op<BitwiseRightShiftFn> = Op::new(
     &[(Key::Cpu, bitwise_right_shift_kernel), (Key::Meta, bitwise_right_shift_kernel)],
     bitwise_right_shift_adaptor,
 );
-static BITWISE_RIGHT_SHIFT_INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_RIGHT_SHIFT_INFO: OpInfo = OpInfo {
     name: "bitwise_right_shift.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2112,6 +2157,7 @@ static BITWISE_RIGHT_SHIFT_INFO: OpInfo = OpInfo {
     boxed: bitwise_right_shift_boxed,
     doc: "Bits shifted to the right by `other`, keeping the sign.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn bitwise_right_shift_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bitwise_right_shift(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -2135,7 +2181,7 @@ pub static BITWISE_RIGHT_SHIFT_: Op<BitwiseRightShiftInplaceFn> = Op::new(
     ],
     bitwise_right_shift_inplace_adaptor,
 );
-static BITWISE_RIGHT_SHIFT__INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_RIGHT_SHIFT__INFO: OpInfo = OpInfo {
     name: "bitwise_right_shift_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2158,6 +2204,7 @@ static BITWISE_RIGHT_SHIFT__INFO: OpInfo = OpInfo {
     boxed: bitwise_right_shift_inplace_boxed,
     doc: "Bits shifted to the right by `other`, keeping the sign.",
     grad: Differentiability::None,
+    functional: Some(&BITWISE_RIGHT_SHIFT_INFO),
 };
 fn bitwise_right_shift_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bitwise_right_shift_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -2182,7 +2229,7 @@ pub static BITWISE_RIGHT_SHIFT_OUT: Op<BitwiseRightShiftOutFn> = Op::new(
     ],
     bitwise_right_shift_out_adaptor,
 );
-static BITWISE_RIGHT_SHIFT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static BITWISE_RIGHT_SHIFT_OUT_INFO: OpInfo = OpInfo {
     name: "bitwise_right_shift.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2203,6 +2250,7 @@ static BITWISE_RIGHT_SHIFT_OUT_INFO: OpInfo = OpInfo {
     boxed: bitwise_right_shift_out_boxed,
     doc: "Bits shifted to the right by `other`, keeping the sign.",
     grad: Differentiability::None,
+    functional: Some(&BITWISE_RIGHT_SHIFT_INFO),
 };
 fn bitwise_right_shift_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -2232,7 +2280,7 @@ pub type IsnanFn = fn(&Tensor) -> Result<Tensor>;
 /// `isnan`: Whether elements are NaN.
 pub static ISNAN: Op<IsnanFn> =
     Op::new(&ISNAN_INFO, &[(Key::Cpu, isnan_kernel), (Key::Meta, isnan_kernel)], isnan_adaptor);
-static ISNAN_INFO: OpInfo = OpInfo {
+pub(super) static ISNAN_INFO: OpInfo = OpInfo {
     name: "isnan",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2246,6 +2294,7 @@ static ISNAN_INFO: OpInfo = OpInfo {
     boxed: isnan_boxed,
     doc: "Whether elements are NaN.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn isnan_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::isnan(tensor_arg(a, 0)?)?.into_values())
@@ -2271,7 +2320,7 @@ pub type IsinfFn = fn(&Tensor) -> Result<Tensor>;
 /// `isinf`: Whether elements are infinite.
 pub static ISINF: Op<IsinfFn> =
     Op::new(&ISINF_INFO, &[(Key::Cpu, isinf_kernel), (Key::Meta, isinf_kernel)], isinf_adaptor);
-static ISINF_INFO: OpInfo = OpInfo {
+pub(super) static ISINF_INFO: OpInfo = OpInfo {
     name: "isinf",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2285,6 +2334,7 @@ static ISINF_INFO: OpInfo = OpInfo {
     boxed: isinf_boxed,
     doc: "Whether elements are infinite.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn isinf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::isinf(tensor_arg(a, 0)?)?.into_values())
@@ -2310,7 +2360,7 @@ pub type IsfiniteFn = fn(&Tensor) -> Result<Tensor>;
 /// `isfinite`: Whether elements are neither infinite nor NaN.
 pub static ISFINITE: Op<IsfiniteFn> =
     Op::new(&ISFINITE_INFO, &[(Key::Cpu, isfinite_kernel), (Key::Meta, isfinite_kernel)], isfinite_adaptor);
-static ISFINITE_INFO: OpInfo = OpInfo {
+pub(super) static ISFINITE_INFO: OpInfo = OpInfo {
     name: "isfinite",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2324,6 +2374,7 @@ static ISFINITE_INFO: OpInfo = OpInfo {
     boxed: isfinite_boxed,
     doc: "Whether elements are neither infinite nor NaN.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn isfinite_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::isfinite(tensor_arg(a, 0)?)?.into_values())
@@ -2350,7 +2401,7 @@ pub type IsposinfFn = fn(&Tensor) -> Result<Tensor>;
 /// `isposinf`: Whether elements are plus infinity.
 pub static ISPOSINF: Op<IsposinfFn> =
     Op::new(&ISPOSINF_INFO, &[(Key::Cpu, isposinf_kernel), (Key::Meta, isposinf_kernel)], isposinf_adaptor);
-static ISPOSINF_INFO: OpInfo = OpInfo {
+pub(super) static ISPOSINF_INFO: OpInfo = OpInfo {
     name: "isposinf",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2364,6 +2415,7 @@ static ISPOSINF_INFO: OpInfo = OpInfo {
     boxed: isposinf_boxed,
     doc: "Whether elements are plus infinity.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn isposinf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::isposinf(tensor_arg(a, 0)?)?.into_values())
@@ -2394,7 +2446,7 @@ pub static ISPOSINF_OUT: Op<IsposinfOutFn> = Op::new(
     ],
     isposinf_out_adaptor,
 );
-static ISPOSINF_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ISPOSINF_OUT_INFO: OpInfo = OpInfo {
     name: "isposinf.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2411,6 +2463,7 @@ static ISPOSINF_OUT_INFO: OpInfo = OpInfo {
     boxed: isposinf_out_boxed,
     doc: "Whether elements are plus infinity.",
     grad: Differentiability::None,
+    functional: Some(&ISPOSINF_INFO),
 };
 fn isposinf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2441,7 +2494,7 @@ pub type IsneginfFn = fn(&Tensor) -> Result<Tensor>;
 /// `isneginf`: Whether elements are minus infinity.
 pub static ISNEGINF: Op<IsneginfFn> =
     Op::new(&ISNEGINF_INFO, &[(Key::Cpu, isneginf_kernel), (Key::Meta, isneginf_kernel)], isneginf_adaptor);
-static ISNEGINF_INFO: OpInfo = OpInfo {
+pub(super) static ISNEGINF_INFO: OpInfo = OpInfo {
     name: "isneginf",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2455,6 +2508,7 @@ static ISNEGINF_INFO: OpInfo = OpInfo {
     boxed: isneginf_boxed,
     doc: "Whether elements are minus infinity.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn isneginf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::isneginf(tensor_arg(a, 0)?)?.into_values())
@@ -2485,7 +2539,7 @@ pub static ISNEGINF_OUT: Op<IsneginfOutFn> = Op::new(
     ],
     isneginf_out_adaptor,
 );
-static ISNEGINF_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ISNEGINF_OUT_INFO: OpInfo = OpInfo {
     name: "isneginf.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2502,6 +2556,7 @@ static ISNEGINF_OUT_INFO: OpInfo = OpInfo {
     boxed: isneginf_out_boxed,
     doc: "Whether elements are minus infinity.",
     grad: Differentiability::None,
+    functional: Some(&ISNEGINF_INFO),
 };
 fn isneginf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2518,7 +2573,7 @@ fn isneginf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 pub type IsrealFn = fn(&Tensor) -> Result<Tensor>;
 /// `isreal`: Whether imaginary parts are 0.
 pub static ISREAL: Op<IsrealFn> = Op::composite(&ISREAL_INFO, f::isreal, isreal_adaptor);
-static ISREAL_INFO: OpInfo = OpInfo {
+pub(super) static ISREAL_INFO: OpInfo = OpInfo {
     name: "isreal",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2532,6 +2587,7 @@ static ISREAL_INFO: OpInfo = OpInfo {
     boxed: isreal_boxed,
     doc: "Whether imaginary parts are 0.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn isreal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::isreal(tensor_arg(a, 0)?)?.into_values())
@@ -2544,7 +2600,7 @@ fn isreal_adaptor(self_: &Tensor) -> Result<Tensor> {
 pub type IscloseFn = fn(&Tensor, &Tensor, f64, f64, bool) -> Result<Tensor>;
 /// `isclose`: Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.
 pub static ISCLOSE: Op<IscloseFn> = Op::composite(&ISCLOSE_INFO, f::isclose, isclose_adaptor);
-static ISCLOSE_INFO: OpInfo = OpInfo {
+pub(super) static ISCLOSE_INFO: OpInfo = OpInfo {
     name: "isclose",
     owner: "flambeau-core",
     schema: Schema {
@@ -2567,6 +2623,7 @@ static ISCLOSE_INFO: OpInfo = OpInfo {
     boxed: isclose_boxed,
     doc: "Whether `|self - other| <= atol + rtol * |other|`; NaNs are equal with `equal_nan`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn isclose_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::isclose(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
@@ -2579,7 +2636,7 @@ fn isclose_adaptor(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_n
 pub type AllcloseFn = fn(&Tensor, &Tensor, f64, f64, bool) -> Result<bool>;
 /// `allclose`: Whether all elements are close, by `isclose`.
 pub static ALLCLOSE: Op<AllcloseFn> = Op::composite(&ALLCLOSE_INFO, f::allclose, allclose_adaptor);
-static ALLCLOSE_INFO: OpInfo = OpInfo {
+pub(super) static ALLCLOSE_INFO: OpInfo = OpInfo {
     name: "allclose",
     owner: "flambeau-core",
     schema: Schema {
@@ -2602,6 +2659,7 @@ static ALLCLOSE_INFO: OpInfo = OpInfo {
     boxed: allclose_boxed,
     doc: "Whether all elements are close, by `isclose`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn allclose_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::allclose(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
@@ -2618,7 +2676,7 @@ pub static EQUAL: Op<EqualFn> = Op::new(
     &[(Key::Cpu, f::equal), (Key::Cuda, f::equal), (Key::Meta, f::equal), (Key::Private, f::equal)],
     equal_adaptor,
 );
-static EQUAL_INFO: OpInfo = OpInfo {
+pub(super) static EQUAL_INFO: OpInfo = OpInfo {
     name: "equal",
     owner: "flambeau-core",
     schema: Schema {
@@ -2635,6 +2693,7 @@ static EQUAL_INFO: OpInfo = OpInfo {
     boxed: equal_boxed,
     doc: "Whether both have the same shape and elements.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn equal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::equal(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -2647,7 +2706,7 @@ fn equal_adaptor(self_: &Tensor, other: &Tensor) -> Result<bool> {
 pub type IsinFn = fn(&Tensor, &Tensor, bool, bool) -> Result<Tensor>;
 /// `isin.Tensor_Tensor`: Whether each element is among the others.
 pub static ISIN: Op<IsinFn> = Op::composite(&ISIN_INFO, f::isin, isin_adaptor);
-static ISIN_INFO: OpInfo = OpInfo {
+pub(super) static ISIN_INFO: OpInfo = OpInfo {
     name: "isin.Tensor_Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2669,6 +2728,7 @@ static ISIN_INFO: OpInfo = OpInfo {
     boxed: isin_boxed,
     doc: "Whether each element is among the others.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn isin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::isin(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -2696,7 +2756,7 @@ fn isin_out_cpu(
 pub type IsinOutFn = fn(&Tensor, &Tensor, bool, bool, &mut Tensor) -> Result<()>;
 /// `isin.Tensor_Tensor_out`: Whether each element is among the others.
 pub static ISIN_OUT: Op<IsinOutFn> = Op::composite(&ISIN_OUT_INFO, isin_out_cpu, isin_out_adaptor);
-static ISIN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ISIN_OUT_INFO: OpInfo = OpInfo {
     name: "isin.Tensor_Tensor_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2719,6 +2779,7 @@ static ISIN_OUT_INFO: OpInfo = OpInfo {
     boxed: isin_out_boxed,
     doc: "Whether each element is among the others.",
     grad: Differentiability::Composite,
+    functional: Some(&ISIN_INFO),
 };
 fn isin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -2742,7 +2803,7 @@ pub type IsinNumberFn = fn(&Tensor, Scalar, bool, bool) -> Result<Tensor>;
 /// `isin.Tensor_Scalar`: Whether each element is a number.
 pub static ISIN_NUMBER: Op<IsinNumberFn> =
     Op::composite(&ISIN_NUMBER_INFO, f::isin_number, isin_number_adaptor);
-static ISIN_NUMBER_INFO: OpInfo = OpInfo {
+pub(super) static ISIN_NUMBER_INFO: OpInfo = OpInfo {
     name: "isin.Tensor_Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -2764,6 +2825,7 @@ static ISIN_NUMBER_INFO: OpInfo = OpInfo {
     boxed: isin_number_boxed,
     doc: "Whether each element is a number.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn isin_number_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::isin_number(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -2793,7 +2855,7 @@ pub type IsinNumberOutFn = fn(&Tensor, Scalar, bool, bool, &mut Tensor) -> Resul
 /// `isin.Tensor_Scalar_out`: Whether each element is a number.
 pub static ISIN_NUMBER_OUT: Op<IsinNumberOutFn> =
     Op::composite(&ISIN_NUMBER_OUT_INFO, isin_number_out_cpu, isin_number_out_adaptor);
-static ISIN_NUMBER_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ISIN_NUMBER_OUT_INFO: OpInfo = OpInfo {
     name: "isin.Tensor_Scalar_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2816,6 +2878,7 @@ static ISIN_NUMBER_OUT_INFO: OpInfo = OpInfo {
     boxed: isin_number_out_boxed,
     doc: "Whether each element is a number.",
     grad: Differentiability::Composite,
+    functional: Some(&ISIN_NUMBER_INFO),
 };
 fn isin_number_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -2840,7 +2903,7 @@ pub type NumberIsinFn = fn(Scalar, &Tensor, bool, bool) -> Result<Tensor>;
 /// `isin.Scalar_Tensor`: Whether a number is among the elements.
 pub static NUMBER_ISIN: Op<NumberIsinFn> =
     Op::composite(&NUMBER_ISIN_INFO, f::number_isin, number_isin_adaptor);
-static NUMBER_ISIN_INFO: OpInfo = OpInfo {
+pub(super) static NUMBER_ISIN_INFO: OpInfo = OpInfo {
     name: "isin.Scalar_Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2862,6 +2925,7 @@ static NUMBER_ISIN_INFO: OpInfo = OpInfo {
     boxed: number_isin_boxed,
     doc: "Whether a number is among the elements.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn number_isin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::number_isin(arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -2891,7 +2955,7 @@ pub type NumberIsinOutFn = fn(Scalar, &Tensor, bool, bool, &mut Tensor) -> Resul
 /// `isin.Scalar_Tensor_out`: Whether a number is among the elements.
 pub static NUMBER_ISIN_OUT: Op<NumberIsinOutFn> =
     Op::composite(&NUMBER_ISIN_OUT_INFO, number_isin_out_cpu, number_isin_out_adaptor);
-static NUMBER_ISIN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NUMBER_ISIN_OUT_INFO: OpInfo = OpInfo {
     name: "isin.Scalar_Tensor_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2914,6 +2978,7 @@ static NUMBER_ISIN_OUT_INFO: OpInfo = OpInfo {
     boxed: number_isin_out_boxed,
     doc: "Whether a number is among the elements.",
     grad: Differentiability::Composite,
+    functional: Some(&NUMBER_ISIN_INFO),
 };
 fn number_isin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;

@@ -21,7 +21,7 @@ pub static CLONE: Op<CloneFn> = Op::new(
     ],
     clone_adaptor,
 );
-static CLONE_INFO: OpInfo = OpInfo {
+pub(super) static CLONE_INFO: OpInfo = OpInfo {
     name: "clone",
     owner: "flambeau-core",
     schema: Schema {
@@ -38,6 +38,7 @@ static CLONE_INFO: OpInfo = OpInfo {
     boxed: clone_boxed,
     doc: "A copy with memory of its own.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn clone_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::clone(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -60,7 +61,7 @@ pub static COPY_: Op<CopyInplaceFn> = Op::new(
     ],
     copy_inplace_adaptor,
 );
-static COPY__INFO: OpInfo = OpInfo {
+pub(super) static COPY__INFO: OpInfo = OpInfo {
     name: "copy_",
     owner: "flambeau-core",
     schema: Schema {
@@ -84,6 +85,7 @@ static COPY__INFO: OpInfo = OpInfo {
     boxed: copy_inplace_boxed,
     doc: "Copies the elements of `src`, broadcast and cast, into the tensor.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn copy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::copy_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?;
@@ -115,7 +117,7 @@ pub static TO_COPY: Op<ToCopyFn> = Op::new(
     ],
     to_copy_adaptor,
 );
-static TO_COPY_INFO: OpInfo = OpInfo {
+pub(super) static TO_COPY_INFO: OpInfo = OpInfo {
     name: "_to_copy",
     owner: "flambeau-core",
     schema: Schema {
@@ -140,6 +142,7 @@ static TO_COPY_INFO: OpInfo = OpInfo {
     boxed: to_copy_boxed,
     doc: "A copy in another dtype, on another device, in another memory format.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn to_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::to_copy(
@@ -178,7 +181,7 @@ pub type ToFn = fn(
 ) -> Result<Tensor>;
 /// `to.dtype_layout`: The same values in another dtype, on another device, in another memory format; the tensor itself when nothing changes.
 pub static TO: Op<ToFn> = Op::composite(&TO_INFO, f::to, to_adaptor);
-static TO_INFO: OpInfo = OpInfo {
+pub(super) static TO_INFO: OpInfo = OpInfo {
     name: "to.dtype_layout",
     owner: "flambeau-core",
     schema: Schema {
@@ -204,6 +207,7 @@ static TO_INFO: OpInfo = OpInfo {
     boxed: to_boxed,
     doc: "The same values in another dtype, on another device, in another memory format; the tensor itself when nothing changes.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn to_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::to(
@@ -235,7 +239,7 @@ fn to_adaptor(
 pub type ContiguousFn = fn(&Tensor, MemoryFormat) -> Result<Tensor>;
 /// `contiguous`: The same values, contiguous in memory; the tensor itself if it already is.
 pub static CONTIGUOUS: Op<ContiguousFn> = Op::composite(&CONTIGUOUS_INFO, f::contiguous, contiguous_adaptor);
-static CONTIGUOUS_INFO: OpInfo = OpInfo {
+pub(super) static CONTIGUOUS_INFO: OpInfo = OpInfo {
     name: "contiguous",
     owner: "flambeau-core",
     schema: Schema {
@@ -255,6 +259,7 @@ static CONTIGUOUS_INFO: OpInfo = OpInfo {
     boxed: contiguous_boxed,
     doc: "The same values, contiguous in memory; the tensor itself if it already is.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn contiguous_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::contiguous(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -268,7 +273,7 @@ pub type ResolveConjFn = fn(&Tensor) -> Result<Tensor>;
 /// `resolve_conj`: The same values without a lazy conjugate bit.
 pub static RESOLVE_CONJ: Op<ResolveConjFn> =
     Op::composite(&RESOLVE_CONJ_INFO, f::resolve_conj, resolve_conj_adaptor);
-static RESOLVE_CONJ_INFO: OpInfo = OpInfo {
+pub(super) static RESOLVE_CONJ_INFO: OpInfo = OpInfo {
     name: "resolve_conj",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -282,6 +287,7 @@ static RESOLVE_CONJ_INFO: OpInfo = OpInfo {
     boxed: resolve_conj_boxed,
     doc: "The same values without a lazy conjugate bit.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn resolve_conj_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::resolve_conj(tensor_arg(a, 0)?)?.into_values())
@@ -295,7 +301,7 @@ pub type ResolveNegFn = fn(&Tensor) -> Result<Tensor>;
 /// `resolve_neg`: The same values without a lazy negative bit.
 pub static RESOLVE_NEG: Op<ResolveNegFn> =
     Op::composite(&RESOLVE_NEG_INFO, f::resolve_neg, resolve_neg_adaptor);
-static RESOLVE_NEG_INFO: OpInfo = OpInfo {
+pub(super) static RESOLVE_NEG_INFO: OpInfo = OpInfo {
     name: "resolve_neg",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -309,6 +315,7 @@ static RESOLVE_NEG_INFO: OpInfo = OpInfo {
     boxed: resolve_neg_boxed,
     doc: "The same values without a lazy negative bit.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn resolve_neg_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::resolve_neg(tensor_arg(a, 0)?)?.into_values())
@@ -331,7 +338,7 @@ pub static SET_SOURCE: Op<SetSourceFn> = Op::new(
     ],
     set_source_adaptor,
 );
-static SET_SOURCE_INFO: OpInfo = OpInfo {
+pub(super) static SET_SOURCE_INFO: OpInfo = OpInfo {
     name: "_set_source",
     owner: "flambeau-core",
     schema: Schema { args: &[a("source", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -345,6 +352,7 @@ static SET_SOURCE_INFO: OpInfo = OpInfo {
     boxed: set_source_boxed,
     doc: "What `set_` makes of a tensor that requires a gradient: the same memory, and a step that has no derivative.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn set_source_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::set_source(tensor_arg(a, 0)?)?.into_values())

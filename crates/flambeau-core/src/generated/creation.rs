@@ -22,7 +22,7 @@ pub static EMPTY: Op<EmptyFn> = Op::new(
     &[(Key::Cpu, f::empty), (Key::Cuda, f::empty), (Key::Meta, f::empty), (Key::Private, f::empty)],
     empty_adaptor,
 );
-static EMPTY_INFO: OpInfo = OpInfo {
+pub(super) static EMPTY_INFO: OpInfo = OpInfo {
     name: "empty.memory_format",
     owner: "flambeau-core",
     schema: Schema {
@@ -46,6 +46,7 @@ static EMPTY_INFO: OpInfo = OpInfo {
     boxed: empty_boxed,
     doc: "A tensor with undefined content.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn empty_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::empty(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -140,7 +141,7 @@ pub static EMPTY_OUT: Op<EmptyOutFn> = Op::new(
     ],
     empty_out_adaptor,
 );
-static EMPTY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static EMPTY_OUT_INFO: OpInfo = OpInfo {
     name: "empty.memory_format_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -165,6 +166,7 @@ static EMPTY_OUT_INFO: OpInfo = OpInfo {
     boxed: empty_out_boxed,
     doc: "A tensor with undefined content.",
     grad: Differentiability::None,
+    functional: Some(&EMPTY_INFO),
 };
 fn empty_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 6)?;
@@ -210,7 +212,7 @@ pub static EMPTY_STRIDED: Op<EmptyStridedFn> = Op::new(
     ],
     empty_strided_adaptor,
 );
-static EMPTY_STRIDED_INFO: OpInfo = OpInfo {
+pub(super) static EMPTY_STRIDED_INFO: OpInfo = OpInfo {
     name: "empty_strided",
     owner: "flambeau-core",
     schema: Schema {
@@ -234,6 +236,7 @@ static EMPTY_STRIDED_INFO: OpInfo = OpInfo {
     boxed: empty_strided_boxed,
     doc: "A tensor with undefined content and the given strides.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn empty_strided_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::empty_strided(
@@ -265,7 +268,7 @@ pub static ZEROS: Op<ZerosFn> = Op::new(
     &[(Key::Cpu, f::zeros), (Key::Cuda, f::zeros), (Key::Meta, f::zeros), (Key::Private, f::zeros)],
     zeros_adaptor,
 );
-static ZEROS_INFO: OpInfo = OpInfo {
+pub(super) static ZEROS_INFO: OpInfo = OpInfo {
     name: "zeros",
     owner: "flambeau-core",
     schema: Schema {
@@ -288,6 +291,7 @@ static ZEROS_INFO: OpInfo = OpInfo {
     boxed: zeros_boxed,
     doc: "A tensor of zeros.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn zeros_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::zeros(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
@@ -369,7 +373,7 @@ pub static ZEROS_OUT: Op<ZerosOutFn> = Op::new(
     ],
     zeros_out_adaptor,
 );
-static ZEROS_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ZEROS_OUT_INFO: OpInfo = OpInfo {
     name: "zeros.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -393,6 +397,7 @@ static ZEROS_OUT_INFO: OpInfo = OpInfo {
     boxed: zeros_out_boxed,
     doc: "A tensor of zeros.",
     grad: Differentiability::None,
+    functional: Some(&ZEROS_INFO),
 };
 fn zeros_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -420,7 +425,7 @@ pub static ONES: Op<OnesFn> = Op::new(
     &[(Key::Cpu, f::ones), (Key::Cuda, f::ones), (Key::Meta, f::ones), (Key::Private, f::ones)],
     ones_adaptor,
 );
-static ONES_INFO: OpInfo = OpInfo {
+pub(super) static ONES_INFO: OpInfo = OpInfo {
     name: "ones",
     owner: "flambeau-core",
     schema: Schema {
@@ -443,6 +448,7 @@ static ONES_INFO: OpInfo = OpInfo {
     boxed: ones_boxed,
     doc: "A tensor of ones.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn ones_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::ones(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
@@ -524,7 +530,7 @@ pub static ONES_OUT: Op<OnesOutFn> = Op::new(
     ],
     ones_out_adaptor,
 );
-static ONES_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ONES_OUT_INFO: OpInfo = OpInfo {
     name: "ones.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -548,6 +554,7 @@ static ONES_OUT_INFO: OpInfo = OpInfo {
     boxed: ones_out_boxed,
     doc: "A tensor of ones.",
     grad: Differentiability::None,
+    functional: Some(&ONES_INFO),
 };
 fn ones_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -576,7 +583,7 @@ pub static FULL: Op<FullFn> = Op::new(
     &[(Key::Cpu, f::full), (Key::Cuda, f::full), (Key::Meta, f::full), (Key::Private, f::full)],
     full_adaptor,
 );
-static FULL_INFO: OpInfo = OpInfo {
+pub(super) static FULL_INFO: OpInfo = OpInfo {
     name: "full",
     owner: "flambeau-core",
     schema: Schema {
@@ -600,6 +607,7 @@ static FULL_INFO: OpInfo = OpInfo {
     boxed: full_boxed,
     doc: "A tensor filled with one number; the number's kind gives the default dtype.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn full_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::full(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -694,7 +702,7 @@ pub static FULL_OUT: Op<FullOutFn> = Op::new(
     ],
     full_out_adaptor,
 );
-static FULL_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FULL_OUT_INFO: OpInfo = OpInfo {
     name: "full.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -719,6 +727,7 @@ static FULL_OUT_INFO: OpInfo = OpInfo {
     boxed: full_out_boxed,
     doc: "A tensor filled with one number; the number's kind gives the default dtype.",
     grad: Differentiability::None,
+    functional: Some(&FULL_INFO),
 };
 fn full_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 6)?;
@@ -768,7 +777,7 @@ pub static EMPTY_LIKE: Op<EmptyLikeFn> = Op::new(
     ],
     empty_like_adaptor,
 );
-static EMPTY_LIKE_INFO: OpInfo = OpInfo {
+pub(super) static EMPTY_LIKE_INFO: OpInfo = OpInfo {
     name: "empty_like",
     owner: "flambeau-core",
     schema: Schema {
@@ -792,6 +801,7 @@ static EMPTY_LIKE_INFO: OpInfo = OpInfo {
     boxed: empty_like_boxed,
     doc: "A tensor with undefined content in the input's shape, dtype and device, unless told otherwise.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn empty_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::empty_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -828,7 +838,7 @@ pub static ZEROS_LIKE: Op<ZerosLikeFn> = Op::new(
     ],
     zeros_like_adaptor,
 );
-static ZEROS_LIKE_INFO: OpInfo = OpInfo {
+pub(super) static ZEROS_LIKE_INFO: OpInfo = OpInfo {
     name: "zeros_like",
     owner: "flambeau-core",
     schema: Schema {
@@ -852,6 +862,7 @@ static ZEROS_LIKE_INFO: OpInfo = OpInfo {
     boxed: zeros_like_boxed,
     doc: "Zeros in the input's shape, dtype and device, unless told otherwise.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn zeros_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::zeros_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -888,7 +899,7 @@ pub static ONES_LIKE: Op<OnesLikeFn> = Op::new(
     ],
     ones_like_adaptor,
 );
-static ONES_LIKE_INFO: OpInfo = OpInfo {
+pub(super) static ONES_LIKE_INFO: OpInfo = OpInfo {
     name: "ones_like",
     owner: "flambeau-core",
     schema: Schema {
@@ -912,6 +923,7 @@ static ONES_LIKE_INFO: OpInfo = OpInfo {
     boxed: ones_like_boxed,
     doc: "Ones in the input's shape, dtype and device, unless told otherwise.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn ones_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::ones_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -949,7 +961,7 @@ pub static FULL_LIKE: Op<FullLikeFn> = Op::new(
     ],
     full_like_adaptor,
 );
-static FULL_LIKE_INFO: OpInfo = OpInfo {
+pub(super) static FULL_LIKE_INFO: OpInfo = OpInfo {
     name: "full_like",
     owner: "flambeau-core",
     schema: Schema {
@@ -974,6 +986,7 @@ static FULL_LIKE_INFO: OpInfo = OpInfo {
     boxed: full_like_boxed,
     doc: "One number in the input's shape, dtype and device, unless told otherwise.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn full_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::full_like(
@@ -1013,7 +1026,7 @@ pub static FILL_: Op<FillInplaceFn> = Op::new(
     ],
     fill_inplace_adaptor,
 );
-static FILL__INFO: OpInfo = OpInfo {
+pub(super) static FILL__INFO: OpInfo = OpInfo {
     name: "fill_.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -1030,6 +1043,7 @@ static FILL__INFO: OpInfo = OpInfo {
     boxed: fill_inplace_boxed,
     doc: "Sets every element to `value`.",
     grad: Differentiability::Formula,
+    functional: Some(&super::creation::FILL_INFO),
 };
 fn fill_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fill_(tensor_arg(a, 0)?, arg(a, 1)?)?;
@@ -1053,7 +1067,7 @@ pub static FILL_TENSOR_: Op<FillTensorInplaceFn> = Op::new(
     ],
     fill_tensor_inplace_adaptor,
 );
-static FILL_TENSOR__INFO: OpInfo = OpInfo {
+pub(super) static FILL_TENSOR__INFO: OpInfo = OpInfo {
     name: "fill_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1070,6 +1084,7 @@ static FILL_TENSOR__INFO: OpInfo = OpInfo {
     boxed: fill_tensor_inplace_boxed,
     doc: "Sets every element to the value of a zero-dim tensor.",
     grad: Differentiability::Formula,
+    functional: Some(&super::creation::FILL_WITH_INFO),
 };
 fn fill_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fill_tensor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -1093,7 +1108,7 @@ pub static ZERO_: Op<ZeroInplaceFn> = Op::new(
     ],
     zero_inplace_adaptor,
 );
-static ZERO__INFO: OpInfo = OpInfo {
+pub(super) static ZERO__INFO: OpInfo = OpInfo {
     name: "zero_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -1107,6 +1122,7 @@ static ZERO__INFO: OpInfo = OpInfo {
     boxed: zero_inplace_boxed,
     doc: "Sets every element to zero.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn zero_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::zero_(tensor_arg(a, 0)?)?;
@@ -1124,7 +1140,7 @@ pub static EYE: Op<EyeFn> = Op::new(
     &[(Key::Cpu, f::eye), (Key::Cuda, f::eye), (Key::Meta, f::eye), (Key::Private, f::eye)],
     eye_adaptor,
 );
-static EYE_INFO: OpInfo = OpInfo {
+pub(super) static EYE_INFO: OpInfo = OpInfo {
     name: "eye",
     owner: "flambeau-core",
     schema: Schema {
@@ -1147,6 +1163,7 @@ static EYE_INFO: OpInfo = OpInfo {
     boxed: eye_boxed,
     doc: "The identity matrix.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn eye_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::eye(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
@@ -1228,7 +1245,7 @@ pub static EYE_OUT: Op<EyeOutFn> = Op::new(
     ],
     eye_out_adaptor,
 );
-static EYE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static EYE_OUT_INFO: OpInfo = OpInfo {
     name: "eye.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1252,6 +1269,7 @@ static EYE_OUT_INFO: OpInfo = OpInfo {
     boxed: eye_out_boxed,
     doc: "The identity matrix.",
     grad: Differentiability::None,
+    functional: Some(&EYE_INFO),
 };
 fn eye_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -1279,7 +1297,7 @@ pub static EYE_M: Op<EyeMFn> = Op::new(
     &[(Key::Cpu, f::eye_m), (Key::Cuda, f::eye_m), (Key::Meta, f::eye_m), (Key::Private, f::eye_m)],
     eye_m_adaptor,
 );
-static EYE_M_INFO: OpInfo = OpInfo {
+pub(super) static EYE_M_INFO: OpInfo = OpInfo {
     name: "eye.m",
     owner: "flambeau-core",
     schema: Schema {
@@ -1303,6 +1321,7 @@ static EYE_M_INFO: OpInfo = OpInfo {
     boxed: eye_m_boxed,
     doc: "Ones on the diagonal of an n by m matrix.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn eye_m_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::eye_m(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values())
@@ -1389,7 +1408,7 @@ pub static EYE_M_OUT: Op<EyeMOutFn> = Op::new(
     ],
     eye_m_out_adaptor,
 );
-static EYE_M_OUT_INFO: OpInfo = OpInfo {
+pub(super) static EYE_M_OUT_INFO: OpInfo = OpInfo {
     name: "eye.m_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1414,6 +1433,7 @@ static EYE_M_OUT_INFO: OpInfo = OpInfo {
     boxed: eye_m_out_boxed,
     doc: "Ones on the diagonal of an n by m matrix.",
     grad: Differentiability::None,
+    functional: Some(&EYE_M_INFO),
 };
 fn eye_m_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 6)?;
@@ -1442,7 +1462,7 @@ pub static ARANGE: Op<ArangeFn> = Op::new(
     &[(Key::Cpu, f::arange), (Key::Cuda, f::arange), (Key::Meta, f::arange), (Key::Private, f::arange)],
     arange_adaptor,
 );
-static ARANGE_INFO: OpInfo = OpInfo {
+pub(super) static ARANGE_INFO: OpInfo = OpInfo {
     name: "arange",
     owner: "flambeau-core",
     schema: Schema {
@@ -1465,6 +1485,7 @@ static ARANGE_INFO: OpInfo = OpInfo {
     boxed: arange_boxed,
     doc: "Numbers from 0 to `end`, exclusive.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn arange_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::arange(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
@@ -1546,7 +1567,7 @@ pub static ARANGE_OUT: Op<ArangeOutFn> = Op::new(
     ],
     arange_out_adaptor,
 );
-static ARANGE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ARANGE_OUT_INFO: OpInfo = OpInfo {
     name: "arange.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1570,6 +1591,7 @@ static ARANGE_OUT_INFO: OpInfo = OpInfo {
     boxed: arange_out_boxed,
     doc: "Numbers from 0 to `end`, exclusive.",
     grad: Differentiability::None,
+    functional: Some(&ARANGE_INFO),
 };
 fn arange_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -1603,7 +1625,7 @@ pub static ARANGE_START: Op<ArangeStartFn> = Op::new(
     ],
     arange_start_adaptor,
 );
-static ARANGE_START_INFO: OpInfo = OpInfo {
+pub(super) static ARANGE_START_INFO: OpInfo = OpInfo {
     name: "arange.start",
     owner: "flambeau-core",
     schema: Schema {
@@ -1627,6 +1649,7 @@ static ARANGE_START_INFO: OpInfo = OpInfo {
     boxed: arange_start_boxed,
     doc: "Numbers from `start` to `end`, exclusive.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn arange_start_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::arange_start(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -1721,7 +1744,7 @@ pub static ARANGE_START_OUT: Op<ArangeStartOutFn> = Op::new(
     ],
     arange_start_out_adaptor,
 );
-static ARANGE_START_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ARANGE_START_OUT_INFO: OpInfo = OpInfo {
     name: "arange.start_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1746,6 +1769,7 @@ static ARANGE_START_OUT_INFO: OpInfo = OpInfo {
     boxed: arange_start_out_boxed,
     doc: "Numbers from `start` to `end`, exclusive.",
     grad: Differentiability::None,
+    functional: Some(&ARANGE_START_INFO),
 };
 fn arange_start_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 6)?;
@@ -1783,7 +1807,7 @@ pub static ARANGE_STEP: Op<ArangeStepFn> = Op::new(
     ],
     arange_step_adaptor,
 );
-static ARANGE_STEP_INFO: OpInfo = OpInfo {
+pub(super) static ARANGE_STEP_INFO: OpInfo = OpInfo {
     name: "arange.start_step",
     owner: "flambeau-core",
     schema: Schema {
@@ -1808,6 +1832,7 @@ static ARANGE_STEP_INFO: OpInfo = OpInfo {
     boxed: arange_step_boxed,
     doc: "Numbers from `start` to `end`, exclusive, in steps.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn arange_step_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::arange_step(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
@@ -1908,7 +1933,7 @@ pub static ARANGE_STEP_OUT: Op<ArangeStepOutFn> = Op::new(
     ],
     arange_step_out_adaptor,
 );
-static ARANGE_STEP_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ARANGE_STEP_OUT_INFO: OpInfo = OpInfo {
     name: "arange.start_step_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1934,6 +1959,7 @@ static ARANGE_STEP_OUT_INFO: OpInfo = OpInfo {
     boxed: arange_step_out_boxed,
     doc: "Numbers from `start` to `end`, exclusive, in steps.",
     grad: Differentiability::None,
+    functional: Some(&ARANGE_STEP_INFO),
 };
 fn arange_step_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 7)?;
@@ -1981,7 +2007,7 @@ pub static RANGE_STEP: Op<RangeStepFn> = Op::new(
     ],
     range_step_adaptor,
 );
-static RANGE_STEP_INFO: OpInfo = OpInfo {
+pub(super) static RANGE_STEP_INFO: OpInfo = OpInfo {
     name: "range.step",
     owner: "flambeau-core",
     schema: Schema {
@@ -2006,6 +2032,7 @@ static RANGE_STEP_INFO: OpInfo = OpInfo {
     boxed: range_step_boxed,
     doc: "Numbers from `start` to `end`, inclusive, in steps.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn range_step_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::range_step(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
@@ -2106,7 +2133,7 @@ pub static RANGE_STEP_OUT: Op<RangeStepOutFn> = Op::new(
     ],
     range_step_out_adaptor,
 );
-static RANGE_STEP_OUT_INFO: OpInfo = OpInfo {
+pub(super) static RANGE_STEP_OUT_INFO: OpInfo = OpInfo {
     name: "range.step_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2132,6 +2159,7 @@ static RANGE_STEP_OUT_INFO: OpInfo = OpInfo {
     boxed: range_step_out_boxed,
     doc: "Numbers from `start` to `end`, inclusive, in steps.",
     grad: Differentiability::None,
+    functional: Some(&RANGE_STEP_INFO),
 };
 fn range_step_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 7)?;
@@ -2179,7 +2207,7 @@ pub static LINSPACE_TENSORS: Op<LinspaceTensorsFn> = Op::new(
     ],
     linspace_tensors_adaptor,
 );
-static LINSPACE_TENSORS_INFO: OpInfo = OpInfo {
+pub(super) static LINSPACE_TENSORS_INFO: OpInfo = OpInfo {
     name: "linspace.Tensor_Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2204,6 +2232,7 @@ static LINSPACE_TENSORS_INFO: OpInfo = OpInfo {
     boxed: linspace_tensors_boxed,
     doc: "`linspace` with zero-dim tensors as ends.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn linspace_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linspace_tensors(
@@ -2312,7 +2341,7 @@ pub static LINSPACE_TENSORS_OUT: Op<LinspaceTensorsOutFn> = Op::new(
     ],
     linspace_tensors_out_adaptor,
 );
-static LINSPACE_TENSORS_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINSPACE_TENSORS_OUT_INFO: OpInfo = OpInfo {
     name: "linspace.Tensor_Tensor_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2338,6 +2367,7 @@ static LINSPACE_TENSORS_OUT_INFO: OpInfo = OpInfo {
     boxed: linspace_tensors_out_boxed,
     doc: "`linspace` with zero-dim tensors as ends.",
     grad: Differentiability::None,
+    functional: Some(&LINSPACE_TENSORS_INFO),
 };
 fn linspace_tensors_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 7)?;
@@ -2385,7 +2415,7 @@ pub static LINSPACE_SCALAR_TENSOR: Op<LinspaceScalarTensorFn> = Op::new(
     ],
     linspace_scalar_tensor_adaptor,
 );
-static LINSPACE_SCALAR_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static LINSPACE_SCALAR_TENSOR_INFO: OpInfo = OpInfo {
     name: "linspace.Scalar_Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2410,6 +2440,7 @@ static LINSPACE_SCALAR_TENSOR_INFO: OpInfo = OpInfo {
     boxed: linspace_scalar_tensor_boxed,
     doc: "`linspace` with zero-dim tensors as ends.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn linspace_scalar_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linspace_scalar_tensor(
@@ -2518,7 +2549,7 @@ pub static LINSPACE_SCALAR_TENSOR_OUT: Op<LinspaceScalarTensorOutFn> = Op::new(
     ],
     linspace_scalar_tensor_out_adaptor,
 );
-static LINSPACE_SCALAR_TENSOR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINSPACE_SCALAR_TENSOR_OUT_INFO: OpInfo = OpInfo {
     name: "linspace.Scalar_Tensor_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2544,6 +2575,7 @@ static LINSPACE_SCALAR_TENSOR_OUT_INFO: OpInfo = OpInfo {
     boxed: linspace_scalar_tensor_out_boxed,
     doc: "`linspace` with zero-dim tensors as ends.",
     grad: Differentiability::None,
+    functional: Some(&LINSPACE_SCALAR_TENSOR_INFO),
 };
 fn linspace_scalar_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 7)?;
@@ -2591,7 +2623,7 @@ pub static LINSPACE_TENSOR_SCALAR: Op<LinspaceTensorScalarFn> = Op::new(
     ],
     linspace_tensor_scalar_adaptor,
 );
-static LINSPACE_TENSOR_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static LINSPACE_TENSOR_SCALAR_INFO: OpInfo = OpInfo {
     name: "linspace.Tensor_Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -2616,6 +2648,7 @@ static LINSPACE_TENSOR_SCALAR_INFO: OpInfo = OpInfo {
     boxed: linspace_tensor_scalar_boxed,
     doc: "`linspace` with zero-dim tensors as ends.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn linspace_tensor_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linspace_tensor_scalar(
@@ -2724,7 +2757,7 @@ pub static LINSPACE_TENSOR_SCALAR_OUT: Op<LinspaceTensorScalarOutFn> = Op::new(
     ],
     linspace_tensor_scalar_out_adaptor,
 );
-static LINSPACE_TENSOR_SCALAR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINSPACE_TENSOR_SCALAR_OUT_INFO: OpInfo = OpInfo {
     name: "linspace.Tensor_Scalar_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2750,6 +2783,7 @@ static LINSPACE_TENSOR_SCALAR_OUT_INFO: OpInfo = OpInfo {
     boxed: linspace_tensor_scalar_out_boxed,
     doc: "`linspace` with zero-dim tensors as ends.",
     grad: Differentiability::None,
+    functional: Some(&LINSPACE_TENSOR_SCALAR_INFO),
 };
 fn linspace_tensor_scalar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 7)?;
@@ -2797,7 +2831,7 @@ pub static LINSPACE: Op<LinspaceFn> = Op::new(
     ],
     linspace_adaptor,
 );
-static LINSPACE_INFO: OpInfo = OpInfo {
+pub(super) static LINSPACE_INFO: OpInfo = OpInfo {
     name: "linspace",
     owner: "flambeau-core",
     schema: Schema {
@@ -2822,6 +2856,7 @@ static LINSPACE_INFO: OpInfo = OpInfo {
     boxed: linspace_boxed,
     doc: "`steps` numbers from `start` to `end`, inclusive, evenly spaced.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn linspace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linspace(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
@@ -2922,7 +2957,7 @@ pub static LINSPACE_OUT: Op<LinspaceOutFn> = Op::new(
     ],
     linspace_out_adaptor,
 );
-static LINSPACE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINSPACE_OUT_INFO: OpInfo = OpInfo {
     name: "linspace.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2948,6 +2983,7 @@ static LINSPACE_OUT_INFO: OpInfo = OpInfo {
     boxed: linspace_out_boxed,
     doc: "`steps` numbers from `start` to `end`, inclusive, evenly spaced.",
     grad: Differentiability::None,
+    functional: Some(&LINSPACE_INFO),
 };
 fn linspace_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 7)?;
@@ -3003,7 +3039,7 @@ pub static LOGSPACE_TENSORS: Op<LogspaceTensorsFn> = Op::new(
     ],
     logspace_tensors_adaptor,
 );
-static LOGSPACE_TENSORS_INFO: OpInfo = OpInfo {
+pub(super) static LOGSPACE_TENSORS_INFO: OpInfo = OpInfo {
     name: "logspace.Tensor_Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -3029,6 +3065,7 @@ static LOGSPACE_TENSORS_INFO: OpInfo = OpInfo {
     boxed: logspace_tensors_boxed,
     doc: "`logspace` with zero-dim tensors as ends.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn logspace_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logspace_tensors(
@@ -3144,7 +3181,7 @@ pub static LOGSPACE_TENSORS_OUT: Op<LogspaceTensorsOutFn> = Op::new(
     ],
     logspace_tensors_out_adaptor,
 );
-static LOGSPACE_TENSORS_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOGSPACE_TENSORS_OUT_INFO: OpInfo = OpInfo {
     name: "logspace.Tensor_Tensor_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3171,6 +3208,7 @@ static LOGSPACE_TENSORS_OUT_INFO: OpInfo = OpInfo {
     boxed: logspace_tensors_out_boxed,
     doc: "`logspace` with zero-dim tensors as ends.",
     grad: Differentiability::None,
+    functional: Some(&LOGSPACE_TENSORS_INFO),
 };
 fn logspace_tensors_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 8)?;
@@ -3228,7 +3266,7 @@ pub static LOGSPACE_SCALAR_TENSOR: Op<LogspaceScalarTensorFn> = Op::new(
     ],
     logspace_scalar_tensor_adaptor,
 );
-static LOGSPACE_SCALAR_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static LOGSPACE_SCALAR_TENSOR_INFO: OpInfo = OpInfo {
     name: "logspace.Scalar_Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -3254,6 +3292,7 @@ static LOGSPACE_SCALAR_TENSOR_INFO: OpInfo = OpInfo {
     boxed: logspace_scalar_tensor_boxed,
     doc: "`logspace` with zero-dim tensors as ends.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn logspace_scalar_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logspace_scalar_tensor(
@@ -3372,7 +3411,7 @@ pub static LOGSPACE_SCALAR_TENSOR_OUT: Op<LogspaceScalarTensorOutFn> = Op::new(
     ],
     logspace_scalar_tensor_out_adaptor,
 );
-static LOGSPACE_SCALAR_TENSOR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOGSPACE_SCALAR_TENSOR_OUT_INFO: OpInfo = OpInfo {
     name: "logspace.Scalar_Tensor_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3399,6 +3438,7 @@ static LOGSPACE_SCALAR_TENSOR_OUT_INFO: OpInfo = OpInfo {
     boxed: logspace_scalar_tensor_out_boxed,
     doc: "`logspace` with zero-dim tensors as ends.",
     grad: Differentiability::None,
+    functional: Some(&LOGSPACE_SCALAR_TENSOR_INFO),
 };
 fn logspace_scalar_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 8)?;
@@ -3456,7 +3496,7 @@ pub static LOGSPACE_TENSOR_SCALAR: Op<LogspaceTensorScalarFn> = Op::new(
     ],
     logspace_tensor_scalar_adaptor,
 );
-static LOGSPACE_TENSOR_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static LOGSPACE_TENSOR_SCALAR_INFO: OpInfo = OpInfo {
     name: "logspace.Tensor_Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -3482,6 +3522,7 @@ static LOGSPACE_TENSOR_SCALAR_INFO: OpInfo = OpInfo {
     boxed: logspace_tensor_scalar_boxed,
     doc: "`logspace` with zero-dim tensors as ends.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn logspace_tensor_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logspace_tensor_scalar(
@@ -3600,7 +3641,7 @@ pub static LOGSPACE_TENSOR_SCALAR_OUT: Op<LogspaceTensorScalarOutFn> = Op::new(
     ],
     logspace_tensor_scalar_out_adaptor,
 );
-static LOGSPACE_TENSOR_SCALAR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOGSPACE_TENSOR_SCALAR_OUT_INFO: OpInfo = OpInfo {
     name: "logspace.Tensor_Scalar_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3627,6 +3668,7 @@ static LOGSPACE_TENSOR_SCALAR_OUT_INFO: OpInfo = OpInfo {
     boxed: logspace_tensor_scalar_out_boxed,
     doc: "`logspace` with zero-dim tensors as ends.",
     grad: Differentiability::None,
+    functional: Some(&LOGSPACE_TENSOR_SCALAR_INFO),
 };
 fn logspace_tensor_scalar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 8)?;
@@ -3684,7 +3726,7 @@ pub static LOGSPACE: Op<LogspaceFn> = Op::new(
     ],
     logspace_adaptor,
 );
-static LOGSPACE_INFO: OpInfo = OpInfo {
+pub(super) static LOGSPACE_INFO: OpInfo = OpInfo {
     name: "logspace",
     owner: "flambeau-core",
     schema: Schema {
@@ -3710,6 +3752,7 @@ static LOGSPACE_INFO: OpInfo = OpInfo {
     boxed: logspace_boxed,
     doc: "`steps` powers of `base`, evenly spaced exponents.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn logspace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logspace(
@@ -3825,7 +3868,7 @@ pub static LOGSPACE_OUT: Op<LogspaceOutFn> = Op::new(
     ],
     logspace_out_adaptor,
 );
-static LOGSPACE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOGSPACE_OUT_INFO: OpInfo = OpInfo {
     name: "logspace.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3852,6 +3895,7 @@ static LOGSPACE_OUT_INFO: OpInfo = OpInfo {
     boxed: logspace_out_boxed,
     doc: "`steps` powers of `base`, evenly spaced exponents.",
     grad: Differentiability::None,
+    functional: Some(&LOGSPACE_INFO),
 };
 fn logspace_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 8)?;
@@ -3901,7 +3945,7 @@ pub static NEW_EMPTY: Op<NewEmptyFn> = Op::new(
     ],
     new_empty_adaptor,
 );
-static NEW_EMPTY_INFO: OpInfo = OpInfo {
+pub(super) static NEW_EMPTY_INFO: OpInfo = OpInfo {
     name: "new_empty",
     owner: "flambeau-core",
     schema: Schema {
@@ -3925,6 +3969,7 @@ static NEW_EMPTY_INFO: OpInfo = OpInfo {
     boxed: new_empty_boxed,
     doc: "A new tensor like `torch.empty`, with this tensor's dtype and device.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn new_empty_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::new_empty(
@@ -3962,7 +4007,7 @@ pub static NEW_ZEROS: Op<NewZerosFn> = Op::new(
     ],
     new_zeros_adaptor,
 );
-static NEW_ZEROS_INFO: OpInfo = OpInfo {
+pub(super) static NEW_ZEROS_INFO: OpInfo = OpInfo {
     name: "new_zeros",
     owner: "flambeau-core",
     schema: Schema {
@@ -3986,6 +4031,7 @@ static NEW_ZEROS_INFO: OpInfo = OpInfo {
     boxed: new_zeros_boxed,
     doc: "A new tensor like `torch.zeros`, with this tensor's dtype and device.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn new_zeros_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::new_zeros(
@@ -4023,7 +4069,7 @@ pub static NEW_ONES: Op<NewOnesFn> = Op::new(
     ],
     new_ones_adaptor,
 );
-static NEW_ONES_INFO: OpInfo = OpInfo {
+pub(super) static NEW_ONES_INFO: OpInfo = OpInfo {
     name: "new_ones",
     owner: "flambeau-core",
     schema: Schema {
@@ -4047,6 +4093,7 @@ static NEW_ONES_INFO: OpInfo = OpInfo {
     boxed: new_ones_boxed,
     doc: "A new tensor like `torch.ones`, with this tensor's dtype and device.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn new_ones_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::new_ones(
@@ -4091,7 +4138,7 @@ pub static NEW_FULL: Op<NewFullFn> = Op::new(
     ],
     new_full_adaptor,
 );
-static NEW_FULL_INFO: OpInfo = OpInfo {
+pub(super) static NEW_FULL_INFO: OpInfo = OpInfo {
     name: "new_full",
     owner: "flambeau-core",
     schema: Schema {
@@ -4116,6 +4163,7 @@ static NEW_FULL_INFO: OpInfo = OpInfo {
     boxed: new_full_boxed,
     doc: "A new tensor of one number, with this tensor's dtype and device.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn new_full_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::new_full(
@@ -4162,7 +4210,7 @@ pub static NEW_EMPTY_STRIDED: Op<NewEmptyStridedFn> = Op::new(
     ],
     new_empty_strided_adaptor,
 );
-static NEW_EMPTY_STRIDED_INFO: OpInfo = OpInfo {
+pub(super) static NEW_EMPTY_STRIDED_INFO: OpInfo = OpInfo {
     name: "new_empty_strided",
     owner: "flambeau-core",
     schema: Schema {
@@ -4187,6 +4235,7 @@ static NEW_EMPTY_STRIDED_INFO: OpInfo = OpInfo {
     boxed: new_empty_strided_boxed,
     doc: "A new tensor with undefined content and the given strides.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn new_empty_strided_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::new_empty_strided(
@@ -4226,7 +4275,7 @@ pub static TRIL_INDICES: Op<TrilIndicesFn> = Op::new(
     ],
     tril_indices_adaptor,
 );
-static TRIL_INDICES_INFO: OpInfo = OpInfo {
+pub(super) static TRIL_INDICES_INFO: OpInfo = OpInfo {
     name: "tril_indices",
     owner: "flambeau-core",
     schema: Schema {
@@ -4251,6 +4300,7 @@ static TRIL_INDICES_INFO: OpInfo = OpInfo {
     boxed: tril_indices_boxed,
     doc: "Coordinates of a triangle.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn tril_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tril_indices(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
@@ -4282,7 +4332,7 @@ pub static TRIU_INDICES: Op<TriuIndicesFn> = Op::new(
     ],
     triu_indices_adaptor,
 );
-static TRIU_INDICES_INFO: OpInfo = OpInfo {
+pub(super) static TRIU_INDICES_INFO: OpInfo = OpInfo {
     name: "triu_indices",
     owner: "flambeau-core",
     schema: Schema {
@@ -4307,6 +4357,7 @@ static TRIU_INDICES_INFO: OpInfo = OpInfo {
     boxed: triu_indices_boxed,
     doc: "Coordinates of a triangle.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn triu_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::triu_indices(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
@@ -4331,7 +4382,7 @@ fn fill_cpu(self_: &Tensor, value: Scalar) -> Result<Tensor> {
 pub type FillFn = fn(&Tensor, Scalar) -> Result<Tensor>;
 /// `fill.Scalar`: The input's shape filled with one number.
 pub static FILL: Op<FillFn> = Op::composite(&FILL_INFO, fill_cpu, fill_adaptor);
-static FILL_INFO: OpInfo = OpInfo {
+pub(super) static FILL_INFO: OpInfo = OpInfo {
     name: "fill.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -4348,6 +4399,7 @@ static FILL_INFO: OpInfo = OpInfo {
     boxed: fill_boxed,
     doc: "The input's shape filled with one number.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fill_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fill(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -4363,7 +4415,7 @@ fn fill_with_cpu(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
 pub type FillWithFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `fill.Tensor`: The input's shape filled with the number of a zero-dim tensor.
 pub static FILL_WITH: Op<FillWithFn> = Op::composite(&FILL_WITH_INFO, fill_with_cpu, fill_with_adaptor);
-static FILL_WITH_INFO: OpInfo = OpInfo {
+pub(super) static FILL_WITH_INFO: OpInfo = OpInfo {
     name: "fill.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -4380,6 +4432,7 @@ static FILL_WITH_INFO: OpInfo = OpInfo {
     boxed: fill_with_boxed,
     doc: "The input's shape filled with the number of a zero-dim tensor.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fill_with_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fill_with(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -4392,7 +4445,7 @@ fn fill_with_adaptor(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
 pub type VanderFn = fn(&Tensor, Option<i64>, bool) -> Result<Tensor>;
 /// `vander`: Powers of each element of a vector as rows of a matrix.
 pub static VANDER: Op<VanderFn> = Op::composite(&VANDER_INFO, f::vander, vander_adaptor);
-static VANDER_INFO: OpInfo = OpInfo {
+pub(super) static VANDER_INFO: OpInfo = OpInfo {
     name: "vander",
     owner: "flambeau-core",
     schema: Schema {
@@ -4413,6 +4466,7 @@ static VANDER_INFO: OpInfo = OpInfo {
     boxed: vander_boxed,
     doc: "Powers of each element of a vector as rows of a matrix.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn vander_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::vander(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -4426,7 +4480,7 @@ pub type LinalgVanderFn = fn(&Tensor, Option<i64>) -> Result<Tensor>;
 /// `linalg_vander`: Ascending powers of each element along a new last dimension.
 pub static LINALG_VANDER: Op<LinalgVanderFn> =
     Op::composite(&LINALG_VANDER_INFO, f::linalg_vander, linalg_vander_adaptor);
-static LINALG_VANDER_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_VANDER_INFO: OpInfo = OpInfo {
     name: "linalg_vander",
     owner: "flambeau-core",
     schema: Schema {
@@ -4443,6 +4497,7 @@ static LINALG_VANDER_INFO: OpInfo = OpInfo {
     boxed: linalg_vander_boxed,
     doc: "Ascending powers of each element along a new last dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_vander_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_vander(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -4465,7 +4520,7 @@ pub static EMPTY_PERMUTED: Op<EmptyPermutedFn> = Op::new(
     ],
     empty_permuted_adaptor,
 );
-static EMPTY_PERMUTED_INFO: OpInfo = OpInfo {
+pub(super) static EMPTY_PERMUTED_INFO: OpInfo = OpInfo {
     name: "empty_permuted",
     owner: "flambeau-core",
     schema: Schema {
@@ -4489,6 +4544,7 @@ static EMPTY_PERMUTED_INFO: OpInfo = OpInfo {
     boxed: empty_permuted_boxed,
     doc: "An uninitialised tensor that lies dense in memory with its dimensions in the given order.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn empty_permuted_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::empty_permuted(

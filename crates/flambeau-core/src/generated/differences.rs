@@ -11,7 +11,7 @@ use crate::ops::differences as f;
 pub type DiffFn = fn(&Tensor, i64, i64, Option<&Tensor>, Option<&Tensor>) -> Result<Tensor>;
 /// `diff`: Differences of neighbours along a dimension, taken `n` times.
 pub static DIFF: Op<DiffFn> = Op::composite(&DIFF_INFO, f::diff, diff_adaptor);
-static DIFF_INFO: OpInfo = OpInfo {
+pub(super) static DIFF_INFO: OpInfo = OpInfo {
     name: "diff",
     owner: "flambeau-core",
     schema: Schema {
@@ -34,6 +34,7 @@ static DIFF_INFO: OpInfo = OpInfo {
     boxed: diff_boxed,
     doc: "Differences of neighbours along a dimension, taken `n` times.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn diff_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::diff(
@@ -81,7 +82,7 @@ fn diff_out_cpu(
 pub type DiffOutFn = fn(&Tensor, i64, i64, Option<&Tensor>, Option<&Tensor>, &mut Tensor) -> Result<()>;
 /// `diff.out`: Differences of neighbours along a dimension, taken `n` times.
 pub static DIFF_OUT: Op<DiffOutFn> = Op::composite(&DIFF_OUT_INFO, diff_out_cpu, diff_out_adaptor);
-static DIFF_OUT_INFO: OpInfo = OpInfo {
+pub(super) static DIFF_OUT_INFO: OpInfo = OpInfo {
     name: "diff.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -105,6 +106,7 @@ static DIFF_OUT_INFO: OpInfo = OpInfo {
     boxed: diff_out_boxed,
     doc: "Differences of neighbours along a dimension, taken `n` times.",
     grad: Differentiability::Composite,
+    functional: Some(&DIFF_INFO),
 };
 fn diff_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -136,7 +138,7 @@ pub type GradientDimsFn = fn(&Tensor, &[i64], i64) -> Result<Vec<Tensor>>;
 /// `gradient.array`: `gradient` of some dimensions, with steps of 1.
 pub static GRADIENT_DIMS: Op<GradientDimsFn> =
     Op::composite(&GRADIENT_DIMS_INFO, f::gradient_dims, gradient_dims_adaptor);
-static GRADIENT_DIMS_INFO: OpInfo = OpInfo {
+pub(super) static GRADIENT_DIMS_INFO: OpInfo = OpInfo {
     name: "gradient.array",
     owner: "flambeau-core",
     schema: Schema {
@@ -157,6 +159,7 @@ static GRADIENT_DIMS_INFO: OpInfo = OpInfo {
     boxed: gradient_dims_boxed,
     doc: "`gradient` of some dimensions, with steps of 1.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn gradient_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gradient_dims(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -170,7 +173,7 @@ pub type GradientSpacingDimsFn = fn(&Tensor, Scalar, &[i64], i64) -> Result<Vec<
 /// `gradient.scalararray`: `gradient` of some dimensions, with one step for all.
 pub static GRADIENT_SPACING_DIMS: Op<GradientSpacingDimsFn> =
     Op::composite(&GRADIENT_SPACING_DIMS_INFO, f::gradient_spacing_dims, gradient_spacing_dims_adaptor);
-static GRADIENT_SPACING_DIMS_INFO: OpInfo = OpInfo {
+pub(super) static GRADIENT_SPACING_DIMS_INFO: OpInfo = OpInfo {
     name: "gradient.scalararray",
     owner: "flambeau-core",
     schema: Schema {
@@ -192,6 +195,7 @@ static GRADIENT_SPACING_DIMS_INFO: OpInfo = OpInfo {
     boxed: gradient_spacing_dims_boxed,
     doc: "`gradient` of some dimensions, with one step for all.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn gradient_spacing_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gradient_spacing_dims(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
@@ -210,7 +214,7 @@ fn gradient_spacing_dims_adaptor(
 pub type GradientFn = fn(&Tensor, Option<Scalar>, Option<i64>, i64) -> Result<Vec<Tensor>>;
 /// `gradient.scalarint`: Estimates of the slopes along each dimension, or one of them, from differences of neighbours.
 pub static GRADIENT: Op<GradientFn> = Op::composite(&GRADIENT_INFO, f::gradient, gradient_adaptor);
-static GRADIENT_INFO: OpInfo = OpInfo {
+pub(super) static GRADIENT_INFO: OpInfo = OpInfo {
     name: "gradient.scalarint",
     owner: "flambeau-core",
     schema: Schema {
@@ -232,6 +236,7 @@ static GRADIENT_INFO: OpInfo = OpInfo {
     boxed: gradient_boxed,
     doc: "Estimates of the slopes along each dimension, or one of them, from differences of neighbours.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn gradient_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gradient(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -250,7 +255,7 @@ pub type GradientSpacingsFn = fn(&Tensor, &[Scalar], Option<i64>, i64) -> Result
 /// `gradient.scalarrayint`: `gradient` with a step for each dimension.
 pub static GRADIENT_SPACINGS: Op<GradientSpacingsFn> =
     Op::composite(&GRADIENT_SPACINGS_INFO, f::gradient_spacings, gradient_spacings_adaptor);
-static GRADIENT_SPACINGS_INFO: OpInfo = OpInfo {
+pub(super) static GRADIENT_SPACINGS_INFO: OpInfo = OpInfo {
     name: "gradient.scalarrayint",
     owner: "flambeau-core",
     schema: Schema {
@@ -272,6 +277,7 @@ static GRADIENT_SPACINGS_INFO: OpInfo = OpInfo {
     boxed: gradient_spacings_boxed,
     doc: "`gradient` with a step for each dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn gradient_spacings_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gradient_spacings(tensor_arg(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
@@ -291,7 +297,7 @@ pub type GradientSpacingsDimsFn = fn(&Tensor, &[Scalar], &[i64], i64) -> Result<
 /// `gradient.scalarrayarray`: `gradient` of some dimensions, with a step for each.
 pub static GRADIENT_SPACINGS_DIMS: Op<GradientSpacingsDimsFn> =
     Op::composite(&GRADIENT_SPACINGS_DIMS_INFO, f::gradient_spacings_dims, gradient_spacings_dims_adaptor);
-static GRADIENT_SPACINGS_DIMS_INFO: OpInfo = OpInfo {
+pub(super) static GRADIENT_SPACINGS_DIMS_INFO: OpInfo = OpInfo {
     name: "gradient.scalarrayarray",
     owner: "flambeau-core",
     schema: Schema {
@@ -313,6 +319,7 @@ static GRADIENT_SPACINGS_DIMS_INFO: OpInfo = OpInfo {
     boxed: gradient_spacings_dims_boxed,
     doc: "`gradient` of some dimensions, with a step for each.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn gradient_spacings_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gradient_spacings_dims(
@@ -337,7 +344,7 @@ pub type GradientCoordinatesFn = fn(&Tensor, &[Tensor], Option<i64>, i64) -> Res
 /// `gradient.tensorarrayint`: `gradient` over points whose coordinates along each dimension are given.
 pub static GRADIENT_COORDINATES: Op<GradientCoordinatesFn> =
     Op::composite(&GRADIENT_COORDINATES_INFO, f::gradient_coordinates, gradient_coordinates_adaptor);
-static GRADIENT_COORDINATES_INFO: OpInfo = OpInfo {
+pub(super) static GRADIENT_COORDINATES_INFO: OpInfo = OpInfo {
     name: "gradient.tensorarrayint",
     owner: "flambeau-core",
     schema: Schema {
@@ -359,6 +366,7 @@ static GRADIENT_COORDINATES_INFO: OpInfo = OpInfo {
     boxed: gradient_coordinates_boxed,
     doc: "`gradient` over points whose coordinates along each dimension are given.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn gradient_coordinates_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gradient_coordinates(tensor_arg(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
@@ -381,7 +389,7 @@ pub static GRADIENT_COORDINATES_DIMS: Op<GradientCoordinatesDimsFn> = Op::compos
     f::gradient_coordinates_dims,
     gradient_coordinates_dims_adaptor,
 );
-static GRADIENT_COORDINATES_DIMS_INFO: OpInfo = OpInfo {
+pub(super) static GRADIENT_COORDINATES_DIMS_INFO: OpInfo = OpInfo {
     name: "gradient.tensorarray",
     owner: "flambeau-core",
     schema: Schema {
@@ -403,6 +411,7 @@ static GRADIENT_COORDINATES_DIMS_INFO: OpInfo = OpInfo {
     boxed: gradient_coordinates_dims_boxed,
     doc: "`gradient` of some dimensions over points whose coordinates are given.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn gradient_coordinates_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gradient_coordinates_dims(

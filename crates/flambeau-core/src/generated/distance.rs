@@ -14,7 +14,7 @@ fn dist_cpu(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
 pub type DistFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
 /// `dist`: The `p`-norm of the difference of two tensors.
 pub static DIST: Op<DistFn> = Op::composite(&DIST_INFO, dist_cpu, dist_adaptor);
-static DIST_INFO: OpInfo = OpInfo {
+pub(super) static DIST_INFO: OpInfo = OpInfo {
     name: "dist",
     owner: "flambeau-core",
     schema: Schema {
@@ -42,6 +42,7 @@ static DIST_INFO: OpInfo = OpInfo {
     boxed: dist_boxed,
     doc: "The `p`-norm of the difference of two tensors.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn dist_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dist(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -54,7 +55,7 @@ fn dist_adaptor(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
 pub type CdistFn = fn(&Tensor, &Tensor, f64, Option<&str>) -> Result<Tensor>;
 /// `cdist`: `p`-norms of the differences between the rows of two (batches of) matrices.
 pub static CDIST: Op<CdistFn> = Op::composite(&CDIST_INFO, f::cdist, cdist_adaptor);
-static CDIST_INFO: OpInfo = OpInfo {
+pub(super) static CDIST_INFO: OpInfo = OpInfo {
     name: "cdist",
     owner: "flambeau-core",
     schema: Schema {
@@ -76,6 +77,7 @@ static CDIST_INFO: OpInfo = OpInfo {
     boxed: cdist_boxed,
     doc: "`p`-norms of the differences between the rows of two (batches of) matrices.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn cdist_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cdist(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
@@ -89,7 +91,7 @@ fn cdist_adaptor(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -
 pub type PdistFn = fn(&Tensor, f64) -> Result<Tensor>;
 /// `pdist`: `p`-norms of the differences between each two rows of a matrix.
 pub static PDIST: Op<PdistFn> = Op::composite(&PDIST_INFO, f::pdist, pdist_adaptor);
-static PDIST_INFO: OpInfo = OpInfo {
+pub(super) static PDIST_INFO: OpInfo = OpInfo {
     name: "pdist",
     owner: "flambeau-core",
     schema: Schema {
@@ -113,6 +115,7 @@ static PDIST_INFO: OpInfo = OpInfo {
     boxed: pdist_boxed,
     doc: "`p`-norms of the differences between each two rows of a matrix.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn pdist_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pdist(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())

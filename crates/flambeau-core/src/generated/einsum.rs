@@ -11,7 +11,7 @@ use crate::ops::einsum as f;
 pub type EinsumFn = fn(&str, &[Tensor], Option<&[i64]>) -> Result<Tensor>;
 /// `einsum`: Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.
 pub static EINSUM: Op<EinsumFn> = Op::composite(&EINSUM_INFO, f::einsum, einsum_adaptor);
-static EINSUM_INFO: OpInfo = OpInfo {
+pub(super) static EINSUM_INFO: OpInfo = OpInfo {
     name: "einsum",
     owner: "flambeau-core",
     schema: Schema {
@@ -42,6 +42,7 @@ static EINSUM_INFO: OpInfo = OpInfo {
     boxed: einsum_boxed,
     doc: "Sums of products by Einstein's convention: `einsum('bij,bjk->bik', [a, b])`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn einsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::einsum(

@@ -17,7 +17,7 @@ pub type ForeachAddScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
 /// `_foreach_add.Scalar`: Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
 pub static _FOREACH_ADD_SCALAR: Op<ForeachAddScalarFn> =
     Op::composite(&_FOREACH_ADD_SCALAR_INFO, _foreach_add_scalar_each, _foreach_add_scalar_adaptor);
-static _FOREACH_ADD_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADD_SCALAR_INFO: OpInfo = OpInfo {
     name: "_foreach_add.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -34,6 +34,7 @@ static _FOREACH_ADD_SCALAR_INFO: OpInfo = OpInfo {
     boxed: _foreach_add_scalar_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_add_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_add_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
@@ -58,7 +59,7 @@ pub static _FOREACH_ADD_SCALAR_: Op<ForeachAddScalarInplaceFn> = Op::composite(
     _foreach_add_scalar_inplace_each,
     _foreach_add_scalar_inplace_adaptor,
 );
-static _FOREACH_ADD_SCALAR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADD_SCALAR__INFO: OpInfo = OpInfo {
     name: "_foreach_add_.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -75,6 +76,7 @@ static _FOREACH_ADD_SCALAR__INFO: OpInfo = OpInfo {
     boxed: _foreach_add_scalar_inplace_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_ADD_SCALAR_INFO),
 };
 fn _foreach_add_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_add_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
@@ -97,7 +99,7 @@ pub static _FOREACH_ADD_SCALAR_LIST: Op<ForeachAddScalarListFn> = Op::composite(
     _foreach_add_scalar_list_each,
     _foreach_add_scalar_list_adaptor,
 );
-static _FOREACH_ADD_SCALAR_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADD_SCALAR_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_add.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -114,6 +116,7 @@ static _FOREACH_ADD_SCALAR_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_add_scalar_list_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_add_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_add_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values())
@@ -138,7 +141,7 @@ pub static _FOREACH_ADD_SCALAR_LIST_: Op<ForeachAddScalarListInplaceFn> = Op::co
     _foreach_add_scalar_list_inplace_each,
     _foreach_add_scalar_list_inplace_adaptor,
 );
-static _FOREACH_ADD_SCALAR_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADD_SCALAR_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_add_.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -155,6 +158,7 @@ static _FOREACH_ADD_SCALAR_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_add_scalar_list_inplace_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_ADD_SCALAR_LIST_INFO),
 };
 fn _foreach_add_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_add_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
@@ -174,7 +178,7 @@ pub type ForeachAddTensorFn = fn(&[Tensor], &Tensor, Scalar) -> Result<Vec<Tenso
 /// `_foreach_add.Tensor`: Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
 pub static _FOREACH_ADD_TENSOR: Op<ForeachAddTensorFn> =
     Op::composite(&_FOREACH_ADD_TENSOR_INFO, _foreach_add_tensor_each, _foreach_add_tensor_adaptor);
-static _FOREACH_ADD_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADD_TENSOR_INFO: OpInfo = OpInfo {
     name: "_foreach_add.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -195,6 +199,7 @@ static _FOREACH_ADD_TENSOR_INFO: OpInfo = OpInfo {
     boxed: _foreach_add_tensor_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_add_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_add_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -219,7 +224,7 @@ pub static _FOREACH_ADD_TENSOR_: Op<ForeachAddTensorInplaceFn> = Op::composite(
     _foreach_add_tensor_inplace_each,
     _foreach_add_tensor_inplace_adaptor,
 );
-static _FOREACH_ADD_TENSOR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADD_TENSOR__INFO: OpInfo = OpInfo {
     name: "_foreach_add_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -240,6 +245,7 @@ static _FOREACH_ADD_TENSOR__INFO: OpInfo = OpInfo {
     boxed: _foreach_add_tensor_inplace_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_ADD_TENSOR_INFO),
 };
 fn _foreach_add_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_add_tensor_(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?;
@@ -259,7 +265,7 @@ pub type ForeachAddListFn = fn(&[Tensor], &[Tensor], Scalar) -> Result<Vec<Tenso
 /// `_foreach_add.List`: Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.
 pub static _FOREACH_ADD_LIST: Op<ForeachAddListFn> =
     Op::composite(&_FOREACH_ADD_LIST_INFO, _foreach_add_list_each, _foreach_add_list_adaptor);
-static _FOREACH_ADD_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADD_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_add.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -280,6 +286,7 @@ static _FOREACH_ADD_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_add_list_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_add_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_add_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?
@@ -305,7 +312,7 @@ pub static _FOREACH_ADD_LIST_: Op<ForeachAddListInplaceFn> = Op::composite(
     _foreach_add_list_inplace_each,
     _foreach_add_list_inplace_adaptor,
 );
-static _FOREACH_ADD_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADD_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_add_.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -326,6 +333,7 @@ static _FOREACH_ADD_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_add_list_inplace_boxed,
     doc: "Adds `other`, scaled by `alpha`, to the input: `input + alpha * other`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_ADD_LIST_INFO),
 };
 fn _foreach_add_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_add_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?;
@@ -345,7 +353,7 @@ pub type ForeachSubScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
 /// `_foreach_sub.Scalar`: Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
 pub static _FOREACH_SUB_SCALAR: Op<ForeachSubScalarFn> =
     Op::composite(&_FOREACH_SUB_SCALAR_INFO, _foreach_sub_scalar_each, _foreach_sub_scalar_adaptor);
-static _FOREACH_SUB_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_SUB_SCALAR_INFO: OpInfo = OpInfo {
     name: "_foreach_sub.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -362,6 +370,7 @@ static _FOREACH_SUB_SCALAR_INFO: OpInfo = OpInfo {
     boxed: _foreach_sub_scalar_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_sub_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_sub_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
@@ -386,7 +395,7 @@ pub static _FOREACH_SUB_SCALAR_: Op<ForeachSubScalarInplaceFn> = Op::composite(
     _foreach_sub_scalar_inplace_each,
     _foreach_sub_scalar_inplace_adaptor,
 );
-static _FOREACH_SUB_SCALAR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_SUB_SCALAR__INFO: OpInfo = OpInfo {
     name: "_foreach_sub_.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -403,6 +412,7 @@ static _FOREACH_SUB_SCALAR__INFO: OpInfo = OpInfo {
     boxed: _foreach_sub_scalar_inplace_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_SUB_SCALAR_INFO),
 };
 fn _foreach_sub_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_sub_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
@@ -425,7 +435,7 @@ pub static _FOREACH_SUB_SCALAR_LIST: Op<ForeachSubScalarListFn> = Op::composite(
     _foreach_sub_scalar_list_each,
     _foreach_sub_scalar_list_adaptor,
 );
-static _FOREACH_SUB_SCALAR_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_SUB_SCALAR_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_sub.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -442,6 +452,7 @@ static _FOREACH_SUB_SCALAR_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_sub_scalar_list_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_sub_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_sub_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values())
@@ -466,7 +477,7 @@ pub static _FOREACH_SUB_SCALAR_LIST_: Op<ForeachSubScalarListInplaceFn> = Op::co
     _foreach_sub_scalar_list_inplace_each,
     _foreach_sub_scalar_list_inplace_adaptor,
 );
-static _FOREACH_SUB_SCALAR_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_SUB_SCALAR_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_sub_.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -483,6 +494,7 @@ static _FOREACH_SUB_SCALAR_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_sub_scalar_list_inplace_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_SUB_SCALAR_LIST_INFO),
 };
 fn _foreach_sub_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_sub_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
@@ -502,7 +514,7 @@ pub type ForeachSubListFn = fn(&[Tensor], &[Tensor], Scalar) -> Result<Vec<Tenso
 /// `_foreach_sub.List`: Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.
 pub static _FOREACH_SUB_LIST: Op<ForeachSubListFn> =
     Op::composite(&_FOREACH_SUB_LIST_INFO, _foreach_sub_list_each, _foreach_sub_list_adaptor);
-static _FOREACH_SUB_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_SUB_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_sub.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -523,6 +535,7 @@ static _FOREACH_SUB_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_sub_list_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_sub_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_sub_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?
@@ -548,7 +561,7 @@ pub static _FOREACH_SUB_LIST_: Op<ForeachSubListInplaceFn> = Op::composite(
     _foreach_sub_list_inplace_each,
     _foreach_sub_list_inplace_adaptor,
 );
-static _FOREACH_SUB_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_SUB_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_sub_.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -569,6 +582,7 @@ static _FOREACH_SUB_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_sub_list_inplace_boxed,
     doc: "Subtracts `other`, scaled by `alpha`, from the input: `input - alpha * other`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_SUB_LIST_INFO),
 };
 fn _foreach_sub_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_sub_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?;
@@ -591,7 +605,7 @@ pub static _FOREACH_MUL_SCALAR_LIST: Op<ForeachMulScalarListFn> = Op::composite(
     _foreach_mul_scalar_list_each,
     _foreach_mul_scalar_list_adaptor,
 );
-static _FOREACH_MUL_SCALAR_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MUL_SCALAR_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_mul.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -608,6 +622,7 @@ static _FOREACH_MUL_SCALAR_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_mul_scalar_list_boxed,
     doc: "Multiplies the input by `other`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_mul_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_mul_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values())
@@ -632,7 +647,7 @@ pub static _FOREACH_MUL_SCALAR_LIST_: Op<ForeachMulScalarListInplaceFn> = Op::co
     _foreach_mul_scalar_list_inplace_each,
     _foreach_mul_scalar_list_inplace_adaptor,
 );
-static _FOREACH_MUL_SCALAR_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MUL_SCALAR_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_mul_.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -649,6 +664,7 @@ static _FOREACH_MUL_SCALAR_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_mul_scalar_list_inplace_boxed,
     doc: "Multiplies the input by `other`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_MUL_SCALAR_LIST_INFO),
 };
 fn _foreach_mul_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_mul_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
@@ -668,7 +684,7 @@ pub type ForeachMulTensorFn = fn(&[Tensor], &Tensor) -> Result<Vec<Tensor>>;
 /// `_foreach_mul.Tensor`: Multiplies the input by `other`; for every tensor of a list.
 pub static _FOREACH_MUL_TENSOR: Op<ForeachMulTensorFn> =
     Op::composite(&_FOREACH_MUL_TENSOR_INFO, _foreach_mul_tensor_each, _foreach_mul_tensor_adaptor);
-static _FOREACH_MUL_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MUL_TENSOR_INFO: OpInfo = OpInfo {
     name: "_foreach_mul.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -685,6 +701,7 @@ static _FOREACH_MUL_TENSOR_INFO: OpInfo = OpInfo {
     boxed: _foreach_mul_tensor_boxed,
     doc: "Multiplies the input by `other`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_mul_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_mul_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -709,7 +726,7 @@ pub static _FOREACH_MUL_TENSOR_: Op<ForeachMulTensorInplaceFn> = Op::composite(
     _foreach_mul_tensor_inplace_each,
     _foreach_mul_tensor_inplace_adaptor,
 );
-static _FOREACH_MUL_TENSOR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MUL_TENSOR__INFO: OpInfo = OpInfo {
     name: "_foreach_mul_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -726,6 +743,7 @@ static _FOREACH_MUL_TENSOR__INFO: OpInfo = OpInfo {
     boxed: _foreach_mul_tensor_inplace_boxed,
     doc: "Multiplies the input by `other`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_MUL_TENSOR_INFO),
 };
 fn _foreach_mul_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_mul_tensor_(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?)?;
@@ -745,7 +763,7 @@ pub type ForeachMulListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_mul.List`: Multiplies the input by `other`; for every tensor of a list.
 pub static _FOREACH_MUL_LIST: Op<ForeachMulListFn> =
     Op::composite(&_FOREACH_MUL_LIST_INFO, _foreach_mul_list_each, _foreach_mul_list_adaptor);
-static _FOREACH_MUL_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MUL_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_mul.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -762,6 +780,7 @@ static _FOREACH_MUL_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_mul_list_boxed,
     doc: "Multiplies the input by `other`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_mul_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_mul_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
@@ -786,7 +805,7 @@ pub static _FOREACH_MUL_LIST_: Op<ForeachMulListInplaceFn> = Op::composite(
     _foreach_mul_list_inplace_each,
     _foreach_mul_list_inplace_adaptor,
 );
-static _FOREACH_MUL_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MUL_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_mul_.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -803,6 +822,7 @@ static _FOREACH_MUL_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_mul_list_inplace_boxed,
     doc: "Multiplies the input by `other`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_MUL_LIST_INFO),
 };
 fn _foreach_mul_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_mul_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?;
@@ -822,7 +842,7 @@ pub type ForeachMulScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
 /// `_foreach_mul.Scalar`: Multiplies the input by `other`; for every tensor of a list.
 pub static _FOREACH_MUL_SCALAR: Op<ForeachMulScalarFn> =
     Op::composite(&_FOREACH_MUL_SCALAR_INFO, _foreach_mul_scalar_each, _foreach_mul_scalar_adaptor);
-static _FOREACH_MUL_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MUL_SCALAR_INFO: OpInfo = OpInfo {
     name: "_foreach_mul.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -839,6 +859,7 @@ static _FOREACH_MUL_SCALAR_INFO: OpInfo = OpInfo {
     boxed: _foreach_mul_scalar_boxed,
     doc: "Multiplies the input by `other`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_mul_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_mul_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
@@ -863,7 +884,7 @@ pub static _FOREACH_MUL_SCALAR_: Op<ForeachMulScalarInplaceFn> = Op::composite(
     _foreach_mul_scalar_inplace_each,
     _foreach_mul_scalar_inplace_adaptor,
 );
-static _FOREACH_MUL_SCALAR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MUL_SCALAR__INFO: OpInfo = OpInfo {
     name: "_foreach_mul_.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -880,6 +901,7 @@ static _FOREACH_MUL_SCALAR__INFO: OpInfo = OpInfo {
     boxed: _foreach_mul_scalar_inplace_boxed,
     doc: "Multiplies the input by `other`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_MUL_SCALAR_INFO),
 };
 fn _foreach_mul_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_mul_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
@@ -902,7 +924,7 @@ pub static _FOREACH_DIV_SCALAR_LIST: Op<ForeachDivScalarListFn> = Op::composite(
     _foreach_div_scalar_list_each,
     _foreach_div_scalar_list_adaptor,
 );
-static _FOREACH_DIV_SCALAR_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_DIV_SCALAR_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_div.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -919,6 +941,7 @@ static _FOREACH_DIV_SCALAR_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_div_scalar_list_boxed,
     doc: "Divides the input by `other`; integers give floats; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_div_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_div_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values())
@@ -943,7 +966,7 @@ pub static _FOREACH_DIV_SCALAR_LIST_: Op<ForeachDivScalarListInplaceFn> = Op::co
     _foreach_div_scalar_list_inplace_each,
     _foreach_div_scalar_list_inplace_adaptor,
 );
-static _FOREACH_DIV_SCALAR_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_DIV_SCALAR_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_div_.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -960,6 +983,7 @@ static _FOREACH_DIV_SCALAR_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_div_scalar_list_inplace_boxed,
     doc: "Divides the input by `other`; integers give floats; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_DIV_SCALAR_LIST_INFO),
 };
 fn _foreach_div_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_div_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
@@ -979,7 +1003,7 @@ pub type ForeachDivTensorFn = fn(&[Tensor], &Tensor) -> Result<Vec<Tensor>>;
 /// `_foreach_div.Tensor`: Divides the input by `other`; integers give floats; for every tensor of a list.
 pub static _FOREACH_DIV_TENSOR: Op<ForeachDivTensorFn> =
     Op::composite(&_FOREACH_DIV_TENSOR_INFO, _foreach_div_tensor_each, _foreach_div_tensor_adaptor);
-static _FOREACH_DIV_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_DIV_TENSOR_INFO: OpInfo = OpInfo {
     name: "_foreach_div.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -996,6 +1020,7 @@ static _FOREACH_DIV_TENSOR_INFO: OpInfo = OpInfo {
     boxed: _foreach_div_tensor_boxed,
     doc: "Divides the input by `other`; integers give floats; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_div_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_div_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1020,7 +1045,7 @@ pub static _FOREACH_DIV_TENSOR_: Op<ForeachDivTensorInplaceFn> = Op::composite(
     _foreach_div_tensor_inplace_each,
     _foreach_div_tensor_inplace_adaptor,
 );
-static _FOREACH_DIV_TENSOR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_DIV_TENSOR__INFO: OpInfo = OpInfo {
     name: "_foreach_div_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1037,6 +1062,7 @@ static _FOREACH_DIV_TENSOR__INFO: OpInfo = OpInfo {
     boxed: _foreach_div_tensor_inplace_boxed,
     doc: "Divides the input by `other`; integers give floats; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_DIV_TENSOR_INFO),
 };
 fn _foreach_div_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_div_tensor_(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?)?;
@@ -1056,7 +1082,7 @@ pub type ForeachDivListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_div.List`: Divides the input by `other`; integers give floats; for every tensor of a list.
 pub static _FOREACH_DIV_LIST: Op<ForeachDivListFn> =
     Op::composite(&_FOREACH_DIV_LIST_INFO, _foreach_div_list_each, _foreach_div_list_adaptor);
-static _FOREACH_DIV_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_DIV_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_div.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -1073,6 +1099,7 @@ static _FOREACH_DIV_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_div_list_boxed,
     doc: "Divides the input by `other`; integers give floats; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_div_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_div_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
@@ -1097,7 +1124,7 @@ pub static _FOREACH_DIV_LIST_: Op<ForeachDivListInplaceFn> = Op::composite(
     _foreach_div_list_inplace_each,
     _foreach_div_list_inplace_adaptor,
 );
-static _FOREACH_DIV_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_DIV_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_div_.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -1114,6 +1141,7 @@ static _FOREACH_DIV_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_div_list_inplace_boxed,
     doc: "Divides the input by `other`; integers give floats; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_DIV_LIST_INFO),
 };
 fn _foreach_div_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_div_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?;
@@ -1133,7 +1161,7 @@ pub type ForeachDivScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
 /// `_foreach_div.Scalar`: Divides the input by `other`; integers give floats; for every tensor of a list.
 pub static _FOREACH_DIV_SCALAR: Op<ForeachDivScalarFn> =
     Op::composite(&_FOREACH_DIV_SCALAR_INFO, _foreach_div_scalar_each, _foreach_div_scalar_adaptor);
-static _FOREACH_DIV_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_DIV_SCALAR_INFO: OpInfo = OpInfo {
     name: "_foreach_div.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -1150,6 +1178,7 @@ static _FOREACH_DIV_SCALAR_INFO: OpInfo = OpInfo {
     boxed: _foreach_div_scalar_boxed,
     doc: "Divides the input by `other`; integers give floats; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_div_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_div_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1174,7 +1203,7 @@ pub static _FOREACH_DIV_SCALAR_: Op<ForeachDivScalarInplaceFn> = Op::composite(
     _foreach_div_scalar_inplace_each,
     _foreach_div_scalar_inplace_adaptor,
 );
-static _FOREACH_DIV_SCALAR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_DIV_SCALAR__INFO: OpInfo = OpInfo {
     name: "_foreach_div_.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -1191,6 +1220,7 @@ static _FOREACH_DIV_SCALAR__INFO: OpInfo = OpInfo {
     boxed: _foreach_div_scalar_inplace_boxed,
     doc: "Divides the input by `other`; integers give floats; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_DIV_SCALAR_INFO),
 };
 fn _foreach_div_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_div_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
@@ -1213,7 +1243,7 @@ pub static _FOREACH_POW_SCALAR_AND_TENSOR: Op<ForeachPowScalarAndTensorFn> = Op:
     _foreach_pow_scalar_and_tensor_each,
     _foreach_pow_scalar_and_tensor_adaptor,
 );
-static _FOREACH_POW_SCALAR_AND_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_POW_SCALAR_AND_TENSOR_INFO: OpInfo = OpInfo {
     name: "_foreach_pow.ScalarAndTensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1237,6 +1267,7 @@ static _FOREACH_POW_SCALAR_AND_TENSOR_INFO: OpInfo = OpInfo {
     boxed: _foreach_pow_scalar_and_tensor_boxed,
     doc: "The input to the power `exponent`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_pow_scalar_and_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_pow_scalar_and_tensor(arg(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
@@ -1255,7 +1286,7 @@ pub type ForeachPowScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
 /// `_foreach_pow.Scalar`: The input to the power `exponent`; for every tensor of a list.
 pub static _FOREACH_POW_SCALAR: Op<ForeachPowScalarFn> =
     Op::composite(&_FOREACH_POW_SCALAR_INFO, _foreach_pow_scalar_each, _foreach_pow_scalar_adaptor);
-static _FOREACH_POW_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_POW_SCALAR_INFO: OpInfo = OpInfo {
     name: "_foreach_pow.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -1279,6 +1310,7 @@ static _FOREACH_POW_SCALAR_INFO: OpInfo = OpInfo {
     boxed: _foreach_pow_scalar_boxed,
     doc: "The input to the power `exponent`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_pow_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_pow_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1303,7 +1335,7 @@ pub static _FOREACH_POW_SCALAR_: Op<ForeachPowScalarInplaceFn> = Op::composite(
     _foreach_pow_scalar_inplace_each,
     _foreach_pow_scalar_inplace_adaptor,
 );
-static _FOREACH_POW_SCALAR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_POW_SCALAR__INFO: OpInfo = OpInfo {
     name: "_foreach_pow_.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -1327,6 +1359,7 @@ static _FOREACH_POW_SCALAR__INFO: OpInfo = OpInfo {
     boxed: _foreach_pow_scalar_inplace_boxed,
     doc: "The input to the power `exponent`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_POW_SCALAR_INFO),
 };
 fn _foreach_pow_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_pow_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
@@ -1349,7 +1382,7 @@ pub static _FOREACH_POW_SCALAR_LIST: Op<ForeachPowScalarListFn> = Op::composite(
     _foreach_pow_scalar_list_each,
     _foreach_pow_scalar_list_adaptor,
 );
-static _FOREACH_POW_SCALAR_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_POW_SCALAR_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_pow.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -1373,6 +1406,7 @@ static _FOREACH_POW_SCALAR_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_pow_scalar_list_boxed,
     doc: "The input to the power `exponent`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_pow_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_pow_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values())
@@ -1397,7 +1431,7 @@ pub static _FOREACH_POW_SCALAR_LIST_: Op<ForeachPowScalarListInplaceFn> = Op::co
     _foreach_pow_scalar_list_inplace_each,
     _foreach_pow_scalar_list_inplace_adaptor,
 );
-static _FOREACH_POW_SCALAR_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_POW_SCALAR_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_pow_.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -1421,6 +1455,7 @@ static _FOREACH_POW_SCALAR_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_pow_scalar_list_inplace_boxed,
     doc: "The input to the power `exponent`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_POW_SCALAR_LIST_INFO),
 };
 fn _foreach_pow_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_pow_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
@@ -1440,7 +1475,7 @@ pub type ForeachPowListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_pow.List`: The input to the power `exponent`; for every tensor of a list.
 pub static _FOREACH_POW_LIST: Op<ForeachPowListFn> =
     Op::composite(&_FOREACH_POW_LIST_INFO, _foreach_pow_list_each, _foreach_pow_list_adaptor);
-static _FOREACH_POW_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_POW_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_pow.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -1464,6 +1499,7 @@ static _FOREACH_POW_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_pow_list_boxed,
     doc: "The input to the power `exponent`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_pow_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_pow_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
@@ -1488,7 +1524,7 @@ pub static _FOREACH_POW_LIST_: Op<ForeachPowListInplaceFn> = Op::composite(
     _foreach_pow_list_inplace_each,
     _foreach_pow_list_inplace_adaptor,
 );
-static _FOREACH_POW_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_POW_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_pow_.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -1512,6 +1548,7 @@ static _FOREACH_POW_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_pow_list_inplace_boxed,
     doc: "The input to the power `exponent`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_POW_LIST_INFO),
 };
 fn _foreach_pow_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_pow_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?;
@@ -1533,7 +1570,7 @@ pub static _FOREACH_CLAMP_MIN_SCALAR: Op<ForeachClampMinScalarFn> = Op::composit
     _foreach_clamp_min_scalar_each,
     _foreach_clamp_min_scalar_adaptor,
 );
-static _FOREACH_CLAMP_MIN_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_CLAMP_MIN_SCALAR_INFO: OpInfo = OpInfo {
     name: "_foreach_clamp_min.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -1550,6 +1587,7 @@ static _FOREACH_CLAMP_MIN_SCALAR_INFO: OpInfo = OpInfo {
     boxed: _foreach_clamp_min_scalar_boxed,
     doc: "`max(x, min)`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_clamp_min_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_clamp_min_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1573,7 +1611,7 @@ pub static _FOREACH_CLAMP_MIN_SCALAR_: Op<ForeachClampMinScalarInplaceFn> = Op::
     _foreach_clamp_min_scalar_inplace_each,
     _foreach_clamp_min_scalar_inplace_adaptor,
 );
-static _FOREACH_CLAMP_MIN_SCALAR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_CLAMP_MIN_SCALAR__INFO: OpInfo = OpInfo {
     name: "_foreach_clamp_min_.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -1590,6 +1628,7 @@ static _FOREACH_CLAMP_MIN_SCALAR__INFO: OpInfo = OpInfo {
     boxed: _foreach_clamp_min_scalar_inplace_boxed,
     doc: "`max(x, min)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_CLAMP_MIN_SCALAR_INFO),
 };
 fn _foreach_clamp_min_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_clamp_min_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
@@ -1612,7 +1651,7 @@ pub static _FOREACH_CLAMP_MIN_SCALAR_LIST: Op<ForeachClampMinScalarListFn> = Op:
     _foreach_clamp_min_scalar_list_each,
     _foreach_clamp_min_scalar_list_adaptor,
 );
-static _FOREACH_CLAMP_MIN_SCALAR_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_CLAMP_MIN_SCALAR_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_clamp_min.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -1629,6 +1668,7 @@ static _FOREACH_CLAMP_MIN_SCALAR_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_clamp_min_scalar_list_boxed,
     doc: "`max(x, min)`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_clamp_min_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_clamp_min_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?
@@ -1654,7 +1694,7 @@ pub static _FOREACH_CLAMP_MIN_SCALAR_LIST_: Op<ForeachClampMinScalarListInplaceF
     _foreach_clamp_min_scalar_list_inplace_each,
     _foreach_clamp_min_scalar_list_inplace_adaptor,
 );
-static _FOREACH_CLAMP_MIN_SCALAR_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_CLAMP_MIN_SCALAR_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_clamp_min_.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -1671,6 +1711,7 @@ static _FOREACH_CLAMP_MIN_SCALAR_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_clamp_min_scalar_list_inplace_boxed,
     doc: "`max(x, min)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_CLAMP_MIN_SCALAR_LIST_INFO),
 };
 fn _foreach_clamp_min_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_clamp_min_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
@@ -1693,7 +1734,7 @@ pub static _FOREACH_CLAMP_MIN_LIST: Op<ForeachClampMinListFn> = Op::composite(
     _foreach_clamp_min_list_each,
     _foreach_clamp_min_list_adaptor,
 );
-static _FOREACH_CLAMP_MIN_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_CLAMP_MIN_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_clamp_min.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -1710,6 +1751,7 @@ static _FOREACH_CLAMP_MIN_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_clamp_min_list_boxed,
     doc: "`max(x, min)` with a tensor as bound; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_clamp_min_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_clamp_min_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
@@ -1734,7 +1776,7 @@ pub static _FOREACH_CLAMP_MIN_LIST_: Op<ForeachClampMinListInplaceFn> = Op::comp
     _foreach_clamp_min_list_inplace_each,
     _foreach_clamp_min_list_inplace_adaptor,
 );
-static _FOREACH_CLAMP_MIN_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_CLAMP_MIN_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_clamp_min_.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -1751,6 +1793,7 @@ static _FOREACH_CLAMP_MIN_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_clamp_min_list_inplace_boxed,
     doc: "`max(x, min)` with a tensor as bound; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_CLAMP_MIN_LIST_INFO),
 };
 fn _foreach_clamp_min_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_clamp_min_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?;
@@ -1772,7 +1815,7 @@ pub static _FOREACH_MAXIMUM_SCALAR: Op<ForeachMaximumScalarFn> = Op::composite(
     _foreach_maximum_scalar_each,
     _foreach_maximum_scalar_adaptor,
 );
-static _FOREACH_MAXIMUM_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MAXIMUM_SCALAR_INFO: OpInfo = OpInfo {
     name: "_foreach_maximum.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -1789,6 +1832,7 @@ static _FOREACH_MAXIMUM_SCALAR_INFO: OpInfo = OpInfo {
     boxed: _foreach_maximum_scalar_boxed,
     doc: "`max(x, min)`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_maximum_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_maximum_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1812,7 +1856,7 @@ pub static _FOREACH_MAXIMUM_SCALAR_: Op<ForeachMaximumScalarInplaceFn> = Op::com
     _foreach_maximum_scalar_inplace_each,
     _foreach_maximum_scalar_inplace_adaptor,
 );
-static _FOREACH_MAXIMUM_SCALAR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MAXIMUM_SCALAR__INFO: OpInfo = OpInfo {
     name: "_foreach_maximum_.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -1829,6 +1873,7 @@ static _FOREACH_MAXIMUM_SCALAR__INFO: OpInfo = OpInfo {
     boxed: _foreach_maximum_scalar_inplace_boxed,
     doc: "`max(x, min)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_MAXIMUM_SCALAR_INFO),
 };
 fn _foreach_maximum_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_maximum_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
@@ -1851,7 +1896,7 @@ pub static _FOREACH_MAXIMUM_SCALAR_LIST: Op<ForeachMaximumScalarListFn> = Op::co
     _foreach_maximum_scalar_list_each,
     _foreach_maximum_scalar_list_adaptor,
 );
-static _FOREACH_MAXIMUM_SCALAR_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MAXIMUM_SCALAR_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_maximum.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -1868,6 +1913,7 @@ static _FOREACH_MAXIMUM_SCALAR_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_maximum_scalar_list_boxed,
     doc: "`max(x, min)`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_maximum_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_maximum_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?
@@ -1893,7 +1939,7 @@ pub static _FOREACH_MAXIMUM_SCALAR_LIST_: Op<ForeachMaximumScalarListInplaceFn> 
     _foreach_maximum_scalar_list_inplace_each,
     _foreach_maximum_scalar_list_inplace_adaptor,
 );
-static _FOREACH_MAXIMUM_SCALAR_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MAXIMUM_SCALAR_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_maximum_.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -1910,6 +1956,7 @@ static _FOREACH_MAXIMUM_SCALAR_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_maximum_scalar_list_inplace_boxed,
     doc: "`max(x, min)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_MAXIMUM_SCALAR_LIST_INFO),
 };
 fn _foreach_maximum_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_maximum_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
@@ -1929,7 +1976,7 @@ pub type ForeachMaximumListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_maximum.List`: `max(x, min)` with a tensor as bound; for every tensor of a list.
 pub static _FOREACH_MAXIMUM_LIST: Op<ForeachMaximumListFn> =
     Op::composite(&_FOREACH_MAXIMUM_LIST_INFO, _foreach_maximum_list_each, _foreach_maximum_list_adaptor);
-static _FOREACH_MAXIMUM_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MAXIMUM_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_maximum.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -1946,6 +1993,7 @@ static _FOREACH_MAXIMUM_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_maximum_list_boxed,
     doc: "`max(x, min)` with a tensor as bound; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_maximum_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_maximum_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
@@ -1970,7 +2018,7 @@ pub static _FOREACH_MAXIMUM_LIST_: Op<ForeachMaximumListInplaceFn> = Op::composi
     _foreach_maximum_list_inplace_each,
     _foreach_maximum_list_inplace_adaptor,
 );
-static _FOREACH_MAXIMUM_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MAXIMUM_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_maximum_.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -1987,6 +2035,7 @@ static _FOREACH_MAXIMUM_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_maximum_list_inplace_boxed,
     doc: "`max(x, min)` with a tensor as bound; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_MAXIMUM_LIST_INFO),
 };
 fn _foreach_maximum_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_maximum_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?;
@@ -2008,7 +2057,7 @@ pub static _FOREACH_CLAMP_MAX_SCALAR: Op<ForeachClampMaxScalarFn> = Op::composit
     _foreach_clamp_max_scalar_each,
     _foreach_clamp_max_scalar_adaptor,
 );
-static _FOREACH_CLAMP_MAX_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_CLAMP_MAX_SCALAR_INFO: OpInfo = OpInfo {
     name: "_foreach_clamp_max.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -2025,6 +2074,7 @@ static _FOREACH_CLAMP_MAX_SCALAR_INFO: OpInfo = OpInfo {
     boxed: _foreach_clamp_max_scalar_boxed,
     doc: "`min(x, max)`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_clamp_max_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_clamp_max_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
@@ -2048,7 +2098,7 @@ pub static _FOREACH_CLAMP_MAX_SCALAR_: Op<ForeachClampMaxScalarInplaceFn> = Op::
     _foreach_clamp_max_scalar_inplace_each,
     _foreach_clamp_max_scalar_inplace_adaptor,
 );
-static _FOREACH_CLAMP_MAX_SCALAR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_CLAMP_MAX_SCALAR__INFO: OpInfo = OpInfo {
     name: "_foreach_clamp_max_.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -2065,6 +2115,7 @@ static _FOREACH_CLAMP_MAX_SCALAR__INFO: OpInfo = OpInfo {
     boxed: _foreach_clamp_max_scalar_inplace_boxed,
     doc: "`min(x, max)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_CLAMP_MAX_SCALAR_INFO),
 };
 fn _foreach_clamp_max_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_clamp_max_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
@@ -2087,7 +2138,7 @@ pub static _FOREACH_CLAMP_MAX_SCALAR_LIST: Op<ForeachClampMaxScalarListFn> = Op:
     _foreach_clamp_max_scalar_list_each,
     _foreach_clamp_max_scalar_list_adaptor,
 );
-static _FOREACH_CLAMP_MAX_SCALAR_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_CLAMP_MAX_SCALAR_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_clamp_max.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -2104,6 +2155,7 @@ static _FOREACH_CLAMP_MAX_SCALAR_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_clamp_max_scalar_list_boxed,
     doc: "`min(x, max)`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_clamp_max_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_clamp_max_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?
@@ -2129,7 +2181,7 @@ pub static _FOREACH_CLAMP_MAX_SCALAR_LIST_: Op<ForeachClampMaxScalarListInplaceF
     _foreach_clamp_max_scalar_list_inplace_each,
     _foreach_clamp_max_scalar_list_inplace_adaptor,
 );
-static _FOREACH_CLAMP_MAX_SCALAR_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_CLAMP_MAX_SCALAR_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_clamp_max_.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -2146,6 +2198,7 @@ static _FOREACH_CLAMP_MAX_SCALAR_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_clamp_max_scalar_list_inplace_boxed,
     doc: "`min(x, max)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_CLAMP_MAX_SCALAR_LIST_INFO),
 };
 fn _foreach_clamp_max_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_clamp_max_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
@@ -2168,7 +2221,7 @@ pub static _FOREACH_CLAMP_MAX_LIST: Op<ForeachClampMaxListFn> = Op::composite(
     _foreach_clamp_max_list_each,
     _foreach_clamp_max_list_adaptor,
 );
-static _FOREACH_CLAMP_MAX_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_CLAMP_MAX_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_clamp_max.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -2185,6 +2238,7 @@ static _FOREACH_CLAMP_MAX_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_clamp_max_list_boxed,
     doc: "`min(x, max)` with a tensor as bound; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_clamp_max_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_clamp_max_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
@@ -2209,7 +2263,7 @@ pub static _FOREACH_CLAMP_MAX_LIST_: Op<ForeachClampMaxListInplaceFn> = Op::comp
     _foreach_clamp_max_list_inplace_each,
     _foreach_clamp_max_list_inplace_adaptor,
 );
-static _FOREACH_CLAMP_MAX_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_CLAMP_MAX_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_clamp_max_.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -2226,6 +2280,7 @@ static _FOREACH_CLAMP_MAX_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_clamp_max_list_inplace_boxed,
     doc: "`min(x, max)` with a tensor as bound; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_CLAMP_MAX_LIST_INFO),
 };
 fn _foreach_clamp_max_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_clamp_max_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?;
@@ -2247,7 +2302,7 @@ pub static _FOREACH_MINIMUM_SCALAR: Op<ForeachMinimumScalarFn> = Op::composite(
     _foreach_minimum_scalar_each,
     _foreach_minimum_scalar_adaptor,
 );
-static _FOREACH_MINIMUM_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MINIMUM_SCALAR_INFO: OpInfo = OpInfo {
     name: "_foreach_minimum.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -2264,6 +2319,7 @@ static _FOREACH_MINIMUM_SCALAR_INFO: OpInfo = OpInfo {
     boxed: _foreach_minimum_scalar_boxed,
     doc: "`min(x, max)`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_minimum_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_minimum_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
@@ -2287,7 +2343,7 @@ pub static _FOREACH_MINIMUM_SCALAR_: Op<ForeachMinimumScalarInplaceFn> = Op::com
     _foreach_minimum_scalar_inplace_each,
     _foreach_minimum_scalar_inplace_adaptor,
 );
-static _FOREACH_MINIMUM_SCALAR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MINIMUM_SCALAR__INFO: OpInfo = OpInfo {
     name: "_foreach_minimum_.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -2304,6 +2360,7 @@ static _FOREACH_MINIMUM_SCALAR__INFO: OpInfo = OpInfo {
     boxed: _foreach_minimum_scalar_inplace_boxed,
     doc: "`min(x, max)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_MINIMUM_SCALAR_INFO),
 };
 fn _foreach_minimum_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_minimum_scalar_(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?;
@@ -2326,7 +2383,7 @@ pub static _FOREACH_MINIMUM_SCALAR_LIST: Op<ForeachMinimumScalarListFn> = Op::co
     _foreach_minimum_scalar_list_each,
     _foreach_minimum_scalar_list_adaptor,
 );
-static _FOREACH_MINIMUM_SCALAR_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MINIMUM_SCALAR_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_minimum.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -2343,6 +2400,7 @@ static _FOREACH_MINIMUM_SCALAR_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_minimum_scalar_list_boxed,
     doc: "`min(x, max)`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_minimum_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_minimum_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?
@@ -2368,7 +2426,7 @@ pub static _FOREACH_MINIMUM_SCALAR_LIST_: Op<ForeachMinimumScalarListInplaceFn> 
     _foreach_minimum_scalar_list_inplace_each,
     _foreach_minimum_scalar_list_inplace_adaptor,
 );
-static _FOREACH_MINIMUM_SCALAR_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MINIMUM_SCALAR_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_minimum_.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -2385,6 +2443,7 @@ static _FOREACH_MINIMUM_SCALAR_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_minimum_scalar_list_inplace_boxed,
     doc: "`min(x, max)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_MINIMUM_SCALAR_LIST_INFO),
 };
 fn _foreach_minimum_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_minimum_scalar_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?;
@@ -2404,7 +2463,7 @@ pub type ForeachMinimumListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_minimum.List`: `min(x, max)` with a tensor as bound; for every tensor of a list.
 pub static _FOREACH_MINIMUM_LIST: Op<ForeachMinimumListFn> =
     Op::composite(&_FOREACH_MINIMUM_LIST_INFO, _foreach_minimum_list_each, _foreach_minimum_list_adaptor);
-static _FOREACH_MINIMUM_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MINIMUM_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_minimum.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -2421,6 +2480,7 @@ static _FOREACH_MINIMUM_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_minimum_list_boxed,
     doc: "`min(x, max)` with a tensor as bound; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_minimum_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_minimum_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
@@ -2445,7 +2505,7 @@ pub static _FOREACH_MINIMUM_LIST_: Op<ForeachMinimumListInplaceFn> = Op::composi
     _foreach_minimum_list_inplace_each,
     _foreach_minimum_list_inplace_adaptor,
 );
-static _FOREACH_MINIMUM_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MINIMUM_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_minimum_.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -2462,6 +2522,7 @@ static _FOREACH_MINIMUM_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_minimum_list_inplace_boxed,
     doc: "`min(x, max)` with a tensor as bound; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_MINIMUM_LIST_INFO),
 };
 fn _foreach_minimum_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_minimum_list_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?;
@@ -2481,7 +2542,7 @@ pub type ForeachLerpScalarFn = fn(&[Tensor], &[Tensor], Scalar) -> Result<Vec<Te
 /// `_foreach_lerp.Scalar`: `self + weight * (end - self)` with one number as weight; for every tensor of a list.
 pub static _FOREACH_LERP_SCALAR: Op<ForeachLerpScalarFn> =
     Op::composite(&_FOREACH_LERP_SCALAR_INFO, _foreach_lerp_scalar_each, _foreach_lerp_scalar_adaptor);
-static _FOREACH_LERP_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_LERP_SCALAR_INFO: OpInfo = OpInfo {
     name: "_foreach_lerp.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -2502,6 +2563,7 @@ static _FOREACH_LERP_SCALAR_INFO: OpInfo = OpInfo {
     boxed: _foreach_lerp_scalar_boxed,
     doc: "`self + weight * (end - self)` with one number as weight; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_lerp_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_lerp_scalar(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?
@@ -2531,7 +2593,7 @@ pub static _FOREACH_LERP_SCALAR_: Op<ForeachLerpScalarInplaceFn> = Op::composite
     _foreach_lerp_scalar_inplace_each,
     _foreach_lerp_scalar_inplace_adaptor,
 );
-static _FOREACH_LERP_SCALAR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_LERP_SCALAR__INFO: OpInfo = OpInfo {
     name: "_foreach_lerp_.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -2552,6 +2614,7 @@ static _FOREACH_LERP_SCALAR__INFO: OpInfo = OpInfo {
     boxed: _foreach_lerp_scalar_inplace_boxed,
     doc: "`self + weight * (end - self)` with one number as weight; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_LERP_SCALAR_INFO),
 };
 fn _foreach_lerp_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_lerp_scalar_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?;
@@ -2579,7 +2642,7 @@ pub static _FOREACH_LERP_SCALAR_LIST: Op<ForeachLerpScalarListFn> = Op::composit
     _foreach_lerp_scalar_list_each,
     _foreach_lerp_scalar_list_adaptor,
 );
-static _FOREACH_LERP_SCALAR_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_LERP_SCALAR_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_lerp.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -2600,6 +2663,7 @@ static _FOREACH_LERP_SCALAR_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_lerp_scalar_list_boxed,
     doc: "`self + weight * (end - self)` with one number as weight; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_lerp_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_lerp_scalar_list(
@@ -2638,7 +2702,7 @@ pub static _FOREACH_LERP_SCALAR_LIST_: Op<ForeachLerpScalarListInplaceFn> = Op::
     _foreach_lerp_scalar_list_inplace_each,
     _foreach_lerp_scalar_list_inplace_adaptor,
 );
-static _FOREACH_LERP_SCALAR_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_LERP_SCALAR_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_lerp_.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -2659,6 +2723,7 @@ static _FOREACH_LERP_SCALAR_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_lerp_scalar_list_inplace_boxed,
     doc: "`self + weight * (end - self)` with one number as weight; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_LERP_SCALAR_LIST_INFO),
 };
 fn _foreach_lerp_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_lerp_scalar_list_(
@@ -2687,7 +2752,7 @@ pub type ForeachLerpListFn = fn(&[Tensor], &[Tensor], &[Tensor]) -> Result<Vec<T
 /// `_foreach_lerp.List`: `self + weight * (end - self)`; for every tensor of a list.
 pub static _FOREACH_LERP_LIST: Op<ForeachLerpListFn> =
     Op::composite(&_FOREACH_LERP_LIST_INFO, _foreach_lerp_list_each, _foreach_lerp_list_adaptor);
-static _FOREACH_LERP_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_LERP_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_lerp.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -2708,6 +2773,7 @@ static _FOREACH_LERP_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_lerp_list_boxed,
     doc: "`self + weight * (end - self)`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_lerp_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_lerp_list(
@@ -2742,7 +2808,7 @@ pub static _FOREACH_LERP_LIST_: Op<ForeachLerpListInplaceFn> = Op::composite(
     _foreach_lerp_list_inplace_each,
     _foreach_lerp_list_inplace_adaptor,
 );
-static _FOREACH_LERP_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_LERP_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_lerp_.List",
     owner: "flambeau-core",
     schema: Schema {
@@ -2763,6 +2829,7 @@ static _FOREACH_LERP_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_lerp_list_inplace_boxed,
     doc: "`self + weight * (end - self)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_LERP_LIST_INFO),
 };
 fn _foreach_lerp_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_lerp_list_(
@@ -2800,7 +2867,7 @@ pub static _FOREACH_ADDCMUL_SCALAR_LIST: Op<ForeachAddcmulScalarListFn> = Op::co
     _foreach_addcmul_scalar_list_each,
     _foreach_addcmul_scalar_list_adaptor,
 );
-static _FOREACH_ADDCMUL_SCALAR_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADDCMUL_SCALAR_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_addcmul.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -2829,6 +2896,7 @@ static _FOREACH_ADDCMUL_SCALAR_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_addcmul_scalar_list_boxed,
     doc: "`self + value * tensor1 * tensor2`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_addcmul_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_addcmul_scalar_list(
@@ -2871,7 +2939,7 @@ pub static _FOREACH_ADDCMUL_SCALAR_LIST_: Op<ForeachAddcmulScalarListInplaceFn> 
     _foreach_addcmul_scalar_list_inplace_each,
     _foreach_addcmul_scalar_list_inplace_adaptor,
 );
-static _FOREACH_ADDCMUL_SCALAR_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADDCMUL_SCALAR_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_addcmul_.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -2900,6 +2968,7 @@ static _FOREACH_ADDCMUL_SCALAR_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_addcmul_scalar_list_inplace_boxed,
     doc: "`self + value * tensor1 * tensor2`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_ADDCMUL_SCALAR_LIST_INFO),
 };
 fn _foreach_addcmul_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_addcmul_scalar_list_(
@@ -2939,7 +3008,7 @@ pub static _FOREACH_ADDCMUL_TENSOR: Op<ForeachAddcmulTensorFn> = Op::composite(
     _foreach_addcmul_tensor_each,
     _foreach_addcmul_tensor_adaptor,
 );
-static _FOREACH_ADDCMUL_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADDCMUL_TENSOR_INFO: OpInfo = OpInfo {
     name: "_foreach_addcmul.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2968,6 +3037,7 @@ static _FOREACH_ADDCMUL_TENSOR_INFO: OpInfo = OpInfo {
     boxed: _foreach_addcmul_tensor_boxed,
     doc: "`self + value * tensor1 * tensor2`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_addcmul_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_addcmul_tensor(
@@ -3010,7 +3080,7 @@ pub static _FOREACH_ADDCMUL_TENSOR_: Op<ForeachAddcmulTensorInplaceFn> = Op::com
     _foreach_addcmul_tensor_inplace_each,
     _foreach_addcmul_tensor_inplace_adaptor,
 );
-static _FOREACH_ADDCMUL_TENSOR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADDCMUL_TENSOR__INFO: OpInfo = OpInfo {
     name: "_foreach_addcmul_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -3039,6 +3109,7 @@ static _FOREACH_ADDCMUL_TENSOR__INFO: OpInfo = OpInfo {
     boxed: _foreach_addcmul_tensor_inplace_boxed,
     doc: "`self + value * tensor1 * tensor2`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_ADDCMUL_TENSOR_INFO),
 };
 fn _foreach_addcmul_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_addcmul_tensor_(
@@ -3077,7 +3148,7 @@ pub static _FOREACH_ADDCMUL_SCALAR: Op<ForeachAddcmulScalarFn> = Op::composite(
     _foreach_addcmul_scalar_each,
     _foreach_addcmul_scalar_adaptor,
 );
-static _FOREACH_ADDCMUL_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADDCMUL_SCALAR_INFO: OpInfo = OpInfo {
     name: "_foreach_addcmul.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -3106,6 +3177,7 @@ static _FOREACH_ADDCMUL_SCALAR_INFO: OpInfo = OpInfo {
     boxed: _foreach_addcmul_scalar_boxed,
     doc: "`self + value * tensor1 * tensor2`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_addcmul_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_addcmul_scalar(
@@ -3147,7 +3219,7 @@ pub static _FOREACH_ADDCMUL_SCALAR_: Op<ForeachAddcmulScalarInplaceFn> = Op::com
     _foreach_addcmul_scalar_inplace_each,
     _foreach_addcmul_scalar_inplace_adaptor,
 );
-static _FOREACH_ADDCMUL_SCALAR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADDCMUL_SCALAR__INFO: OpInfo = OpInfo {
     name: "_foreach_addcmul_.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -3176,6 +3248,7 @@ static _FOREACH_ADDCMUL_SCALAR__INFO: OpInfo = OpInfo {
     boxed: _foreach_addcmul_scalar_inplace_boxed,
     doc: "`self + value * tensor1 * tensor2`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_ADDCMUL_SCALAR_INFO),
 };
 fn _foreach_addcmul_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_addcmul_scalar_(
@@ -3215,7 +3288,7 @@ pub static _FOREACH_ADDCDIV_SCALAR_LIST: Op<ForeachAddcdivScalarListFn> = Op::co
     _foreach_addcdiv_scalar_list_each,
     _foreach_addcdiv_scalar_list_adaptor,
 );
-static _FOREACH_ADDCDIV_SCALAR_LIST_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADDCDIV_SCALAR_LIST_INFO: OpInfo = OpInfo {
     name: "_foreach_addcdiv.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -3244,6 +3317,7 @@ static _FOREACH_ADDCDIV_SCALAR_LIST_INFO: OpInfo = OpInfo {
     boxed: _foreach_addcdiv_scalar_list_boxed,
     doc: "`self + value * tensor1 / tensor2`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_addcdiv_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_addcdiv_scalar_list(
@@ -3286,7 +3360,7 @@ pub static _FOREACH_ADDCDIV_SCALAR_LIST_: Op<ForeachAddcdivScalarListInplaceFn> 
     _foreach_addcdiv_scalar_list_inplace_each,
     _foreach_addcdiv_scalar_list_inplace_adaptor,
 );
-static _FOREACH_ADDCDIV_SCALAR_LIST__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADDCDIV_SCALAR_LIST__INFO: OpInfo = OpInfo {
     name: "_foreach_addcdiv_.ScalarList",
     owner: "flambeau-core",
     schema: Schema {
@@ -3315,6 +3389,7 @@ static _FOREACH_ADDCDIV_SCALAR_LIST__INFO: OpInfo = OpInfo {
     boxed: _foreach_addcdiv_scalar_list_inplace_boxed,
     doc: "`self + value * tensor1 / tensor2`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_ADDCDIV_SCALAR_LIST_INFO),
 };
 fn _foreach_addcdiv_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_addcdiv_scalar_list_(
@@ -3354,7 +3429,7 @@ pub static _FOREACH_ADDCDIV_TENSOR: Op<ForeachAddcdivTensorFn> = Op::composite(
     _foreach_addcdiv_tensor_each,
     _foreach_addcdiv_tensor_adaptor,
 );
-static _FOREACH_ADDCDIV_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADDCDIV_TENSOR_INFO: OpInfo = OpInfo {
     name: "_foreach_addcdiv.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -3383,6 +3458,7 @@ static _FOREACH_ADDCDIV_TENSOR_INFO: OpInfo = OpInfo {
     boxed: _foreach_addcdiv_tensor_boxed,
     doc: "`self + value * tensor1 / tensor2`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_addcdiv_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_addcdiv_tensor(
@@ -3425,7 +3501,7 @@ pub static _FOREACH_ADDCDIV_TENSOR_: Op<ForeachAddcdivTensorInplaceFn> = Op::com
     _foreach_addcdiv_tensor_inplace_each,
     _foreach_addcdiv_tensor_inplace_adaptor,
 );
-static _FOREACH_ADDCDIV_TENSOR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADDCDIV_TENSOR__INFO: OpInfo = OpInfo {
     name: "_foreach_addcdiv_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -3454,6 +3530,7 @@ static _FOREACH_ADDCDIV_TENSOR__INFO: OpInfo = OpInfo {
     boxed: _foreach_addcdiv_tensor_inplace_boxed,
     doc: "`self + value * tensor1 / tensor2`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_ADDCDIV_TENSOR_INFO),
 };
 fn _foreach_addcdiv_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_addcdiv_tensor_(
@@ -3492,7 +3569,7 @@ pub static _FOREACH_ADDCDIV_SCALAR: Op<ForeachAddcdivScalarFn> = Op::composite(
     _foreach_addcdiv_scalar_each,
     _foreach_addcdiv_scalar_adaptor,
 );
-static _FOREACH_ADDCDIV_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADDCDIV_SCALAR_INFO: OpInfo = OpInfo {
     name: "_foreach_addcdiv.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -3521,6 +3598,7 @@ static _FOREACH_ADDCDIV_SCALAR_INFO: OpInfo = OpInfo {
     boxed: _foreach_addcdiv_scalar_boxed,
     doc: "`self + value * tensor1 / tensor2`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_addcdiv_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_addcdiv_scalar(
@@ -3562,7 +3640,7 @@ pub static _FOREACH_ADDCDIV_SCALAR_: Op<ForeachAddcdivScalarInplaceFn> = Op::com
     _foreach_addcdiv_scalar_inplace_each,
     _foreach_addcdiv_scalar_inplace_adaptor,
 );
-static _FOREACH_ADDCDIV_SCALAR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ADDCDIV_SCALAR__INFO: OpInfo = OpInfo {
     name: "_foreach_addcdiv_.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -3591,6 +3669,7 @@ static _FOREACH_ADDCDIV_SCALAR__INFO: OpInfo = OpInfo {
     boxed: _foreach_addcdiv_scalar_inplace_boxed,
     doc: "`self + value * tensor1 / tensor2`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_ADDCDIV_SCALAR_INFO),
 };
 fn _foreach_addcdiv_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_addcdiv_scalar_(
@@ -3620,7 +3699,7 @@ pub type ForeachMmFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_mm`: Matrix product of two matrices; for every tensor of a list.
 pub static _FOREACH_MM: Op<ForeachMmFn> =
     Op::composite(&_FOREACH_MM_INFO, _foreach_mm_each, _foreach_mm_adaptor);
-static _FOREACH_MM_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MM_INFO: OpInfo = OpInfo {
     name: "_foreach_mm",
     owner: "flambeau-core",
     schema: Schema {
@@ -3637,6 +3716,7 @@ static _FOREACH_MM_INFO: OpInfo = OpInfo {
     boxed: _foreach_mm_boxed,
     doc: "Matrix product of two matrices; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_mm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_mm(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
@@ -3654,7 +3734,7 @@ pub type ForeachCloneFn = fn(&[Tensor], Option<MemoryFormat>) -> Result<Vec<Tens
 /// `_foreach_clone`: A copy with memory of its own; for every tensor of a list.
 pub static _FOREACH_CLONE: Op<ForeachCloneFn> =
     Op::composite(&_FOREACH_CLONE_INFO, _foreach_clone_each, _foreach_clone_adaptor);
-static _FOREACH_CLONE_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_CLONE_INFO: OpInfo = OpInfo {
     name: "_foreach_clone",
     owner: "flambeau-core",
     schema: Schema {
@@ -3671,6 +3751,7 @@ static _FOREACH_CLONE_INFO: OpInfo = OpInfo {
     boxed: _foreach_clone_boxed,
     doc: "A copy with memory of its own; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_clone_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_clone(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
@@ -3692,7 +3773,7 @@ pub type ForeachCopyInplaceFn = fn(&[Tensor], &[Tensor], bool) -> Result<()>;
 /// `_foreach_copy_`: Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.
 pub static _FOREACH_COPY_: Op<ForeachCopyInplaceFn> =
     Op::composite(&_FOREACH_COPY__INFO, _foreach_copy_inplace_each, _foreach_copy_inplace_adaptor);
-static _FOREACH_COPY__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_COPY__INFO: OpInfo = OpInfo {
     name: "_foreach_copy_",
     owner: "flambeau-core",
     schema: Schema {
@@ -3713,6 +3794,7 @@ static _FOREACH_COPY__INFO: OpInfo = OpInfo {
     boxed: _foreach_copy_inplace_boxed,
     doc: "Copies the elements of `src`, broadcast and cast, into the tensor; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_copy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_copy_(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?;
@@ -3734,7 +3816,7 @@ pub type ForeachZeroInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_zero_`: Sets every element to zero; for every tensor of a list.
 pub static _FOREACH_ZERO_: Op<ForeachZeroInplaceFn> =
     Op::composite(&_FOREACH_ZERO__INFO, _foreach_zero_inplace_each, _foreach_zero_inplace_adaptor);
-static _FOREACH_ZERO__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ZERO__INFO: OpInfo = OpInfo {
     name: "_foreach_zero_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -3748,6 +3830,7 @@ static _FOREACH_ZERO__INFO: OpInfo = OpInfo {
     boxed: _foreach_zero_inplace_boxed,
     doc: "Sets every element to zero; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_zero_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_zero_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -3770,7 +3853,7 @@ pub type ForeachMaxFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_max`: Largest element; NaN wins; for every tensor of a list.
 pub static _FOREACH_MAX: Op<ForeachMaxFn> =
     Op::composite(&_FOREACH_MAX_INFO, _foreach_max_each, _foreach_max_adaptor);
-static _FOREACH_MAX_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_MAX_INFO: OpInfo = OpInfo {
     name: "_foreach_max",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -3784,6 +3867,7 @@ static _FOREACH_MAX_INFO: OpInfo = OpInfo {
     boxed: _foreach_max_boxed,
     doc: "Largest element; NaN wins; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_max_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_max(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -3801,7 +3885,7 @@ pub type ForeachNormScalarFn = fn(&[Tensor], Scalar, Option<DType>) -> Result<Ve
 /// `_foreach_norm.Scalar`: Vector norm of all elements, or over dimensions; for every tensor of a list.
 pub static _FOREACH_NORM_SCALAR: Op<ForeachNormScalarFn> =
     Op::composite(&_FOREACH_NORM_SCALAR_INFO, _foreach_norm_scalar_each, _foreach_norm_scalar_adaptor);
-static _FOREACH_NORM_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_NORM_SCALAR_INFO: OpInfo = OpInfo {
     name: "_foreach_norm.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -3829,6 +3913,7 @@ static _FOREACH_NORM_SCALAR_INFO: OpInfo = OpInfo {
     boxed: _foreach_norm_scalar_boxed,
     doc: "Vector norm of all elements, or over dimensions; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_norm_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_norm_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -3846,7 +3931,7 @@ pub type ForeachPowsumScalarFn = fn(&[Tensor], Scalar, Option<DType>) -> Result<
 /// `_foreach_powsum.Scalar`: Sum of `abs(x)^ord`: a vector norm before its root; for every tensor of a list.
 pub static _FOREACH_POWSUM_SCALAR: Op<ForeachPowsumScalarFn> =
     Op::composite(&_FOREACH_POWSUM_SCALAR_INFO, _foreach_powsum_scalar_each, _foreach_powsum_scalar_adaptor);
-static _FOREACH_POWSUM_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_POWSUM_SCALAR_INFO: OpInfo = OpInfo {
     name: "_foreach_powsum.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -3867,6 +3952,7 @@ static _FOREACH_POWSUM_SCALAR_INFO: OpInfo = OpInfo {
     boxed: _foreach_powsum_scalar_boxed,
     doc: "Sum of `abs(x)^ord`: a vector norm before its root; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_powsum_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_powsum_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -3888,7 +3974,7 @@ pub type ForeachErfFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_erf`: Error function; for every tensor of a list.
 pub static _FOREACH_ERF: Op<ForeachErfFn> =
     Op::composite(&_FOREACH_ERF_INFO, _foreach_erf_each, _foreach_erf_adaptor);
-static _FOREACH_ERF_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ERF_INFO: OpInfo = OpInfo {
     name: "_foreach_erf",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -3902,6 +3988,7 @@ static _FOREACH_ERF_INFO: OpInfo = OpInfo {
     boxed: _foreach_erf_boxed,
     doc: "Error function; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_erf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_erf(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -3922,7 +4009,7 @@ pub type ForeachErfInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_erf_`: Error function; for every tensor of a list. In place.
 pub static _FOREACH_ERF_: Op<ForeachErfInplaceFn> =
     Op::composite(&_FOREACH_ERF__INFO, _foreach_erf_inplace_each, _foreach_erf_inplace_adaptor);
-static _FOREACH_ERF__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ERF__INFO: OpInfo = OpInfo {
     name: "_foreach_erf_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -3936,6 +4023,7 @@ static _FOREACH_ERF__INFO: OpInfo = OpInfo {
     boxed: _foreach_erf_inplace_boxed,
     doc: "Error function; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_ERF_INFO),
 };
 fn _foreach_erf_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_erf_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -3954,7 +4042,7 @@ pub type ForeachErfcFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_erfc`: Complementary error function, `1 - erf(x)`; for every tensor of a list.
 pub static _FOREACH_ERFC: Op<ForeachErfcFn> =
     Op::composite(&_FOREACH_ERFC_INFO, _foreach_erfc_each, _foreach_erfc_adaptor);
-static _FOREACH_ERFC_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ERFC_INFO: OpInfo = OpInfo {
     name: "_foreach_erfc",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -3968,6 +4056,7 @@ static _FOREACH_ERFC_INFO: OpInfo = OpInfo {
     boxed: _foreach_erfc_boxed,
     doc: "Complementary error function, `1 - erf(x)`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_erfc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_erfc(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -3988,7 +4077,7 @@ pub type ForeachErfcInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_erfc_`: Complementary error function, `1 - erf(x)`; for every tensor of a list. In place.
 pub static _FOREACH_ERFC_: Op<ForeachErfcInplaceFn> =
     Op::composite(&_FOREACH_ERFC__INFO, _foreach_erfc_inplace_each, _foreach_erfc_inplace_adaptor);
-static _FOREACH_ERFC__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ERFC__INFO: OpInfo = OpInfo {
     name: "_foreach_erfc_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -4002,6 +4091,7 @@ static _FOREACH_ERFC__INFO: OpInfo = OpInfo {
     boxed: _foreach_erfc_inplace_boxed,
     doc: "Complementary error function, `1 - erf(x)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_ERFC_INFO),
 };
 fn _foreach_erfc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_erfc_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -4020,7 +4110,7 @@ pub type ForeachLgammaFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_lgamma`: Logarithm of the absolute value of the gamma function; for every tensor of a list.
 pub static _FOREACH_LGAMMA: Op<ForeachLgammaFn> =
     Op::composite(&_FOREACH_LGAMMA_INFO, _foreach_lgamma_each, _foreach_lgamma_adaptor);
-static _FOREACH_LGAMMA_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_LGAMMA_INFO: OpInfo = OpInfo {
     name: "_foreach_lgamma",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -4034,6 +4124,7 @@ static _FOREACH_LGAMMA_INFO: OpInfo = OpInfo {
     boxed: _foreach_lgamma_boxed,
     doc: "Logarithm of the absolute value of the gamma function; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_lgamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_lgamma(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -4054,7 +4145,7 @@ pub type ForeachLgammaInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_lgamma_`: Logarithm of the absolute value of the gamma function; for every tensor of a list. In place.
 pub static _FOREACH_LGAMMA_: Op<ForeachLgammaInplaceFn> =
     Op::composite(&_FOREACH_LGAMMA__INFO, _foreach_lgamma_inplace_each, _foreach_lgamma_inplace_adaptor);
-static _FOREACH_LGAMMA__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_LGAMMA__INFO: OpInfo = OpInfo {
     name: "_foreach_lgamma_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -4068,6 +4159,7 @@ static _FOREACH_LGAMMA__INFO: OpInfo = OpInfo {
     boxed: _foreach_lgamma_inplace_boxed,
     doc: "Logarithm of the absolute value of the gamma function; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_LGAMMA_INFO),
 };
 fn _foreach_lgamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_lgamma_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -4086,7 +4178,7 @@ pub type ForeachAbsFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_abs`: Absolute value; of a complex number its magnitude, real; for every tensor of a list.
 pub static _FOREACH_ABS: Op<ForeachAbsFn> =
     Op::composite(&_FOREACH_ABS_INFO, _foreach_abs_each, _foreach_abs_adaptor);
-static _FOREACH_ABS_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ABS_INFO: OpInfo = OpInfo {
     name: "_foreach_abs",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -4100,6 +4192,7 @@ static _FOREACH_ABS_INFO: OpInfo = OpInfo {
     boxed: _foreach_abs_boxed,
     doc: "Absolute value; of a complex number its magnitude, real; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_abs_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_abs(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -4120,7 +4213,7 @@ pub type ForeachAbsInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_abs_`: Absolute value; of a complex number its magnitude, real; for every tensor of a list. In place.
 pub static _FOREACH_ABS_: Op<ForeachAbsInplaceFn> =
     Op::composite(&_FOREACH_ABS__INFO, _foreach_abs_inplace_each, _foreach_abs_inplace_adaptor);
-static _FOREACH_ABS__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ABS__INFO: OpInfo = OpInfo {
     name: "_foreach_abs_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -4134,6 +4227,7 @@ static _FOREACH_ABS__INFO: OpInfo = OpInfo {
     boxed: _foreach_abs_inplace_boxed,
     doc: "Absolute value; of a complex number its magnitude, real; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_ABS_INFO),
 };
 fn _foreach_abs_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_abs_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -4152,7 +4246,7 @@ pub type ForeachSignFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_sign`: Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list.
 pub static _FOREACH_SIGN: Op<ForeachSignFn> =
     Op::composite(&_FOREACH_SIGN_INFO, _foreach_sign_each, _foreach_sign_adaptor);
-static _FOREACH_SIGN_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_SIGN_INFO: OpInfo = OpInfo {
     name: "_foreach_sign",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -4166,6 +4260,7 @@ static _FOREACH_SIGN_INFO: OpInfo = OpInfo {
     boxed: _foreach_sign_boxed,
     doc: "Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_sign_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_sign(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -4186,7 +4281,7 @@ pub type ForeachSignInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_sign_`: Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list. In place.
 pub static _FOREACH_SIGN_: Op<ForeachSignInplaceFn> =
     Op::composite(&_FOREACH_SIGN__INFO, _foreach_sign_inplace_each, _foreach_sign_inplace_adaptor);
-static _FOREACH_SIGN__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_SIGN__INFO: OpInfo = OpInfo {
     name: "_foreach_sign_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -4200,6 +4295,7 @@ static _FOREACH_SIGN__INFO: OpInfo = OpInfo {
     boxed: _foreach_sign_inplace_boxed,
     doc: "Sign: -1, 0 or 1; 0 for NaN; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_SIGN_INFO),
 };
 fn _foreach_sign_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_sign_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -4218,7 +4314,7 @@ pub type ForeachNegFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_neg`: Negates every element; for every tensor of a list.
 pub static _FOREACH_NEG: Op<ForeachNegFn> =
     Op::composite(&_FOREACH_NEG_INFO, _foreach_neg_each, _foreach_neg_adaptor);
-static _FOREACH_NEG_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_NEG_INFO: OpInfo = OpInfo {
     name: "_foreach_neg",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -4232,6 +4328,7 @@ static _FOREACH_NEG_INFO: OpInfo = OpInfo {
     boxed: _foreach_neg_boxed,
     doc: "Negates every element; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_neg_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_neg(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -4252,7 +4349,7 @@ pub type ForeachNegInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_neg_`: Negates every element; for every tensor of a list. In place.
 pub static _FOREACH_NEG_: Op<ForeachNegInplaceFn> =
     Op::composite(&_FOREACH_NEG__INFO, _foreach_neg_inplace_each, _foreach_neg_inplace_adaptor);
-static _FOREACH_NEG__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_NEG__INFO: OpInfo = OpInfo {
     name: "_foreach_neg_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -4266,6 +4363,7 @@ static _FOREACH_NEG__INFO: OpInfo = OpInfo {
     boxed: _foreach_neg_inplace_boxed,
     doc: "Negates every element; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_NEG_INFO),
 };
 fn _foreach_neg_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_neg_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -4284,7 +4382,7 @@ pub type ForeachReciprocalFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_reciprocal`: `1 / x`; for every tensor of a list.
 pub static _FOREACH_RECIPROCAL: Op<ForeachReciprocalFn> =
     Op::composite(&_FOREACH_RECIPROCAL_INFO, _foreach_reciprocal_each, _foreach_reciprocal_adaptor);
-static _FOREACH_RECIPROCAL_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_RECIPROCAL_INFO: OpInfo = OpInfo {
     name: "_foreach_reciprocal",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -4305,6 +4403,7 @@ static _FOREACH_RECIPROCAL_INFO: OpInfo = OpInfo {
     boxed: _foreach_reciprocal_boxed,
     doc: "`1 / x`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_reciprocal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_reciprocal(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -4328,7 +4427,7 @@ pub static _FOREACH_RECIPROCAL_: Op<ForeachReciprocalInplaceFn> = Op::composite(
     _foreach_reciprocal_inplace_each,
     _foreach_reciprocal_inplace_adaptor,
 );
-static _FOREACH_RECIPROCAL__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_RECIPROCAL__INFO: OpInfo = OpInfo {
     name: "_foreach_reciprocal_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -4349,6 +4448,7 @@ static _FOREACH_RECIPROCAL__INFO: OpInfo = OpInfo {
     boxed: _foreach_reciprocal_inplace_boxed,
     doc: "`1 / x`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_RECIPROCAL_INFO),
 };
 fn _foreach_reciprocal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_reciprocal_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -4367,7 +4467,7 @@ pub type ForeachSqrtFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_sqrt`: Square root; for every tensor of a list.
 pub static _FOREACH_SQRT: Op<ForeachSqrtFn> =
     Op::composite(&_FOREACH_SQRT_INFO, _foreach_sqrt_each, _foreach_sqrt_adaptor);
-static _FOREACH_SQRT_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_SQRT_INFO: OpInfo = OpInfo {
     name: "_foreach_sqrt",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -4381,6 +4481,7 @@ static _FOREACH_SQRT_INFO: OpInfo = OpInfo {
     boxed: _foreach_sqrt_boxed,
     doc: "Square root; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_sqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_sqrt(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -4401,7 +4502,7 @@ pub type ForeachSqrtInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_sqrt_`: Square root; for every tensor of a list. In place.
 pub static _FOREACH_SQRT_: Op<ForeachSqrtInplaceFn> =
     Op::composite(&_FOREACH_SQRT__INFO, _foreach_sqrt_inplace_each, _foreach_sqrt_inplace_adaptor);
-static _FOREACH_SQRT__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_SQRT__INFO: OpInfo = OpInfo {
     name: "_foreach_sqrt_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -4415,6 +4516,7 @@ static _FOREACH_SQRT__INFO: OpInfo = OpInfo {
     boxed: _foreach_sqrt_inplace_boxed,
     doc: "Square root; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_SQRT_INFO),
 };
 fn _foreach_sqrt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_sqrt_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -4433,7 +4535,7 @@ pub type ForeachRsqrtFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_rsqrt`: `1 / sqrt(x)`; for every tensor of a list.
 pub static _FOREACH_RSQRT: Op<ForeachRsqrtFn> =
     Op::composite(&_FOREACH_RSQRT_INFO, _foreach_rsqrt_each, _foreach_rsqrt_adaptor);
-static _FOREACH_RSQRT_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_RSQRT_INFO: OpInfo = OpInfo {
     name: "_foreach_rsqrt",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -4454,6 +4556,7 @@ static _FOREACH_RSQRT_INFO: OpInfo = OpInfo {
     boxed: _foreach_rsqrt_boxed,
     doc: "`1 / sqrt(x)`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_rsqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_rsqrt(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -4474,7 +4577,7 @@ pub type ForeachRsqrtInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_rsqrt_`: `1 / sqrt(x)`; for every tensor of a list. In place.
 pub static _FOREACH_RSQRT_: Op<ForeachRsqrtInplaceFn> =
     Op::composite(&_FOREACH_RSQRT__INFO, _foreach_rsqrt_inplace_each, _foreach_rsqrt_inplace_adaptor);
-static _FOREACH_RSQRT__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_RSQRT__INFO: OpInfo = OpInfo {
     name: "_foreach_rsqrt_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -4495,6 +4598,7 @@ static _FOREACH_RSQRT__INFO: OpInfo = OpInfo {
     boxed: _foreach_rsqrt_inplace_boxed,
     doc: "`1 / sqrt(x)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_RSQRT_INFO),
 };
 fn _foreach_rsqrt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_rsqrt_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -4513,7 +4617,7 @@ pub type ForeachExpFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_exp`: Exponential; for every tensor of a list.
 pub static _FOREACH_EXP: Op<ForeachExpFn> =
     Op::composite(&_FOREACH_EXP_INFO, _foreach_exp_each, _foreach_exp_adaptor);
-static _FOREACH_EXP_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_EXP_INFO: OpInfo = OpInfo {
     name: "_foreach_exp",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -4534,6 +4638,7 @@ static _FOREACH_EXP_INFO: OpInfo = OpInfo {
     boxed: _foreach_exp_boxed,
     doc: "Exponential; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_exp(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -4554,7 +4659,7 @@ pub type ForeachExpInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_exp_`: Exponential; for every tensor of a list. In place.
 pub static _FOREACH_EXP_: Op<ForeachExpInplaceFn> =
     Op::composite(&_FOREACH_EXP__INFO, _foreach_exp_inplace_each, _foreach_exp_inplace_adaptor);
-static _FOREACH_EXP__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_EXP__INFO: OpInfo = OpInfo {
     name: "_foreach_exp_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -4575,6 +4680,7 @@ static _FOREACH_EXP__INFO: OpInfo = OpInfo {
     boxed: _foreach_exp_inplace_boxed,
     doc: "Exponential; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_EXP_INFO),
 };
 fn _foreach_exp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_exp_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -4593,7 +4699,7 @@ pub type ForeachExpm1Fn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_expm1`: `exp(x) - 1`, accurate near 0; for every tensor of a list.
 pub static _FOREACH_EXPM1: Op<ForeachExpm1Fn> =
     Op::composite(&_FOREACH_EXPM1_INFO, _foreach_expm1_each, _foreach_expm1_adaptor);
-static _FOREACH_EXPM1_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_EXPM1_INFO: OpInfo = OpInfo {
     name: "_foreach_expm1",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -4614,6 +4720,7 @@ static _FOREACH_EXPM1_INFO: OpInfo = OpInfo {
     boxed: _foreach_expm1_boxed,
     doc: "`exp(x) - 1`, accurate near 0; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_expm1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_expm1(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -4634,7 +4741,7 @@ pub type ForeachExpm1InplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_expm1_`: `exp(x) - 1`, accurate near 0; for every tensor of a list. In place.
 pub static _FOREACH_EXPM1_: Op<ForeachExpm1InplaceFn> =
     Op::composite(&_FOREACH_EXPM1__INFO, _foreach_expm1_inplace_each, _foreach_expm1_inplace_adaptor);
-static _FOREACH_EXPM1__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_EXPM1__INFO: OpInfo = OpInfo {
     name: "_foreach_expm1_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -4655,6 +4762,7 @@ static _FOREACH_EXPM1__INFO: OpInfo = OpInfo {
     boxed: _foreach_expm1_inplace_boxed,
     doc: "`exp(x) - 1`, accurate near 0; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_EXPM1_INFO),
 };
 fn _foreach_expm1_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_expm1_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -4673,7 +4781,7 @@ pub type ForeachLogFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_log`: Natural logarithm; for every tensor of a list.
 pub static _FOREACH_LOG: Op<ForeachLogFn> =
     Op::composite(&_FOREACH_LOG_INFO, _foreach_log_each, _foreach_log_adaptor);
-static _FOREACH_LOG_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_LOG_INFO: OpInfo = OpInfo {
     name: "_foreach_log",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -4694,6 +4802,7 @@ static _FOREACH_LOG_INFO: OpInfo = OpInfo {
     boxed: _foreach_log_boxed,
     doc: "Natural logarithm; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_log_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_log(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -4714,7 +4823,7 @@ pub type ForeachLogInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_log_`: Natural logarithm; for every tensor of a list. In place.
 pub static _FOREACH_LOG_: Op<ForeachLogInplaceFn> =
     Op::composite(&_FOREACH_LOG__INFO, _foreach_log_inplace_each, _foreach_log_inplace_adaptor);
-static _FOREACH_LOG__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_LOG__INFO: OpInfo = OpInfo {
     name: "_foreach_log_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -4735,6 +4844,7 @@ static _FOREACH_LOG__INFO: OpInfo = OpInfo {
     boxed: _foreach_log_inplace_boxed,
     doc: "Natural logarithm; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_LOG_INFO),
 };
 fn _foreach_log_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_log_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -4753,7 +4863,7 @@ pub type ForeachLog2Fn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_log2`: Logarithm to base 2; for every tensor of a list.
 pub static _FOREACH_LOG2: Op<ForeachLog2Fn> =
     Op::composite(&_FOREACH_LOG2_INFO, _foreach_log2_each, _foreach_log2_adaptor);
-static _FOREACH_LOG2_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_LOG2_INFO: OpInfo = OpInfo {
     name: "_foreach_log2",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -4774,6 +4884,7 @@ static _FOREACH_LOG2_INFO: OpInfo = OpInfo {
     boxed: _foreach_log2_boxed,
     doc: "Logarithm to base 2; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_log2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_log2(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -4794,7 +4905,7 @@ pub type ForeachLog2InplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_log2_`: Logarithm to base 2; for every tensor of a list. In place.
 pub static _FOREACH_LOG2_: Op<ForeachLog2InplaceFn> =
     Op::composite(&_FOREACH_LOG2__INFO, _foreach_log2_inplace_each, _foreach_log2_inplace_adaptor);
-static _FOREACH_LOG2__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_LOG2__INFO: OpInfo = OpInfo {
     name: "_foreach_log2_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -4815,6 +4926,7 @@ static _FOREACH_LOG2__INFO: OpInfo = OpInfo {
     boxed: _foreach_log2_inplace_boxed,
     doc: "Logarithm to base 2; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_LOG2_INFO),
 };
 fn _foreach_log2_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_log2_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -4833,7 +4945,7 @@ pub type ForeachLog10Fn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_log10`: Logarithm to base 10; for every tensor of a list.
 pub static _FOREACH_LOG10: Op<ForeachLog10Fn> =
     Op::composite(&_FOREACH_LOG10_INFO, _foreach_log10_each, _foreach_log10_adaptor);
-static _FOREACH_LOG10_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_LOG10_INFO: OpInfo = OpInfo {
     name: "_foreach_log10",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -4854,6 +4966,7 @@ static _FOREACH_LOG10_INFO: OpInfo = OpInfo {
     boxed: _foreach_log10_boxed,
     doc: "Logarithm to base 10; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_log10_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_log10(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -4874,7 +4987,7 @@ pub type ForeachLog10InplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_log10_`: Logarithm to base 10; for every tensor of a list. In place.
 pub static _FOREACH_LOG10_: Op<ForeachLog10InplaceFn> =
     Op::composite(&_FOREACH_LOG10__INFO, _foreach_log10_inplace_each, _foreach_log10_inplace_adaptor);
-static _FOREACH_LOG10__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_LOG10__INFO: OpInfo = OpInfo {
     name: "_foreach_log10_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -4895,6 +5008,7 @@ static _FOREACH_LOG10__INFO: OpInfo = OpInfo {
     boxed: _foreach_log10_inplace_boxed,
     doc: "Logarithm to base 10; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_LOG10_INFO),
 };
 fn _foreach_log10_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_log10_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -4913,7 +5027,7 @@ pub type ForeachLog1pFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_log1p`: `log(1 + x)`, accurate near 0; for every tensor of a list.
 pub static _FOREACH_LOG1P: Op<ForeachLog1pFn> =
     Op::composite(&_FOREACH_LOG1P_INFO, _foreach_log1p_each, _foreach_log1p_adaptor);
-static _FOREACH_LOG1P_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_LOG1P_INFO: OpInfo = OpInfo {
     name: "_foreach_log1p",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -4934,6 +5048,7 @@ static _FOREACH_LOG1P_INFO: OpInfo = OpInfo {
     boxed: _foreach_log1p_boxed,
     doc: "`log(1 + x)`, accurate near 0; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_log1p_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_log1p(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -4954,7 +5069,7 @@ pub type ForeachLog1pInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_log1p_`: `log(1 + x)`, accurate near 0; for every tensor of a list. In place.
 pub static _FOREACH_LOG1P_: Op<ForeachLog1pInplaceFn> =
     Op::composite(&_FOREACH_LOG1P__INFO, _foreach_log1p_inplace_each, _foreach_log1p_inplace_adaptor);
-static _FOREACH_LOG1P__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_LOG1P__INFO: OpInfo = OpInfo {
     name: "_foreach_log1p_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -4975,6 +5090,7 @@ static _FOREACH_LOG1P__INFO: OpInfo = OpInfo {
     boxed: _foreach_log1p_inplace_boxed,
     doc: "`log(1 + x)`, accurate near 0; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_LOG1P_INFO),
 };
 fn _foreach_log1p_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_log1p_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -4993,7 +5109,7 @@ pub type ForeachSinFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_sin`: Sine; for every tensor of a list.
 pub static _FOREACH_SIN: Op<ForeachSinFn> =
     Op::composite(&_FOREACH_SIN_INFO, _foreach_sin_each, _foreach_sin_adaptor);
-static _FOREACH_SIN_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_SIN_INFO: OpInfo = OpInfo {
     name: "_foreach_sin",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -5007,6 +5123,7 @@ static _FOREACH_SIN_INFO: OpInfo = OpInfo {
     boxed: _foreach_sin_boxed,
     doc: "Sine; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_sin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_sin(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -5027,7 +5144,7 @@ pub type ForeachSinInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_sin_`: Sine; for every tensor of a list. In place.
 pub static _FOREACH_SIN_: Op<ForeachSinInplaceFn> =
     Op::composite(&_FOREACH_SIN__INFO, _foreach_sin_inplace_each, _foreach_sin_inplace_adaptor);
-static _FOREACH_SIN__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_SIN__INFO: OpInfo = OpInfo {
     name: "_foreach_sin_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -5041,6 +5158,7 @@ static _FOREACH_SIN__INFO: OpInfo = OpInfo {
     boxed: _foreach_sin_inplace_boxed,
     doc: "Sine; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_SIN_INFO),
 };
 fn _foreach_sin_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_sin_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -5059,7 +5177,7 @@ pub type ForeachCosFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_cos`: Cosine; for every tensor of a list.
 pub static _FOREACH_COS: Op<ForeachCosFn> =
     Op::composite(&_FOREACH_COS_INFO, _foreach_cos_each, _foreach_cos_adaptor);
-static _FOREACH_COS_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_COS_INFO: OpInfo = OpInfo {
     name: "_foreach_cos",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -5073,6 +5191,7 @@ static _FOREACH_COS_INFO: OpInfo = OpInfo {
     boxed: _foreach_cos_boxed,
     doc: "Cosine; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_cos_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_cos(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -5093,7 +5212,7 @@ pub type ForeachCosInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_cos_`: Cosine; for every tensor of a list. In place.
 pub static _FOREACH_COS_: Op<ForeachCosInplaceFn> =
     Op::composite(&_FOREACH_COS__INFO, _foreach_cos_inplace_each, _foreach_cos_inplace_adaptor);
-static _FOREACH_COS__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_COS__INFO: OpInfo = OpInfo {
     name: "_foreach_cos_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -5107,6 +5226,7 @@ static _FOREACH_COS__INFO: OpInfo = OpInfo {
     boxed: _foreach_cos_inplace_boxed,
     doc: "Cosine; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_COS_INFO),
 };
 fn _foreach_cos_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_cos_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -5125,7 +5245,7 @@ pub type ForeachTanFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_tan`: Tangent; for every tensor of a list.
 pub static _FOREACH_TAN: Op<ForeachTanFn> =
     Op::composite(&_FOREACH_TAN_INFO, _foreach_tan_each, _foreach_tan_adaptor);
-static _FOREACH_TAN_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_TAN_INFO: OpInfo = OpInfo {
     name: "_foreach_tan",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -5146,6 +5266,7 @@ static _FOREACH_TAN_INFO: OpInfo = OpInfo {
     boxed: _foreach_tan_boxed,
     doc: "Tangent; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_tan_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_tan(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -5166,7 +5287,7 @@ pub type ForeachTanInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_tan_`: Tangent; for every tensor of a list. In place.
 pub static _FOREACH_TAN_: Op<ForeachTanInplaceFn> =
     Op::composite(&_FOREACH_TAN__INFO, _foreach_tan_inplace_each, _foreach_tan_inplace_adaptor);
-static _FOREACH_TAN__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_TAN__INFO: OpInfo = OpInfo {
     name: "_foreach_tan_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -5187,6 +5308,7 @@ static _FOREACH_TAN__INFO: OpInfo = OpInfo {
     boxed: _foreach_tan_inplace_boxed,
     doc: "Tangent; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_TAN_INFO),
 };
 fn _foreach_tan_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_tan_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -5205,7 +5327,7 @@ pub type ForeachAsinFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_asin`: Arc sine; for every tensor of a list.
 pub static _FOREACH_ASIN: Op<ForeachAsinFn> =
     Op::composite(&_FOREACH_ASIN_INFO, _foreach_asin_each, _foreach_asin_adaptor);
-static _FOREACH_ASIN_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ASIN_INFO: OpInfo = OpInfo {
     name: "_foreach_asin",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -5226,6 +5348,7 @@ static _FOREACH_ASIN_INFO: OpInfo = OpInfo {
     boxed: _foreach_asin_boxed,
     doc: "Arc sine; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_asin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_asin(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -5246,7 +5369,7 @@ pub type ForeachAsinInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_asin_`: Arc sine; for every tensor of a list. In place.
 pub static _FOREACH_ASIN_: Op<ForeachAsinInplaceFn> =
     Op::composite(&_FOREACH_ASIN__INFO, _foreach_asin_inplace_each, _foreach_asin_inplace_adaptor);
-static _FOREACH_ASIN__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ASIN__INFO: OpInfo = OpInfo {
     name: "_foreach_asin_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -5267,6 +5390,7 @@ static _FOREACH_ASIN__INFO: OpInfo = OpInfo {
     boxed: _foreach_asin_inplace_boxed,
     doc: "Arc sine; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_ASIN_INFO),
 };
 fn _foreach_asin_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_asin_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -5285,7 +5409,7 @@ pub type ForeachAcosFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_acos`: Arc cosine; for every tensor of a list.
 pub static _FOREACH_ACOS: Op<ForeachAcosFn> =
     Op::composite(&_FOREACH_ACOS_INFO, _foreach_acos_each, _foreach_acos_adaptor);
-static _FOREACH_ACOS_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ACOS_INFO: OpInfo = OpInfo {
     name: "_foreach_acos",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -5306,6 +5430,7 @@ static _FOREACH_ACOS_INFO: OpInfo = OpInfo {
     boxed: _foreach_acos_boxed,
     doc: "Arc cosine; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_acos_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_acos(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -5326,7 +5451,7 @@ pub type ForeachAcosInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_acos_`: Arc cosine; for every tensor of a list. In place.
 pub static _FOREACH_ACOS_: Op<ForeachAcosInplaceFn> =
     Op::composite(&_FOREACH_ACOS__INFO, _foreach_acos_inplace_each, _foreach_acos_inplace_adaptor);
-static _FOREACH_ACOS__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ACOS__INFO: OpInfo = OpInfo {
     name: "_foreach_acos_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -5347,6 +5472,7 @@ static _FOREACH_ACOS__INFO: OpInfo = OpInfo {
     boxed: _foreach_acos_inplace_boxed,
     doc: "Arc cosine; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_ACOS_INFO),
 };
 fn _foreach_acos_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_acos_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -5365,7 +5491,7 @@ pub type ForeachAtanFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_atan`: Arc tangent; for every tensor of a list.
 pub static _FOREACH_ATAN: Op<ForeachAtanFn> =
     Op::composite(&_FOREACH_ATAN_INFO, _foreach_atan_each, _foreach_atan_adaptor);
-static _FOREACH_ATAN_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ATAN_INFO: OpInfo = OpInfo {
     name: "_foreach_atan",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -5379,6 +5505,7 @@ static _FOREACH_ATAN_INFO: OpInfo = OpInfo {
     boxed: _foreach_atan_boxed,
     doc: "Arc tangent; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_atan_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_atan(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -5399,7 +5526,7 @@ pub type ForeachAtanInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_atan_`: Arc tangent; for every tensor of a list. In place.
 pub static _FOREACH_ATAN_: Op<ForeachAtanInplaceFn> =
     Op::composite(&_FOREACH_ATAN__INFO, _foreach_atan_inplace_each, _foreach_atan_inplace_adaptor);
-static _FOREACH_ATAN__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ATAN__INFO: OpInfo = OpInfo {
     name: "_foreach_atan_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -5413,6 +5540,7 @@ static _FOREACH_ATAN__INFO: OpInfo = OpInfo {
     boxed: _foreach_atan_inplace_boxed,
     doc: "Arc tangent; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_ATAN_INFO),
 };
 fn _foreach_atan_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_atan_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -5431,7 +5559,7 @@ pub type ForeachSinhFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_sinh`: Hyperbolic sine; for every tensor of a list.
 pub static _FOREACH_SINH: Op<ForeachSinhFn> =
     Op::composite(&_FOREACH_SINH_INFO, _foreach_sinh_each, _foreach_sinh_adaptor);
-static _FOREACH_SINH_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_SINH_INFO: OpInfo = OpInfo {
     name: "_foreach_sinh",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -5452,6 +5580,7 @@ static _FOREACH_SINH_INFO: OpInfo = OpInfo {
     boxed: _foreach_sinh_boxed,
     doc: "Hyperbolic sine; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_sinh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_sinh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -5472,7 +5601,7 @@ pub type ForeachSinhInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_sinh_`: Hyperbolic sine; for every tensor of a list. In place.
 pub static _FOREACH_SINH_: Op<ForeachSinhInplaceFn> =
     Op::composite(&_FOREACH_SINH__INFO, _foreach_sinh_inplace_each, _foreach_sinh_inplace_adaptor);
-static _FOREACH_SINH__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_SINH__INFO: OpInfo = OpInfo {
     name: "_foreach_sinh_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -5493,6 +5622,7 @@ static _FOREACH_SINH__INFO: OpInfo = OpInfo {
     boxed: _foreach_sinh_inplace_boxed,
     doc: "Hyperbolic sine; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_SINH_INFO),
 };
 fn _foreach_sinh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_sinh_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -5511,7 +5641,7 @@ pub type ForeachCoshFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_cosh`: Hyperbolic cosine; for every tensor of a list.
 pub static _FOREACH_COSH: Op<ForeachCoshFn> =
     Op::composite(&_FOREACH_COSH_INFO, _foreach_cosh_each, _foreach_cosh_adaptor);
-static _FOREACH_COSH_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_COSH_INFO: OpInfo = OpInfo {
     name: "_foreach_cosh",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -5532,6 +5662,7 @@ static _FOREACH_COSH_INFO: OpInfo = OpInfo {
     boxed: _foreach_cosh_boxed,
     doc: "Hyperbolic cosine; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_cosh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_cosh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -5552,7 +5683,7 @@ pub type ForeachCoshInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_cosh_`: Hyperbolic cosine; for every tensor of a list. In place.
 pub static _FOREACH_COSH_: Op<ForeachCoshInplaceFn> =
     Op::composite(&_FOREACH_COSH__INFO, _foreach_cosh_inplace_each, _foreach_cosh_inplace_adaptor);
-static _FOREACH_COSH__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_COSH__INFO: OpInfo = OpInfo {
     name: "_foreach_cosh_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -5573,6 +5704,7 @@ static _FOREACH_COSH__INFO: OpInfo = OpInfo {
     boxed: _foreach_cosh_inplace_boxed,
     doc: "Hyperbolic cosine; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_COSH_INFO),
 };
 fn _foreach_cosh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_cosh_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -5591,7 +5723,7 @@ pub type ForeachTanhFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_tanh`: Hyperbolic tangent; for every tensor of a list.
 pub static _FOREACH_TANH: Op<ForeachTanhFn> =
     Op::composite(&_FOREACH_TANH_INFO, _foreach_tanh_each, _foreach_tanh_adaptor);
-static _FOREACH_TANH_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_TANH_INFO: OpInfo = OpInfo {
     name: "_foreach_tanh",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -5605,6 +5737,7 @@ static _FOREACH_TANH_INFO: OpInfo = OpInfo {
     boxed: _foreach_tanh_boxed,
     doc: "Hyperbolic tangent; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_tanh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -5625,7 +5758,7 @@ pub type ForeachTanhInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_tanh_`: Hyperbolic tangent; for every tensor of a list. In place.
 pub static _FOREACH_TANH_: Op<ForeachTanhInplaceFn> =
     Op::composite(&_FOREACH_TANH__INFO, _foreach_tanh_inplace_each, _foreach_tanh_inplace_adaptor);
-static _FOREACH_TANH__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_TANH__INFO: OpInfo = OpInfo {
     name: "_foreach_tanh_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -5639,6 +5772,7 @@ static _FOREACH_TANH__INFO: OpInfo = OpInfo {
     boxed: _foreach_tanh_inplace_boxed,
     doc: "Hyperbolic tangent; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_TANH_INFO),
 };
 fn _foreach_tanh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_tanh_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -5657,7 +5791,7 @@ pub type ForeachFloorFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_floor`: Rounds down; for every tensor of a list.
 pub static _FOREACH_FLOOR: Op<ForeachFloorFn> =
     Op::composite(&_FOREACH_FLOOR_INFO, _foreach_floor_each, _foreach_floor_adaptor);
-static _FOREACH_FLOOR_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_FLOOR_INFO: OpInfo = OpInfo {
     name: "_foreach_floor",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -5671,6 +5805,7 @@ static _FOREACH_FLOOR_INFO: OpInfo = OpInfo {
     boxed: _foreach_floor_boxed,
     doc: "Rounds down; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_floor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_floor(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -5691,7 +5826,7 @@ pub type ForeachFloorInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_floor_`: Rounds down; for every tensor of a list. In place.
 pub static _FOREACH_FLOOR_: Op<ForeachFloorInplaceFn> =
     Op::composite(&_FOREACH_FLOOR__INFO, _foreach_floor_inplace_each, _foreach_floor_inplace_adaptor);
-static _FOREACH_FLOOR__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_FLOOR__INFO: OpInfo = OpInfo {
     name: "_foreach_floor_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -5705,6 +5840,7 @@ static _FOREACH_FLOOR__INFO: OpInfo = OpInfo {
     boxed: _foreach_floor_inplace_boxed,
     doc: "Rounds down; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_FLOOR_INFO),
 };
 fn _foreach_floor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_floor_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -5723,7 +5859,7 @@ pub type ForeachCeilFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_ceil`: Rounds up; for every tensor of a list.
 pub static _FOREACH_CEIL: Op<ForeachCeilFn> =
     Op::composite(&_FOREACH_CEIL_INFO, _foreach_ceil_each, _foreach_ceil_adaptor);
-static _FOREACH_CEIL_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_CEIL_INFO: OpInfo = OpInfo {
     name: "_foreach_ceil",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -5737,6 +5873,7 @@ static _FOREACH_CEIL_INFO: OpInfo = OpInfo {
     boxed: _foreach_ceil_boxed,
     doc: "Rounds up; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_ceil_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_ceil(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -5757,7 +5894,7 @@ pub type ForeachCeilInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_ceil_`: Rounds up; for every tensor of a list. In place.
 pub static _FOREACH_CEIL_: Op<ForeachCeilInplaceFn> =
     Op::composite(&_FOREACH_CEIL__INFO, _foreach_ceil_inplace_each, _foreach_ceil_inplace_adaptor);
-static _FOREACH_CEIL__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_CEIL__INFO: OpInfo = OpInfo {
     name: "_foreach_ceil_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -5771,6 +5908,7 @@ static _FOREACH_CEIL__INFO: OpInfo = OpInfo {
     boxed: _foreach_ceil_inplace_boxed,
     doc: "Rounds up; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_CEIL_INFO),
 };
 fn _foreach_ceil_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_ceil_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -5789,7 +5927,7 @@ pub type ForeachTruncFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_trunc`: Rounds towards zero; for every tensor of a list.
 pub static _FOREACH_TRUNC: Op<ForeachTruncFn> =
     Op::composite(&_FOREACH_TRUNC_INFO, _foreach_trunc_each, _foreach_trunc_adaptor);
-static _FOREACH_TRUNC_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_TRUNC_INFO: OpInfo = OpInfo {
     name: "_foreach_trunc",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -5803,6 +5941,7 @@ static _FOREACH_TRUNC_INFO: OpInfo = OpInfo {
     boxed: _foreach_trunc_boxed,
     doc: "Rounds towards zero; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_trunc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_trunc(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -5823,7 +5962,7 @@ pub type ForeachTruncInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_trunc_`: Rounds towards zero; for every tensor of a list. In place.
 pub static _FOREACH_TRUNC_: Op<ForeachTruncInplaceFn> =
     Op::composite(&_FOREACH_TRUNC__INFO, _foreach_trunc_inplace_each, _foreach_trunc_inplace_adaptor);
-static _FOREACH_TRUNC__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_TRUNC__INFO: OpInfo = OpInfo {
     name: "_foreach_trunc_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -5837,6 +5976,7 @@ static _FOREACH_TRUNC__INFO: OpInfo = OpInfo {
     boxed: _foreach_trunc_inplace_boxed,
     doc: "Rounds towards zero; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_TRUNC_INFO),
 };
 fn _foreach_trunc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_trunc_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -5855,7 +5995,7 @@ pub type ForeachRoundFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_round`: Rounds to the nearest integer, halves to even; for every tensor of a list.
 pub static _FOREACH_ROUND: Op<ForeachRoundFn> =
     Op::composite(&_FOREACH_ROUND_INFO, _foreach_round_each, _foreach_round_adaptor);
-static _FOREACH_ROUND_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ROUND_INFO: OpInfo = OpInfo {
     name: "_foreach_round",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -5869,6 +6009,7 @@ static _FOREACH_ROUND_INFO: OpInfo = OpInfo {
     boxed: _foreach_round_boxed,
     doc: "Rounds to the nearest integer, halves to even; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_round_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_round(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -5889,7 +6030,7 @@ pub type ForeachRoundInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_round_`: Rounds to the nearest integer, halves to even; for every tensor of a list. In place.
 pub static _FOREACH_ROUND_: Op<ForeachRoundInplaceFn> =
     Op::composite(&_FOREACH_ROUND__INFO, _foreach_round_inplace_each, _foreach_round_inplace_adaptor);
-static _FOREACH_ROUND__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_ROUND__INFO: OpInfo = OpInfo {
     name: "_foreach_round_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -5903,6 +6044,7 @@ static _FOREACH_ROUND__INFO: OpInfo = OpInfo {
     boxed: _foreach_round_inplace_boxed,
     doc: "Rounds to the nearest integer, halves to even; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_ROUND_INFO),
 };
 fn _foreach_round_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_round_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -5921,7 +6063,7 @@ pub type ForeachFracFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_frac`: The part behind the point: `x - trunc(x)`; for every tensor of a list.
 pub static _FOREACH_FRAC: Op<ForeachFracFn> =
     Op::composite(&_FOREACH_FRAC_INFO, _foreach_frac_each, _foreach_frac_adaptor);
-static _FOREACH_FRAC_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_FRAC_INFO: OpInfo = OpInfo {
     name: "_foreach_frac",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -5935,6 +6077,7 @@ static _FOREACH_FRAC_INFO: OpInfo = OpInfo {
     boxed: _foreach_frac_boxed,
     doc: "The part behind the point: `x - trunc(x)`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_frac_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_frac(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -5955,7 +6098,7 @@ pub type ForeachFracInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_frac_`: The part behind the point: `x - trunc(x)`; for every tensor of a list. In place.
 pub static _FOREACH_FRAC_: Op<ForeachFracInplaceFn> =
     Op::composite(&_FOREACH_FRAC__INFO, _foreach_frac_inplace_each, _foreach_frac_inplace_adaptor);
-static _FOREACH_FRAC__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_FRAC__INFO: OpInfo = OpInfo {
     name: "_foreach_frac_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -5969,6 +6112,7 @@ static _FOREACH_FRAC__INFO: OpInfo = OpInfo {
     boxed: _foreach_frac_inplace_boxed,
     doc: "The part behind the point: `x - trunc(x)`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_FRAC_INFO),
 };
 fn _foreach_frac_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_frac_(&arg::<Vec<Tensor>>(a, 0)?)?;
@@ -5987,7 +6131,7 @@ pub type ForeachSigmoidFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `_foreach_sigmoid`: `1 / (1 + exp(-x))`; for every tensor of a list.
 pub static _FOREACH_SIGMOID: Op<ForeachSigmoidFn> =
     Op::composite(&_FOREACH_SIGMOID_INFO, _foreach_sigmoid_each, _foreach_sigmoid_adaptor);
-static _FOREACH_SIGMOID_INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_SIGMOID_INFO: OpInfo = OpInfo {
     name: "_foreach_sigmoid",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -6001,6 +6145,7 @@ static _FOREACH_SIGMOID_INFO: OpInfo = OpInfo {
     boxed: _foreach_sigmoid_boxed,
     doc: "`1 / (1 + exp(-x))`; for every tensor of a list.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn _foreach_sigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::_foreach_sigmoid(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -6021,7 +6166,7 @@ pub type ForeachSigmoidInplaceFn = fn(&[Tensor]) -> Result<()>;
 /// `_foreach_sigmoid_`: `1 / (1 + exp(-x))`; for every tensor of a list. In place.
 pub static _FOREACH_SIGMOID_: Op<ForeachSigmoidInplaceFn> =
     Op::composite(&_FOREACH_SIGMOID__INFO, _foreach_sigmoid_inplace_each, _foreach_sigmoid_inplace_adaptor);
-static _FOREACH_SIGMOID__INFO: OpInfo = OpInfo {
+pub(super) static _FOREACH_SIGMOID__INFO: OpInfo = OpInfo {
     name: "_foreach_sigmoid_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::TensorList, D::Required))], returns: &[("", Ty::TensorList)] },
@@ -6035,6 +6180,7 @@ static _FOREACH_SIGMOID__INFO: OpInfo = OpInfo {
     boxed: _foreach_sigmoid_inplace_boxed,
     doc: "`1 / (1 + exp(-x))`; for every tensor of a list. In place.",
     grad: Differentiability::Composite,
+    functional: Some(&super::foreach::_FOREACH_SIGMOID_INFO),
 };
 fn _foreach_sigmoid_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_sigmoid_(&arg::<Vec<Tensor>>(a, 0)?)?;

@@ -21,7 +21,7 @@ pub static HISTOGRAM_EDGES: Op<HistogramEdgesFn> = Op::new(
     ],
     histogram_edges_adaptor,
 );
-static HISTOGRAM_EDGES_INFO: OpInfo = OpInfo {
+pub(super) static HISTOGRAM_EDGES_INFO: OpInfo = OpInfo {
     name: "histogram.bins_tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -43,6 +43,7 @@ static HISTOGRAM_EDGES_INFO: OpInfo = OpInfo {
     boxed: histogram_edges_boxed,
     doc: "Counts of values, or sums of their weights, between the given edges of bins.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn histogram_edges_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::histogram_edges(
@@ -125,7 +126,7 @@ pub static HISTOGRAM_EDGES_OUT: Op<HistogramEdgesOutFn> = Op::new(
     ],
     histogram_edges_out_adaptor,
 );
-static HISTOGRAM_EDGES_OUT_INFO: OpInfo = OpInfo {
+pub(super) static HISTOGRAM_EDGES_OUT_INFO: OpInfo = OpInfo {
     name: "histogram.bins_tensor_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -149,6 +150,7 @@ static HISTOGRAM_EDGES_OUT_INFO: OpInfo = OpInfo {
     boxed: histogram_edges_out_boxed,
     doc: "Counts of values, or sums of their weights, between the given edges of bins.",
     grad: Differentiability::Formula,
+    functional: Some(&HISTOGRAM_EDGES_INFO),
 };
 fn histogram_edges_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 4)?;
@@ -191,7 +193,7 @@ pub static HISTOGRAM: Op<HistogramFn> = Op::new(
     ],
     histogram_adaptor,
 );
-static HISTOGRAM_INFO: OpInfo = OpInfo {
+pub(super) static HISTOGRAM_INFO: OpInfo = OpInfo {
     name: "histogram.bin_ct",
     owner: "flambeau-core",
     schema: Schema {
@@ -214,6 +216,7 @@ static HISTOGRAM_INFO: OpInfo = OpInfo {
     boxed: histogram_boxed,
     doc: "Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn histogram_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::histogram(
@@ -302,7 +305,7 @@ pub static HISTOGRAM_OUT: Op<HistogramOutFn> = Op::new(
     ],
     histogram_out_adaptor,
 );
-static HISTOGRAM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static HISTOGRAM_OUT_INFO: OpInfo = OpInfo {
     name: "histogram.bin_ct_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -327,6 +330,7 @@ static HISTOGRAM_OUT_INFO: OpInfo = OpInfo {
     boxed: histogram_out_boxed,
     doc: "Counts of values, or sums of their weights, in equal bins of a range (that of the values), and the bins' edges.",
     grad: Differentiability::Formula,
+    functional: Some(&HISTOGRAM_INFO),
 };
 fn histogram_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 5)?;
@@ -373,7 +377,7 @@ pub static HISTOGRAMDD: Op<HistogramddFn> = Op::new(
     ],
     histogramdd_adaptor,
 );
-static HISTOGRAMDD_INFO: OpInfo = OpInfo {
+pub(super) static HISTOGRAMDD_INFO: OpInfo = OpInfo {
     name: "histogramdd",
     owner: "flambeau-core",
     schema: Schema {
@@ -396,6 +400,7 @@ static HISTOGRAMDD_INFO: OpInfo = OpInfo {
     boxed: histogramdd_boxed,
     doc: "Counts of points (the last dimension holds their coordinates) in a grid of equal bins, and the bins' edges.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn histogramdd_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::histogramdd(
@@ -432,7 +437,7 @@ pub static HISTOGRAMDD_EDGES: Op<HistogramddEdgesFn> = Op::new(
     ],
     histogramdd_edges_adaptor,
 );
-static HISTOGRAMDD_EDGES_INFO: OpInfo = OpInfo {
+pub(super) static HISTOGRAMDD_EDGES_INFO: OpInfo = OpInfo {
     name: "histogramdd.TensorList_bins",
     owner: "flambeau-core",
     schema: Schema {
@@ -455,6 +460,7 @@ static HISTOGRAMDD_EDGES_INFO: OpInfo = OpInfo {
     boxed: histogramdd_edges_boxed,
     doc: "Counts of points in a grid of bins whose edges along each dimension are given.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn histogramdd_edges_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::histogramdd_edges(
@@ -491,7 +497,7 @@ pub static HISTOGRAMDD_BINS: Op<HistogramddBinsFn> = Op::new(
     ],
     histogramdd_bins_adaptor,
 );
-static HISTOGRAMDD_BINS_INFO: OpInfo = OpInfo {
+pub(super) static HISTOGRAMDD_BINS_INFO: OpInfo = OpInfo {
     name: "histogramdd.int_bins",
     owner: "flambeau-core",
     schema: Schema {
@@ -514,6 +520,7 @@ static HISTOGRAMDD_BINS_INFO: OpInfo = OpInfo {
     boxed: histogramdd_bins_boxed,
     doc: "Counts of points in a grid with as many equal bins along each dimension.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn histogramdd_bins_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::histogramdd_bins(

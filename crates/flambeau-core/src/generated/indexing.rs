@@ -29,7 +29,7 @@ pub static INDEX: Op<IndexFn> = Op::new(
     &[(Key::Cpu, index_slot), (Key::Meta, index_slot), (Key::Autograd, super::indexing_grad::index_autograd)],
     index_adaptor,
 );
-static INDEX_INFO: OpInfo = OpInfo {
+pub(super) static INDEX_INFO: OpInfo = OpInfo {
     name: "index.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -46,6 +46,7 @@ static INDEX_INFO: OpInfo = OpInfo {
     boxed: index_boxed,
     doc: "Elements at index tensors, one per dimension; none for a whole dimension.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn index_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::index(tensor_arg(a, 0)?, &arg::<Vec<Option<Tensor>>>(a, 1)?)?.into_values())
@@ -86,7 +87,7 @@ pub static INDEX_PUT: Op<IndexPutFn> = Op::new(
     ],
     index_put_adaptor,
 );
-static INDEX_PUT_INFO: OpInfo = OpInfo {
+pub(super) static INDEX_PUT_INFO: OpInfo = OpInfo {
     name: "index_put",
     owner: "flambeau-core",
     schema: Schema {
@@ -115,6 +116,7 @@ static INDEX_PUT_INFO: OpInfo = OpInfo {
     boxed: index_put_boxed,
     doc: "Sets, or adds to, the elements at index tensors.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn index_put_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::index_put(tensor_arg(a, 0)?, &arg::<Vec<Option<Tensor>>>(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?
@@ -160,7 +162,7 @@ pub static INDEX_PUT_: Op<IndexPutInplaceFn> = Op::new(
     ],
     index_put_inplace_adaptor,
 );
-static INDEX_PUT__INFO: OpInfo = OpInfo {
+pub(super) static INDEX_PUT__INFO: OpInfo = OpInfo {
     name: "index_put_",
     owner: "flambeau-core",
     schema: Schema {
@@ -182,6 +184,7 @@ static INDEX_PUT__INFO: OpInfo = OpInfo {
     boxed: index_put_inplace_boxed,
     doc: "Sets, or adds to, the elements at index tensors.",
     grad: Differentiability::Formula,
+    functional: Some(&INDEX_PUT_INFO),
 };
 fn index_put_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::index_put_(tensor_arg(a, 0)?, &arg::<Vec<Option<Tensor>>>(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?;
@@ -222,7 +225,7 @@ pub static GATHER: Op<GatherFn> = Op::new(
     ],
     gather_adaptor,
 );
-static GATHER_INFO: OpInfo = OpInfo {
+pub(super) static GATHER_INFO: OpInfo = OpInfo {
     name: "gather",
     owner: "flambeau-core",
     schema: Schema {
@@ -244,6 +247,7 @@ static GATHER_INFO: OpInfo = OpInfo {
     boxed: gather_boxed,
     doc: "Elements along a dimension at `index`, which has as many dimensions as the input.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn gather_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gather(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -280,7 +284,7 @@ pub static GATHER_OUT: Op<GatherOutFn> = Op::new(
     ],
     gather_out_adaptor,
 );
-static GATHER_OUT_INFO: OpInfo = OpInfo {
+pub(super) static GATHER_OUT_INFO: OpInfo = OpInfo {
     name: "gather.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -303,6 +307,7 @@ static GATHER_OUT_INFO: OpInfo = OpInfo {
     boxed: gather_out_boxed,
     doc: "Elements along a dimension at `index`, which has as many dimensions as the input.",
     grad: Differentiability::Formula,
+    functional: Some(&GATHER_INFO),
 };
 fn gather_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -348,7 +353,7 @@ pub static SCATTER: Op<ScatterFn> = Op::new(
     ],
     scatter_adaptor,
 );
-static SCATTER_INFO: OpInfo = OpInfo {
+pub(super) static SCATTER_INFO: OpInfo = OpInfo {
     name: "scatter.src",
     owner: "flambeau-core",
     schema: Schema {
@@ -370,6 +375,7 @@ static SCATTER_INFO: OpInfo = OpInfo {
     boxed: scatter_boxed,
     doc: "Sets the elements along a dimension at `index` to those of `src`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::scatter(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values())
@@ -399,7 +405,7 @@ pub static SCATTER_: Op<ScatterInplaceFn> = Op::new(
     ],
     scatter_inplace_adaptor,
 );
-static SCATTER__INFO: OpInfo = OpInfo {
+pub(super) static SCATTER__INFO: OpInfo = OpInfo {
     name: "scatter_.src",
     owner: "flambeau-core",
     schema: Schema {
@@ -421,6 +427,7 @@ static SCATTER__INFO: OpInfo = OpInfo {
     boxed: scatter_inplace_boxed,
     doc: "Sets the elements along a dimension at `index` to those of `src`.",
     grad: Differentiability::Formula,
+    functional: Some(&SCATTER_INFO),
 };
 fn scatter_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::scatter_(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?;
@@ -451,7 +458,7 @@ pub static SCATTER_OUT: Op<ScatterOutFn> = Op::new(
     ],
     scatter_out_adaptor,
 );
-static SCATTER_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SCATTER_OUT_INFO: OpInfo = OpInfo {
     name: "scatter.src_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -474,6 +481,7 @@ static SCATTER_OUT_INFO: OpInfo = OpInfo {
     boxed: scatter_out_boxed,
     doc: "Sets the elements along a dimension at `index` to those of `src`.",
     grad: Differentiability::Formula,
+    functional: Some(&SCATTER_INFO),
 };
 fn scatter_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -519,7 +527,7 @@ pub static SCATTER_VALUE: Op<ScatterValueFn> = Op::new(
     ],
     scatter_value_adaptor,
 );
-static SCATTER_VALUE_INFO: OpInfo = OpInfo {
+pub(super) static SCATTER_VALUE_INFO: OpInfo = OpInfo {
     name: "scatter.value",
     owner: "flambeau-core",
     schema: Schema {
@@ -541,6 +549,7 @@ static SCATTER_VALUE_INFO: OpInfo = OpInfo {
     boxed: scatter_value_boxed,
     doc: "Sets the elements along a dimension at `index` to a number.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn scatter_value_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::scatter_value(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -570,7 +579,7 @@ pub static SCATTER_VALUE_: Op<ScatterValueInplaceFn> = Op::new(
     ],
     scatter_value_inplace_adaptor,
 );
-static SCATTER_VALUE__INFO: OpInfo = OpInfo {
+pub(super) static SCATTER_VALUE__INFO: OpInfo = OpInfo {
     name: "scatter_.value",
     owner: "flambeau-core",
     schema: Schema {
@@ -592,6 +601,7 @@ static SCATTER_VALUE__INFO: OpInfo = OpInfo {
     boxed: scatter_value_inplace_boxed,
     doc: "Sets the elements along a dimension at `index` to a number.",
     grad: Differentiability::Formula,
+    functional: Some(&SCATTER_VALUE_INFO),
 };
 fn scatter_value_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::scatter_value_(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?;
@@ -628,7 +638,7 @@ pub static SCATTER_VALUE_OUT: Op<ScatterValueOutFn> = Op::new(
     ],
     scatter_value_out_adaptor,
 );
-static SCATTER_VALUE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SCATTER_VALUE_OUT_INFO: OpInfo = OpInfo {
     name: "scatter.value_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -651,6 +661,7 @@ static SCATTER_VALUE_OUT_INFO: OpInfo = OpInfo {
     boxed: scatter_value_out_boxed,
     doc: "Sets the elements along a dimension at `index` to a number.",
     grad: Differentiability::Formula,
+    functional: Some(&SCATTER_VALUE_INFO),
 };
 fn scatter_value_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -704,7 +715,7 @@ pub static SCATTER_SRC_REDUCE: Op<ScatterSrcReduceFn> = Op::new(
     ],
     scatter_src_reduce_adaptor,
 );
-static SCATTER_SRC_REDUCE_INFO: OpInfo = OpInfo {
+pub(super) static SCATTER_SRC_REDUCE_INFO: OpInfo = OpInfo {
     name: "scatter.reduce",
     owner: "flambeau-core",
     schema: Schema {
@@ -727,6 +738,7 @@ static SCATTER_SRC_REDUCE_INFO: OpInfo = OpInfo {
     boxed: scatter_src_reduce_boxed,
     doc: "Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn scatter_src_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::scatter_src_reduce(
@@ -775,7 +787,7 @@ pub static SCATTER_SRC_REDUCE_: Op<ScatterSrcReduceInplaceFn> = Op::new(
     ],
     scatter_src_reduce_inplace_adaptor,
 );
-static SCATTER_SRC_REDUCE__INFO: OpInfo = OpInfo {
+pub(super) static SCATTER_SRC_REDUCE__INFO: OpInfo = OpInfo {
     name: "scatter_.reduce",
     owner: "flambeau-core",
     schema: Schema {
@@ -798,6 +810,7 @@ static SCATTER_SRC_REDUCE__INFO: OpInfo = OpInfo {
     boxed: scatter_src_reduce_inplace_boxed,
     doc: "Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.",
     grad: Differentiability::Formula,
+    functional: Some(&SCATTER_SRC_REDUCE_INFO),
 };
 fn scatter_src_reduce_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::scatter_src_reduce_(
@@ -847,7 +860,7 @@ pub static SCATTER_SRC_REDUCE_OUT: Op<ScatterSrcReduceOutFn> = Op::new(
     ],
     scatter_src_reduce_out_adaptor,
 );
-static SCATTER_SRC_REDUCE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SCATTER_SRC_REDUCE_OUT_INFO: OpInfo = OpInfo {
     name: "scatter.reduce_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -871,6 +884,7 @@ static SCATTER_SRC_REDUCE_OUT_INFO: OpInfo = OpInfo {
     boxed: scatter_src_reduce_out_boxed,
     doc: "Adds the elements of `src` to those along a dimension at `index`, or multiplies by them.",
     grad: Differentiability::Formula,
+    functional: Some(&SCATTER_SRC_REDUCE_INFO),
 };
 fn scatter_src_reduce_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -932,7 +946,7 @@ pub static SCATTER_VALUE_REDUCE: Op<ScatterValueReduceFn> = Op::new(
     ],
     scatter_value_reduce_adaptor,
 );
-static SCATTER_VALUE_REDUCE_INFO: OpInfo = OpInfo {
+pub(super) static SCATTER_VALUE_REDUCE_INFO: OpInfo = OpInfo {
     name: "scatter.value_reduce",
     owner: "flambeau-core",
     schema: Schema {
@@ -955,6 +969,7 @@ static SCATTER_VALUE_REDUCE_INFO: OpInfo = OpInfo {
     boxed: scatter_value_reduce_boxed,
     doc: "Adds a number to the elements along a dimension at `index`, or multiplies by it.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn scatter_value_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::scatter_value_reduce(
@@ -1003,7 +1018,7 @@ pub static SCATTER_VALUE_REDUCE_: Op<ScatterValueReduceInplaceFn> = Op::new(
     ],
     scatter_value_reduce_inplace_adaptor,
 );
-static SCATTER_VALUE_REDUCE__INFO: OpInfo = OpInfo {
+pub(super) static SCATTER_VALUE_REDUCE__INFO: OpInfo = OpInfo {
     name: "scatter_.value_reduce",
     owner: "flambeau-core",
     schema: Schema {
@@ -1026,6 +1041,7 @@ static SCATTER_VALUE_REDUCE__INFO: OpInfo = OpInfo {
     boxed: scatter_value_reduce_inplace_boxed,
     doc: "Adds a number to the elements along a dimension at `index`, or multiplies by it.",
     grad: Differentiability::Formula,
+    functional: Some(&SCATTER_VALUE_REDUCE_INFO),
 };
 fn scatter_value_reduce_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::scatter_value_reduce_(
@@ -1075,7 +1091,7 @@ pub static SCATTER_VALUE_REDUCE_OUT: Op<ScatterValueReduceOutFn> = Op::new(
     ],
     scatter_value_reduce_out_adaptor,
 );
-static SCATTER_VALUE_REDUCE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SCATTER_VALUE_REDUCE_OUT_INFO: OpInfo = OpInfo {
     name: "scatter.value_reduce_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1099,6 +1115,7 @@ static SCATTER_VALUE_REDUCE_OUT_INFO: OpInfo = OpInfo {
     boxed: scatter_value_reduce_out_boxed,
     doc: "Adds a number to the elements along a dimension at `index`, or multiplies by it.",
     grad: Differentiability::Formula,
+    functional: Some(&SCATTER_VALUE_REDUCE_INFO),
 };
 fn scatter_value_reduce_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -1152,7 +1169,7 @@ pub static SCATTER_ADD: Op<ScatterAddFn> = Op::new(
     ],
     scatter_add_adaptor,
 );
-static SCATTER_ADD_INFO: OpInfo = OpInfo {
+pub(super) static SCATTER_ADD_INFO: OpInfo = OpInfo {
     name: "scatter_add",
     owner: "flambeau-core",
     schema: Schema {
@@ -1181,6 +1198,7 @@ static SCATTER_ADD_INFO: OpInfo = OpInfo {
     boxed: scatter_add_boxed,
     doc: "Adds the elements of `src` to those along a dimension at `index`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn scatter_add_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::scatter_add(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values())
@@ -1210,7 +1228,7 @@ pub static SCATTER_ADD_: Op<ScatterAddInplaceFn> = Op::new(
     ],
     scatter_add_inplace_adaptor,
 );
-static SCATTER_ADD__INFO: OpInfo = OpInfo {
+pub(super) static SCATTER_ADD__INFO: OpInfo = OpInfo {
     name: "scatter_add_",
     owner: "flambeau-core",
     schema: Schema {
@@ -1232,6 +1250,7 @@ static SCATTER_ADD__INFO: OpInfo = OpInfo {
     boxed: scatter_add_inplace_boxed,
     doc: "Adds the elements of `src` to those along a dimension at `index`.",
     grad: Differentiability::Formula,
+    functional: Some(&SCATTER_ADD_INFO),
 };
 fn scatter_add_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::scatter_add_(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?;
@@ -1268,7 +1287,7 @@ pub static SCATTER_ADD_OUT: Op<ScatterAddOutFn> = Op::new(
     ],
     scatter_add_out_adaptor,
 );
-static SCATTER_ADD_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SCATTER_ADD_OUT_INFO: OpInfo = OpInfo {
     name: "scatter_add.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1291,6 +1310,7 @@ static SCATTER_ADD_OUT_INFO: OpInfo = OpInfo {
     boxed: scatter_add_out_boxed,
     doc: "Adds the elements of `src` to those along a dimension at `index`.",
     grad: Differentiability::Formula,
+    functional: Some(&SCATTER_ADD_INFO),
 };
 fn scatter_add_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -1343,7 +1363,7 @@ pub static SCATTER_REDUCE: Op<ScatterReduceFn> = Op::new(
     ],
     scatter_reduce_adaptor,
 );
-static SCATTER_REDUCE_INFO: OpInfo = OpInfo {
+pub(super) static SCATTER_REDUCE_INFO: OpInfo = OpInfo {
     name: "scatter_reduce.two",
     owner: "flambeau-core",
     schema: Schema {
@@ -1367,6 +1387,7 @@ static SCATTER_REDUCE_INFO: OpInfo = OpInfo {
     boxed: scatter_reduce_boxed,
     doc: "Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn scatter_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::scatter_reduce(
@@ -1418,7 +1439,7 @@ pub static SCATTER_REDUCE_: Op<ScatterReduceInplaceFn> = Op::new(
     ],
     scatter_reduce_inplace_adaptor,
 );
-static SCATTER_REDUCE__INFO: OpInfo = OpInfo {
+pub(super) static SCATTER_REDUCE__INFO: OpInfo = OpInfo {
     name: "scatter_reduce_.two",
     owner: "flambeau-core",
     schema: Schema {
@@ -1442,6 +1463,7 @@ static SCATTER_REDUCE__INFO: OpInfo = OpInfo {
     boxed: scatter_reduce_inplace_boxed,
     doc: "Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.",
     grad: Differentiability::Formula,
+    functional: Some(&SCATTER_REDUCE_INFO),
 };
 fn scatter_reduce_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::scatter_reduce_(
@@ -1494,7 +1516,7 @@ pub static SCATTER_REDUCE_OUT: Op<ScatterReduceOutFn> = Op::new(
     ],
     scatter_reduce_out_adaptor,
 );
-static SCATTER_REDUCE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SCATTER_REDUCE_OUT_INFO: OpInfo = OpInfo {
     name: "scatter_reduce.two_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1519,6 +1541,7 @@ static SCATTER_REDUCE_OUT_INFO: OpInfo = OpInfo {
     boxed: scatter_reduce_out_boxed,
     doc: "Joins the elements along a dimension at `index` with those of `src`: `sum`, `prod`, `mean`, `amax` or `amin`.",
     grad: Differentiability::Formula,
+    functional: Some(&SCATTER_REDUCE_INFO),
 };
 fn scatter_reduce_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 6)?;
@@ -1555,7 +1578,7 @@ pub type TakeAlongDimFn = fn(&Tensor, &Tensor, Option<i64>) -> Result<Tensor>;
 /// `take_along_dim`: `gather` with broadcasting; without `dim` in the flattened input.
 pub static TAKE_ALONG_DIM: Op<TakeAlongDimFn> =
     Op::composite(&TAKE_ALONG_DIM_INFO, f::take_along_dim, take_along_dim_adaptor);
-static TAKE_ALONG_DIM_INFO: OpInfo = OpInfo {
+pub(super) static TAKE_ALONG_DIM_INFO: OpInfo = OpInfo {
     name: "take_along_dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -1576,6 +1599,7 @@ static TAKE_ALONG_DIM_INFO: OpInfo = OpInfo {
     boxed: take_along_dim_boxed,
     doc: "`gather` with broadcasting; without `dim` in the flattened input.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn take_along_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::take_along_dim(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1600,7 +1624,7 @@ pub type TakeAlongDimOutFn = fn(&Tensor, &Tensor, Option<i64>, &mut Tensor) -> R
 /// `take_along_dim.out`: `gather` with broadcasting; without `dim` in the flattened input.
 pub static TAKE_ALONG_DIM_OUT: Op<TakeAlongDimOutFn> =
     Op::composite(&TAKE_ALONG_DIM_OUT_INFO, take_along_dim_out_cpu, take_along_dim_out_adaptor);
-static TAKE_ALONG_DIM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static TAKE_ALONG_DIM_OUT_INFO: OpInfo = OpInfo {
     name: "take_along_dim.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1622,6 +1646,7 @@ static TAKE_ALONG_DIM_OUT_INFO: OpInfo = OpInfo {
     boxed: take_along_dim_out_boxed,
     doc: "`gather` with broadcasting; without `dim` in the flattened input.",
     grad: Differentiability::Composite,
+    functional: Some(&TAKE_ALONG_DIM_INFO),
 };
 fn take_along_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -1666,7 +1691,7 @@ pub static INDEX_SELECT: Op<IndexSelectFn> = Op::new(
     ],
     index_select_adaptor,
 );
-static INDEX_SELECT_INFO: OpInfo = OpInfo {
+pub(super) static INDEX_SELECT_INFO: OpInfo = OpInfo {
     name: "index_select",
     owner: "flambeau-core",
     schema: Schema {
@@ -1687,6 +1712,7 @@ static INDEX_SELECT_INFO: OpInfo = OpInfo {
     boxed: index_select_boxed,
     doc: "The slices of a dimension at a vector of indices.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn index_select_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::index_select(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
@@ -1722,7 +1748,7 @@ pub static INDEX_SELECT_OUT: Op<IndexSelectOutFn> = Op::new(
     ],
     index_select_out_adaptor,
 );
-static INDEX_SELECT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static INDEX_SELECT_OUT_INFO: OpInfo = OpInfo {
     name: "index_select.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1744,6 +1770,7 @@ static INDEX_SELECT_OUT_INFO: OpInfo = OpInfo {
     boxed: index_select_out_boxed,
     doc: "The slices of a dimension at a vector of indices.",
     grad: Differentiability::Formula,
+    functional: Some(&INDEX_SELECT_INFO),
 };
 fn index_select_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -1789,7 +1816,7 @@ pub static INDEX_ADD: Op<IndexAddFn> = Op::new(
     ],
     index_add_adaptor,
 );
-static INDEX_ADD_INFO: OpInfo = OpInfo {
+pub(super) static INDEX_ADD_INFO: OpInfo = OpInfo {
     name: "index_add",
     owner: "flambeau-core",
     schema: Schema {
@@ -1812,6 +1839,7 @@ static INDEX_ADD_INFO: OpInfo = OpInfo {
     boxed: index_add_boxed,
     doc: "Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn index_add_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::index_add(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?, arg(a, 4)?)?
@@ -1854,7 +1882,7 @@ pub static INDEX_ADD_: Op<IndexAddInplaceFn> = Op::new(
     ],
     index_add_inplace_adaptor,
 );
-static INDEX_ADD__INFO: OpInfo = OpInfo {
+pub(super) static INDEX_ADD__INFO: OpInfo = OpInfo {
     name: "index_add_",
     owner: "flambeau-core",
     schema: Schema {
@@ -1877,6 +1905,7 @@ static INDEX_ADD__INFO: OpInfo = OpInfo {
     boxed: index_add_inplace_boxed,
     doc: "Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.",
     grad: Differentiability::Formula,
+    functional: Some(&INDEX_ADD_INFO),
 };
 fn index_add_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::index_add_(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?, arg(a, 4)?)?;
@@ -1920,7 +1949,7 @@ pub static INDEX_ADD_OUT: Op<IndexAddOutFn> = Op::new(
     ],
     index_add_out_adaptor,
 );
-static INDEX_ADD_OUT_INFO: OpInfo = OpInfo {
+pub(super) static INDEX_ADD_OUT_INFO: OpInfo = OpInfo {
     name: "index_add.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1944,6 +1973,7 @@ static INDEX_ADD_OUT_INFO: OpInfo = OpInfo {
     boxed: index_add_out_boxed,
     doc: "Adds the slices of `source`, times `alpha`, to those of a dimension at `index`.",
     grad: Differentiability::Formula,
+    functional: Some(&INDEX_ADD_INFO),
 };
 fn index_add_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -1997,7 +2027,7 @@ pub static INDEX_COPY: Op<IndexCopyFn> = Op::new(
     ],
     index_copy_adaptor,
 );
-static INDEX_COPY_INFO: OpInfo = OpInfo {
+pub(super) static INDEX_COPY_INFO: OpInfo = OpInfo {
     name: "index_copy",
     owner: "flambeau-core",
     schema: Schema {
@@ -2026,6 +2056,7 @@ static INDEX_COPY_INFO: OpInfo = OpInfo {
     boxed: index_copy_boxed,
     doc: "Sets the slices of a dimension at `index` to those of `source`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn index_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::index_copy(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values())
@@ -2055,7 +2086,7 @@ pub static INDEX_COPY_: Op<IndexCopyInplaceFn> = Op::new(
     ],
     index_copy_inplace_adaptor,
 );
-static INDEX_COPY__INFO: OpInfo = OpInfo {
+pub(super) static INDEX_COPY__INFO: OpInfo = OpInfo {
     name: "index_copy_",
     owner: "flambeau-core",
     schema: Schema {
@@ -2077,6 +2108,7 @@ static INDEX_COPY__INFO: OpInfo = OpInfo {
     boxed: index_copy_inplace_boxed,
     doc: "Sets the slices of a dimension at `index` to those of `source`.",
     grad: Differentiability::Formula,
+    functional: Some(&INDEX_COPY_INFO),
 };
 fn index_copy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::index_copy_(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?;
@@ -2113,7 +2145,7 @@ pub static INDEX_COPY_OUT: Op<IndexCopyOutFn> = Op::new(
     ],
     index_copy_out_adaptor,
 );
-static INDEX_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static INDEX_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "index_copy.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2136,6 +2168,7 @@ static INDEX_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: index_copy_out_boxed,
     doc: "Sets the slices of a dimension at `index` to those of `source`.",
     grad: Differentiability::Formula,
+    functional: Some(&INDEX_COPY_INFO),
 };
 fn index_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -2181,7 +2214,7 @@ pub static INDEX_FILL: Op<IndexFillFn> = Op::new(
     ],
     index_fill_adaptor,
 );
-static INDEX_FILL_INFO: OpInfo = OpInfo {
+pub(super) static INDEX_FILL_INFO: OpInfo = OpInfo {
     name: "index_fill.int_Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -2203,6 +2236,7 @@ static INDEX_FILL_INFO: OpInfo = OpInfo {
     boxed: index_fill_boxed,
     doc: "Sets the slices of a dimension at `index` to a number.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn index_fill_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::index_fill(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -2232,7 +2266,7 @@ pub static INDEX_FILL_: Op<IndexFillInplaceFn> = Op::new(
     ],
     index_fill_inplace_adaptor,
 );
-static INDEX_FILL__INFO: OpInfo = OpInfo {
+pub(super) static INDEX_FILL__INFO: OpInfo = OpInfo {
     name: "index_fill_.int_Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -2254,6 +2288,7 @@ static INDEX_FILL__INFO: OpInfo = OpInfo {
     boxed: index_fill_inplace_boxed,
     doc: "Sets the slices of a dimension at `index` to a number.",
     grad: Differentiability::Formula,
+    functional: Some(&INDEX_FILL_INFO),
 };
 fn index_fill_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::index_fill_(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?;
@@ -2290,7 +2325,7 @@ pub static INDEX_FILL_TENSOR: Op<IndexFillTensorFn> = Op::new(
     ],
     index_fill_tensor_adaptor,
 );
-static INDEX_FILL_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static INDEX_FILL_TENSOR_INFO: OpInfo = OpInfo {
     name: "index_fill.int_Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2312,6 +2347,7 @@ static INDEX_FILL_TENSOR_INFO: OpInfo = OpInfo {
     boxed: index_fill_tensor_boxed,
     doc: "Sets the slices of a dimension at `index` to a zero-dim tensor's value.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn index_fill_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::index_fill_tensor(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?
@@ -2342,7 +2378,7 @@ pub static INDEX_FILL_TENSOR_: Op<IndexFillTensorInplaceFn> = Op::new(
     ],
     index_fill_tensor_inplace_adaptor,
 );
-static INDEX_FILL_TENSOR__INFO: OpInfo = OpInfo {
+pub(super) static INDEX_FILL_TENSOR__INFO: OpInfo = OpInfo {
     name: "index_fill_.int_Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2364,6 +2400,7 @@ static INDEX_FILL_TENSOR__INFO: OpInfo = OpInfo {
     boxed: index_fill_tensor_inplace_boxed,
     doc: "Sets the slices of a dimension at `index` to a zero-dim tensor's value.",
     grad: Differentiability::Formula,
+    functional: Some(&INDEX_FILL_TENSOR_INFO),
 };
 fn index_fill_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::index_fill_tensor_(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?;
@@ -2407,7 +2444,7 @@ pub static INDEX_REDUCE: Op<IndexReduceFn> = Op::new(
     ],
     index_reduce_adaptor,
 );
-static INDEX_REDUCE_INFO: OpInfo = OpInfo {
+pub(super) static INDEX_REDUCE_INFO: OpInfo = OpInfo {
     name: "index_reduce",
     owner: "flambeau-core",
     schema: Schema {
@@ -2431,6 +2468,7 @@ static INDEX_REDUCE_INFO: OpInfo = OpInfo {
     boxed: index_reduce_boxed,
     doc: "Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn index_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::index_reduce(
@@ -2482,7 +2520,7 @@ pub static INDEX_REDUCE_: Op<IndexReduceInplaceFn> = Op::new(
     ],
     index_reduce_inplace_adaptor,
 );
-static INDEX_REDUCE__INFO: OpInfo = OpInfo {
+pub(super) static INDEX_REDUCE__INFO: OpInfo = OpInfo {
     name: "index_reduce_",
     owner: "flambeau-core",
     schema: Schema {
@@ -2506,6 +2544,7 @@ static INDEX_REDUCE__INFO: OpInfo = OpInfo {
     boxed: index_reduce_inplace_boxed,
     doc: "Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.",
     grad: Differentiability::Formula,
+    functional: Some(&INDEX_REDUCE_INFO),
 };
 fn index_reduce_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::index_reduce_(
@@ -2558,7 +2597,7 @@ pub static INDEX_REDUCE_OUT: Op<IndexReduceOutFn> = Op::new(
     ],
     index_reduce_out_adaptor,
 );
-static INDEX_REDUCE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static INDEX_REDUCE_OUT_INFO: OpInfo = OpInfo {
     name: "index_reduce.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2583,6 +2622,7 @@ static INDEX_REDUCE_OUT_INFO: OpInfo = OpInfo {
     boxed: index_reduce_out_boxed,
     doc: "Joins the slices of a dimension at `index` with those of `source`: `prod`, `mean`, `amax` or `amin`.",
     grad: Differentiability::Formula,
+    functional: Some(&INDEX_REDUCE_INFO),
 };
 fn index_reduce_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 6)?;
@@ -2633,7 +2673,7 @@ pub static MASKED_SELECT: Op<MaskedSelectFn> = Op::new(
     &[(Key::Cpu, masked_select_slot), (Key::Autograd, super::indexing_grad::masked_select_autograd)],
     masked_select_adaptor,
 );
-static MASKED_SELECT_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_SELECT_INFO: OpInfo = OpInfo {
     name: "masked_select",
     owner: "flambeau-core",
     schema: Schema {
@@ -2650,6 +2690,7 @@ static MASKED_SELECT_INFO: OpInfo = OpInfo {
     boxed: masked_select_boxed,
     doc: "The elements where the mask is true, as a vector.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn masked_select_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_select(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -2677,7 +2718,7 @@ pub static MASKED_SELECT_OUT: Op<MaskedSelectOutFn> = Op::new(
     &[(Key::Cpu, masked_select_out_slot), (Key::Autograd, super::indexing_grad::masked_select_out_autograd)],
     masked_select_out_adaptor,
 );
-static MASKED_SELECT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_SELECT_OUT_INFO: OpInfo = OpInfo {
     name: "masked_select.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2698,6 +2739,7 @@ static MASKED_SELECT_OUT_INFO: OpInfo = OpInfo {
     boxed: masked_select_out_boxed,
     doc: "The elements where the mask is true, as a vector.",
     grad: Differentiability::Formula,
+    functional: Some(&MASKED_SELECT_INFO),
 };
 fn masked_select_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -2727,7 +2769,7 @@ pub static MASKED_FILL: Op<MaskedFillFn> = Op::new(
     ],
     masked_fill_adaptor,
 );
-static MASKED_FILL_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_FILL_INFO: OpInfo = OpInfo {
     name: "masked_fill.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -2748,6 +2790,7 @@ static MASKED_FILL_INFO: OpInfo = OpInfo {
     boxed: masked_fill_boxed,
     doc: "The input with a number where the mask is true.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn masked_fill_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_fill(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2771,7 +2814,7 @@ pub static MASKED_FILL_: Op<MaskedFillInplaceFn> = Op::new(
     ],
     masked_fill_inplace_adaptor,
 );
-static MASKED_FILL__INFO: OpInfo = OpInfo {
+pub(super) static MASKED_FILL__INFO: OpInfo = OpInfo {
     name: "masked_fill_.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -2792,6 +2835,7 @@ static MASKED_FILL__INFO: OpInfo = OpInfo {
     boxed: masked_fill_inplace_boxed,
     doc: "The input with a number where the mask is true.",
     grad: Differentiability::Formula,
+    functional: Some(&MASKED_FILL_INFO),
 };
 fn masked_fill_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::masked_fill_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?;
@@ -2819,7 +2863,7 @@ pub static MASKED_FILL_TENSOR: Op<MaskedFillTensorFn> = Op::new(
     ],
     masked_fill_tensor_adaptor,
 );
-static MASKED_FILL_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_FILL_TENSOR_INFO: OpInfo = OpInfo {
     name: "masked_fill.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2840,6 +2884,7 @@ static MASKED_FILL_TENSOR_INFO: OpInfo = OpInfo {
     boxed: masked_fill_tensor_boxed,
     doc: "The input with a zero-dim tensor's value where the mask is true.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn masked_fill_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_fill_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
@@ -2863,7 +2908,7 @@ pub static MASKED_FILL_TENSOR_: Op<MaskedFillTensorInplaceFn> = Op::new(
     ],
     masked_fill_tensor_inplace_adaptor,
 );
-static MASKED_FILL_TENSOR__INFO: OpInfo = OpInfo {
+pub(super) static MASKED_FILL_TENSOR__INFO: OpInfo = OpInfo {
     name: "masked_fill_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2884,6 +2929,7 @@ static MASKED_FILL_TENSOR__INFO: OpInfo = OpInfo {
     boxed: masked_fill_tensor_inplace_boxed,
     doc: "The input with a zero-dim tensor's value where the mask is true.",
     grad: Differentiability::Formula,
+    functional: Some(&MASKED_FILL_TENSOR_INFO),
 };
 fn masked_fill_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::masked_fill_tensor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?;
@@ -2920,7 +2966,7 @@ pub static MASKED_SCATTER: Op<MaskedScatterFn> = Op::new(
     ],
     masked_scatter_adaptor,
 );
-static MASKED_SCATTER_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_SCATTER_INFO: OpInfo = OpInfo {
     name: "masked_scatter",
     owner: "flambeau-core",
     schema: Schema {
@@ -2941,6 +2987,7 @@ static MASKED_SCATTER_INFO: OpInfo = OpInfo {
     boxed: masked_scatter_boxed,
     doc: "The input with the elements of `source`, one after the other, where the mask is true.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn masked_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
@@ -2971,7 +3018,7 @@ pub static MASKED_SCATTER_: Op<MaskedScatterInplaceFn> = Op::new(
     ],
     masked_scatter_inplace_adaptor,
 );
-static MASKED_SCATTER__INFO: OpInfo = OpInfo {
+pub(super) static MASKED_SCATTER__INFO: OpInfo = OpInfo {
     name: "masked_scatter_",
     owner: "flambeau-core",
     schema: Schema {
@@ -2992,6 +3039,7 @@ static MASKED_SCATTER__INFO: OpInfo = OpInfo {
     boxed: masked_scatter_inplace_boxed,
     doc: "The input with the elements of `source`, one after the other, where the mask is true.",
     grad: Differentiability::Formula,
+    functional: Some(&MASKED_SCATTER_INFO),
 };
 fn masked_scatter_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::masked_scatter_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?;
@@ -3014,7 +3062,7 @@ fn nonzero_slot(self_: &Tensor) -> Result<Tensor> {
 pub type NonzeroFn = fn(&Tensor) -> Result<Tensor>;
 /// `nonzero`: Coordinates of the elements that are not zero, one row each.
 pub static NONZERO: Op<NonzeroFn> = Op::new(&NONZERO_INFO, &[(Key::Cpu, nonzero_slot)], nonzero_adaptor);
-static NONZERO_INFO: OpInfo = OpInfo {
+pub(super) static NONZERO_INFO: OpInfo = OpInfo {
     name: "nonzero",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3031,6 +3079,7 @@ static NONZERO_INFO: OpInfo = OpInfo {
     boxed: nonzero_boxed,
     doc: "Coordinates of the elements that are not zero, one row each.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn nonzero_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nonzero(tensor_arg(a, 0)?)?.into_values())
@@ -3057,7 +3106,7 @@ pub static NONZERO_OUT: Op<NonzeroOutFn> = Op::new(
     &[(Key::Cpu, nonzero_out_slot), (Key::Autograd, super::indexing_grad::nonzero_out_autograd)],
     nonzero_out_adaptor,
 );
-static NONZERO_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NONZERO_OUT_INFO: OpInfo = OpInfo {
     name: "nonzero.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3074,6 +3123,7 @@ static NONZERO_OUT_INFO: OpInfo = OpInfo {
     boxed: nonzero_out_boxed,
     doc: "Coordinates of the elements that are not zero, one row each.",
     grad: Differentiability::None,
+    functional: Some(&NONZERO_INFO),
 };
 fn nonzero_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -3091,7 +3141,7 @@ pub type NonzeroTupleFn = fn(&Tensor) -> Result<Vec<Tensor>>;
 /// `nonzero_numpy`: Coordinates of the elements that are not zero, one vector per dimension.
 pub static NONZERO_TUPLE: Op<NonzeroTupleFn> =
     Op::composite(&NONZERO_TUPLE_INFO, f::nonzero_tuple, nonzero_tuple_adaptor);
-static NONZERO_TUPLE_INFO: OpInfo = OpInfo {
+pub(super) static NONZERO_TUPLE_INFO: OpInfo = OpInfo {
     name: "nonzero_numpy",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -3105,6 +3155,7 @@ static NONZERO_TUPLE_INFO: OpInfo = OpInfo {
     boxed: nonzero_tuple_boxed,
     doc: "Coordinates of the elements that are not zero, one vector per dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn nonzero_tuple_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nonzero_tuple(tensor_arg(a, 0)?)?.into_values())
@@ -3118,7 +3169,7 @@ pub type WhereNonzeroFn = fn(&Tensor) -> Result<Vec<Tensor>>;
 /// `where`: The positions of the elements that are not zero, one tensor per dimension.
 pub static WHERE_NONZERO: Op<WhereNonzeroFn> =
     Op::composite(&WHERE_NONZERO_INFO, f::where_nonzero, where_nonzero_adaptor);
-static WHERE_NONZERO_INFO: OpInfo = OpInfo {
+pub(super) static WHERE_NONZERO_INFO: OpInfo = OpInfo {
     name: "where",
     owner: "flambeau-core",
     schema: Schema { args: &[a("condition", Ty::Tensor, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -3132,6 +3183,7 @@ static WHERE_NONZERO_INFO: OpInfo = OpInfo {
     boxed: where_nonzero_boxed,
     doc: "The positions of the elements that are not zero, one tensor per dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn where_nonzero_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::where_nonzero(tensor_arg(a, 0)?)?.into_values())
@@ -3163,7 +3215,7 @@ pub static NONZERO_STATIC: Op<NonzeroStaticFn> = Op::new(
     &[(Key::Cpu, nonzero_static_slot), (Key::Meta, nonzero_static_slot)],
     nonzero_static_adaptor,
 );
-static NONZERO_STATIC_INFO: OpInfo = OpInfo {
+pub(super) static NONZERO_STATIC_INFO: OpInfo = OpInfo {
     name: "nonzero_static",
     owner: "flambeau-core",
     schema: Schema {
@@ -3184,6 +3236,7 @@ static NONZERO_STATIC_INFO: OpInfo = OpInfo {
     boxed: nonzero_static_boxed,
     doc: "The first `size` rows of `nonzero`, filled up with `fill_value`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn nonzero_static_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nonzero_static(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -3213,7 +3266,7 @@ pub static NONZERO_STATIC_OUT: Op<NonzeroStaticOutFn> = Op::new(
     ],
     nonzero_static_out_adaptor,
 );
-static NONZERO_STATIC_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NONZERO_STATIC_OUT_INFO: OpInfo = OpInfo {
     name: "nonzero_static.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3235,6 +3288,7 @@ static NONZERO_STATIC_OUT_INFO: OpInfo = OpInfo {
     boxed: nonzero_static_out_boxed,
     doc: "The first `size` rows of `nonzero`, filled up with `fill_value`.",
     grad: Differentiability::None,
+    functional: Some(&NONZERO_STATIC_INFO),
 };
 fn nonzero_static_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -3251,7 +3305,7 @@ fn nonzero_static_out_adaptor(self_: &Tensor, size: i64, fill_value: i64, out: &
 pub type ArgwhereFn = fn(&Tensor) -> Result<Tensor>;
 /// `argwhere`: Coordinates of the elements that are not zero, one row each.
 pub static ARGWHERE: Op<ArgwhereFn> = Op::composite(&ARGWHERE_INFO, f::argwhere, argwhere_adaptor);
-static ARGWHERE_INFO: OpInfo = OpInfo {
+pub(super) static ARGWHERE_INFO: OpInfo = OpInfo {
     name: "argwhere",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3265,6 +3319,7 @@ static ARGWHERE_INFO: OpInfo = OpInfo {
     boxed: argwhere_boxed,
     doc: "Coordinates of the elements that are not zero, one row each.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn argwhere_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::argwhere(tensor_arg(a, 0)?)?.into_values())
@@ -3295,7 +3350,7 @@ pub static TAKE: Op<TakeFn> = Op::new(
     &[(Key::Cpu, take_slot), (Key::Meta, take_slot), (Key::Autograd, super::indexing_grad::take_autograd)],
     take_adaptor,
 );
-static TAKE_INFO: OpInfo = OpInfo {
+pub(super) static TAKE_INFO: OpInfo = OpInfo {
     name: "take",
     owner: "flambeau-core",
     schema: Schema {
@@ -3312,6 +3367,7 @@ static TAKE_INFO: OpInfo = OpInfo {
     boxed: take_boxed,
     doc: "Elements of the flattened input at indices.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn take_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::take(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -3342,7 +3398,7 @@ pub static TAKE_OUT: Op<TakeOutFn> = Op::new(
     ],
     take_out_adaptor,
 );
-static TAKE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static TAKE_OUT_INFO: OpInfo = OpInfo {
     name: "take.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3363,6 +3419,7 @@ static TAKE_OUT_INFO: OpInfo = OpInfo {
     boxed: take_out_boxed,
     doc: "Elements of the flattened input at indices.",
     grad: Differentiability::Formula,
+    functional: Some(&TAKE_INFO),
 };
 fn take_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -3397,7 +3454,7 @@ pub static PUT: Op<PutFn> = Op::new(
     &[(Key::Cpu, put_slot), (Key::Meta, put_slot), (Key::Autograd, super::indexing_grad::put_autograd)],
     put_adaptor,
 );
-static PUT_INFO: OpInfo = OpInfo {
+pub(super) static PUT_INFO: OpInfo = OpInfo {
     name: "put",
     owner: "flambeau-core",
     schema: Schema {
@@ -3419,6 +3476,7 @@ static PUT_INFO: OpInfo = OpInfo {
     boxed: put_boxed,
     doc: "Sets, or adds to, elements of the flattened input at indices.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn put_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::put(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -3448,7 +3506,7 @@ pub static PUT_: Op<PutInplaceFn> = Op::new(
     ],
     put_inplace_adaptor,
 );
-static PUT__INFO: OpInfo = OpInfo {
+pub(super) static PUT__INFO: OpInfo = OpInfo {
     name: "put_",
     owner: "flambeau-core",
     schema: Schema {
@@ -3470,6 +3528,7 @@ static PUT__INFO: OpInfo = OpInfo {
     boxed: put_inplace_boxed,
     doc: "Sets, or adds to, elements of the flattened input at indices.",
     grad: Differentiability::Formula,
+    functional: Some(&PUT_INFO),
 };
 fn put_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::put_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?;
@@ -3493,7 +3552,7 @@ pub static SELECT_SCATTER: Op<SelectScatterFn> = Op::new(
     ],
     select_scatter_adaptor,
 );
-static SELECT_SCATTER_INFO: OpInfo = OpInfo {
+pub(super) static SELECT_SCATTER_INFO: OpInfo = OpInfo {
     name: "select_scatter",
     owner: "flambeau-core",
     schema: Schema {
@@ -3515,6 +3574,7 @@ static SELECT_SCATTER_INFO: OpInfo = OpInfo {
     boxed: select_scatter_boxed,
     doc: "A copy with one slice of a dimension replaced by `src`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn select_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::select_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -3537,7 +3597,7 @@ pub static SLICE_SCATTER: Op<SliceScatterFn> = Op::new(
     ],
     slice_scatter_adaptor,
 );
-static SLICE_SCATTER_INFO: OpInfo = OpInfo {
+pub(super) static SLICE_SCATTER_INFO: OpInfo = OpInfo {
     name: "slice_scatter",
     owner: "flambeau-core",
     schema: Schema {
@@ -3561,6 +3621,7 @@ static SLICE_SCATTER_INFO: OpInfo = OpInfo {
     boxed: slice_scatter_boxed,
     doc: "A copy with a range of a dimension replaced by `src`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn slice_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::slice_scatter(
@@ -3647,7 +3708,7 @@ pub static SLICE_SCATTER_OUT: Op<SliceScatterOutFn> = Op::new(
     ],
     slice_scatter_out_adaptor,
 );
-static SLICE_SCATTER_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SLICE_SCATTER_OUT_INFO: OpInfo = OpInfo {
     name: "slice_scatter.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3672,6 +3733,7 @@ static SLICE_SCATTER_OUT_INFO: OpInfo = OpInfo {
     boxed: slice_scatter_out_boxed,
     doc: "A copy with a range of a dimension replaced by `src`.",
     grad: Differentiability::Formula,
+    functional: Some(&SLICE_SCATTER_INFO),
 };
 fn slice_scatter_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 6)?;
@@ -3714,7 +3776,7 @@ pub static DIAGONAL_SCATTER: Op<DiagonalScatterFn> = Op::new(
     ],
     diagonal_scatter_adaptor,
 );
-static DIAGONAL_SCATTER_INFO: OpInfo = OpInfo {
+pub(super) static DIAGONAL_SCATTER_INFO: OpInfo = OpInfo {
     name: "diagonal_scatter",
     owner: "flambeau-core",
     schema: Schema {
@@ -3737,6 +3799,7 @@ static DIAGONAL_SCATTER_INFO: OpInfo = OpInfo {
     boxed: diagonal_scatter_boxed,
     doc: "A copy with the diagonal of two dimensions replaced by `src`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn diagonal_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::diagonal_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -3760,7 +3823,7 @@ pub type NarrowCopyFn = fn(&Tensor, i64, i64, i64) -> Result<Tensor>;
 /// `narrow_copy`: A copy of `length` elements of a dimension from `start`.
 pub static NARROW_COPY: Op<NarrowCopyFn> =
     Op::composite(&NARROW_COPY_INFO, narrow_copy_cpu, narrow_copy_adaptor);
-static NARROW_COPY_INFO: OpInfo = OpInfo {
+pub(super) static NARROW_COPY_INFO: OpInfo = OpInfo {
     name: "narrow_copy",
     owner: "flambeau-core",
     schema: Schema {
@@ -3782,6 +3845,7 @@ static NARROW_COPY_INFO: OpInfo = OpInfo {
     boxed: narrow_copy_boxed,
     doc: "A copy of `length` elements of a dimension from `start`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn narrow_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::narrow_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -3806,7 +3870,7 @@ pub type NarrowCopyOutFn = fn(&Tensor, i64, i64, i64, &mut Tensor) -> Result<()>
 /// `narrow_copy.out`: A copy of `length` elements of a dimension from `start`.
 pub static NARROW_COPY_OUT: Op<NarrowCopyOutFn> =
     Op::composite(&NARROW_COPY_OUT_INFO, narrow_copy_out_cpu, narrow_copy_out_adaptor);
-static NARROW_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NARROW_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "narrow_copy.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3829,6 +3893,7 @@ static NARROW_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: narrow_copy_out_boxed,
     doc: "A copy of `length` elements of a dimension from `start`.",
     grad: Differentiability::Composite,
+    functional: Some(&NARROW_COPY_INFO),
 };
 fn narrow_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -3852,7 +3917,7 @@ pub type UnsafeMaskedIndexFn = fn(&Tensor, &Tensor, &[Option<Tensor>], Scalar) -
 /// `_unsafe_masked_index`: The elements at indices, which are moved into range, and `fill` where the mask is false.
 pub static UNSAFE_MASKED_INDEX: Op<UnsafeMaskedIndexFn> =
     Op::composite(&UNSAFE_MASKED_INDEX_INFO, f::unsafe_masked_index, unsafe_masked_index_adaptor);
-static UNSAFE_MASKED_INDEX_INFO: OpInfo = OpInfo {
+pub(super) static UNSAFE_MASKED_INDEX_INFO: OpInfo = OpInfo {
     name: "_unsafe_masked_index",
     owner: "flambeau-core",
     schema: Schema {
@@ -3874,6 +3939,7 @@ static UNSAFE_MASKED_INDEX_INFO: OpInfo = OpInfo {
     boxed: unsafe_masked_index_boxed,
     doc: "The elements at indices, which are moved into range, and `fill` where the mask is false.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn unsafe_masked_index_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unsafe_masked_index(
@@ -3902,7 +3968,7 @@ pub static UNSAFE_MASKED_INDEX_PUT_ACCUMULATE: Op<UnsafeMaskedIndexPutAccumulate
     f::unsafe_masked_index_put_accumulate,
     unsafe_masked_index_put_accumulate_adaptor,
 );
-static UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO: OpInfo = OpInfo {
+pub(super) static UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO: OpInfo = OpInfo {
     name: "_unsafe_masked_index_put_accumulate",
     owner: "flambeau-core",
     schema: Schema {
@@ -3924,6 +3990,7 @@ static UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO: OpInfo = OpInfo {
     boxed: unsafe_masked_index_put_accumulate_boxed,
     doc: "A copy to whose elements at indices, which are moved into range, values are added where the mask is true.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn unsafe_masked_index_put_accumulate_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unsafe_masked_index_put_accumulate(
@@ -3957,7 +4024,7 @@ pub static FILL_DIAGONAL_: Op<FillDiagonalInplaceFn> = Op::new(
     ],
     fill_diagonal_inplace_adaptor,
 );
-static FILL_DIAGONAL__INFO: OpInfo = OpInfo {
+pub(super) static FILL_DIAGONAL__INFO: OpInfo = OpInfo {
     name: "fill_diagonal_",
     owner: "flambeau-core",
     schema: Schema {
@@ -3978,6 +4045,7 @@ static FILL_DIAGONAL__INFO: OpInfo = OpInfo {
     boxed: fill_diagonal_inplace_boxed,
     doc: "Fills the main diagonal: the places where all indices agree; with `wrap` again below, for tall matrices.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fill_diagonal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fill_diagonal_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
@@ -4001,7 +4069,7 @@ pub static AS_STRIDED_SCATTER: Op<AsStridedScatterFn> = Op::new(
     ],
     as_strided_scatter_adaptor,
 );
-static AS_STRIDED_SCATTER_INFO: OpInfo = OpInfo {
+pub(super) static AS_STRIDED_SCATTER_INFO: OpInfo = OpInfo {
     name: "as_strided_scatter",
     owner: "flambeau-core",
     schema: Schema {
@@ -4024,6 +4092,7 @@ static AS_STRIDED_SCATTER_INFO: OpInfo = OpInfo {
     boxed: as_strided_scatter_boxed,
     doc: "A copy of the input in which `src` stands where `as_strided` would look.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn as_strided_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::as_strided_scatter(

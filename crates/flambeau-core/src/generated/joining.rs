@@ -29,7 +29,7 @@ pub static CAT: Op<CatFn> = Op::new(
     &[(Key::Cpu, cat_slot), (Key::Meta, cat_slot), (Key::Autograd, super::joining_grad::cat_autograd)],
     cat_adaptor,
 );
-static CAT_INFO: OpInfo = OpInfo {
+pub(super) static CAT_INFO: OpInfo = OpInfo {
     name: "cat",
     owner: "flambeau-core",
     schema: Schema {
@@ -53,6 +53,7 @@ static CAT_INFO: OpInfo = OpInfo {
     boxed: cat_boxed,
     doc: "Joins tensors along a dimension.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn cat_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cat(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
@@ -99,7 +100,7 @@ pub static CAT_OUT: Op<CatOutFn> = Op::new(
     ],
     cat_out_adaptor,
 );
-static CAT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CAT_OUT_INFO: OpInfo = OpInfo {
     name: "cat.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -120,6 +121,7 @@ static CAT_OUT_INFO: OpInfo = OpInfo {
     boxed: cat_out_boxed,
     doc: "Joins tensors along a dimension.",
     grad: Differentiability::Formula,
+    functional: Some(&CAT_INFO),
 };
 fn cat_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -139,7 +141,7 @@ fn stack_cpu(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
 pub type StackFn = fn(&[Tensor], i64) -> Result<Tensor>;
 /// `stack`: Joins tensors along a new dimension.
 pub static STACK: Op<StackFn> = Op::composite(&STACK_INFO, stack_cpu, stack_adaptor);
-static STACK_INFO: OpInfo = OpInfo {
+pub(super) static STACK_INFO: OpInfo = OpInfo {
     name: "stack",
     owner: "flambeau-core",
     schema: Schema {
@@ -163,6 +165,7 @@ static STACK_INFO: OpInfo = OpInfo {
     boxed: stack_boxed,
     doc: "Joins tensors along a new dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn stack_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::stack(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
@@ -201,7 +204,7 @@ fn stack_out_cpu(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
 pub type StackOutFn = fn(&[Tensor], i64, &mut Tensor) -> Result<()>;
 /// `stack.out`: Joins tensors along a new dimension.
 pub static STACK_OUT: Op<StackOutFn> = Op::composite(&STACK_OUT_INFO, stack_out_cpu, stack_out_adaptor);
-static STACK_OUT_INFO: OpInfo = OpInfo {
+pub(super) static STACK_OUT_INFO: OpInfo = OpInfo {
     name: "stack.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -222,6 +225,7 @@ static STACK_OUT_INFO: OpInfo = OpInfo {
     boxed: stack_out_boxed,
     doc: "Joins tensors along a new dimension.",
     grad: Differentiability::Composite,
+    functional: Some(&STACK_INFO),
 };
 fn stack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -238,7 +242,7 @@ fn stack_out_adaptor(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<(
 pub type HstackFn = fn(&[Tensor]) -> Result<Tensor>;
 /// `hstack`: Joins along columns.
 pub static HSTACK: Op<HstackFn> = Op::composite(&HSTACK_INFO, f::hstack, hstack_adaptor);
-static HSTACK_INFO: OpInfo = OpInfo {
+pub(super) static HSTACK_INFO: OpInfo = OpInfo {
     name: "hstack",
     owner: "flambeau-core",
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -252,6 +256,7 @@ static HSTACK_INFO: OpInfo = OpInfo {
     boxed: hstack_boxed,
     doc: "Joins along columns.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn hstack_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -281,7 +286,7 @@ fn hstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
 pub type HstackOutFn = fn(&[Tensor], &mut Tensor) -> Result<()>;
 /// `hstack.out`: Joins along columns.
 pub static HSTACK_OUT: Op<HstackOutFn> = Op::composite(&HSTACK_OUT_INFO, hstack_out_cpu, hstack_out_adaptor);
-static HSTACK_OUT_INFO: OpInfo = OpInfo {
+pub(super) static HSTACK_OUT_INFO: OpInfo = OpInfo {
     name: "hstack.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -298,6 +303,7 @@ static HSTACK_OUT_INFO: OpInfo = OpInfo {
     boxed: hstack_out_boxed,
     doc: "Joins along columns.",
     grad: Differentiability::Composite,
+    functional: Some(&HSTACK_INFO),
 };
 fn hstack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -314,7 +320,7 @@ fn hstack_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
 pub type VstackFn = fn(&[Tensor]) -> Result<Tensor>;
 /// `vstack`: Joins along rows.
 pub static VSTACK: Op<VstackFn> = Op::composite(&VSTACK_INFO, f::vstack, vstack_adaptor);
-static VSTACK_INFO: OpInfo = OpInfo {
+pub(super) static VSTACK_INFO: OpInfo = OpInfo {
     name: "vstack",
     owner: "flambeau-core",
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -328,6 +334,7 @@ static VSTACK_INFO: OpInfo = OpInfo {
     boxed: vstack_boxed,
     doc: "Joins along rows.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn vstack_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::vstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -357,7 +364,7 @@ fn vstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
 pub type VstackOutFn = fn(&[Tensor], &mut Tensor) -> Result<()>;
 /// `vstack.out`: Joins along rows.
 pub static VSTACK_OUT: Op<VstackOutFn> = Op::composite(&VSTACK_OUT_INFO, vstack_out_cpu, vstack_out_adaptor);
-static VSTACK_OUT_INFO: OpInfo = OpInfo {
+pub(super) static VSTACK_OUT_INFO: OpInfo = OpInfo {
     name: "vstack.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -374,6 +381,7 @@ static VSTACK_OUT_INFO: OpInfo = OpInfo {
     boxed: vstack_out_boxed,
     doc: "Joins along rows.",
     grad: Differentiability::Composite,
+    functional: Some(&VSTACK_INFO),
 };
 fn vstack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -390,7 +398,7 @@ fn vstack_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
 pub type DstackFn = fn(&[Tensor]) -> Result<Tensor>;
 /// `dstack`: Joins along depth.
 pub static DSTACK: Op<DstackFn> = Op::composite(&DSTACK_INFO, f::dstack, dstack_adaptor);
-static DSTACK_INFO: OpInfo = OpInfo {
+pub(super) static DSTACK_INFO: OpInfo = OpInfo {
     name: "dstack",
     owner: "flambeau-core",
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -404,6 +412,7 @@ static DSTACK_INFO: OpInfo = OpInfo {
     boxed: dstack_boxed,
     doc: "Joins along depth.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn dstack_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -433,7 +442,7 @@ fn dstack_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
 pub type DstackOutFn = fn(&[Tensor], &mut Tensor) -> Result<()>;
 /// `dstack.out`: Joins along depth.
 pub static DSTACK_OUT: Op<DstackOutFn> = Op::composite(&DSTACK_OUT_INFO, dstack_out_cpu, dstack_out_adaptor);
-static DSTACK_OUT_INFO: OpInfo = OpInfo {
+pub(super) static DSTACK_OUT_INFO: OpInfo = OpInfo {
     name: "dstack.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -450,6 +459,7 @@ static DSTACK_OUT_INFO: OpInfo = OpInfo {
     boxed: dstack_out_boxed,
     doc: "Joins along depth.",
     grad: Differentiability::Composite,
+    functional: Some(&DSTACK_INFO),
 };
 fn dstack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -467,7 +477,7 @@ pub type ColumnStackFn = fn(&[Tensor]) -> Result<Tensor>;
 /// `column_stack`: Joins vectors and matrices as columns.
 pub static COLUMN_STACK: Op<ColumnStackFn> =
     Op::composite(&COLUMN_STACK_INFO, f::column_stack, column_stack_adaptor);
-static COLUMN_STACK_INFO: OpInfo = OpInfo {
+pub(super) static COLUMN_STACK_INFO: OpInfo = OpInfo {
     name: "column_stack",
     owner: "flambeau-core",
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -481,6 +491,7 @@ static COLUMN_STACK_INFO: OpInfo = OpInfo {
     boxed: column_stack_boxed,
     doc: "Joins vectors and matrices as columns.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn column_stack_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::column_stack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -511,7 +522,7 @@ pub type ColumnStackOutFn = fn(&[Tensor], &mut Tensor) -> Result<()>;
 /// `column_stack.out`: Joins vectors and matrices as columns.
 pub static COLUMN_STACK_OUT: Op<ColumnStackOutFn> =
     Op::composite(&COLUMN_STACK_OUT_INFO, column_stack_out_cpu, column_stack_out_adaptor);
-static COLUMN_STACK_OUT_INFO: OpInfo = OpInfo {
+pub(super) static COLUMN_STACK_OUT_INFO: OpInfo = OpInfo {
     name: "column_stack.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -528,6 +539,7 @@ static COLUMN_STACK_OUT_INFO: OpInfo = OpInfo {
     boxed: column_stack_out_boxed,
     doc: "Joins vectors and matrices as columns.",
     grad: Differentiability::Composite,
+    functional: Some(&COLUMN_STACK_INFO),
 };
 fn column_stack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -544,7 +556,7 @@ fn column_stack_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> 
 pub type Atleast1dFn = fn(&Tensor) -> Result<Tensor>;
 /// `atleast_1d`: The tensor with at least 1 dimensions.
 pub static ATLEAST_1D: Op<Atleast1dFn> = Op::composite(&ATLEAST_1D_INFO, f::atleast_1d, atleast_1d_adaptor);
-static ATLEAST_1D_INFO: OpInfo = OpInfo {
+pub(super) static ATLEAST_1D_INFO: OpInfo = OpInfo {
     name: "atleast_1d",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -558,6 +570,7 @@ static ATLEAST_1D_INFO: OpInfo = OpInfo {
     boxed: atleast_1d_boxed,
     doc: "The tensor with at least 1 dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn atleast_1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atleast_1d(tensor_arg(a, 0)?)?.into_values())
@@ -571,7 +584,7 @@ pub type Atleast1dSequenceFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `atleast_1d.Sequence`: Each tensor with at least 1 dimensions.
 pub static ATLEAST_1D_SEQUENCE: Op<Atleast1dSequenceFn> =
     Op::composite(&ATLEAST_1D_SEQUENCE_INFO, f::atleast_1d_sequence, atleast_1d_sequence_adaptor);
-static ATLEAST_1D_SEQUENCE_INFO: OpInfo = OpInfo {
+pub(super) static ATLEAST_1D_SEQUENCE_INFO: OpInfo = OpInfo {
     name: "atleast_1d.Sequence",
     owner: "flambeau-core",
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -585,6 +598,7 @@ static ATLEAST_1D_SEQUENCE_INFO: OpInfo = OpInfo {
     boxed: atleast_1d_sequence_boxed,
     doc: "Each tensor with at least 1 dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn atleast_1d_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atleast_1d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -597,7 +611,7 @@ fn atleast_1d_sequence_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
 pub type Atleast2dFn = fn(&Tensor) -> Result<Tensor>;
 /// `atleast_2d`: The tensor with at least 2 dimensions.
 pub static ATLEAST_2D: Op<Atleast2dFn> = Op::composite(&ATLEAST_2D_INFO, f::atleast_2d, atleast_2d_adaptor);
-static ATLEAST_2D_INFO: OpInfo = OpInfo {
+pub(super) static ATLEAST_2D_INFO: OpInfo = OpInfo {
     name: "atleast_2d",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -611,6 +625,7 @@ static ATLEAST_2D_INFO: OpInfo = OpInfo {
     boxed: atleast_2d_boxed,
     doc: "The tensor with at least 2 dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn atleast_2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atleast_2d(tensor_arg(a, 0)?)?.into_values())
@@ -624,7 +639,7 @@ pub type Atleast2dSequenceFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `atleast_2d.Sequence`: Each tensor with at least 2 dimensions.
 pub static ATLEAST_2D_SEQUENCE: Op<Atleast2dSequenceFn> =
     Op::composite(&ATLEAST_2D_SEQUENCE_INFO, f::atleast_2d_sequence, atleast_2d_sequence_adaptor);
-static ATLEAST_2D_SEQUENCE_INFO: OpInfo = OpInfo {
+pub(super) static ATLEAST_2D_SEQUENCE_INFO: OpInfo = OpInfo {
     name: "atleast_2d.Sequence",
     owner: "flambeau-core",
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -638,6 +653,7 @@ static ATLEAST_2D_SEQUENCE_INFO: OpInfo = OpInfo {
     boxed: atleast_2d_sequence_boxed,
     doc: "Each tensor with at least 2 dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn atleast_2d_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atleast_2d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -650,7 +666,7 @@ fn atleast_2d_sequence_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
 pub type Atleast3dFn = fn(&Tensor) -> Result<Tensor>;
 /// `atleast_3d`: The tensor with at least 3 dimensions.
 pub static ATLEAST_3D: Op<Atleast3dFn> = Op::composite(&ATLEAST_3D_INFO, f::atleast_3d, atleast_3d_adaptor);
-static ATLEAST_3D_INFO: OpInfo = OpInfo {
+pub(super) static ATLEAST_3D_INFO: OpInfo = OpInfo {
     name: "atleast_3d",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -664,6 +680,7 @@ static ATLEAST_3D_INFO: OpInfo = OpInfo {
     boxed: atleast_3d_boxed,
     doc: "The tensor with at least 3 dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn atleast_3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atleast_3d(tensor_arg(a, 0)?)?.into_values())
@@ -677,7 +694,7 @@ pub type Atleast3dSequenceFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `atleast_3d.Sequence`: Each tensor with at least 3 dimensions.
 pub static ATLEAST_3D_SEQUENCE: Op<Atleast3dSequenceFn> =
     Op::composite(&ATLEAST_3D_SEQUENCE_INFO, f::atleast_3d_sequence, atleast_3d_sequence_adaptor);
-static ATLEAST_3D_SEQUENCE_INFO: OpInfo = OpInfo {
+pub(super) static ATLEAST_3D_SEQUENCE_INFO: OpInfo = OpInfo {
     name: "atleast_3d.Sequence",
     owner: "flambeau-core",
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -691,6 +708,7 @@ static ATLEAST_3D_SEQUENCE_INFO: OpInfo = OpInfo {
     boxed: atleast_3d_sequence_boxed,
     doc: "Each tensor with at least 3 dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn atleast_3d_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atleast_3d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -706,7 +724,7 @@ fn repeat_cpu(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
 pub type RepeatFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `repeat`: Repeats the tensor along each dimension.
 pub static REPEAT: Op<RepeatFn> = Op::composite(&REPEAT_INFO, repeat_cpu, repeat_adaptor);
-static REPEAT_INFO: OpInfo = OpInfo {
+pub(super) static REPEAT_INFO: OpInfo = OpInfo {
     name: "repeat",
     owner: "flambeau-core",
     schema: Schema {
@@ -723,6 +741,7 @@ static REPEAT_INFO: OpInfo = OpInfo {
     boxed: repeat_boxed,
     doc: "Repeats the tensor along each dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn repeat_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::repeat(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -735,7 +754,7 @@ fn repeat_adaptor(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
 pub type TileFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `tile`: Repeats the tensor along its last dimensions.
 pub static TILE: Op<TileFn> = Op::composite(&TILE_INFO, f::tile, tile_adaptor);
-static TILE_INFO: OpInfo = OpInfo {
+pub(super) static TILE_INFO: OpInfo = OpInfo {
     name: "tile",
     owner: "flambeau-core",
     schema: Schema {
@@ -752,6 +771,7 @@ static TILE_INFO: OpInfo = OpInfo {
     boxed: tile_boxed,
     doc: "Repeats the tensor along its last dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn tile_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tile(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -782,7 +802,7 @@ pub static FLIP: Op<FlipFn> = Op::new(
     &[(Key::Cpu, flip_slot), (Key::Meta, flip_slot), (Key::Autograd, super::joining_grad::flip_autograd)],
     flip_adaptor,
 );
-static FLIP_INFO: OpInfo = OpInfo {
+pub(super) static FLIP_INFO: OpInfo = OpInfo {
     name: "flip",
     owner: "flambeau-core",
     schema: Schema {
@@ -799,6 +819,7 @@ static FLIP_INFO: OpInfo = OpInfo {
     boxed: flip_boxed,
     doc: "Reverses dimensions.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn flip_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::flip(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -811,7 +832,7 @@ fn flip_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 pub type FliplrFn = fn(&Tensor) -> Result<Tensor>;
 /// `fliplr`: Reverses the second dimension.
 pub static FLIPLR: Op<FliplrFn> = Op::composite(&FLIPLR_INFO, f::fliplr, fliplr_adaptor);
-static FLIPLR_INFO: OpInfo = OpInfo {
+pub(super) static FLIPLR_INFO: OpInfo = OpInfo {
     name: "fliplr",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -825,6 +846,7 @@ static FLIPLR_INFO: OpInfo = OpInfo {
     boxed: fliplr_boxed,
     doc: "Reverses the second dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fliplr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fliplr(tensor_arg(a, 0)?)?.into_values())
@@ -837,7 +859,7 @@ fn fliplr_adaptor(self_: &Tensor) -> Result<Tensor> {
 pub type FlipudFn = fn(&Tensor) -> Result<Tensor>;
 /// `flipud`: Reverses the first dimension.
 pub static FLIPUD: Op<FlipudFn> = Op::composite(&FLIPUD_INFO, f::flipud, flipud_adaptor);
-static FLIPUD_INFO: OpInfo = OpInfo {
+pub(super) static FLIPUD_INFO: OpInfo = OpInfo {
     name: "flipud",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -851,6 +873,7 @@ static FLIPUD_INFO: OpInfo = OpInfo {
     boxed: flipud_boxed,
     doc: "Reverses the first dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn flipud_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::flipud(tensor_arg(a, 0)?)?.into_values())
@@ -866,7 +889,7 @@ fn roll_cpu(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
 pub type RollFn = fn(&Tensor, &[i64], &[i64]) -> Result<Tensor>;
 /// `roll`: Shifts elements along dimensions, around the end.
 pub static ROLL: Op<RollFn> = Op::composite(&ROLL_INFO, roll_cpu, roll_adaptor);
-static ROLL_INFO: OpInfo = OpInfo {
+pub(super) static ROLL_INFO: OpInfo = OpInfo {
     name: "roll",
     owner: "flambeau-core",
     schema: Schema {
@@ -887,6 +910,7 @@ static ROLL_INFO: OpInfo = OpInfo {
     boxed: roll_boxed,
     doc: "Shifts elements along dimensions, around the end.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn roll_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::roll(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values())
@@ -902,7 +926,7 @@ fn rot90_cpu(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
 pub type Rot90Fn = fn(&Tensor, i64, &[i64]) -> Result<Tensor>;
 /// `rot90`: Rotates by 90 degrees in a plane.
 pub static ROT90: Op<Rot90Fn> = Op::composite(&ROT90_INFO, rot90_cpu, rot90_adaptor);
-static ROT90_INFO: OpInfo = OpInfo {
+pub(super) static ROT90_INFO: OpInfo = OpInfo {
     name: "rot90",
     owner: "flambeau-core",
     schema: Schema {
@@ -923,6 +947,7 @@ static ROT90_INFO: OpInfo = OpInfo {
     boxed: rot90_boxed,
     doc: "Rotates by 90 degrees in a plane.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn rot90_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rot90(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values())
@@ -935,7 +960,7 @@ fn rot90_adaptor(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
 pub type MovedimFn = fn(&Tensor, &[i64], &[i64]) -> Result<Tensor>;
 /// `movedim.intlist`: Moves dimensions to other places.
 pub static MOVEDIM: Op<MovedimFn> = Op::composite(&MOVEDIM_INFO, f::movedim, movedim_adaptor);
-static MOVEDIM_INFO: OpInfo = OpInfo {
+pub(super) static MOVEDIM_INFO: OpInfo = OpInfo {
     name: "movedim.intlist",
     owner: "flambeau-core",
     schema: Schema {
@@ -956,6 +981,7 @@ static MOVEDIM_INFO: OpInfo = OpInfo {
     boxed: movedim_boxed,
     doc: "Moves dimensions to other places.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn movedim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::movedim(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values())
@@ -969,7 +995,7 @@ pub type MovedimIntFn = fn(&Tensor, i64, i64) -> Result<Tensor>;
 /// `movedim.int`: Moves a dimension to another place.
 pub static MOVEDIM_INT: Op<MovedimIntFn> =
     Op::composite(&MOVEDIM_INT_INFO, f::movedim_int, movedim_int_adaptor);
-static MOVEDIM_INT_INFO: OpInfo = OpInfo {
+pub(super) static MOVEDIM_INT_INFO: OpInfo = OpInfo {
     name: "movedim.int",
     owner: "flambeau-core",
     schema: Schema {
@@ -990,6 +1016,7 @@ static MOVEDIM_INT_INFO: OpInfo = OpInfo {
     boxed: movedim_int_boxed,
     doc: "Moves a dimension to another place.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn movedim_int_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::movedim_int(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1002,7 +1029,7 @@ fn movedim_int_adaptor(self_: &Tensor, source: i64, destination: i64) -> Result<
 pub type SwapaxesFn = fn(&Tensor, i64, i64) -> Result<Tensor>;
 /// `swapaxes`: Swaps two dimensions.
 pub static SWAPAXES: Op<SwapaxesFn> = Op::composite(&SWAPAXES_INFO, f::swapaxes, swapaxes_adaptor);
-static SWAPAXES_INFO: OpInfo = OpInfo {
+pub(super) static SWAPAXES_INFO: OpInfo = OpInfo {
     name: "swapaxes",
     owner: "flambeau-core",
     schema: Schema {
@@ -1023,6 +1050,7 @@ static SWAPAXES_INFO: OpInfo = OpInfo {
     boxed: swapaxes_boxed,
     doc: "Swaps two dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn swapaxes_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::swapaxes(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1035,7 +1063,7 @@ fn swapaxes_adaptor(self_: &Tensor, axis0: i64, axis1: i64) -> Result<Tensor> {
 pub type SwapdimsFn = fn(&Tensor, i64, i64) -> Result<Tensor>;
 /// `swapdims`: Swaps two dimensions.
 pub static SWAPDIMS: Op<SwapdimsFn> = Op::composite(&SWAPDIMS_INFO, f::swapdims, swapdims_adaptor);
-static SWAPDIMS_INFO: OpInfo = OpInfo {
+pub(super) static SWAPDIMS_INFO: OpInfo = OpInfo {
     name: "swapdims",
     owner: "flambeau-core",
     schema: Schema {
@@ -1056,6 +1084,7 @@ static SWAPDIMS_INFO: OpInfo = OpInfo {
     boxed: swapdims_boxed,
     doc: "Swaps two dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn swapdims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::swapdims(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1068,7 +1097,7 @@ fn swapdims_adaptor(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
 pub type ChunkFn = fn(&Tensor, i64, i64) -> Result<Vec<Tensor>>;
 /// `chunk`: About equal parts along a dimension.
 pub static CHUNK: Op<ChunkFn> = Op::composite(&CHUNK_INFO, f::chunk, chunk_adaptor);
-static CHUNK_INFO: OpInfo = OpInfo {
+pub(super) static CHUNK_INFO: OpInfo = OpInfo {
     name: "chunk",
     owner: "flambeau-core",
     schema: Schema {
@@ -1089,6 +1118,7 @@ static CHUNK_INFO: OpInfo = OpInfo {
     boxed: chunk_boxed,
     doc: "About equal parts along a dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn chunk_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::chunk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1102,7 +1132,7 @@ pub type TensorSplitSectionsFn = fn(&Tensor, i64, i64) -> Result<Vec<Tensor>>;
 /// `tensor_split.sections`: Equal parts along a dimension; the first ones take the remainder.
 pub static TENSOR_SPLIT_SECTIONS: Op<TensorSplitSectionsFn> =
     Op::composite(&TENSOR_SPLIT_SECTIONS_INFO, f::tensor_split_sections, tensor_split_sections_adaptor);
-static TENSOR_SPLIT_SECTIONS_INFO: OpInfo = OpInfo {
+pub(super) static TENSOR_SPLIT_SECTIONS_INFO: OpInfo = OpInfo {
     name: "tensor_split.sections",
     owner: "flambeau-core",
     schema: Schema {
@@ -1123,6 +1153,7 @@ static TENSOR_SPLIT_SECTIONS_INFO: OpInfo = OpInfo {
     boxed: tensor_split_sections_boxed,
     doc: "Equal parts along a dimension; the first ones take the remainder.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn tensor_split_sections_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tensor_split_sections(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1136,7 +1167,7 @@ pub type TensorSplitIndicesFn = fn(&Tensor, &[i64], i64) -> Result<Vec<Tensor>>;
 /// `tensor_split.indices`: Parts along a dimension, cut at indices.
 pub static TENSOR_SPLIT_INDICES: Op<TensorSplitIndicesFn> =
     Op::composite(&TENSOR_SPLIT_INDICES_INFO, f::tensor_split_indices, tensor_split_indices_adaptor);
-static TENSOR_SPLIT_INDICES_INFO: OpInfo = OpInfo {
+pub(super) static TENSOR_SPLIT_INDICES_INFO: OpInfo = OpInfo {
     name: "tensor_split.indices",
     owner: "flambeau-core",
     schema: Schema {
@@ -1157,6 +1188,7 @@ static TENSOR_SPLIT_INDICES_INFO: OpInfo = OpInfo {
     boxed: tensor_split_indices_boxed,
     doc: "Parts along a dimension, cut at indices.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn tensor_split_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tensor_split_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1170,7 +1202,7 @@ pub type TensorSplitFn = fn(&Tensor, &Tensor, i64) -> Result<Vec<Tensor>>;
 /// `tensor_split.tensor_indices_or_sections`: Parts along a dimension, as a tensor says.
 pub static TENSOR_SPLIT: Op<TensorSplitFn> =
     Op::composite(&TENSOR_SPLIT_INFO, f::tensor_split, tensor_split_adaptor);
-static TENSOR_SPLIT_INFO: OpInfo = OpInfo {
+pub(super) static TENSOR_SPLIT_INFO: OpInfo = OpInfo {
     name: "tensor_split.tensor_indices_or_sections",
     owner: "flambeau-core",
     schema: Schema {
@@ -1191,6 +1223,7 @@ static TENSOR_SPLIT_INFO: OpInfo = OpInfo {
     boxed: tensor_split_boxed,
     doc: "Parts along a dimension, as a tensor says.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn tensor_split_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tensor_split(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1207,7 +1240,7 @@ fn tensor_split_adaptor(
 pub type HsplitFn = fn(&Tensor, i64) -> Result<Vec<Tensor>>;
 /// `hsplit.int`: Equal parts along one dimension.
 pub static HSPLIT: Op<HsplitFn> = Op::composite(&HSPLIT_INFO, f::hsplit, hsplit_adaptor);
-static HSPLIT_INFO: OpInfo = OpInfo {
+pub(super) static HSPLIT_INFO: OpInfo = OpInfo {
     name: "hsplit.int",
     owner: "flambeau-core",
     schema: Schema {
@@ -1224,6 +1257,7 @@ static HSPLIT_INFO: OpInfo = OpInfo {
     boxed: hsplit_boxed,
     doc: "Equal parts along one dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn hsplit_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1237,7 +1271,7 @@ pub type HsplitArrayFn = fn(&Tensor, &[i64]) -> Result<Vec<Tensor>>;
 /// `hsplit.array`: Parts along one dimension, cut at indices.
 pub static HSPLIT_ARRAY: Op<HsplitArrayFn> =
     Op::composite(&HSPLIT_ARRAY_INFO, f::hsplit_array, hsplit_array_adaptor);
-static HSPLIT_ARRAY_INFO: OpInfo = OpInfo {
+pub(super) static HSPLIT_ARRAY_INFO: OpInfo = OpInfo {
     name: "hsplit.array",
     owner: "flambeau-core",
     schema: Schema {
@@ -1254,6 +1288,7 @@ static HSPLIT_ARRAY_INFO: OpInfo = OpInfo {
     boxed: hsplit_array_boxed,
     doc: "Parts along one dimension, cut at indices.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn hsplit_array_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -1266,7 +1301,7 @@ fn hsplit_array_adaptor(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> 
 pub type VsplitFn = fn(&Tensor, i64) -> Result<Vec<Tensor>>;
 /// `vsplit.int`: Equal parts along one dimension.
 pub static VSPLIT: Op<VsplitFn> = Op::composite(&VSPLIT_INFO, f::vsplit, vsplit_adaptor);
-static VSPLIT_INFO: OpInfo = OpInfo {
+pub(super) static VSPLIT_INFO: OpInfo = OpInfo {
     name: "vsplit.int",
     owner: "flambeau-core",
     schema: Schema {
@@ -1283,6 +1318,7 @@ static VSPLIT_INFO: OpInfo = OpInfo {
     boxed: vsplit_boxed,
     doc: "Equal parts along one dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn vsplit_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::vsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1296,7 +1332,7 @@ pub type VsplitArrayFn = fn(&Tensor, &[i64]) -> Result<Vec<Tensor>>;
 /// `vsplit.array`: Parts along one dimension, cut at indices.
 pub static VSPLIT_ARRAY: Op<VsplitArrayFn> =
     Op::composite(&VSPLIT_ARRAY_INFO, f::vsplit_array, vsplit_array_adaptor);
-static VSPLIT_ARRAY_INFO: OpInfo = OpInfo {
+pub(super) static VSPLIT_ARRAY_INFO: OpInfo = OpInfo {
     name: "vsplit.array",
     owner: "flambeau-core",
     schema: Schema {
@@ -1313,6 +1349,7 @@ static VSPLIT_ARRAY_INFO: OpInfo = OpInfo {
     boxed: vsplit_array_boxed,
     doc: "Parts along one dimension, cut at indices.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn vsplit_array_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::vsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -1325,7 +1362,7 @@ fn vsplit_array_adaptor(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> 
 pub type DsplitFn = fn(&Tensor, i64) -> Result<Vec<Tensor>>;
 /// `dsplit.int`: Equal parts along one dimension.
 pub static DSPLIT: Op<DsplitFn> = Op::composite(&DSPLIT_INFO, f::dsplit, dsplit_adaptor);
-static DSPLIT_INFO: OpInfo = OpInfo {
+pub(super) static DSPLIT_INFO: OpInfo = OpInfo {
     name: "dsplit.int",
     owner: "flambeau-core",
     schema: Schema {
@@ -1342,6 +1379,7 @@ static DSPLIT_INFO: OpInfo = OpInfo {
     boxed: dsplit_boxed,
     doc: "Equal parts along one dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn dsplit_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1355,7 +1393,7 @@ pub type DsplitArrayFn = fn(&Tensor, &[i64]) -> Result<Vec<Tensor>>;
 /// `dsplit.array`: Parts along one dimension, cut at indices.
 pub static DSPLIT_ARRAY: Op<DsplitArrayFn> =
     Op::composite(&DSPLIT_ARRAY_INFO, f::dsplit_array, dsplit_array_adaptor);
-static DSPLIT_ARRAY_INFO: OpInfo = OpInfo {
+pub(super) static DSPLIT_ARRAY_INFO: OpInfo = OpInfo {
     name: "dsplit.array",
     owner: "flambeau-core",
     schema: Schema {
@@ -1372,6 +1410,7 @@ static DSPLIT_ARRAY_INFO: OpInfo = OpInfo {
     boxed: dsplit_array_boxed,
     doc: "Parts along one dimension, cut at indices.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn dsplit_array_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -1384,7 +1423,7 @@ fn dsplit_array_adaptor(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> 
 pub type UnflattenFn = fn(&Tensor, i64, &[i64]) -> Result<Tensor>;
 /// `unflatten.int`: One dimension as several.
 pub static UNFLATTEN: Op<UnflattenFn> = Op::composite(&UNFLATTEN_INFO, f::unflatten, unflatten_adaptor);
-static UNFLATTEN_INFO: OpInfo = OpInfo {
+pub(super) static UNFLATTEN_INFO: OpInfo = OpInfo {
     name: "unflatten.int",
     owner: "flambeau-core",
     schema: Schema {
@@ -1405,6 +1444,7 @@ static UNFLATTEN_INFO: OpInfo = OpInfo {
     boxed: unflatten_boxed,
     doc: "One dimension as several.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn unflatten_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unflatten(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values())
@@ -1417,7 +1457,7 @@ fn unflatten_adaptor(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> 
 pub type ExpandAsFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `expand_as`: Expanded to another tensor's sizes.
 pub static EXPAND_AS: Op<ExpandAsFn> = Op::composite(&EXPAND_AS_INFO, f::expand_as, expand_as_adaptor);
-static EXPAND_AS_INFO: OpInfo = OpInfo {
+pub(super) static EXPAND_AS_INFO: OpInfo = OpInfo {
     name: "expand_as",
     owner: "flambeau-core",
     schema: Schema {
@@ -1434,6 +1474,7 @@ static EXPAND_AS_INFO: OpInfo = OpInfo {
     boxed: expand_as_boxed,
     doc: "Expanded to another tensor's sizes.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn expand_as_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::expand_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1446,7 +1487,7 @@ fn expand_as_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 pub type ViewAsFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `view_as`: A view with another tensor's sizes.
 pub static VIEW_AS: Op<ViewAsFn> = Op::composite(&VIEW_AS_INFO, f::view_as, view_as_adaptor);
-static VIEW_AS_INFO: OpInfo = OpInfo {
+pub(super) static VIEW_AS_INFO: OpInfo = OpInfo {
     name: "view_as",
     owner: "flambeau-core",
     schema: Schema {
@@ -1463,6 +1504,7 @@ static VIEW_AS_INFO: OpInfo = OpInfo {
     boxed: view_as_boxed,
     doc: "A view with another tensor's sizes.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn view_as_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1475,7 +1517,7 @@ fn view_as_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 pub type ReshapeAsFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `reshape_as`: Reshaped to another tensor's sizes.
 pub static RESHAPE_AS: Op<ReshapeAsFn> = Op::composite(&RESHAPE_AS_INFO, f::reshape_as, reshape_as_adaptor);
-static RESHAPE_AS_INFO: OpInfo = OpInfo {
+pub(super) static RESHAPE_AS_INFO: OpInfo = OpInfo {
     name: "reshape_as",
     owner: "flambeau-core",
     schema: Schema {
@@ -1492,6 +1534,7 @@ static RESHAPE_AS_INFO: OpInfo = OpInfo {
     boxed: reshape_as_boxed,
     doc: "Reshaped to another tensor's sizes.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn reshape_as_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::reshape_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1505,7 +1548,7 @@ pub type BroadcastToFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `broadcast_to`: Expanded to the given sizes.
 pub static BROADCAST_TO: Op<BroadcastToFn> =
     Op::composite(&BROADCAST_TO_INFO, f::broadcast_to, broadcast_to_adaptor);
-static BROADCAST_TO_INFO: OpInfo = OpInfo {
+pub(super) static BROADCAST_TO_INFO: OpInfo = OpInfo {
     name: "broadcast_to",
     owner: "flambeau-core",
     schema: Schema {
@@ -1522,6 +1565,7 @@ static BROADCAST_TO_INFO: OpInfo = OpInfo {
     boxed: broadcast_to_boxed,
     doc: "Expanded to the given sizes.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn broadcast_to_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::broadcast_to(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -1535,7 +1579,7 @@ pub type BroadcastTensorsFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `broadcast_tensors`: All tensors expanded to their common sizes.
 pub static BROADCAST_TENSORS: Op<BroadcastTensorsFn> =
     Op::composite(&BROADCAST_TENSORS_INFO, f::broadcast_tensors, broadcast_tensors_adaptor);
-static BROADCAST_TENSORS_INFO: OpInfo = OpInfo {
+pub(super) static BROADCAST_TENSORS_INFO: OpInfo = OpInfo {
     name: "broadcast_tensors",
     owner: "flambeau-core",
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -1552,6 +1596,7 @@ static BROADCAST_TENSORS_INFO: OpInfo = OpInfo {
     boxed: broadcast_tensors_boxed,
     doc: "All tensors expanded to their common sizes.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn broadcast_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::broadcast_tensors(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -1564,7 +1609,7 @@ fn broadcast_tensors_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
 pub type RavelFn = fn(&Tensor) -> Result<Tensor>;
 /// `ravel`: All elements in one dimension.
 pub static RAVEL: Op<RavelFn> = Op::composite(&RAVEL_INFO, f::ravel, ravel_adaptor);
-static RAVEL_INFO: OpInfo = OpInfo {
+pub(super) static RAVEL_INFO: OpInfo = OpInfo {
     name: "ravel",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1578,6 +1623,7 @@ static RAVEL_INFO: OpInfo = OpInfo {
     boxed: ravel_boxed,
     doc: "All elements in one dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn ravel_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::ravel(tensor_arg(a, 0)?)?.into_values())
@@ -1590,7 +1636,7 @@ fn ravel_adaptor(self_: &Tensor) -> Result<Tensor> {
 pub type AdjointFn = fn(&Tensor) -> Result<Tensor>;
 /// `adjoint`: Conjugate transpose of the last two dimensions.
 pub static ADJOINT: Op<AdjointFn> = Op::composite(&ADJOINT_INFO, f::adjoint, adjoint_adaptor);
-static ADJOINT_INFO: OpInfo = OpInfo {
+pub(super) static ADJOINT_INFO: OpInfo = OpInfo {
     name: "adjoint",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1604,6 +1650,7 @@ static ADJOINT_INFO: OpInfo = OpInfo {
     boxed: adjoint_boxed,
     doc: "Conjugate transpose of the last two dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn adjoint_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adjoint(tensor_arg(a, 0)?)?.into_values())
@@ -1616,7 +1663,7 @@ fn adjoint_adaptor(self_: &Tensor) -> Result<Tensor> {
 pub type MtFn = fn(&Tensor) -> Result<Tensor>;
 /// `mT`: Transpose of the last two dimensions.
 pub static MT: Op<MtFn> = Op::composite(&MT_INFO, f::mt, mt_adaptor);
-static MT_INFO: OpInfo = OpInfo {
+pub(super) static MT_INFO: OpInfo = OpInfo {
     name: "mT",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1630,6 +1677,7 @@ static MT_INFO: OpInfo = OpInfo {
     boxed: mt_boxed,
     doc: "Transpose of the last two dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn mt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mt(tensor_arg(a, 0)?)?.into_values())
@@ -1642,7 +1690,7 @@ fn mt_adaptor(self_: &Tensor) -> Result<Tensor> {
 pub type MhFn = fn(&Tensor) -> Result<Tensor>;
 /// `mH`: Conjugate transpose of the last two dimensions.
 pub static MH: Op<MhFn> = Op::composite(&MH_INFO, f::mh, mh_adaptor);
-static MH_INFO: OpInfo = OpInfo {
+pub(super) static MH_INFO: OpInfo = OpInfo {
     name: "mH",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1656,6 +1704,7 @@ static MH_INFO: OpInfo = OpInfo {
     boxed: mh_boxed,
     doc: "Conjugate transpose of the last two dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn mh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mh(tensor_arg(a, 0)?)?.into_values())
@@ -1668,7 +1717,7 @@ fn mh_adaptor(self_: &Tensor) -> Result<Tensor> {
 pub type HFn = fn(&Tensor) -> Result<Tensor>;
 /// `matrix_H`: Conjugate transpose of a matrix.
 pub static H: Op<HFn> = Op::composite(&H_INFO, f::h, h_adaptor);
-static H_INFO: OpInfo = OpInfo {
+pub(super) static H_INFO: OpInfo = OpInfo {
     name: "matrix_H",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1682,6 +1731,7 @@ static H_INFO: OpInfo = OpInfo {
     boxed: h_boxed,
     doc: "Conjugate transpose of a matrix.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn h_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::h(tensor_arg(a, 0)?)?.into_values())
@@ -1694,7 +1744,7 @@ fn h_adaptor(self_: &Tensor) -> Result<Tensor> {
 pub type NumpyTFn = fn(&Tensor) -> Result<Tensor>;
 /// `numpy_T`: All dimensions reversed.
 pub static NUMPY_T: Op<NumpyTFn> = Op::composite(&NUMPY_T_INFO, f::numpy_t, numpy_t_adaptor);
-static NUMPY_T_INFO: OpInfo = OpInfo {
+pub(super) static NUMPY_T_INFO: OpInfo = OpInfo {
     name: "numpy_T",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1708,6 +1758,7 @@ static NUMPY_T_INFO: OpInfo = OpInfo {
     boxed: numpy_t_boxed,
     doc: "All dimensions reversed.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn numpy_t_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::numpy_t(tensor_arg(a, 0)?)?.into_values())
@@ -1720,7 +1771,7 @@ fn numpy_t_adaptor(self_: &Tensor) -> Result<Tensor> {
 pub type MeshgridFn = fn(&[Tensor], &str) -> Result<Vec<Tensor>>;
 /// `meshgrid.indexing`: Grids of coordinates: for vectors of positions along each axis, the coordinates of every point of the grid that they span, one tensor per axis.
 pub static MESHGRID: Op<MeshgridFn> = Op::composite(&MESHGRID_INFO, f::meshgrid, meshgrid_adaptor);
-static MESHGRID_INFO: OpInfo = OpInfo {
+pub(super) static MESHGRID_INFO: OpInfo = OpInfo {
     name: "meshgrid.indexing",
     owner: "flambeau-core",
     schema: Schema {
@@ -1740,6 +1791,7 @@ static MESHGRID_INFO: OpInfo = OpInfo {
     boxed: meshgrid_boxed,
     doc: "Grids of coordinates: for vectors of positions along each axis, the coordinates of every point of the grid that they span, one tensor per axis.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn meshgrid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::meshgrid(&arg::<Vec<Tensor>>(a, 0)?, &arg::<String>(a, 1)?)?.into_values())
@@ -1753,7 +1805,7 @@ pub type CartesianProdFn = fn(&[Tensor]) -> Result<Tensor>;
 /// `cartesian_prod`: All tuples of elements.
 pub static CARTESIAN_PROD: Op<CartesianProdFn> =
     Op::composite(&CARTESIAN_PROD_INFO, f::cartesian_prod, cartesian_prod_adaptor);
-static CARTESIAN_PROD_INFO: OpInfo = OpInfo {
+pub(super) static CARTESIAN_PROD_INFO: OpInfo = OpInfo {
     name: "cartesian_prod",
     owner: "flambeau-core",
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1770,6 +1822,7 @@ static CARTESIAN_PROD_INFO: OpInfo = OpInfo {
     boxed: cartesian_prod_boxed,
     doc: "All tuples of elements.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn cartesian_prod_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cartesian_prod(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -1785,7 +1838,7 @@ fn block_diag_cpu(tensors: &[Tensor]) -> Result<Tensor> {
 pub type BlockDiagFn = fn(&[Tensor]) -> Result<Tensor>;
 /// `block_diag`: A matrix with the given blocks on its diagonal.
 pub static BLOCK_DIAG: Op<BlockDiagFn> = Op::composite(&BLOCK_DIAG_INFO, block_diag_cpu, block_diag_adaptor);
-static BLOCK_DIAG_INFO: OpInfo = OpInfo {
+pub(super) static BLOCK_DIAG_INFO: OpInfo = OpInfo {
     name: "block_diag",
     owner: "flambeau-core",
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1802,6 +1855,7 @@ static BLOCK_DIAG_INFO: OpInfo = OpInfo {
     boxed: block_diag_boxed,
     doc: "A matrix with the given blocks on its diagonal.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn block_diag_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::block_diag(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -1832,7 +1886,7 @@ pub static TRIL: Op<TrilFn> = Op::new(
     &[(Key::Cpu, tril_slot), (Key::Meta, tril_slot), (Key::Autograd, super::joining_grad::tril_autograd)],
     tril_adaptor,
 );
-static TRIL_INFO: OpInfo = OpInfo {
+pub(super) static TRIL_INFO: OpInfo = OpInfo {
     name: "tril",
     owner: "flambeau-core",
     schema: Schema {
@@ -1849,6 +1903,7 @@ static TRIL_INFO: OpInfo = OpInfo {
     boxed: tril_boxed,
     doc: "Lower triangle of the last two dimensions; zeros elsewhere.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn tril_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tril(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1878,7 +1933,7 @@ pub static TRIL_: Op<TrilInplaceFn> = Op::new(
     ],
     tril_inplace_adaptor,
 );
-static TRIL__INFO: OpInfo = OpInfo {
+pub(super) static TRIL__INFO: OpInfo = OpInfo {
     name: "tril_",
     owner: "flambeau-core",
     schema: Schema {
@@ -1895,6 +1950,7 @@ static TRIL__INFO: OpInfo = OpInfo {
     boxed: tril_inplace_boxed,
     doc: "Lower triangle of the last two dimensions; zeros elsewhere.",
     grad: Differentiability::Formula,
+    functional: Some(&TRIL_INFO),
 };
 fn tril_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::tril_(tensor_arg(a, 0)?, arg(a, 1)?)?;
@@ -1925,7 +1981,7 @@ pub static TRIL_OUT: Op<TrilOutFn> = Op::new(
     ],
     tril_out_adaptor,
 );
-static TRIL_OUT_INFO: OpInfo = OpInfo {
+pub(super) static TRIL_OUT_INFO: OpInfo = OpInfo {
     name: "tril.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1946,6 +2002,7 @@ static TRIL_OUT_INFO: OpInfo = OpInfo {
     boxed: tril_out_boxed,
     doc: "Lower triangle of the last two dimensions; zeros elsewhere.",
     grad: Differentiability::Formula,
+    functional: Some(&TRIL_INFO),
 };
 fn tril_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1980,7 +2037,7 @@ pub static TRIU: Op<TriuFn> = Op::new(
     &[(Key::Cpu, triu_slot), (Key::Meta, triu_slot), (Key::Autograd, super::joining_grad::triu_autograd)],
     triu_adaptor,
 );
-static TRIU_INFO: OpInfo = OpInfo {
+pub(super) static TRIU_INFO: OpInfo = OpInfo {
     name: "triu",
     owner: "flambeau-core",
     schema: Schema {
@@ -1997,6 +2054,7 @@ static TRIU_INFO: OpInfo = OpInfo {
     boxed: triu_boxed,
     doc: "Upper triangle of the last two dimensions; zeros elsewhere.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn triu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::triu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -2026,7 +2084,7 @@ pub static TRIU_: Op<TriuInplaceFn> = Op::new(
     ],
     triu_inplace_adaptor,
 );
-static TRIU__INFO: OpInfo = OpInfo {
+pub(super) static TRIU__INFO: OpInfo = OpInfo {
     name: "triu_",
     owner: "flambeau-core",
     schema: Schema {
@@ -2043,6 +2101,7 @@ static TRIU__INFO: OpInfo = OpInfo {
     boxed: triu_inplace_boxed,
     doc: "Upper triangle of the last two dimensions; zeros elsewhere.",
     grad: Differentiability::Formula,
+    functional: Some(&TRIU_INFO),
 };
 fn triu_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::triu_(tensor_arg(a, 0)?, arg(a, 1)?)?;
@@ -2073,7 +2132,7 @@ pub static TRIU_OUT: Op<TriuOutFn> = Op::new(
     ],
     triu_out_adaptor,
 );
-static TRIU_OUT_INFO: OpInfo = OpInfo {
+pub(super) static TRIU_OUT_INFO: OpInfo = OpInfo {
     name: "triu.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2094,6 +2153,7 @@ static TRIU_OUT_INFO: OpInfo = OpInfo {
     boxed: triu_out_boxed,
     doc: "Upper triangle of the last two dimensions; zeros elsewhere.",
     grad: Differentiability::Formula,
+    functional: Some(&TRIU_INFO),
 };
 fn triu_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -2113,7 +2173,7 @@ fn diag_embed_cpu(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<T
 pub type DiagEmbedFn = fn(&Tensor, i64, i64, i64) -> Result<Tensor>;
 /// `diag_embed`: Matrices with the last dimension on their diagonal.
 pub static DIAG_EMBED: Op<DiagEmbedFn> = Op::composite(&DIAG_EMBED_INFO, diag_embed_cpu, diag_embed_adaptor);
-static DIAG_EMBED_INFO: OpInfo = OpInfo {
+pub(super) static DIAG_EMBED_INFO: OpInfo = OpInfo {
     name: "diag_embed",
     owner: "flambeau-core",
     schema: Schema {
@@ -2135,6 +2195,7 @@ static DIAG_EMBED_INFO: OpInfo = OpInfo {
     boxed: diag_embed_boxed,
     doc: "Matrices with the last dimension on their diagonal.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn diag_embed_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::diag_embed(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -2147,7 +2208,7 @@ fn diag_embed_adaptor(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Resu
 pub type DiagFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `diag`: The diagonal of a matrix, or a matrix with a vector on its diagonal.
 pub static DIAG: Op<DiagFn> = Op::composite(&DIAG_INFO, f::diag, diag_adaptor);
-static DIAG_INFO: OpInfo = OpInfo {
+pub(super) static DIAG_INFO: OpInfo = OpInfo {
     name: "diag",
     owner: "flambeau-core",
     schema: Schema {
@@ -2164,6 +2225,7 @@ static DIAG_INFO: OpInfo = OpInfo {
     boxed: diag_boxed,
     doc: "The diagonal of a matrix, or a matrix with a vector on its diagonal.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn diag_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::diag(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -2181,7 +2243,7 @@ fn diag_out_cpu(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
 pub type DiagOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
 /// `diag.out`: The diagonal of a matrix, or a matrix with a vector on its diagonal.
 pub static DIAG_OUT: Op<DiagOutFn> = Op::composite(&DIAG_OUT_INFO, diag_out_cpu, diag_out_adaptor);
-static DIAG_OUT_INFO: OpInfo = OpInfo {
+pub(super) static DIAG_OUT_INFO: OpInfo = OpInfo {
     name: "diag.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2202,6 +2264,7 @@ static DIAG_OUT_INFO: OpInfo = OpInfo {
     boxed: diag_out_boxed,
     doc: "The diagonal of a matrix, or a matrix with a vector on its diagonal.",
     grad: Differentiability::Composite,
+    functional: Some(&DIAG_INFO),
 };
 fn diag_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -2218,7 +2281,7 @@ fn diag_out_adaptor(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<(
 pub type DiagflatFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `diagflat`: A matrix with all elements on its diagonal.
 pub static DIAGFLAT: Op<DiagflatFn> = Op::composite(&DIAGFLAT_INFO, f::diagflat, diagflat_adaptor);
-static DIAGFLAT_INFO: OpInfo = OpInfo {
+pub(super) static DIAGFLAT_INFO: OpInfo = OpInfo {
     name: "diagflat",
     owner: "flambeau-core",
     schema: Schema {
@@ -2235,6 +2298,7 @@ static DIAGFLAT_INFO: OpInfo = OpInfo {
     boxed: diagflat_boxed,
     doc: "A matrix with all elements on its diagonal.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn diagflat_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::diagflat(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -2250,7 +2314,7 @@ fn trace_cpu(self_: &Tensor) -> Result<Tensor> {
 pub type TraceFn = fn(&Tensor) -> Result<Tensor>;
 /// `trace`: Sum of a matrix's diagonal.
 pub static TRACE: Op<TraceFn> = Op::composite(&TRACE_INFO, trace_cpu, trace_adaptor);
-static TRACE_INFO: OpInfo = OpInfo {
+pub(super) static TRACE_INFO: OpInfo = OpInfo {
     name: "trace",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2271,6 +2335,7 @@ static TRACE_INFO: OpInfo = OpInfo {
     boxed: trace_boxed,
     doc: "Sum of a matrix's diagonal.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn trace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::trace(tensor_arg(a, 0)?)?.into_values())
@@ -2287,7 +2352,7 @@ pub static REPEAT_INTERLEAVE_TENSOR: Op<RepeatInterleaveTensorFn> = Op::composit
     f::repeat_interleave_tensor,
     repeat_interleave_tensor_adaptor,
 );
-static REPEAT_INTERLEAVE_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static REPEAT_INTERLEAVE_TENSOR_INFO: OpInfo = OpInfo {
     name: "repeat_interleave.self_Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2309,6 +2374,7 @@ static REPEAT_INTERLEAVE_TENSOR_INFO: OpInfo = OpInfo {
     boxed: repeat_interleave_tensor_boxed,
     doc: "Each element as often as `repeats` says.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn repeat_interleave_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::repeat_interleave_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
@@ -2328,7 +2394,7 @@ pub type RepeatInterleaveIntFn = fn(&Tensor, i64, Option<i64>, Option<i64>) -> R
 /// `repeat_interleave.self_int`: Each element several times.
 pub static REPEAT_INTERLEAVE_INT: Op<RepeatInterleaveIntFn> =
     Op::composite(&REPEAT_INTERLEAVE_INT_INFO, f::repeat_interleave_int, repeat_interleave_int_adaptor);
-static REPEAT_INTERLEAVE_INT_INFO: OpInfo = OpInfo {
+pub(super) static REPEAT_INTERLEAVE_INT_INFO: OpInfo = OpInfo {
     name: "repeat_interleave.self_int",
     owner: "flambeau-core",
     schema: Schema {
@@ -2350,6 +2416,7 @@ static REPEAT_INTERLEAVE_INT_INFO: OpInfo = OpInfo {
     boxed: repeat_interleave_int_boxed,
     doc: "Each element several times.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn repeat_interleave_int_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::repeat_interleave_int(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -2379,7 +2446,7 @@ pub type RepeatInterleaveFn = fn(&Tensor, Option<i64>) -> Result<Tensor>;
 /// `repeat_interleave.Tensor`: Each index as often as `repeats` says.
 pub static REPEAT_INTERLEAVE: Op<RepeatInterleaveFn> =
     Op::new(&REPEAT_INTERLEAVE_INFO, &[(Key::Cpu, repeat_interleave_slot)], repeat_interleave_adaptor);
-static REPEAT_INTERLEAVE_INFO: OpInfo = OpInfo {
+pub(super) static REPEAT_INTERLEAVE_INFO: OpInfo = OpInfo {
     name: "repeat_interleave.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2396,6 +2463,7 @@ static REPEAT_INTERLEAVE_INFO: OpInfo = OpInfo {
     boxed: repeat_interleave_boxed,
     doc: "Each index as often as `repeats` says.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn repeat_interleave_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::repeat_interleave(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -2409,7 +2477,7 @@ pub type CombinationsFn = fn(&Tensor, i64, bool) -> Result<Tensor>;
 /// `combinations`: All combinations of `r` elements of a vector, in lexicographic order of positions.
 pub static COMBINATIONS: Op<CombinationsFn> =
     Op::composite(&COMBINATIONS_INFO, f::combinations, combinations_adaptor);
-static COMBINATIONS_INFO: OpInfo = OpInfo {
+pub(super) static COMBINATIONS_INFO: OpInfo = OpInfo {
     name: "combinations",
     owner: "flambeau-core",
     schema: Schema {
@@ -2430,6 +2498,7 @@ static COMBINATIONS_INFO: OpInfo = OpInfo {
     boxed: combinations_boxed,
     doc: "All combinations of `r` elements of a vector, in lexicographic order of positions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn combinations_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::combinations(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2442,7 +2511,7 @@ fn combinations_adaptor(self_: &Tensor, r: i64, with_replacement: bool) -> Resul
 pub type ChunkCatFn = fn(&[Tensor], i64, i64) -> Result<Tensor>;
 /// `_chunk_cat`: Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
 pub static CHUNK_CAT: Op<ChunkCatFn> = Op::composite(&CHUNK_CAT_INFO, f::chunk_cat, chunk_cat_adaptor);
-static CHUNK_CAT_INFO: OpInfo = OpInfo {
+pub(super) static CHUNK_CAT_INFO: OpInfo = OpInfo {
     name: "_chunk_cat",
     owner: "flambeau-core",
     schema: Schema {
@@ -2463,6 +2532,7 @@ static CHUNK_CAT_INFO: OpInfo = OpInfo {
     boxed: chunk_cat_boxed,
     doc: "Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn chunk_cat_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::chunk_cat(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2489,7 +2559,7 @@ pub type ChunkCatOutFn = fn(&[Tensor], i64, i64, &mut Tensor) -> Result<()>;
 /// `_chunk_cat.out`: Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.
 pub static CHUNK_CAT_OUT: Op<ChunkCatOutFn> =
     Op::composite(&CHUNK_CAT_OUT_INFO, chunk_cat_out_cpu, chunk_cat_out_adaptor);
-static CHUNK_CAT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CHUNK_CAT_OUT_INFO: OpInfo = OpInfo {
     name: "_chunk_cat.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2511,6 +2581,7 @@ static CHUNK_CAT_OUT_INFO: OpInfo = OpInfo {
     boxed: chunk_cat_out_boxed,
     doc: "Tensors cut into chunks along a dimension, padded with zeros where they do not divide, flattened and joined chunk by chunk.",
     grad: Differentiability::Composite,
+    functional: Some(&CHUNK_CAT_INFO),
 };
 fn chunk_cat_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;

@@ -35,7 +35,7 @@ pub static LINALG_INV_EX: Op<LinalgInvExFn> = Op::new(
     ],
     linalg_inv_ex_adaptor,
 );
-static LINALG_INV_EX_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_INV_EX_INFO: OpInfo = OpInfo {
     name: "linalg_inv_ex",
     owner: "flambeau-core",
     schema: Schema {
@@ -59,6 +59,7 @@ static LINALG_INV_EX_INFO: OpInfo = OpInfo {
     boxed: linalg_inv_ex_boxed,
     doc: "Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_inv_ex_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_inv_ex(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -95,7 +96,7 @@ pub static LINALG_INV_EX_OUT: Op<LinalgInvExOutFn> = Op::new(
     ],
     linalg_inv_ex_out_adaptor,
 );
-static LINALG_INV_EX_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_INV_EX_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_inv_ex.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -117,6 +118,7 @@ static LINALG_INV_EX_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_inv_ex_out_boxed,
     doc: "Inverses of square matrices, and where each failed: 0, or the place (from 1) of the first zero pivot.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_INV_EX_INFO),
 };
 fn linalg_inv_ex_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 2)?;
@@ -140,7 +142,7 @@ fn linalg_inv_ex_out_adaptor(
 pub type LinalgInvFn = fn(&Tensor) -> Result<Tensor>;
 /// `linalg_inv`: Inverses of square matrices; an error where one has none.
 pub static LINALG_INV: Op<LinalgInvFn> = Op::composite(&LINALG_INV_INFO, f::linalg_inv, linalg_inv_adaptor);
-static LINALG_INV_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_INV_INFO: OpInfo = OpInfo {
     name: "linalg_inv",
     owner: "flambeau-core",
     schema: Schema { args: &[a("A", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -161,6 +163,7 @@ static LINALG_INV_INFO: OpInfo = OpInfo {
     boxed: linalg_inv_boxed,
     doc: "Inverses of square matrices; an error where one has none.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_inv_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_inv(tensor_arg(a, 0)?)?.into_values())
@@ -179,7 +182,7 @@ pub type LinalgInvOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `linalg_inv.out`: Inverses of square matrices; an error where one has none.
 pub static LINALG_INV_OUT: Op<LinalgInvOutFn> =
     Op::composite(&LINALG_INV_OUT_INFO, linalg_inv_out_cpu, linalg_inv_out_adaptor);
-static LINALG_INV_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_INV_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_inv.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -196,6 +199,7 @@ static LINALG_INV_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_inv_out_boxed,
     doc: "Inverses of square matrices; an error where one has none.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_INV_INFO),
 };
 fn linalg_inv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -212,7 +216,7 @@ fn linalg_inv_out_adaptor(a: &Tensor, out: &mut Tensor) -> Result<()> {
 pub type InverseFn = fn(&Tensor) -> Result<Tensor>;
 /// `inverse`: Inverses of square matrices; an error where one has none.
 pub static INVERSE: Op<InverseFn> = Op::composite(&INVERSE_INFO, f::inverse, inverse_adaptor);
-static INVERSE_INFO: OpInfo = OpInfo {
+pub(super) static INVERSE_INFO: OpInfo = OpInfo {
     name: "inverse",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -233,6 +237,7 @@ static INVERSE_INFO: OpInfo = OpInfo {
     boxed: inverse_boxed,
     doc: "Inverses of square matrices; an error where one has none.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn inverse_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::inverse(tensor_arg(a, 0)?)?.into_values())
@@ -251,7 +256,7 @@ pub type InverseOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `inverse.out`: Inverses of square matrices; an error where one has none.
 pub static INVERSE_OUT: Op<InverseOutFn> =
     Op::composite(&INVERSE_OUT_INFO, inverse_out_cpu, inverse_out_adaptor);
-static INVERSE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static INVERSE_OUT_INFO: OpInfo = OpInfo {
     name: "inverse.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -268,6 +273,7 @@ static INVERSE_OUT_INFO: OpInfo = OpInfo {
     boxed: inverse_out_boxed,
     doc: "Inverses of square matrices; an error where one has none.",
     grad: Differentiability::Composite,
+    functional: Some(&INVERSE_INFO),
 };
 fn inverse_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -308,7 +314,7 @@ pub static LINALG_SLOGDET: Op<LinalgSlogdetFn> = Op::new(
     ],
     linalg_slogdet_adaptor,
 );
-static LINALG_SLOGDET_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_SLOGDET_INFO: OpInfo = OpInfo {
     name: "linalg_slogdet",
     owner: "flambeau-core",
     schema: Schema {
@@ -325,6 +331,7 @@ static LINALG_SLOGDET_INFO: OpInfo = OpInfo {
     boxed: linalg_slogdet_boxed,
     doc: "Sign (of complex matrices, direction) and natural logarithm of the magnitude of determinants.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_slogdet_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_slogdet(tensor_arg(a, 0)?)?.into_values())
@@ -356,7 +363,7 @@ pub static LINALG_SLOGDET_OUT: Op<LinalgSlogdetOutFn> = Op::new(
     ],
     linalg_slogdet_out_adaptor,
 );
-static LINALG_SLOGDET_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_SLOGDET_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_slogdet.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -377,6 +384,7 @@ static LINALG_SLOGDET_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_slogdet_out_boxed,
     doc: "Sign (of complex matrices, direction) and natural logarithm of the magnitude of determinants.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_SLOGDET_INFO),
 };
 fn linalg_slogdet_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 1)?;
@@ -395,7 +403,7 @@ fn linalg_slogdet_out_adaptor(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) 
 pub type SlogdetFn = fn(&Tensor) -> Result<(Tensor, Tensor)>;
 /// `slogdet`: Sign and natural logarithm of the magnitude of determinants.
 pub static SLOGDET: Op<SlogdetFn> = Op::composite(&SLOGDET_INFO, f::slogdet, slogdet_adaptor);
-static SLOGDET_INFO: OpInfo = OpInfo {
+pub(super) static SLOGDET_INFO: OpInfo = OpInfo {
     name: "slogdet",
     owner: "flambeau-core",
     schema: Schema {
@@ -412,6 +420,7 @@ static SLOGDET_INFO: OpInfo = OpInfo {
     boxed: slogdet_boxed,
     doc: "Sign and natural logarithm of the magnitude of determinants.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn slogdet_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::slogdet(tensor_arg(a, 0)?)?.into_values())
@@ -431,7 +440,7 @@ pub type SlogdetOutFn = fn(&Tensor, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `slogdet.out`: Sign and natural logarithm of the magnitude of determinants.
 pub static SLOGDET_OUT: Op<SlogdetOutFn> =
     Op::composite(&SLOGDET_OUT_INFO, slogdet_out_cpu, slogdet_out_adaptor);
-static SLOGDET_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SLOGDET_OUT_INFO: OpInfo = OpInfo {
     name: "slogdet.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -452,6 +461,7 @@ static SLOGDET_OUT_INFO: OpInfo = OpInfo {
     boxed: slogdet_out_boxed,
     doc: "Sign and natural logarithm of the magnitude of determinants.",
     grad: Differentiability::Composite,
+    functional: Some(&SLOGDET_INFO),
 };
 fn slogdet_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 1)?;
@@ -470,7 +480,7 @@ fn slogdet_out_adaptor(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> 
 pub type LogdetFn = fn(&Tensor) -> Result<Tensor>;
 /// `logdet`: Natural logarithm of determinants: NaN of negative ones, minus infinity of zero.
 pub static LOGDET: Op<LogdetFn> = Op::composite(&LOGDET_INFO, f::logdet, logdet_adaptor);
-static LOGDET_INFO: OpInfo = OpInfo {
+pub(super) static LOGDET_INFO: OpInfo = OpInfo {
     name: "logdet",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -484,6 +494,7 @@ static LOGDET_INFO: OpInfo = OpInfo {
     boxed: logdet_boxed,
     doc: "Natural logarithm of determinants: NaN of negative ones, minus infinity of zero.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn logdet_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logdet(tensor_arg(a, 0)?)?.into_values())
@@ -520,7 +531,7 @@ pub static LINALG_SVD_REDUCED: Op<LinalgSvdReducedFn> = Op::new(
     ],
     linalg_svd_reduced_adaptor,
 );
-static LINALG_SVD_REDUCED_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_SVD_REDUCED_INFO: OpInfo = OpInfo {
     name: "_linalg_svd_reduced",
     owner: "flambeau-core",
     schema: Schema {
@@ -537,6 +548,7 @@ static LINALG_SVD_REDUCED_INFO: OpInfo = OpInfo {
     boxed: linalg_svd_reduced_boxed,
     doc: "`A = U diag(S) Vh` with as many singular values as the smaller side has.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_svd_reduced_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_svd_reduced(tensor_arg(a, 0)?)?.into_values())
@@ -550,7 +562,7 @@ pub type NuclearNormFn = fn(&Tensor, bool) -> Result<Tensor>;
 /// `nuclear_norm`: The sum of a matrix's singular values.
 pub static NUCLEAR_NORM: Op<NuclearNormFn> =
     Op::composite(&NUCLEAR_NORM_INFO, f::nuclear_norm, nuclear_norm_adaptor);
-static NUCLEAR_NORM_INFO: OpInfo = OpInfo {
+pub(super) static NUCLEAR_NORM_INFO: OpInfo = OpInfo {
     name: "nuclear_norm",
     owner: "flambeau-core",
     schema: Schema {
@@ -574,6 +586,7 @@ static NUCLEAR_NORM_INFO: OpInfo = OpInfo {
     boxed: nuclear_norm_boxed,
     doc: "The sum of a matrix's singular values.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn nuclear_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nuclear_norm(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -592,7 +605,7 @@ pub type NuclearNormOutFn = fn(&Tensor, bool, &mut Tensor) -> Result<()>;
 /// `nuclear_norm.out`: The sum of a matrix's singular values.
 pub static NUCLEAR_NORM_OUT: Op<NuclearNormOutFn> =
     Op::composite(&NUCLEAR_NORM_OUT_INFO, nuclear_norm_out_cpu, nuclear_norm_out_adaptor);
-static NUCLEAR_NORM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NUCLEAR_NORM_OUT_INFO: OpInfo = OpInfo {
     name: "nuclear_norm.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -613,6 +626,7 @@ static NUCLEAR_NORM_OUT_INFO: OpInfo = OpInfo {
     boxed: nuclear_norm_out_boxed,
     doc: "The sum of a matrix's singular values.",
     grad: Differentiability::Composite,
+    functional: Some(&NUCLEAR_NORM_INFO),
 };
 fn nuclear_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -630,7 +644,7 @@ pub type NuclearNormDimFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
 /// `nuclear_norm.dim`: The sums of the singular values of the matrices in two dimensions.
 pub static NUCLEAR_NORM_DIM: Op<NuclearNormDimFn> =
     Op::composite(&NUCLEAR_NORM_DIM_INFO, f::nuclear_norm_dim, nuclear_norm_dim_adaptor);
-static NUCLEAR_NORM_DIM_INFO: OpInfo = OpInfo {
+pub(super) static NUCLEAR_NORM_DIM_INFO: OpInfo = OpInfo {
     name: "nuclear_norm.dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -658,6 +672,7 @@ static NUCLEAR_NORM_DIM_INFO: OpInfo = OpInfo {
     boxed: nuclear_norm_dim_boxed,
     doc: "The sums of the singular values of the matrices in two dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn nuclear_norm_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nuclear_norm_dim(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -676,7 +691,7 @@ pub type NuclearNormDimOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<
 /// `nuclear_norm.dim_out`: The sums of the singular values of the matrices in two dimensions.
 pub static NUCLEAR_NORM_DIM_OUT: Op<NuclearNormDimOutFn> =
     Op::composite(&NUCLEAR_NORM_DIM_OUT_INFO, nuclear_norm_dim_out_cpu, nuclear_norm_dim_out_adaptor);
-static NUCLEAR_NORM_DIM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NUCLEAR_NORM_DIM_OUT_INFO: OpInfo = OpInfo {
     name: "nuclear_norm.dim_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -698,6 +713,7 @@ static NUCLEAR_NORM_DIM_OUT_INFO: OpInfo = OpInfo {
     boxed: nuclear_norm_dim_out_boxed,
     doc: "The sums of the singular values of the matrices in two dimensions.",
     grad: Differentiability::Composite,
+    functional: Some(&NUCLEAR_NORM_DIM_INFO),
 };
 fn nuclear_norm_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -715,7 +731,7 @@ pub type LinalgMatrixExpFn = fn(&Tensor) -> Result<Tensor>;
 /// `linalg_matrix_exp`: Exponentials of square matrices.
 pub static LINALG_MATRIX_EXP: Op<LinalgMatrixExpFn> =
     Op::composite(&LINALG_MATRIX_EXP_INFO, f::linalg_matrix_exp, linalg_matrix_exp_adaptor);
-static LINALG_MATRIX_EXP_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_MATRIX_EXP_INFO: OpInfo = OpInfo {
     name: "linalg_matrix_exp",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -736,6 +752,7 @@ static LINALG_MATRIX_EXP_INFO: OpInfo = OpInfo {
     boxed: linalg_matrix_exp_boxed,
     doc: "Exponentials of square matrices.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_matrix_exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_matrix_exp(tensor_arg(a, 0)?)?.into_values())
@@ -754,7 +771,7 @@ pub type LinalgMatrixExpOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `linalg_matrix_exp.out`: Exponentials of square matrices.
 pub static LINALG_MATRIX_EXP_OUT: Op<LinalgMatrixExpOutFn> =
     Op::composite(&LINALG_MATRIX_EXP_OUT_INFO, linalg_matrix_exp_out_cpu, linalg_matrix_exp_out_adaptor);
-static LINALG_MATRIX_EXP_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_MATRIX_EXP_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_matrix_exp.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -771,6 +788,7 @@ static LINALG_MATRIX_EXP_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_matrix_exp_out_boxed,
     doc: "Exponentials of square matrices.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_MATRIX_EXP_INFO),
 };
 fn linalg_matrix_exp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -787,7 +805,7 @@ fn linalg_matrix_exp_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()>
 pub type MatrixExpFn = fn(&Tensor) -> Result<Tensor>;
 /// `matrix_exp`: Exponentials of square matrices.
 pub static MATRIX_EXP: Op<MatrixExpFn> = Op::composite(&MATRIX_EXP_INFO, f::matrix_exp, matrix_exp_adaptor);
-static MATRIX_EXP_INFO: OpInfo = OpInfo {
+pub(super) static MATRIX_EXP_INFO: OpInfo = OpInfo {
     name: "matrix_exp",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -808,6 +826,7 @@ static MATRIX_EXP_INFO: OpInfo = OpInfo {
     boxed: matrix_exp_boxed,
     doc: "Exponentials of square matrices.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn matrix_exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::matrix_exp(tensor_arg(a, 0)?)?.into_values())

@@ -21,7 +21,7 @@ pub static FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK: Op<FakeQuantizePerTensorAf
     ],
     fake_quantize_per_tensor_affine_cachemask_adaptor,
 );
-static FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_INFO: OpInfo = OpInfo {
+pub(super) static FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_INFO: OpInfo = OpInfo {
     name: "fake_quantize_per_tensor_affine_cachemask",
     owner: "flambeau-core",
     schema: Schema {
@@ -44,6 +44,7 @@ static FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_INFO: OpInfo = OpInfo {
     boxed: fake_quantize_per_tensor_affine_cachemask_boxed,
     doc: "`fake_quantize_per_tensor_affine`, and where the input was within the range.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fake_quantize_per_tensor_affine_cachemask_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fake_quantize_per_tensor_affine_cachemask(
@@ -83,7 +84,7 @@ pub static FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK: Op<FakeQuantizePerChannel
     ],
     fake_quantize_per_channel_affine_cachemask_adaptor,
 );
-static FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK_INFO: OpInfo = OpInfo {
+pub(super) static FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK_INFO: OpInfo = OpInfo {
     name: "fake_quantize_per_channel_affine_cachemask",
     owner: "flambeau-core",
     schema: Schema {
@@ -107,6 +108,7 @@ static FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK_INFO: OpInfo = OpInfo {
     boxed: fake_quantize_per_channel_affine_cachemask_boxed,
     doc: "`fake_quantize_per_channel_affine`, and where the input was within the range.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fake_quantize_per_channel_affine_cachemask_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fake_quantize_per_channel_affine_cachemask(
@@ -141,7 +143,7 @@ pub static FAKE_QUANTIZE_PER_TENSOR_AFFINE: Op<FakeQuantizePerTensorAffineFn> = 
     f::fake_quantize_per_tensor_affine,
     fake_quantize_per_tensor_affine_adaptor,
 );
-static FAKE_QUANTIZE_PER_TENSOR_AFFINE_INFO: OpInfo = OpInfo {
+pub(super) static FAKE_QUANTIZE_PER_TENSOR_AFFINE_INFO: OpInfo = OpInfo {
     name: "fake_quantize_per_tensor_affine",
     owner: "flambeau-core",
     schema: Schema {
@@ -171,6 +173,7 @@ static FAKE_QUANTIZE_PER_TENSOR_AFFINE_INFO: OpInfo = OpInfo {
     boxed: fake_quantize_per_tensor_affine_boxed,
     doc: "Rounds to the numbers that integers of `quant_min..=quant_max` stand for; gradients pass where the input is in their range.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fake_quantize_per_tensor_affine_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fake_quantize_per_tensor_affine(
@@ -200,7 +203,7 @@ pub static FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY: Op<FakeQuantizePerTensorAffineByF
     f::fake_quantize_per_tensor_affine_by,
     fake_quantize_per_tensor_affine_by_adaptor,
 );
-static FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY_INFO: OpInfo = OpInfo {
+pub(super) static FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY_INFO: OpInfo = OpInfo {
     name: "fake_quantize_per_tensor_affine.tensor_qparams",
     owner: "flambeau-core",
     schema: Schema {
@@ -223,6 +226,7 @@ static FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY_INFO: OpInfo = OpInfo {
     boxed: fake_quantize_per_tensor_affine_by_boxed,
     doc: "`fake_quantize_per_tensor_affine` with scale and zero point in tensors of one element.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fake_quantize_per_tensor_affine_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fake_quantize_per_tensor_affine_by(
@@ -252,7 +256,7 @@ pub static FAKE_QUANTIZE_PER_CHANNEL_AFFINE: Op<FakeQuantizePerChannelAffineFn> 
     f::fake_quantize_per_channel_affine,
     fake_quantize_per_channel_affine_adaptor,
 );
-static FAKE_QUANTIZE_PER_CHANNEL_AFFINE_INFO: OpInfo = OpInfo {
+pub(super) static FAKE_QUANTIZE_PER_CHANNEL_AFFINE_INFO: OpInfo = OpInfo {
     name: "fake_quantize_per_channel_affine",
     owner: "flambeau-core",
     schema: Schema {
@@ -276,6 +280,7 @@ static FAKE_QUANTIZE_PER_CHANNEL_AFFINE_INFO: OpInfo = OpInfo {
     boxed: fake_quantize_per_channel_affine_boxed,
     doc: "`fake_quantize_per_tensor_affine` with a scale and a zero point for each place of a dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fake_quantize_per_channel_affine_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fake_quantize_per_channel_affine(

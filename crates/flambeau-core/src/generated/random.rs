@@ -33,7 +33,7 @@ pub static UNIFORM_: Op<UniformInplaceFn> = Op::new(
     ],
     uniform_inplace_adaptor,
 );
-static UNIFORM__INFO: OpInfo = OpInfo {
+pub(super) static UNIFORM__INFO: OpInfo = OpInfo {
     name: "uniform_",
     owner: "flambeau-core",
     schema: Schema {
@@ -55,6 +55,7 @@ static UNIFORM__INFO: OpInfo = OpInfo {
     boxed: uniform_inplace_boxed,
     doc: "Fills with uniform numbers of `[from, to)`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn uniform_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::uniform_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Generator>>(a, 3)?.as_ref())?;
@@ -90,7 +91,7 @@ pub static NORMAL_: Op<NormalInplaceFn> = Op::new(
     ],
     normal_inplace_adaptor,
 );
-static NORMAL__INFO: OpInfo = OpInfo {
+pub(super) static NORMAL__INFO: OpInfo = OpInfo {
     name: "normal_",
     owner: "flambeau-core",
     schema: Schema {
@@ -112,6 +113,7 @@ static NORMAL__INFO: OpInfo = OpInfo {
     boxed: normal_inplace_boxed,
     doc: "Fills with normally distributed numbers.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn normal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::normal_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Generator>>(a, 3)?.as_ref())?;
@@ -147,7 +149,7 @@ pub static LOG_NORMAL_: Op<LogNormalInplaceFn> = Op::new(
     ],
     log_normal_inplace_adaptor,
 );
-static LOG_NORMAL__INFO: OpInfo = OpInfo {
+pub(super) static LOG_NORMAL__INFO: OpInfo = OpInfo {
     name: "log_normal_",
     owner: "flambeau-core",
     schema: Schema {
@@ -169,6 +171,7 @@ static LOG_NORMAL__INFO: OpInfo = OpInfo {
     boxed: log_normal_inplace_boxed,
     doc: "Fills with numbers whose logarithm is normally distributed.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn log_normal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::log_normal_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Generator>>(a, 3)?.as_ref())?;
@@ -209,7 +212,7 @@ pub static EXPONENTIAL_: Op<ExponentialInplaceFn> = Op::new(
     ],
     exponential_inplace_adaptor,
 );
-static EXPONENTIAL__INFO: OpInfo = OpInfo {
+pub(super) static EXPONENTIAL__INFO: OpInfo = OpInfo {
     name: "exponential_",
     owner: "flambeau-core",
     schema: Schema {
@@ -230,6 +233,7 @@ static EXPONENTIAL__INFO: OpInfo = OpInfo {
     boxed: exponential_inplace_boxed,
     doc: "Fills with exponentially distributed numbers.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn exponential_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::exponential_(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?;
@@ -265,7 +269,7 @@ pub static CAUCHY_: Op<CauchyInplaceFn> = Op::new(
     ],
     cauchy_inplace_adaptor,
 );
-static CAUCHY__INFO: OpInfo = OpInfo {
+pub(super) static CAUCHY__INFO: OpInfo = OpInfo {
     name: "cauchy_",
     owner: "flambeau-core",
     schema: Schema {
@@ -287,6 +291,7 @@ static CAUCHY__INFO: OpInfo = OpInfo {
     boxed: cauchy_inplace_boxed,
     doc: "Fills with numbers of the Cauchy distribution.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn cauchy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cauchy_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Generator>>(a, 3)?.as_ref())?;
@@ -327,7 +332,7 @@ pub static GEOMETRIC_: Op<GeometricInplaceFn> = Op::new(
     ],
     geometric_inplace_adaptor,
 );
-static GEOMETRIC__INFO: OpInfo = OpInfo {
+pub(super) static GEOMETRIC__INFO: OpInfo = OpInfo {
     name: "geometric_",
     owner: "flambeau-core",
     schema: Schema {
@@ -348,6 +353,7 @@ static GEOMETRIC__INFO: OpInfo = OpInfo {
     boxed: geometric_inplace_boxed,
     doc: "Fills with numbers of the geometric distribution.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn geometric_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::geometric_(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?;
@@ -384,7 +390,7 @@ pub static BERNOULLI_TENSOR_: Op<BernoulliTensorInplaceFn> = Op::new(
     ],
     bernoulli_tensor_inplace_adaptor,
 );
-static BERNOULLI_TENSOR__INFO: OpInfo = OpInfo {
+pub(super) static BERNOULLI_TENSOR__INFO: OpInfo = OpInfo {
     name: "bernoulli_.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -405,6 +411,7 @@ static BERNOULLI_TENSOR__INFO: OpInfo = OpInfo {
     boxed: bernoulli_tensor_inplace_boxed,
     doc: "Fills with ones of the given probabilities.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn bernoulli_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bernoulli_tensor_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?;
@@ -441,7 +448,7 @@ pub static BERNOULLI_FLOAT_: Op<BernoulliFloatInplaceFn> = Op::new(
     ],
     bernoulli_float_inplace_adaptor,
 );
-static BERNOULLI_FLOAT__INFO: OpInfo = OpInfo {
+pub(super) static BERNOULLI_FLOAT__INFO: OpInfo = OpInfo {
     name: "bernoulli_.float",
     owner: "flambeau-core",
     schema: Schema {
@@ -462,6 +469,7 @@ static BERNOULLI_FLOAT__INFO: OpInfo = OpInfo {
     boxed: bernoulli_float_inplace_boxed,
     doc: "Fills with ones of the given probability, zeros else.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn bernoulli_float_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bernoulli_float_(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?;
@@ -498,7 +506,7 @@ pub static BERNOULLI: Op<BernoulliFn> = Op::new(
     ],
     bernoulli_adaptor,
 );
-static BERNOULLI_INFO: OpInfo = OpInfo {
+pub(super) static BERNOULLI_INFO: OpInfo = OpInfo {
     name: "bernoulli",
     owner: "flambeau-core",
     schema: Schema {
@@ -515,6 +523,7 @@ static BERNOULLI_INFO: OpInfo = OpInfo {
     boxed: bernoulli_boxed,
     doc: "Ones with the probabilities of the input, zeros else.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn bernoulli_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bernoulli(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values())
@@ -544,7 +553,7 @@ pub static BERNOULLI_OUT: Op<BernoulliOutFn> = Op::new(
     ],
     bernoulli_out_adaptor,
 );
-static BERNOULLI_OUT_INFO: OpInfo = OpInfo {
+pub(super) static BERNOULLI_OUT_INFO: OpInfo = OpInfo {
     name: "bernoulli.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -565,6 +574,7 @@ static BERNOULLI_OUT_INFO: OpInfo = OpInfo {
     boxed: bernoulli_out_boxed,
     doc: "Ones with the probabilities of the input, zeros else.",
     grad: Differentiability::Formula,
+    functional: Some(&BERNOULLI_INFO),
 };
 fn bernoulli_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -603,7 +613,7 @@ pub static BERNOULLI_P: Op<BernoulliPFn> = Op::new(
     ],
     bernoulli_p_adaptor,
 );
-static BERNOULLI_P_INFO: OpInfo = OpInfo {
+pub(super) static BERNOULLI_P_INFO: OpInfo = OpInfo {
     name: "bernoulli.p",
     owner: "flambeau-core",
     schema: Schema {
@@ -624,6 +634,7 @@ static BERNOULLI_P_INFO: OpInfo = OpInfo {
     boxed: bernoulli_p_boxed,
     doc: "Ones with probability `p`, zeros else, in the input's shape.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn bernoulli_p_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bernoulli_p(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?
@@ -664,7 +675,7 @@ pub static RANDOM_FROM_: Op<RandomFromInplaceFn> = Op::new(
     ],
     random_from_inplace_adaptor,
 );
-static RANDOM_FROM__INFO: OpInfo = OpInfo {
+pub(super) static RANDOM_FROM__INFO: OpInfo = OpInfo {
     name: "random_.from",
     owner: "flambeau-core",
     schema: Schema {
@@ -686,6 +697,7 @@ static RANDOM_FROM__INFO: OpInfo = OpInfo {
     boxed: random_from_inplace_boxed,
     doc: "Fills with integers of `[from, to)`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn random_from_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::random_from_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Generator>>(a, 3)?.as_ref())?;
@@ -726,7 +738,7 @@ pub static RANDOM_TO_: Op<RandomToInplaceFn> = Op::new(
     ],
     random_to_inplace_adaptor,
 );
-static RANDOM_TO__INFO: OpInfo = OpInfo {
+pub(super) static RANDOM_TO__INFO: OpInfo = OpInfo {
     name: "random_.to",
     owner: "flambeau-core",
     schema: Schema {
@@ -747,6 +759,7 @@ static RANDOM_TO__INFO: OpInfo = OpInfo {
     boxed: random_to_inplace_boxed,
     doc: "Fills with integers of `[0, to)`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn random_to_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::random_to_(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?;
@@ -782,7 +795,7 @@ pub static RANDOM_: Op<RandomInplaceFn> = Op::new(
     ],
     random_inplace_adaptor,
 );
-static RANDOM__INFO: OpInfo = OpInfo {
+pub(super) static RANDOM__INFO: OpInfo = OpInfo {
     name: "random_",
     owner: "flambeau-core",
     schema: Schema {
@@ -799,6 +812,7 @@ static RANDOM__INFO: OpInfo = OpInfo {
     boxed: random_inplace_boxed,
     doc: "Fills with integers of the dtype's whole range.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn random_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::random_(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?;
@@ -835,7 +849,7 @@ pub static RANDPERM_FILL_: Op<RandpermFillInplaceFn> = Op::new(
     ],
     randperm_fill_inplace_adaptor,
 );
-static RANDPERM_FILL__INFO: OpInfo = OpInfo {
+pub(super) static RANDPERM_FILL__INFO: OpInfo = OpInfo {
     name: "_randperm_",
     owner: "flambeau-core",
     schema: Schema {
@@ -852,6 +866,7 @@ static RANDPERM_FILL__INFO: OpInfo = OpInfo {
     boxed: randperm_fill_inplace_boxed,
     doc: "Fills a vector with a random permutation of its positions.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn randperm_fill_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::randperm_fill_(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?;
@@ -876,7 +891,7 @@ pub static RAND: Op<RandFn> = Op::new(
     &[(Key::Cpu, f::rand), (Key::Cuda, f::rand), (Key::Meta, f::rand), (Key::Private, f::rand)],
     rand_adaptor,
 );
-static RAND_INFO: OpInfo = OpInfo {
+pub(super) static RAND_INFO: OpInfo = OpInfo {
     name: "rand",
     owner: "flambeau-core",
     schema: Schema {
@@ -900,6 +915,7 @@ static RAND_INFO: OpInfo = OpInfo {
     boxed: rand_boxed,
     doc: "A tensor of uniform numbers of `[0, 1)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn rand_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rand(
@@ -1001,7 +1017,7 @@ pub static RAND_OUT: Op<RandOutFn> = Op::new(
     ],
     rand_out_adaptor,
 );
-static RAND_OUT_INFO: OpInfo = OpInfo {
+pub(super) static RAND_OUT_INFO: OpInfo = OpInfo {
     name: "rand.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1026,6 +1042,7 @@ static RAND_OUT_INFO: OpInfo = OpInfo {
     boxed: rand_out_boxed,
     doc: "A tensor of uniform numbers of `[0, 1)`.",
     grad: Differentiability::None,
+    functional: Some(&RAND_INFO),
 };
 fn rand_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 6)?;
@@ -1076,7 +1093,7 @@ pub static RAND_LIKE_GENERATOR: Op<RandLikeGeneratorFn> = Op::new(
     ],
     rand_like_generator_adaptor,
 );
-static RAND_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
+pub(super) static RAND_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
     name: "rand_like.generator",
     owner: "flambeau-core",
     schema: Schema {
@@ -1101,6 +1118,7 @@ static RAND_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
     boxed: rand_like_generator_boxed,
     doc: "`rand_like` with a generator.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn rand_like_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rand_like_generator(
@@ -1149,7 +1167,7 @@ pub static RAND_LIKE: Op<RandLikeFn> = Op::new(
     ],
     rand_like_adaptor,
 );
-static RAND_LIKE_INFO: OpInfo = OpInfo {
+pub(super) static RAND_LIKE_INFO: OpInfo = OpInfo {
     name: "rand_like",
     owner: "flambeau-core",
     schema: Schema {
@@ -1173,6 +1191,7 @@ static RAND_LIKE_INFO: OpInfo = OpInfo {
     boxed: rand_like_boxed,
     doc: "Uniform numbers of `[0, 1)` in the input's shape.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn rand_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rand_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -1204,7 +1223,7 @@ pub static RANDN: Op<RandnFn> = Op::new(
     &[(Key::Cpu, f::randn), (Key::Cuda, f::randn), (Key::Meta, f::randn), (Key::Private, f::randn)],
     randn_adaptor,
 );
-static RANDN_INFO: OpInfo = OpInfo {
+pub(super) static RANDN_INFO: OpInfo = OpInfo {
     name: "randn",
     owner: "flambeau-core",
     schema: Schema {
@@ -1228,6 +1247,7 @@ static RANDN_INFO: OpInfo = OpInfo {
     boxed: randn_boxed,
     doc: "A tensor of standard normal numbers.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn randn_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::randn(
@@ -1329,7 +1349,7 @@ pub static RANDN_OUT: Op<RandnOutFn> = Op::new(
     ],
     randn_out_adaptor,
 );
-static RANDN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static RANDN_OUT_INFO: OpInfo = OpInfo {
     name: "randn.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1354,6 +1374,7 @@ static RANDN_OUT_INFO: OpInfo = OpInfo {
     boxed: randn_out_boxed,
     doc: "A tensor of standard normal numbers.",
     grad: Differentiability::None,
+    functional: Some(&RANDN_INFO),
 };
 fn randn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 6)?;
@@ -1404,7 +1425,7 @@ pub static RANDN_LIKE_GENERATOR: Op<RandnLikeGeneratorFn> = Op::new(
     ],
     randn_like_generator_adaptor,
 );
-static RANDN_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
+pub(super) static RANDN_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
     name: "randn_like.generator",
     owner: "flambeau-core",
     schema: Schema {
@@ -1429,6 +1450,7 @@ static RANDN_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
     boxed: randn_like_generator_boxed,
     doc: "`randn_like` with a generator.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn randn_like_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::randn_like_generator(
@@ -1477,7 +1499,7 @@ pub static RANDN_LIKE: Op<RandnLikeFn> = Op::new(
     ],
     randn_like_adaptor,
 );
-static RANDN_LIKE_INFO: OpInfo = OpInfo {
+pub(super) static RANDN_LIKE_INFO: OpInfo = OpInfo {
     name: "randn_like",
     owner: "flambeau-core",
     schema: Schema {
@@ -1501,6 +1523,7 @@ static RANDN_LIKE_INFO: OpInfo = OpInfo {
     boxed: randn_like_boxed,
     doc: "Standard normal numbers in the input's shape.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn randn_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::randn_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -1533,7 +1556,7 @@ pub static RANDINT: Op<RandintFn> = Op::new(
     &[(Key::Cpu, f::randint), (Key::Cuda, f::randint), (Key::Meta, f::randint), (Key::Private, f::randint)],
     randint_adaptor,
 );
-static RANDINT_INFO: OpInfo = OpInfo {
+pub(super) static RANDINT_INFO: OpInfo = OpInfo {
     name: "randint",
     owner: "flambeau-core",
     schema: Schema {
@@ -1558,6 +1581,7 @@ static RANDINT_INFO: OpInfo = OpInfo {
     boxed: randint_boxed,
     doc: "A tensor of integers of `[0, high)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn randint_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::randint(
@@ -1666,7 +1690,7 @@ pub static RANDINT_OUT: Op<RandintOutFn> = Op::new(
     ],
     randint_out_adaptor,
 );
-static RANDINT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static RANDINT_OUT_INFO: OpInfo = OpInfo {
     name: "randint.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1692,6 +1716,7 @@ static RANDINT_OUT_INFO: OpInfo = OpInfo {
     boxed: randint_out_boxed,
     doc: "A tensor of integers of `[0, high)`.",
     grad: Differentiability::None,
+    functional: Some(&RANDINT_INFO),
 };
 fn randint_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 7)?;
@@ -1747,7 +1772,7 @@ pub static RANDINT_LOW: Op<RandintLowFn> = Op::new(
     ],
     randint_low_adaptor,
 );
-static RANDINT_LOW_INFO: OpInfo = OpInfo {
+pub(super) static RANDINT_LOW_INFO: OpInfo = OpInfo {
     name: "randint.low",
     owner: "flambeau-core",
     schema: Schema {
@@ -1773,6 +1798,7 @@ static RANDINT_LOW_INFO: OpInfo = OpInfo {
     boxed: randint_low_boxed,
     doc: "A tensor of integers of `[low, high)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn randint_low_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::randint_low(
@@ -1888,7 +1914,7 @@ pub static RANDINT_LOW_OUT: Op<RandintLowOutFn> = Op::new(
     ],
     randint_low_out_adaptor,
 );
-static RANDINT_LOW_OUT_INFO: OpInfo = OpInfo {
+pub(super) static RANDINT_LOW_OUT_INFO: OpInfo = OpInfo {
     name: "randint.low_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1915,6 +1941,7 @@ static RANDINT_LOW_OUT_INFO: OpInfo = OpInfo {
     boxed: randint_low_out_boxed,
     doc: "A tensor of integers of `[low, high)`.",
     grad: Differentiability::None,
+    functional: Some(&RANDINT_LOW_INFO),
 };
 fn randint_low_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 8)?;
@@ -1972,7 +1999,7 @@ pub static RANDINT_LIKE_GENERATOR: Op<RandintLikeGeneratorFn> = Op::new(
     ],
     randint_like_generator_adaptor,
 );
-static RANDINT_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
+pub(super) static RANDINT_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
     name: "randint_like.generator",
     owner: "flambeau-core",
     schema: Schema {
@@ -1998,6 +2025,7 @@ static RANDINT_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
     boxed: randint_like_generator_boxed,
     doc: "`randint_like` with a generator.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn randint_like_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::randint_like_generator(
@@ -2051,7 +2079,7 @@ pub static RANDINT_LIKE_LOW_GENERATOR: Op<RandintLikeLowGeneratorFn> = Op::new(
     ],
     randint_like_low_generator_adaptor,
 );
-static RANDINT_LIKE_LOW_GENERATOR_INFO: OpInfo = OpInfo {
+pub(super) static RANDINT_LIKE_LOW_GENERATOR_INFO: OpInfo = OpInfo {
     name: "randint_like.low_generator_dtype",
     owner: "flambeau-core",
     schema: Schema {
@@ -2078,6 +2106,7 @@ static RANDINT_LIKE_LOW_GENERATOR_INFO: OpInfo = OpInfo {
     boxed: randint_like_low_generator_boxed,
     doc: "`randint_like` from `low`, with a generator.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn randint_like_low_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::randint_like_low_generator(
@@ -2131,7 +2160,7 @@ pub static RANDINT_LIKE: Op<RandintLikeFn> = Op::new(
     ],
     randint_like_adaptor,
 );
-static RANDINT_LIKE_INFO: OpInfo = OpInfo {
+pub(super) static RANDINT_LIKE_INFO: OpInfo = OpInfo {
     name: "randint_like",
     owner: "flambeau-core",
     schema: Schema {
@@ -2156,6 +2185,7 @@ static RANDINT_LIKE_INFO: OpInfo = OpInfo {
     boxed: randint_like_boxed,
     doc: "Integers of `[0, high)` in the input's shape.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn randint_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::randint_like(
@@ -2203,7 +2233,7 @@ pub static RANDINT_LIKE_LOW: Op<RandintLikeLowFn> = Op::new(
     ],
     randint_like_low_adaptor,
 );
-static RANDINT_LIKE_LOW_INFO: OpInfo = OpInfo {
+pub(super) static RANDINT_LIKE_LOW_INFO: OpInfo = OpInfo {
     name: "randint_like.low_dtype",
     owner: "flambeau-core",
     schema: Schema {
@@ -2229,6 +2259,7 @@ static RANDINT_LIKE_LOW_INFO: OpInfo = OpInfo {
     boxed: randint_like_low_boxed,
     doc: "Integers of `[low, high)` in the input's shape.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn randint_like_low_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::randint_like_low(
@@ -2279,7 +2310,7 @@ pub static RANDPERM: Op<RandpermFn> = Op::new(
     ],
     randperm_adaptor,
 );
-static RANDPERM_INFO: OpInfo = OpInfo {
+pub(super) static RANDPERM_INFO: OpInfo = OpInfo {
     name: "randperm",
     owner: "flambeau-core",
     schema: Schema {
@@ -2303,6 +2334,7 @@ static RANDPERM_INFO: OpInfo = OpInfo {
     boxed: randperm_boxed,
     doc: "A random permutation of `0..n`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn randperm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::randperm(
@@ -2404,7 +2436,7 @@ pub static RANDPERM_OUT: Op<RandpermOutFn> = Op::new(
     ],
     randperm_out_adaptor,
 );
-static RANDPERM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static RANDPERM_OUT_INFO: OpInfo = OpInfo {
     name: "randperm.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2429,6 +2461,7 @@ static RANDPERM_OUT_INFO: OpInfo = OpInfo {
     boxed: randperm_out_boxed,
     doc: "A random permutation of `0..n`.",
     grad: Differentiability::None,
+    functional: Some(&RANDPERM_INFO),
 };
 fn randperm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 6)?;
@@ -2480,7 +2513,7 @@ pub static NORMAL_FLOAT_FLOAT: Op<NormalFloatFloatFn> = Op::new(
     ],
     normal_float_float_adaptor,
 );
-static NORMAL_FLOAT_FLOAT_INFO: OpInfo = OpInfo {
+pub(super) static NORMAL_FLOAT_FLOAT_INFO: OpInfo = OpInfo {
     name: "normal.float_float",
     owner: "flambeau-core",
     schema: Schema {
@@ -2506,6 +2539,7 @@ static NORMAL_FLOAT_FLOAT_INFO: OpInfo = OpInfo {
     boxed: normal_float_float_boxed,
     doc: "Normally distributed numbers.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn normal_float_float_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::normal_float_float(
@@ -2624,7 +2658,7 @@ pub static NORMAL_FLOAT_FLOAT_OUT: Op<NormalFloatFloatOutFn> = Op::new(
     ],
     normal_float_float_out_adaptor,
 );
-static NORMAL_FLOAT_FLOAT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NORMAL_FLOAT_FLOAT_OUT_INFO: OpInfo = OpInfo {
     name: "normal.float_float_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2651,6 +2685,7 @@ static NORMAL_FLOAT_FLOAT_OUT_INFO: OpInfo = OpInfo {
     boxed: normal_float_float_out_boxed,
     doc: "Normally distributed numbers.",
     grad: Differentiability::None,
+    functional: Some(&NORMAL_FLOAT_FLOAT_INFO),
 };
 fn normal_float_float_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 8)?;
@@ -2700,7 +2735,7 @@ pub static NORMAL_TENSOR_TENSOR: Op<NormalTensorTensorFn> = Op::new(
     ],
     normal_tensor_tensor_adaptor,
 );
-static NORMAL_TENSOR_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static NORMAL_TENSOR_TENSOR_INFO: OpInfo = OpInfo {
     name: "normal.Tensor_Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -2721,6 +2756,7 @@ static NORMAL_TENSOR_TENSOR_INFO: OpInfo = OpInfo {
     boxed: normal_tensor_tensor_boxed,
     doc: "Normally distributed numbers with the given means and deviations.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn normal_tensor_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::normal_tensor_tensor(
@@ -2788,7 +2824,7 @@ pub static NORMAL_TENSOR_TENSOR_OUT: Op<NormalTensorTensorOutFn> = Op::new(
     ],
     normal_tensor_tensor_out_adaptor,
 );
-static NORMAL_TENSOR_TENSOR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NORMAL_TENSOR_TENSOR_OUT_INFO: OpInfo = OpInfo {
     name: "normal.Tensor_Tensor_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2810,6 +2846,7 @@ static NORMAL_TENSOR_TENSOR_OUT_INFO: OpInfo = OpInfo {
     boxed: normal_tensor_tensor_out_boxed,
     doc: "Normally distributed numbers with the given means and deviations.",
     grad: Differentiability::Formula,
+    functional: Some(&NORMAL_TENSOR_TENSOR_INFO),
 };
 fn normal_tensor_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -2846,7 +2883,7 @@ pub static NORMAL_TENSOR_FLOAT: Op<NormalTensorFloatFn> = Op::new(
     ],
     normal_tensor_float_adaptor,
 );
-static NORMAL_TENSOR_FLOAT_INFO: OpInfo = OpInfo {
+pub(super) static NORMAL_TENSOR_FLOAT_INFO: OpInfo = OpInfo {
     name: "normal.Tensor_float",
     owner: "flambeau-core",
     schema: Schema {
@@ -2867,6 +2904,7 @@ static NORMAL_TENSOR_FLOAT_INFO: OpInfo = OpInfo {
     boxed: normal_tensor_float_boxed,
     doc: "Normally distributed numbers with the given means.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn normal_tensor_float_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::normal_tensor_float(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?
@@ -2926,7 +2964,7 @@ pub static NORMAL_TENSOR_FLOAT_OUT: Op<NormalTensorFloatOutFn> = Op::new(
     ],
     normal_tensor_float_out_adaptor,
 );
-static NORMAL_TENSOR_FLOAT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NORMAL_TENSOR_FLOAT_OUT_INFO: OpInfo = OpInfo {
     name: "normal.Tensor_float_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2948,6 +2986,7 @@ static NORMAL_TENSOR_FLOAT_OUT_INFO: OpInfo = OpInfo {
     boxed: normal_tensor_float_out_boxed,
     doc: "Normally distributed numbers with the given means.",
     grad: Differentiability::Formula,
+    functional: Some(&NORMAL_TENSOR_FLOAT_INFO),
 };
 fn normal_tensor_float_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -2984,7 +3023,7 @@ pub static NORMAL_FLOAT_TENSOR: Op<NormalFloatTensorFn> = Op::new(
     ],
     normal_float_tensor_adaptor,
 );
-static NORMAL_FLOAT_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static NORMAL_FLOAT_TENSOR_INFO: OpInfo = OpInfo {
     name: "normal.float_Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -3005,6 +3044,7 @@ static NORMAL_FLOAT_TENSOR_INFO: OpInfo = OpInfo {
     boxed: normal_float_tensor_boxed,
     doc: "Normally distributed numbers with the given deviations.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn normal_float_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::normal_float_tensor(arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?
@@ -3064,7 +3104,7 @@ pub static NORMAL_FLOAT_TENSOR_OUT: Op<NormalFloatTensorOutFn> = Op::new(
     ],
     normal_float_tensor_out_adaptor,
 );
-static NORMAL_FLOAT_TENSOR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NORMAL_FLOAT_TENSOR_OUT_INFO: OpInfo = OpInfo {
     name: "normal.float_Tensor_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3086,6 +3126,7 @@ static NORMAL_FLOAT_TENSOR_OUT_INFO: OpInfo = OpInfo {
     boxed: normal_float_tensor_out_boxed,
     doc: "Normally distributed numbers with the given deviations.",
     grad: Differentiability::Formula,
+    functional: Some(&NORMAL_FLOAT_TENSOR_INFO),
 };
 fn normal_float_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -3136,7 +3177,7 @@ pub static MULTINOMIAL: Op<MultinomialFn> = Op::new(
     &[(Key::Cpu, multinomial_slot), (Key::Meta, multinomial_slot)],
     multinomial_adaptor,
 );
-static MULTINOMIAL_INFO: OpInfo = OpInfo {
+pub(super) static MULTINOMIAL_INFO: OpInfo = OpInfo {
     name: "multinomial",
     owner: "flambeau-core",
     schema: Schema {
@@ -3158,6 +3199,7 @@ static MULTINOMIAL_INFO: OpInfo = OpInfo {
     boxed: multinomial_boxed,
     doc: "Indices drawn with the weights of each row.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn multinomial_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::multinomial(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Generator>>(a, 3)?.as_ref())?
@@ -3199,7 +3241,7 @@ pub static MULTINOMIAL_OUT: Op<MultinomialOutFn> = Op::new(
     ],
     multinomial_out_adaptor,
 );
-static MULTINOMIAL_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MULTINOMIAL_OUT_INFO: OpInfo = OpInfo {
     name: "multinomial.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3222,6 +3264,7 @@ static MULTINOMIAL_OUT_INFO: OpInfo = OpInfo {
     boxed: multinomial_out_boxed,
     doc: "Indices drawn with the weights of each row.",
     grad: Differentiability::None,
+    functional: Some(&MULTINOMIAL_INFO),
 };
 fn multinomial_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -3272,7 +3315,7 @@ pub static POISSON: Op<PoissonFn> = Op::new(
     ],
     poisson_adaptor,
 );
-static POISSON_INFO: OpInfo = OpInfo {
+pub(super) static POISSON_INFO: OpInfo = OpInfo {
     name: "poisson",
     owner: "flambeau-core",
     schema: Schema {
@@ -3289,6 +3332,7 @@ static POISSON_INFO: OpInfo = OpInfo {
     boxed: poisson_boxed,
     doc: "Numbers of the Poisson distribution with the given rates.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn poisson_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::poisson(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values())
@@ -3323,7 +3367,7 @@ pub static BINOMIAL: Op<BinomialFn> = Op::new(
     ],
     binomial_adaptor,
 );
-static BINOMIAL_INFO: OpInfo = OpInfo {
+pub(super) static BINOMIAL_INFO: OpInfo = OpInfo {
     name: "binomial",
     owner: "flambeau-core",
     schema: Schema {
@@ -3344,6 +3388,7 @@ static BINOMIAL_INFO: OpInfo = OpInfo {
     boxed: binomial_boxed,
     doc: "Numbers of the binomial distribution.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn binomial_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::binomial(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?
@@ -3380,7 +3425,7 @@ pub static STANDARD_GAMMA: Op<StandardGammaFn> = Op::new(
     ],
     standard_gamma_adaptor,
 );
-static STANDARD_GAMMA_INFO: OpInfo = OpInfo {
+pub(super) static STANDARD_GAMMA_INFO: OpInfo = OpInfo {
     name: "_standard_gamma",
     owner: "flambeau-core",
     schema: Schema {
@@ -3397,6 +3442,7 @@ static STANDARD_GAMMA_INFO: OpInfo = OpInfo {
     boxed: standard_gamma_boxed,
     doc: "Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn standard_gamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::standard_gamma(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values())
@@ -3426,7 +3472,7 @@ pub static STANDARD_GAMMA_OUT: Op<StandardGammaOutFn> = Op::new(
     ],
     standard_gamma_out_adaptor,
 );
-static STANDARD_GAMMA_OUT_INFO: OpInfo = OpInfo {
+pub(super) static STANDARD_GAMMA_OUT_INFO: OpInfo = OpInfo {
     name: "_standard_gamma.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3447,6 +3493,7 @@ static STANDARD_GAMMA_OUT_INFO: OpInfo = OpInfo {
     boxed: standard_gamma_out_boxed,
     doc: "Samples of gamma distributions of the given shapes and rate 1, differentiable with respect to the shape.",
     grad: Differentiability::Formula,
+    functional: Some(&STANDARD_GAMMA_INFO),
 };
 fn standard_gamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -3484,7 +3531,7 @@ pub static STANDARD_GAMMA_GRAD: Op<StandardGammaGradFn> = Op::new(
     ],
     standard_gamma_grad_adaptor,
 );
-static STANDARD_GAMMA_GRAD_INFO: OpInfo = OpInfo {
+pub(super) static STANDARD_GAMMA_GRAD_INFO: OpInfo = OpInfo {
     name: "_standard_gamma_grad",
     owner: "flambeau-core",
     schema: Schema {
@@ -3501,6 +3548,7 @@ static STANDARD_GAMMA_GRAD_INFO: OpInfo = OpInfo {
     boxed: standard_gamma_grad_boxed,
     doc: "The derivative of samples `output` of gamma distributions for their shapes.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn standard_gamma_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::standard_gamma_grad(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -3525,7 +3573,7 @@ pub static STANDARD_GAMMA_GRAD_OUT: Op<StandardGammaGradOutFn> = Op::new(
     ],
     standard_gamma_grad_out_adaptor,
 );
-static STANDARD_GAMMA_GRAD_OUT_INFO: OpInfo = OpInfo {
+pub(super) static STANDARD_GAMMA_GRAD_OUT_INFO: OpInfo = OpInfo {
     name: "_standard_gamma_grad.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3546,6 +3594,7 @@ static STANDARD_GAMMA_GRAD_OUT_INFO: OpInfo = OpInfo {
     boxed: standard_gamma_grad_out_boxed,
     doc: "The derivative of samples `output` of gamma distributions for their shapes.",
     grad: Differentiability::Formula,
+    functional: Some(&STANDARD_GAMMA_GRAD_INFO),
 };
 fn standard_gamma_grad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -3585,7 +3634,7 @@ pub static SAMPLE_DIRICHLET: Op<SampleDirichletFn> = Op::new(
     ],
     sample_dirichlet_adaptor,
 );
-static SAMPLE_DIRICHLET_INFO: OpInfo = OpInfo {
+pub(super) static SAMPLE_DIRICHLET_INFO: OpInfo = OpInfo {
     name: "_sample_dirichlet",
     owner: "flambeau-core",
     schema: Schema {
@@ -3602,6 +3651,7 @@ static SAMPLE_DIRICHLET_INFO: OpInfo = OpInfo {
     boxed: sample_dirichlet_boxed,
     doc: "Samples of Dirichlet distributions whose concentrations stand along the last dimension.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn sample_dirichlet_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sample_dirichlet(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values())
@@ -3631,7 +3681,7 @@ pub static SAMPLE_DIRICHLET_OUT: Op<SampleDirichletOutFn> = Op::new(
     ],
     sample_dirichlet_out_adaptor,
 );
-static SAMPLE_DIRICHLET_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SAMPLE_DIRICHLET_OUT_INFO: OpInfo = OpInfo {
     name: "_sample_dirichlet.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3652,6 +3702,7 @@ static SAMPLE_DIRICHLET_OUT_INFO: OpInfo = OpInfo {
     boxed: sample_dirichlet_out_boxed,
     doc: "Samples of Dirichlet distributions whose concentrations stand along the last dimension.",
     grad: Differentiability::Formula,
+    functional: Some(&SAMPLE_DIRICHLET_INFO),
 };
 fn sample_dirichlet_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -3692,7 +3743,7 @@ pub static DIRICHLET_GRAD: Op<DirichletGradFn> = Op::new(
     ],
     dirichlet_grad_adaptor,
 );
-static DIRICHLET_GRAD_INFO: OpInfo = OpInfo {
+pub(super) static DIRICHLET_GRAD_INFO: OpInfo = OpInfo {
     name: "_dirichlet_grad",
     owner: "flambeau-core",
     schema: Schema {
@@ -3713,6 +3764,7 @@ static DIRICHLET_GRAD_INFO: OpInfo = OpInfo {
     boxed: dirichlet_grad_boxed,
     doc: "The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn dirichlet_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dirichlet_grad(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
@@ -3736,7 +3788,7 @@ pub static DIRICHLET_GRAD_OUT: Op<DirichletGradOutFn> = Op::new(
     ],
     dirichlet_grad_out_adaptor,
 );
-static DIRICHLET_GRAD_OUT_INFO: OpInfo = OpInfo {
+pub(super) static DIRICHLET_GRAD_OUT_INFO: OpInfo = OpInfo {
     name: "_dirichlet_grad.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3758,6 +3810,7 @@ static DIRICHLET_GRAD_OUT_INFO: OpInfo = OpInfo {
     boxed: dirichlet_grad_out_boxed,
     doc: "The derivative of components `x` of Dirichlet samples for their concentrations `alpha`, which sum to `total`.",
     grad: Differentiability::Formula,
+    functional: Some(&DIRICHLET_GRAD_INFO),
 };
 fn dirichlet_grad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;

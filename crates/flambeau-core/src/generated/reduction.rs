@@ -29,7 +29,7 @@ pub static SUM: Op<SumFn> = Op::new(
     &[(Key::Cpu, sum_slot), (Key::Meta, sum_slot), (Key::Autograd, super::reduction_grad::sum_autograd)],
     sum_adaptor,
 );
-static SUM_INFO: OpInfo = OpInfo {
+pub(super) static SUM_INFO: OpInfo = OpInfo {
     name: "sum.dim_IntList",
     owner: "flambeau-core",
     schema: Schema {
@@ -58,6 +58,7 @@ static SUM_INFO: OpInfo = OpInfo {
     boxed: sum_boxed,
     doc: "Sum of all elements, or over dimensions; integers and bools give int64.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn sum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sum(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
@@ -94,7 +95,7 @@ pub static SUM_OUT: Op<SumOutFn> = Op::new(
     ],
     sum_out_adaptor,
 );
-static SUM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SUM_OUT_INFO: OpInfo = OpInfo {
     name: "sum.dim_IntList_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -117,6 +118,7 @@ static SUM_OUT_INFO: OpInfo = OpInfo {
     boxed: sum_out_boxed,
     doc: "Sum of all elements, or over dimensions; integers and bools give int64.",
     grad: Differentiability::Formula,
+    functional: Some(&SUM_INFO),
 };
 fn sum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -167,7 +169,7 @@ pub static NANSUM: Op<NansumFn> = Op::new(
     ],
     nansum_adaptor,
 );
-static NANSUM_INFO: OpInfo = OpInfo {
+pub(super) static NANSUM_INFO: OpInfo = OpInfo {
     name: "nansum",
     owner: "flambeau-core",
     schema: Schema {
@@ -189,6 +191,7 @@ static NANSUM_INFO: OpInfo = OpInfo {
     boxed: nansum_boxed,
     doc: "Sum of all elements but NaN, or over dimensions.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn nansum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nansum(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
@@ -230,7 +233,7 @@ pub static NANSUM_OUT: Op<NansumOutFn> = Op::new(
     ],
     nansum_out_adaptor,
 );
-static NANSUM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NANSUM_OUT_INFO: OpInfo = OpInfo {
     name: "nansum.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -253,6 +256,7 @@ static NANSUM_OUT_INFO: OpInfo = OpInfo {
     boxed: nansum_out_boxed,
     doc: "Sum of all elements but NaN, or over dimensions.",
     grad: Differentiability::Formula,
+    functional: Some(&NANSUM_INFO),
 };
 fn nansum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -299,7 +303,7 @@ pub static PROD: Op<ProdFn> = Op::new(
     &[(Key::Cpu, prod_slot), (Key::Meta, prod_slot), (Key::Autograd, super::reduction_grad::prod_autograd)],
     prod_adaptor,
 );
-static PROD_INFO: OpInfo = OpInfo {
+pub(super) static PROD_INFO: OpInfo = OpInfo {
     name: "prod",
     owner: "flambeau-core",
     schema: Schema {
@@ -323,6 +327,7 @@ static PROD_INFO: OpInfo = OpInfo {
     boxed: prod_boxed,
     doc: "Product of all elements.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn prod_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::prod(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -352,7 +357,7 @@ pub static PROD_OUT: Op<ProdOutFn> = Op::new(
     ],
     prod_out_adaptor,
 );
-static PROD_OUT_INFO: OpInfo = OpInfo {
+pub(super) static PROD_OUT_INFO: OpInfo = OpInfo {
     name: "prod.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -373,6 +378,7 @@ static PROD_OUT_INFO: OpInfo = OpInfo {
     boxed: prod_out_boxed,
     doc: "Product of all elements.",
     grad: Differentiability::Formula,
+    functional: Some(&PROD_INFO),
 };
 fn prod_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -411,7 +417,7 @@ pub static PROD_DIM: Op<ProdDimFn> = Op::new(
     ],
     prod_dim_adaptor,
 );
-static PROD_DIM_INFO: OpInfo = OpInfo {
+pub(super) static PROD_DIM_INFO: OpInfo = OpInfo {
     name: "prod.dim_int",
     owner: "flambeau-core",
     schema: Schema {
@@ -440,6 +446,7 @@ static PROD_DIM_INFO: OpInfo = OpInfo {
     boxed: prod_dim_boxed,
     doc: "Product over a dimension.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn prod_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::prod_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -475,7 +482,7 @@ pub static PROD_DIM_OUT: Op<ProdDimOutFn> = Op::new(
     ],
     prod_dim_out_adaptor,
 );
-static PROD_DIM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static PROD_DIM_OUT_INFO: OpInfo = OpInfo {
     name: "prod.dim_int_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -498,6 +505,7 @@ static PROD_DIM_OUT_INFO: OpInfo = OpInfo {
     boxed: prod_dim_out_boxed,
     doc: "Product over a dimension.",
     grad: Differentiability::Formula,
+    functional: Some(&PROD_DIM_INFO),
 };
 fn prod_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -538,7 +546,7 @@ pub static MEAN: Op<MeanFn> = Op::new(
     &[(Key::Cpu, mean_slot), (Key::Meta, mean_slot), (Key::Autograd, super::reduction_grad::mean_autograd)],
     mean_adaptor,
 );
-static MEAN_INFO: OpInfo = OpInfo {
+pub(super) static MEAN_INFO: OpInfo = OpInfo {
     name: "mean.dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -560,6 +568,7 @@ static MEAN_INFO: OpInfo = OpInfo {
     boxed: mean_boxed,
     doc: "Mean of all elements, or over dimensions.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn mean_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
@@ -596,7 +605,7 @@ pub static MEAN_OUT: Op<MeanOutFn> = Op::new(
     ],
     mean_out_adaptor,
 );
-static MEAN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MEAN_OUT_INFO: OpInfo = OpInfo {
     name: "mean.dim_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -619,6 +628,7 @@ static MEAN_OUT_INFO: OpInfo = OpInfo {
     boxed: mean_out_boxed,
     doc: "Mean of all elements, or over dimensions.",
     grad: Differentiability::Formula,
+    functional: Some(&MEAN_INFO),
 };
 fn mean_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -647,7 +657,7 @@ fn mean_out_adaptor(
 pub type NanmeanFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
 /// `nanmean`: Mean of all elements but NaN, or over dimensions.
 pub static NANMEAN: Op<NanmeanFn> = Op::composite(&NANMEAN_INFO, f::nanmean, nanmean_adaptor);
-static NANMEAN_INFO: OpInfo = OpInfo {
+pub(super) static NANMEAN_INFO: OpInfo = OpInfo {
     name: "nanmean",
     owner: "flambeau-core",
     schema: Schema {
@@ -669,6 +679,7 @@ static NANMEAN_INFO: OpInfo = OpInfo {
     boxed: nanmean_boxed,
     doc: "Mean of all elements but NaN, or over dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn nanmean_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nanmean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
@@ -699,7 +710,7 @@ pub type NanmeanOutFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, &mut Te
 /// `nanmean.out`: Mean of all elements but NaN, or over dimensions.
 pub static NANMEAN_OUT: Op<NanmeanOutFn> =
     Op::composite(&NANMEAN_OUT_INFO, nanmean_out_cpu, nanmean_out_adaptor);
-static NANMEAN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NANMEAN_OUT_INFO: OpInfo = OpInfo {
     name: "nanmean.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -722,6 +733,7 @@ static NANMEAN_OUT_INFO: OpInfo = OpInfo {
     boxed: nanmean_out_boxed,
     doc: "Mean of all elements but NaN, or over dimensions.",
     grad: Differentiability::Composite,
+    functional: Some(&NANMEAN_INFO),
 };
 fn nanmean_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -773,7 +785,7 @@ pub static VAR: Op<VarFn> = Op::new(
     &[(Key::Cpu, var_slot), (Key::Meta, var_slot), (Key::Autograd, super::reduction_grad::var_autograd)],
     var_adaptor,
 );
-static VAR_INFO: OpInfo = OpInfo {
+pub(super) static VAR_INFO: OpInfo = OpInfo {
     name: "var.correction",
     owner: "flambeau-core",
     schema: Schema {
@@ -795,6 +807,7 @@ static VAR_INFO: OpInfo = OpInfo {
     boxed: var_boxed,
     doc: "Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn var_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::var(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
@@ -836,7 +849,7 @@ pub static VAR_OUT: Op<VarOutFn> = Op::new(
     ],
     var_out_adaptor,
 );
-static VAR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static VAR_OUT_INFO: OpInfo = OpInfo {
     name: "var.correction_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -859,6 +872,7 @@ static VAR_OUT_INFO: OpInfo = OpInfo {
     boxed: var_out_boxed,
     doc: "Variance of all elements, or over dimensions, with `correction` degrees of freedom (1).",
     grad: Differentiability::Formula,
+    functional: Some(&VAR_INFO),
 };
 fn var_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -888,7 +902,7 @@ pub type VarUnbiasedFn = fn(&Tensor, bool) -> Result<Tensor>;
 /// `var`: Variance of all elements; `unbiased` is correction 1, else 0.
 pub static VAR_UNBIASED: Op<VarUnbiasedFn> =
     Op::composite(&VAR_UNBIASED_INFO, f::var_unbiased, var_unbiased_adaptor);
-static VAR_UNBIASED_INFO: OpInfo = OpInfo {
+pub(super) static VAR_UNBIASED_INFO: OpInfo = OpInfo {
     name: "var",
     owner: "flambeau-core",
     schema: Schema {
@@ -905,6 +919,7 @@ static VAR_UNBIASED_INFO: OpInfo = OpInfo {
     boxed: var_unbiased_boxed,
     doc: "Variance of all elements; `unbiased` is correction 1, else 0.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn var_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::var_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -917,7 +932,7 @@ fn var_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
 pub type VarDimFn = fn(&Tensor, Option<&[i64]>, bool, bool) -> Result<Tensor>;
 /// `var.dim`: Variance over dimensions; `unbiased` is correction 1, else 0.
 pub static VAR_DIM: Op<VarDimFn> = Op::composite(&VAR_DIM_INFO, f::var_dim, var_dim_adaptor);
-static VAR_DIM_INFO: OpInfo = OpInfo {
+pub(super) static VAR_DIM_INFO: OpInfo = OpInfo {
     name: "var.dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -939,6 +954,7 @@ static VAR_DIM_INFO: OpInfo = OpInfo {
     boxed: var_dim_boxed,
     doc: "Variance over dimensions; `unbiased` is correction 1, else 0.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn var_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::var_dim(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
@@ -964,7 +980,7 @@ pub type VarDimOutFn = fn(&Tensor, Option<&[i64]>, bool, bool, &mut Tensor) -> R
 /// `var.dim_out`: Variance over dimensions; `unbiased` is correction 1, else 0.
 pub static VAR_DIM_OUT: Op<VarDimOutFn> =
     Op::composite(&VAR_DIM_OUT_INFO, var_dim_out_cpu, var_dim_out_adaptor);
-static VAR_DIM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static VAR_DIM_OUT_INFO: OpInfo = OpInfo {
     name: "var.dim_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -987,6 +1003,7 @@ static VAR_DIM_OUT_INFO: OpInfo = OpInfo {
     boxed: var_dim_out_boxed,
     doc: "Variance over dimensions; `unbiased` is correction 1, else 0.",
     grad: Differentiability::Composite,
+    functional: Some(&VAR_DIM_INFO),
 };
 fn var_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -1023,7 +1040,7 @@ fn var_mean_cpu(
 pub type VarMeanFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<(Tensor, Tensor)>;
 /// `var_mean.correction`: Variance and mean.
 pub static VAR_MEAN: Op<VarMeanFn> = Op::composite(&VAR_MEAN_INFO, var_mean_cpu, var_mean_adaptor);
-static VAR_MEAN_INFO: OpInfo = OpInfo {
+pub(super) static VAR_MEAN_INFO: OpInfo = OpInfo {
     name: "var_mean.correction",
     owner: "flambeau-core",
     schema: Schema {
@@ -1045,6 +1062,7 @@ static VAR_MEAN_INFO: OpInfo = OpInfo {
     boxed: var_mean_boxed,
     doc: "Variance and mean.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn var_mean_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::var_mean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
@@ -1064,7 +1082,7 @@ pub type VarMeanUnbiasedFn = fn(&Tensor, bool) -> Result<(Tensor, Tensor)>;
 /// `var_mean`: Variance and mean of all elements.
 pub static VAR_MEAN_UNBIASED: Op<VarMeanUnbiasedFn> =
     Op::composite(&VAR_MEAN_UNBIASED_INFO, f::var_mean_unbiased, var_mean_unbiased_adaptor);
-static VAR_MEAN_UNBIASED_INFO: OpInfo = OpInfo {
+pub(super) static VAR_MEAN_UNBIASED_INFO: OpInfo = OpInfo {
     name: "var_mean",
     owner: "flambeau-core",
     schema: Schema {
@@ -1081,6 +1099,7 @@ static VAR_MEAN_UNBIASED_INFO: OpInfo = OpInfo {
     boxed: var_mean_unbiased_boxed,
     doc: "Variance and mean of all elements.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn var_mean_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::var_mean_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1094,7 +1113,7 @@ pub type VarMeanDimFn = fn(&Tensor, Option<&[i64]>, bool, bool) -> Result<(Tenso
 /// `var_mean.dim`: Variance and mean over dimensions.
 pub static VAR_MEAN_DIM: Op<VarMeanDimFn> =
     Op::composite(&VAR_MEAN_DIM_INFO, f::var_mean_dim, var_mean_dim_adaptor);
-static VAR_MEAN_DIM_INFO: OpInfo = OpInfo {
+pub(super) static VAR_MEAN_DIM_INFO: OpInfo = OpInfo {
     name: "var_mean.dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -1116,6 +1135,7 @@ static VAR_MEAN_DIM_INFO: OpInfo = OpInfo {
     boxed: var_mean_dim_boxed,
     doc: "Variance and mean over dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn var_mean_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::var_mean_dim(
@@ -1162,7 +1182,7 @@ pub static STD: Op<StdFn> = Op::new(
     &[(Key::Cpu, std_slot), (Key::Meta, std_slot), (Key::Autograd, super::reduction_grad::std_autograd)],
     std_adaptor,
 );
-static STD_INFO: OpInfo = OpInfo {
+pub(super) static STD_INFO: OpInfo = OpInfo {
     name: "std.correction",
     owner: "flambeau-core",
     schema: Schema {
@@ -1184,6 +1204,7 @@ static STD_INFO: OpInfo = OpInfo {
     boxed: std_boxed,
     doc: "Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn std_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::std(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
@@ -1225,7 +1246,7 @@ pub static STD_OUT: Op<StdOutFn> = Op::new(
     ],
     std_out_adaptor,
 );
-static STD_OUT_INFO: OpInfo = OpInfo {
+pub(super) static STD_OUT_INFO: OpInfo = OpInfo {
     name: "std.correction_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1248,6 +1269,7 @@ static STD_OUT_INFO: OpInfo = OpInfo {
     boxed: std_out_boxed,
     doc: "Standard deviation of all elements, or over dimensions, with `correction` degrees of freedom (1).",
     grad: Differentiability::Formula,
+    functional: Some(&STD_INFO),
 };
 fn std_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -1277,7 +1299,7 @@ pub type StdUnbiasedFn = fn(&Tensor, bool) -> Result<Tensor>;
 /// `std`: Standard deviation of all elements; `unbiased` is correction 1, else 0.
 pub static STD_UNBIASED: Op<StdUnbiasedFn> =
     Op::composite(&STD_UNBIASED_INFO, f::std_unbiased, std_unbiased_adaptor);
-static STD_UNBIASED_INFO: OpInfo = OpInfo {
+pub(super) static STD_UNBIASED_INFO: OpInfo = OpInfo {
     name: "std",
     owner: "flambeau-core",
     schema: Schema {
@@ -1294,6 +1316,7 @@ static STD_UNBIASED_INFO: OpInfo = OpInfo {
     boxed: std_unbiased_boxed,
     doc: "Standard deviation of all elements; `unbiased` is correction 1, else 0.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn std_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::std_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1306,7 +1329,7 @@ fn std_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
 pub type StdDimFn = fn(&Tensor, Option<&[i64]>, bool, bool) -> Result<Tensor>;
 /// `std.dim`: Standard deviation over dimensions; `unbiased` is correction 1, else 0.
 pub static STD_DIM: Op<StdDimFn> = Op::composite(&STD_DIM_INFO, f::std_dim, std_dim_adaptor);
-static STD_DIM_INFO: OpInfo = OpInfo {
+pub(super) static STD_DIM_INFO: OpInfo = OpInfo {
     name: "std.dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -1328,6 +1351,7 @@ static STD_DIM_INFO: OpInfo = OpInfo {
     boxed: std_dim_boxed,
     doc: "Standard deviation over dimensions; `unbiased` is correction 1, else 0.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn std_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::std_dim(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
@@ -1353,7 +1377,7 @@ pub type StdDimOutFn = fn(&Tensor, Option<&[i64]>, bool, bool, &mut Tensor) -> R
 /// `std.dim_out`: Standard deviation over dimensions; `unbiased` is correction 1, else 0.
 pub static STD_DIM_OUT: Op<StdDimOutFn> =
     Op::composite(&STD_DIM_OUT_INFO, std_dim_out_cpu, std_dim_out_adaptor);
-static STD_DIM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static STD_DIM_OUT_INFO: OpInfo = OpInfo {
     name: "std.dim_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1376,6 +1400,7 @@ static STD_DIM_OUT_INFO: OpInfo = OpInfo {
     boxed: std_dim_out_boxed,
     doc: "Standard deviation over dimensions; `unbiased` is correction 1, else 0.",
     grad: Differentiability::Composite,
+    functional: Some(&STD_DIM_INFO),
 };
 fn std_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -1412,7 +1437,7 @@ fn std_mean_cpu(
 pub type StdMeanFn = fn(&Tensor, Option<&[i64]>, Option<Scalar>, bool) -> Result<(Tensor, Tensor)>;
 /// `std_mean.correction`: Standard deviation and mean.
 pub static STD_MEAN: Op<StdMeanFn> = Op::composite(&STD_MEAN_INFO, std_mean_cpu, std_mean_adaptor);
-static STD_MEAN_INFO: OpInfo = OpInfo {
+pub(super) static STD_MEAN_INFO: OpInfo = OpInfo {
     name: "std_mean.correction",
     owner: "flambeau-core",
     schema: Schema {
@@ -1434,6 +1459,7 @@ static STD_MEAN_INFO: OpInfo = OpInfo {
     boxed: std_mean_boxed,
     doc: "Standard deviation and mean.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn std_mean_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::std_mean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
@@ -1453,7 +1479,7 @@ pub type StdMeanUnbiasedFn = fn(&Tensor, bool) -> Result<(Tensor, Tensor)>;
 /// `std_mean`: Standard deviation and mean of all elements.
 pub static STD_MEAN_UNBIASED: Op<StdMeanUnbiasedFn> =
     Op::composite(&STD_MEAN_UNBIASED_INFO, f::std_mean_unbiased, std_mean_unbiased_adaptor);
-static STD_MEAN_UNBIASED_INFO: OpInfo = OpInfo {
+pub(super) static STD_MEAN_UNBIASED_INFO: OpInfo = OpInfo {
     name: "std_mean",
     owner: "flambeau-core",
     schema: Schema {
@@ -1470,6 +1496,7 @@ static STD_MEAN_UNBIASED_INFO: OpInfo = OpInfo {
     boxed: std_mean_unbiased_boxed,
     doc: "Standard deviation and mean of all elements.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn std_mean_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::std_mean_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1483,7 +1510,7 @@ pub type StdMeanDimFn = fn(&Tensor, Option<&[i64]>, bool, bool) -> Result<(Tenso
 /// `std_mean.dim`: Standard deviation and mean over dimensions.
 pub static STD_MEAN_DIM: Op<StdMeanDimFn> =
     Op::composite(&STD_MEAN_DIM_INFO, f::std_mean_dim, std_mean_dim_adaptor);
-static STD_MEAN_DIM_INFO: OpInfo = OpInfo {
+pub(super) static STD_MEAN_DIM_INFO: OpInfo = OpInfo {
     name: "std_mean.dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -1505,6 +1532,7 @@ static STD_MEAN_DIM_INFO: OpInfo = OpInfo {
     boxed: std_mean_dim_boxed,
     doc: "Standard deviation and mean over dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn std_mean_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::std_mean_dim(
@@ -1546,7 +1574,7 @@ pub static MAX: Op<MaxFn> = Op::new(
     &[(Key::Cpu, max_slot), (Key::Meta, max_slot), (Key::Autograd, super::reduction_grad::max_autograd)],
     max_adaptor,
 );
-static MAX_INFO: OpInfo = OpInfo {
+pub(super) static MAX_INFO: OpInfo = OpInfo {
     name: "max",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1560,6 +1588,7 @@ static MAX_INFO: OpInfo = OpInfo {
     boxed: max_boxed,
     doc: "Largest element; NaN wins.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn max_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::max(tensor_arg(a, 0)?)?.into_values())
@@ -1589,7 +1618,7 @@ pub static MAX_OUT: Op<MaxOutFn> = Op::new(
     ],
     max_out_adaptor,
 );
-static MAX_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MAX_OUT_INFO: OpInfo = OpInfo {
     name: "max.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1606,6 +1635,7 @@ static MAX_OUT_INFO: OpInfo = OpInfo {
     boxed: max_out_boxed,
     doc: "Largest element; NaN wins.",
     grad: Differentiability::Formula,
+    functional: Some(&MAX_INFO),
 };
 fn max_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1622,7 +1652,7 @@ fn max_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 pub type MaxOtherFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `max.other`: Largest of two elements: the same as `maximum`.
 pub static MAX_OTHER: Op<MaxOtherFn> = Op::composite(&MAX_OTHER_INFO, f::max_other, max_other_adaptor);
-static MAX_OTHER_INFO: OpInfo = OpInfo {
+pub(super) static MAX_OTHER_INFO: OpInfo = OpInfo {
     name: "max.other",
     owner: "flambeau-core",
     schema: Schema {
@@ -1639,6 +1669,7 @@ static MAX_OTHER_INFO: OpInfo = OpInfo {
     boxed: max_other_boxed,
     doc: "Largest of two elements: the same as `maximum`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn max_other_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::max_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1657,7 +1688,7 @@ pub type MaxOtherOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `max.other_out`: Largest of two elements: the same as `maximum`.
 pub static MAX_OTHER_OUT: Op<MaxOtherOutFn> =
     Op::composite(&MAX_OTHER_OUT_INFO, max_other_out_cpu, max_other_out_adaptor);
-static MAX_OTHER_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MAX_OTHER_OUT_INFO: OpInfo = OpInfo {
     name: "max.other_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1678,6 +1709,7 @@ static MAX_OTHER_OUT_INFO: OpInfo = OpInfo {
     boxed: max_other_out_boxed,
     doc: "Largest of two elements: the same as `maximum`.",
     grad: Differentiability::Composite,
+    functional: Some(&MAX_OTHER_INFO),
 };
 fn max_other_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1717,7 +1749,7 @@ pub static MAX_DIM: Op<MaxDimFn> = Op::new(
     ],
     max_dim_adaptor,
 );
-static MAX_DIM_INFO: OpInfo = OpInfo {
+pub(super) static MAX_DIM_INFO: OpInfo = OpInfo {
     name: "max.dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -1738,6 +1770,7 @@ static MAX_DIM_INFO: OpInfo = OpInfo {
     boxed: max_dim_boxed,
     doc: "Largest elements over a dimension, and where they are.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn max_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::max_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1776,7 +1809,7 @@ pub static MAX_DIM_OUT: Op<MaxDimOutFn> = Op::new(
     ],
     max_dim_out_adaptor,
 );
-static MAX_DIM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MAX_DIM_OUT_INFO: OpInfo = OpInfo {
     name: "max.dim_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1799,6 +1832,7 @@ static MAX_DIM_OUT_INFO: OpInfo = OpInfo {
     boxed: max_dim_out_boxed,
     doc: "Largest elements over a dimension, and where they are.",
     grad: Differentiability::Formula,
+    functional: Some(&MAX_DIM_INFO),
 };
 fn max_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 3)?;
@@ -1841,7 +1875,7 @@ pub static AMAX: Op<AmaxFn> = Op::new(
     &[(Key::Cpu, amax_slot), (Key::Meta, amax_slot), (Key::Autograd, super::reduction_grad::amax_autograd)],
     amax_adaptor,
 );
-static AMAX_INFO: OpInfo = OpInfo {
+pub(super) static AMAX_INFO: OpInfo = OpInfo {
     name: "amax",
     owner: "flambeau-core",
     schema: Schema {
@@ -1862,6 +1896,7 @@ static AMAX_INFO: OpInfo = OpInfo {
     boxed: amax_boxed,
     doc: "Largest elements over dimensions; the gradient is shared among equal ones.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn amax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::amax(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1891,7 +1926,7 @@ pub static AMAX_OUT: Op<AmaxOutFn> = Op::new(
     ],
     amax_out_adaptor,
 );
-static AMAX_OUT_INFO: OpInfo = OpInfo {
+pub(super) static AMAX_OUT_INFO: OpInfo = OpInfo {
     name: "amax.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1913,6 +1948,7 @@ static AMAX_OUT_INFO: OpInfo = OpInfo {
     boxed: amax_out_boxed,
     doc: "Largest elements over dimensions; the gradient is shared among equal ones.",
     grad: Differentiability::Formula,
+    functional: Some(&AMAX_INFO),
 };
 fn amax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -1944,7 +1980,7 @@ pub type ArgmaxFn = fn(&Tensor, Option<i64>, bool) -> Result<Tensor>;
 /// `argmax`: Index of the largest element, in the flattened input or over a dimension.
 pub static ARGMAX: Op<ArgmaxFn> =
     Op::new(&ARGMAX_INFO, &[(Key::Cpu, argmax_slot), (Key::Meta, argmax_slot)], argmax_adaptor);
-static ARGMAX_INFO: OpInfo = OpInfo {
+pub(super) static ARGMAX_INFO: OpInfo = OpInfo {
     name: "argmax",
     owner: "flambeau-core",
     schema: Schema {
@@ -1965,6 +2001,7 @@ static ARGMAX_INFO: OpInfo = OpInfo {
     boxed: argmax_boxed,
     doc: "Index of the largest element, in the flattened input or over a dimension.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn argmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::argmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1994,7 +2031,7 @@ pub static ARGMAX_OUT: Op<ArgmaxOutFn> = Op::new(
     ],
     argmax_out_adaptor,
 );
-static ARGMAX_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ARGMAX_OUT_INFO: OpInfo = OpInfo {
     name: "argmax.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2016,6 +2053,7 @@ static ARGMAX_OUT_INFO: OpInfo = OpInfo {
     boxed: argmax_out_boxed,
     doc: "Index of the largest element, in the flattened input or over a dimension.",
     grad: Differentiability::None,
+    functional: Some(&ARGMAX_INFO),
 };
 fn argmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -2050,7 +2088,7 @@ pub static MIN: Op<MinFn> = Op::new(
     &[(Key::Cpu, min_slot), (Key::Meta, min_slot), (Key::Autograd, super::reduction_grad::min_autograd)],
     min_adaptor,
 );
-static MIN_INFO: OpInfo = OpInfo {
+pub(super) static MIN_INFO: OpInfo = OpInfo {
     name: "min",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2064,6 +2102,7 @@ static MIN_INFO: OpInfo = OpInfo {
     boxed: min_boxed,
     doc: "Smallest element; NaN wins.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn min_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::min(tensor_arg(a, 0)?)?.into_values())
@@ -2093,7 +2132,7 @@ pub static MIN_OUT: Op<MinOutFn> = Op::new(
     ],
     min_out_adaptor,
 );
-static MIN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MIN_OUT_INFO: OpInfo = OpInfo {
     name: "min.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2110,6 +2149,7 @@ static MIN_OUT_INFO: OpInfo = OpInfo {
     boxed: min_out_boxed,
     doc: "Smallest element; NaN wins.",
     grad: Differentiability::Formula,
+    functional: Some(&MIN_INFO),
 };
 fn min_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2126,7 +2166,7 @@ fn min_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 pub type MinOtherFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `min.other`: Smallest of two elements: the same as `minimum`.
 pub static MIN_OTHER: Op<MinOtherFn> = Op::composite(&MIN_OTHER_INFO, f::min_other, min_other_adaptor);
-static MIN_OTHER_INFO: OpInfo = OpInfo {
+pub(super) static MIN_OTHER_INFO: OpInfo = OpInfo {
     name: "min.other",
     owner: "flambeau-core",
     schema: Schema {
@@ -2143,6 +2183,7 @@ static MIN_OTHER_INFO: OpInfo = OpInfo {
     boxed: min_other_boxed,
     doc: "Smallest of two elements: the same as `minimum`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn min_other_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::min_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -2161,7 +2202,7 @@ pub type MinOtherOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `min.other_out`: Smallest of two elements: the same as `minimum`.
 pub static MIN_OTHER_OUT: Op<MinOtherOutFn> =
     Op::composite(&MIN_OTHER_OUT_INFO, min_other_out_cpu, min_other_out_adaptor);
-static MIN_OTHER_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MIN_OTHER_OUT_INFO: OpInfo = OpInfo {
     name: "min.other_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2182,6 +2223,7 @@ static MIN_OTHER_OUT_INFO: OpInfo = OpInfo {
     boxed: min_other_out_boxed,
     doc: "Smallest of two elements: the same as `minimum`.",
     grad: Differentiability::Composite,
+    functional: Some(&MIN_OTHER_INFO),
 };
 fn min_other_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -2221,7 +2263,7 @@ pub static MIN_DIM: Op<MinDimFn> = Op::new(
     ],
     min_dim_adaptor,
 );
-static MIN_DIM_INFO: OpInfo = OpInfo {
+pub(super) static MIN_DIM_INFO: OpInfo = OpInfo {
     name: "min.dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -2242,6 +2284,7 @@ static MIN_DIM_INFO: OpInfo = OpInfo {
     boxed: min_dim_boxed,
     doc: "Smallest elements over a dimension, and where they are.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn min_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::min_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2280,7 +2323,7 @@ pub static MIN_DIM_OUT: Op<MinDimOutFn> = Op::new(
     ],
     min_dim_out_adaptor,
 );
-static MIN_DIM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MIN_DIM_OUT_INFO: OpInfo = OpInfo {
     name: "min.dim_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2303,6 +2346,7 @@ static MIN_DIM_OUT_INFO: OpInfo = OpInfo {
     boxed: min_dim_out_boxed,
     doc: "Smallest elements over a dimension, and where they are.",
     grad: Differentiability::Formula,
+    functional: Some(&MIN_DIM_INFO),
 };
 fn min_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 3)?;
@@ -2345,7 +2389,7 @@ pub static AMIN: Op<AminFn> = Op::new(
     &[(Key::Cpu, amin_slot), (Key::Meta, amin_slot), (Key::Autograd, super::reduction_grad::amin_autograd)],
     amin_adaptor,
 );
-static AMIN_INFO: OpInfo = OpInfo {
+pub(super) static AMIN_INFO: OpInfo = OpInfo {
     name: "amin",
     owner: "flambeau-core",
     schema: Schema {
@@ -2366,6 +2410,7 @@ static AMIN_INFO: OpInfo = OpInfo {
     boxed: amin_boxed,
     doc: "Smallest elements over dimensions; the gradient is shared among equal ones.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn amin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::amin(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2395,7 +2440,7 @@ pub static AMIN_OUT: Op<AminOutFn> = Op::new(
     ],
     amin_out_adaptor,
 );
-static AMIN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static AMIN_OUT_INFO: OpInfo = OpInfo {
     name: "amin.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2417,6 +2462,7 @@ static AMIN_OUT_INFO: OpInfo = OpInfo {
     boxed: amin_out_boxed,
     doc: "Smallest elements over dimensions; the gradient is shared among equal ones.",
     grad: Differentiability::Formula,
+    functional: Some(&AMIN_INFO),
 };
 fn amin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -2448,7 +2494,7 @@ pub type ArgminFn = fn(&Tensor, Option<i64>, bool) -> Result<Tensor>;
 /// `argmin`: Index of the smallest element, in the flattened input or over a dimension.
 pub static ARGMIN: Op<ArgminFn> =
     Op::new(&ARGMIN_INFO, &[(Key::Cpu, argmin_slot), (Key::Meta, argmin_slot)], argmin_adaptor);
-static ARGMIN_INFO: OpInfo = OpInfo {
+pub(super) static ARGMIN_INFO: OpInfo = OpInfo {
     name: "argmin",
     owner: "flambeau-core",
     schema: Schema {
@@ -2469,6 +2515,7 @@ static ARGMIN_INFO: OpInfo = OpInfo {
     boxed: argmin_boxed,
     doc: "Index of the smallest element, in the flattened input or over a dimension.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn argmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::argmin(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2498,7 +2545,7 @@ pub static ARGMIN_OUT: Op<ArgminOutFn> = Op::new(
     ],
     argmin_out_adaptor,
 );
-static ARGMIN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ARGMIN_OUT_INFO: OpInfo = OpInfo {
     name: "argmin.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2520,6 +2567,7 @@ static ARGMIN_OUT_INFO: OpInfo = OpInfo {
     boxed: argmin_out_boxed,
     doc: "Index of the smallest element, in the flattened input or over a dimension.",
     grad: Differentiability::None,
+    functional: Some(&ARGMIN_INFO),
 };
 fn argmin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -2559,7 +2607,7 @@ pub static AMINMAX: Op<AminmaxFn> = Op::new(
     ],
     aminmax_adaptor,
 );
-static AMINMAX_INFO: OpInfo = OpInfo {
+pub(super) static AMINMAX_INFO: OpInfo = OpInfo {
     name: "aminmax",
     owner: "flambeau-core",
     schema: Schema {
@@ -2580,6 +2628,7 @@ static AMINMAX_INFO: OpInfo = OpInfo {
     boxed: aminmax_boxed,
     doc: "Smallest and largest elements.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn aminmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::aminmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2622,7 +2671,7 @@ pub static AMINMAX_OUT: Op<AminmaxOutFn> = Op::new(
     ],
     aminmax_out_adaptor,
 );
-static AMINMAX_OUT_INFO: OpInfo = OpInfo {
+pub(super) static AMINMAX_OUT_INFO: OpInfo = OpInfo {
     name: "aminmax.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2645,6 +2694,7 @@ static AMINMAX_OUT_INFO: OpInfo = OpInfo {
     boxed: aminmax_out_boxed,
     doc: "Smallest and largest elements.",
     grad: Differentiability::Formula,
+    functional: Some(&AMINMAX_INFO),
 };
 fn aminmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 3)?;
@@ -2683,7 +2733,7 @@ fn all_slot(self_: &Tensor) -> Result<Tensor> {
 pub type AllFn = fn(&Tensor) -> Result<Tensor>;
 /// `all`: Whether all elements are true.
 pub static ALL: Op<AllFn> = Op::new(&ALL_INFO, &[(Key::Cpu, all_slot), (Key::Meta, all_slot)], all_adaptor);
-static ALL_INFO: OpInfo = OpInfo {
+pub(super) static ALL_INFO: OpInfo = OpInfo {
     name: "all",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2697,6 +2747,7 @@ static ALL_INFO: OpInfo = OpInfo {
     boxed: all_boxed,
     doc: "Whether all elements are true.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn all_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::all(tensor_arg(a, 0)?)?.into_values())
@@ -2727,7 +2778,7 @@ pub static ALL_OUT: Op<AllOutFn> = Op::new(
     ],
     all_out_adaptor,
 );
-static ALL_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ALL_OUT_INFO: OpInfo = OpInfo {
     name: "all.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2744,6 +2795,7 @@ static ALL_OUT_INFO: OpInfo = OpInfo {
     boxed: all_out_boxed,
     doc: "Whether all elements are true.",
     grad: Differentiability::None,
+    functional: Some(&ALL_INFO),
 };
 fn all_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2775,7 +2827,7 @@ pub type AllDimFn = fn(&Tensor, i64, bool) -> Result<Tensor>;
 /// `all.dim`: Whether all elements are true, over a dimension.
 pub static ALL_DIM: Op<AllDimFn> =
     Op::new(&ALL_DIM_INFO, &[(Key::Cpu, all_dim_slot), (Key::Meta, all_dim_slot)], all_dim_adaptor);
-static ALL_DIM_INFO: OpInfo = OpInfo {
+pub(super) static ALL_DIM_INFO: OpInfo = OpInfo {
     name: "all.dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -2796,6 +2848,7 @@ static ALL_DIM_INFO: OpInfo = OpInfo {
     boxed: all_dim_boxed,
     doc: "Whether all elements are true, over a dimension.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn all_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::all_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2826,7 +2879,7 @@ pub static ALL_DIM_OUT: Op<AllDimOutFn> = Op::new(
     ],
     all_dim_out_adaptor,
 );
-static ALL_DIM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ALL_DIM_OUT_INFO: OpInfo = OpInfo {
     name: "all.dim_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2848,6 +2901,7 @@ static ALL_DIM_OUT_INFO: OpInfo = OpInfo {
     boxed: all_dim_out_boxed,
     doc: "Whether all elements are true, over a dimension.",
     grad: Differentiability::None,
+    functional: Some(&ALL_DIM_INFO),
 };
 fn all_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -2879,7 +2933,7 @@ pub type AllDimsFn = fn(&Tensor, Option<&[i64]>, bool) -> Result<Tensor>;
 /// `all.dims`: Whether all elements are true, over dimensions.
 pub static ALL_DIMS: Op<AllDimsFn> =
     Op::new(&ALL_DIMS_INFO, &[(Key::Cpu, all_dims_slot), (Key::Meta, all_dims_slot)], all_dims_adaptor);
-static ALL_DIMS_INFO: OpInfo = OpInfo {
+pub(super) static ALL_DIMS_INFO: OpInfo = OpInfo {
     name: "all.dims",
     owner: "flambeau-core",
     schema: Schema {
@@ -2900,6 +2954,7 @@ static ALL_DIMS_INFO: OpInfo = OpInfo {
     boxed: all_dims_boxed,
     doc: "Whether all elements are true, over dimensions.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn all_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::all_dims(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?.into_values())
@@ -2930,7 +2985,7 @@ pub static ALL_DIMS_OUT: Op<AllDimsOutFn> = Op::new(
     ],
     all_dims_out_adaptor,
 );
-static ALL_DIMS_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ALL_DIMS_OUT_INFO: OpInfo = OpInfo {
     name: "all.dims_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2952,6 +3007,7 @@ static ALL_DIMS_OUT_INFO: OpInfo = OpInfo {
     boxed: all_dims_out_boxed,
     doc: "Whether all elements are true, over dimensions.",
     grad: Differentiability::None,
+    functional: Some(&ALL_DIMS_INFO),
 };
 fn all_dims_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -2982,7 +3038,7 @@ fn any_slot(self_: &Tensor) -> Result<Tensor> {
 pub type AnyFn = fn(&Tensor) -> Result<Tensor>;
 /// `any`: Whether any elements are true.
 pub static ANY: Op<AnyFn> = Op::new(&ANY_INFO, &[(Key::Cpu, any_slot), (Key::Meta, any_slot)], any_adaptor);
-static ANY_INFO: OpInfo = OpInfo {
+pub(super) static ANY_INFO: OpInfo = OpInfo {
     name: "any",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2996,6 +3052,7 @@ static ANY_INFO: OpInfo = OpInfo {
     boxed: any_boxed,
     doc: "Whether any elements are true.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn any_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::any(tensor_arg(a, 0)?)?.into_values())
@@ -3026,7 +3083,7 @@ pub static ANY_OUT: Op<AnyOutFn> = Op::new(
     ],
     any_out_adaptor,
 );
-static ANY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ANY_OUT_INFO: OpInfo = OpInfo {
     name: "any.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3043,6 +3100,7 @@ static ANY_OUT_INFO: OpInfo = OpInfo {
     boxed: any_out_boxed,
     doc: "Whether any elements are true.",
     grad: Differentiability::None,
+    functional: Some(&ANY_INFO),
 };
 fn any_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -3074,7 +3132,7 @@ pub type AnyDimFn = fn(&Tensor, i64, bool) -> Result<Tensor>;
 /// `any.dim`: Whether any elements are true, over a dimension.
 pub static ANY_DIM: Op<AnyDimFn> =
     Op::new(&ANY_DIM_INFO, &[(Key::Cpu, any_dim_slot), (Key::Meta, any_dim_slot)], any_dim_adaptor);
-static ANY_DIM_INFO: OpInfo = OpInfo {
+pub(super) static ANY_DIM_INFO: OpInfo = OpInfo {
     name: "any.dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -3095,6 +3153,7 @@ static ANY_DIM_INFO: OpInfo = OpInfo {
     boxed: any_dim_boxed,
     doc: "Whether any elements are true, over a dimension.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn any_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::any_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -3125,7 +3184,7 @@ pub static ANY_DIM_OUT: Op<AnyDimOutFn> = Op::new(
     ],
     any_dim_out_adaptor,
 );
-static ANY_DIM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ANY_DIM_OUT_INFO: OpInfo = OpInfo {
     name: "any.dim_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3147,6 +3206,7 @@ static ANY_DIM_OUT_INFO: OpInfo = OpInfo {
     boxed: any_dim_out_boxed,
     doc: "Whether any elements are true, over a dimension.",
     grad: Differentiability::None,
+    functional: Some(&ANY_DIM_INFO),
 };
 fn any_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -3178,7 +3238,7 @@ pub type AnyDimsFn = fn(&Tensor, Option<&[i64]>, bool) -> Result<Tensor>;
 /// `any.dims`: Whether any elements are true, over dimensions.
 pub static ANY_DIMS: Op<AnyDimsFn> =
     Op::new(&ANY_DIMS_INFO, &[(Key::Cpu, any_dims_slot), (Key::Meta, any_dims_slot)], any_dims_adaptor);
-static ANY_DIMS_INFO: OpInfo = OpInfo {
+pub(super) static ANY_DIMS_INFO: OpInfo = OpInfo {
     name: "any.dims",
     owner: "flambeau-core",
     schema: Schema {
@@ -3199,6 +3259,7 @@ static ANY_DIMS_INFO: OpInfo = OpInfo {
     boxed: any_dims_boxed,
     doc: "Whether any elements are true, over dimensions.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn any_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::any_dims(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?.into_values())
@@ -3229,7 +3290,7 @@ pub static ANY_DIMS_OUT: Op<AnyDimsOutFn> = Op::new(
     ],
     any_dims_out_adaptor,
 );
-static ANY_DIMS_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ANY_DIMS_OUT_INFO: OpInfo = OpInfo {
     name: "any.dims_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3251,6 +3312,7 @@ static ANY_DIMS_OUT_INFO: OpInfo = OpInfo {
     boxed: any_dims_out_boxed,
     doc: "Whether any elements are true, over dimensions.",
     grad: Differentiability::None,
+    functional: Some(&ANY_DIMS_INFO),
 };
 fn any_dims_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -3286,7 +3348,7 @@ pub static COUNT_NONZERO: Op<CountNonzeroFn> = Op::new(
     &[(Key::Cpu, count_nonzero_slot), (Key::Meta, count_nonzero_slot)],
     count_nonzero_adaptor,
 );
-static COUNT_NONZERO_INFO: OpInfo = OpInfo {
+pub(super) static COUNT_NONZERO_INFO: OpInfo = OpInfo {
     name: "count_nonzero.dim_IntList",
     owner: "flambeau-core",
     schema: Schema {
@@ -3303,6 +3365,7 @@ static COUNT_NONZERO_INFO: OpInfo = OpInfo {
     boxed: count_nonzero_boxed,
     doc: "Number of elements that are not zero, of all or over dimensions.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn count_nonzero_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::count_nonzero(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref())?.into_values())
@@ -3318,7 +3381,7 @@ fn median_cpu(self_: &Tensor) -> Result<Tensor> {
 pub type MedianFn = fn(&Tensor) -> Result<Tensor>;
 /// `median`: The median of all elements (the lower of two).
 pub static MEDIAN: Op<MedianFn> = Op::composite(&MEDIAN_INFO, median_cpu, median_adaptor);
-static MEDIAN_INFO: OpInfo = OpInfo {
+pub(super) static MEDIAN_INFO: OpInfo = OpInfo {
     name: "median",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3332,6 +3395,7 @@ static MEDIAN_INFO: OpInfo = OpInfo {
     boxed: median_boxed,
     doc: "The median of all elements (the lower of two).",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn median_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::median(tensor_arg(a, 0)?)?.into_values())
@@ -3368,7 +3432,7 @@ pub static MEDIAN_DIM: Op<MedianDimFn> = Op::new(
     ],
     median_dim_adaptor,
 );
-static MEDIAN_DIM_INFO: OpInfo = OpInfo {
+pub(super) static MEDIAN_DIM_INFO: OpInfo = OpInfo {
     name: "median.dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -3389,6 +3453,7 @@ static MEDIAN_DIM_INFO: OpInfo = OpInfo {
     boxed: median_dim_boxed,
     doc: "Medians over a dimension (the lower of two), and where they are.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn median_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::median_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -3426,7 +3491,7 @@ pub static MEDIAN_DIM_OUT: Op<MedianDimOutFn> = Op::new(
     ],
     median_dim_out_adaptor,
 );
-static MEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
     name: "median.dim_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3449,6 +3514,7 @@ static MEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
     boxed: median_dim_out_boxed,
     doc: "Medians over a dimension (the lower of two), and where they are.",
     grad: Differentiability::Formula,
+    functional: Some(&MEDIAN_DIM_INFO),
 };
 fn median_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 3)?;
@@ -3476,7 +3542,7 @@ fn nanmedian_cpu(self_: &Tensor) -> Result<Tensor> {
 pub type NanmedianFn = fn(&Tensor) -> Result<Tensor>;
 /// `nanmedian`: The median of all elements (the lower of two).
 pub static NANMEDIAN: Op<NanmedianFn> = Op::composite(&NANMEDIAN_INFO, nanmedian_cpu, nanmedian_adaptor);
-static NANMEDIAN_INFO: OpInfo = OpInfo {
+pub(super) static NANMEDIAN_INFO: OpInfo = OpInfo {
     name: "nanmedian",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3490,6 +3556,7 @@ static NANMEDIAN_INFO: OpInfo = OpInfo {
     boxed: nanmedian_boxed,
     doc: "The median of all elements (the lower of two).",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn nanmedian_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nanmedian(tensor_arg(a, 0)?)?.into_values())
@@ -3526,7 +3593,7 @@ pub static NANMEDIAN_DIM: Op<NanmedianDimFn> = Op::new(
     ],
     nanmedian_dim_adaptor,
 );
-static NANMEDIAN_DIM_INFO: OpInfo = OpInfo {
+pub(super) static NANMEDIAN_DIM_INFO: OpInfo = OpInfo {
     name: "nanmedian.dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -3547,6 +3614,7 @@ static NANMEDIAN_DIM_INFO: OpInfo = OpInfo {
     boxed: nanmedian_dim_boxed,
     doc: "Medians over a dimension (the lower of two), and where they are.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn nanmedian_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nanmedian_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -3584,7 +3652,7 @@ pub static NANMEDIAN_DIM_OUT: Op<NanmedianDimOutFn> = Op::new(
     ],
     nanmedian_dim_out_adaptor,
 );
-static NANMEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NANMEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
     name: "nanmedian.dim_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3607,6 +3675,7 @@ static NANMEDIAN_DIM_OUT_INFO: OpInfo = OpInfo {
     boxed: nanmedian_dim_out_boxed,
     doc: "Medians over a dimension (the lower of two), and where they are.",
     grad: Differentiability::Formula,
+    functional: Some(&NANMEDIAN_DIM_INFO),
 };
 fn nanmedian_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 3)?;
@@ -3650,7 +3719,7 @@ pub static MODE: Op<ModeFn> = Op::new(
     &[(Key::Cpu, mode_slot), (Key::Meta, mode_slot), (Key::Autograd, super::reduction_grad::mode_autograd)],
     mode_adaptor,
 );
-static MODE_INFO: OpInfo = OpInfo {
+pub(super) static MODE_INFO: OpInfo = OpInfo {
     name: "mode",
     owner: "flambeau-core",
     schema: Schema {
@@ -3671,6 +3740,7 @@ static MODE_INFO: OpInfo = OpInfo {
     boxed: mode_boxed,
     doc: "Most frequent elements over a dimension, and where they are.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn mode_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mode(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -3717,7 +3787,7 @@ pub static MODE_OUT: Op<ModeOutFn> = Op::new(
     ],
     mode_out_adaptor,
 );
-static MODE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MODE_OUT_INFO: OpInfo = OpInfo {
     name: "mode.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3740,6 +3810,7 @@ static MODE_OUT_INFO: OpInfo = OpInfo {
     boxed: mode_out_boxed,
     doc: "Most frequent elements over a dimension, and where they are.",
     grad: Differentiability::Formula,
+    functional: Some(&MODE_INFO),
 };
 fn mode_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 3)?;
@@ -3788,7 +3859,7 @@ pub static KTHVALUE: Op<KthvalueFn> = Op::new(
     ],
     kthvalue_adaptor,
 );
-static KTHVALUE_INFO: OpInfo = OpInfo {
+pub(super) static KTHVALUE_INFO: OpInfo = OpInfo {
     name: "kthvalue",
     owner: "flambeau-core",
     schema: Schema {
@@ -3810,6 +3881,7 @@ static KTHVALUE_INFO: OpInfo = OpInfo {
     boxed: kthvalue_boxed,
     doc: "k-th smallest elements over a dimension, and where they are.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn kthvalue_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::kthvalue(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -3849,7 +3921,7 @@ pub static KTHVALUE_OUT: Op<KthvalueOutFn> = Op::new(
     ],
     kthvalue_out_adaptor,
 );
-static KTHVALUE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static KTHVALUE_OUT_INFO: OpInfo = OpInfo {
     name: "kthvalue.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3873,6 +3945,7 @@ static KTHVALUE_OUT_INFO: OpInfo = OpInfo {
     boxed: kthvalue_out_boxed,
     doc: "k-th smallest elements over a dimension, and where they are.",
     grad: Differentiability::Formula,
+    functional: Some(&KTHVALUE_INFO),
 };
 fn kthvalue_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 4)?;
@@ -3927,7 +4000,7 @@ pub static LINALG_VECTOR_NORM: Op<LinalgVectorNormFn> = Op::new(
     ],
     linalg_vector_norm_adaptor,
 );
-static LINALG_VECTOR_NORM_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_VECTOR_NORM_INFO: OpInfo = OpInfo {
     name: "linalg_vector_norm",
     owner: "flambeau-core",
     schema: Schema {
@@ -3957,6 +4030,7 @@ static LINALG_VECTOR_NORM_INFO: OpInfo = OpInfo {
     boxed: linalg_vector_norm_boxed,
     doc: "Vector norm of all elements, or over dimensions.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_vector_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_vector_norm(
@@ -4007,7 +4081,7 @@ pub static LINALG_VECTOR_NORM_OUT: Op<LinalgVectorNormOutFn> = Op::new(
     ],
     linalg_vector_norm_out_adaptor,
 );
-static LINALG_VECTOR_NORM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_VECTOR_NORM_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_vector_norm.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4031,6 +4105,7 @@ static LINALG_VECTOR_NORM_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_vector_norm_out_boxed,
     doc: "Vector norm of all elements, or over dimensions.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_VECTOR_NORM_INFO),
 };
 fn linalg_vector_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -4062,7 +4137,7 @@ pub type LinalgPowsumFn = fn(&Tensor, Scalar, Option<&[i64]>, bool, Option<DType
 /// `linalg__powsum`: Sum of `abs(x)^ord`: a vector norm before its root.
 pub static LINALG_POWSUM: Op<LinalgPowsumFn> =
     Op::composite(&LINALG_POWSUM_INFO, f::linalg_powsum, linalg_powsum_adaptor);
-static LINALG_POWSUM_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_POWSUM_INFO: OpInfo = OpInfo {
     name: "linalg__powsum",
     owner: "flambeau-core",
     schema: Schema {
@@ -4085,6 +4160,7 @@ static LINALG_POWSUM_INFO: OpInfo = OpInfo {
     boxed: linalg_powsum_boxed,
     doc: "Sum of `abs(x)^ord`: a vector norm before its root.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_powsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_powsum(
@@ -4110,7 +4186,7 @@ fn linalg_powsum_adaptor(
 pub type NormFn = fn(&Tensor, Option<Scalar>, Option<&[i64]>, bool, Option<DType>) -> Result<Tensor>;
 /// `norm`: Vector norm of all elements, or over dimensions.
 pub static NORM: Op<NormFn> = Op::composite(&NORM_INFO, f::norm, norm_adaptor);
-static NORM_INFO: OpInfo = OpInfo {
+pub(super) static NORM_INFO: OpInfo = OpInfo {
     name: "norm",
     owner: "flambeau-core",
     schema: Schema {
@@ -4144,6 +4220,7 @@ static NORM_INFO: OpInfo = OpInfo {
     boxed: norm_boxed,
     doc: "Vector norm of all elements, or over dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::norm(
@@ -4182,7 +4259,7 @@ pub type NormOutFn =
     fn(&Tensor, Option<Scalar>, Option<&[i64]>, bool, Option<DType>, &mut Tensor) -> Result<()>;
 /// `norm.out`: Vector norm of all elements, or over dimensions.
 pub static NORM_OUT: Op<NormOutFn> = Op::composite(&NORM_OUT_INFO, norm_out_cpu, norm_out_adaptor);
-static NORM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NORM_OUT_INFO: OpInfo = OpInfo {
     name: "norm.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4206,6 +4283,7 @@ static NORM_OUT_INFO: OpInfo = OpInfo {
     boxed: norm_out_boxed,
     doc: "Vector norm of all elements, or over dimensions.",
     grad: Differentiability::Composite,
+    functional: Some(&NORM_INFO),
 };
 fn norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -4259,7 +4337,7 @@ pub static LOGSUMEXP: Op<LogsumexpFn> = Op::new(
     ],
     logsumexp_adaptor,
 );
-static LOGSUMEXP_INFO: OpInfo = OpInfo {
+pub(super) static LOGSUMEXP_INFO: OpInfo = OpInfo {
     name: "logsumexp",
     owner: "flambeau-core",
     schema: Schema {
@@ -4287,6 +4365,7 @@ static LOGSUMEXP_INFO: OpInfo = OpInfo {
     boxed: logsumexp_boxed,
     doc: "Logarithm of the sum of exponentials over dimensions, without overflow.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn logsumexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logsumexp(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -4320,7 +4399,7 @@ pub static LOGSUMEXP_OUT: Op<LogsumexpOutFn> = Op::new(
     ],
     logsumexp_out_adaptor,
 );
-static LOGSUMEXP_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOGSUMEXP_OUT_INFO: OpInfo = OpInfo {
     name: "logsumexp.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4342,6 +4421,7 @@ static LOGSUMEXP_OUT_INFO: OpInfo = OpInfo {
     boxed: logsumexp_out_boxed,
     doc: "Logarithm of the sum of exponentials over dimensions, without overflow.",
     grad: Differentiability::Formula,
+    functional: Some(&LOGSUMEXP_INFO),
 };
 fn logsumexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -4359,7 +4439,7 @@ pub type SumToSizeFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `sum_to_size`: Sums over the dimensions that broadcasting from `size` added or expanded.
 pub static SUM_TO_SIZE: Op<SumToSizeFn> =
     Op::composite(&SUM_TO_SIZE_INFO, f::sum_to_size, sum_to_size_adaptor);
-static SUM_TO_SIZE_INFO: OpInfo = OpInfo {
+pub(super) static SUM_TO_SIZE_INFO: OpInfo = OpInfo {
     name: "sum_to_size",
     owner: "flambeau-core",
     schema: Schema {
@@ -4376,6 +4456,7 @@ static SUM_TO_SIZE_INFO: OpInfo = OpInfo {
     boxed: sum_to_size_boxed,
     doc: "Sums over the dimensions that broadcasting from `size` added or expanded.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn sum_to_size_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sum_to_size(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -4388,7 +4469,7 @@ fn sum_to_size_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
 pub type QuantileFn = fn(&Tensor, &Tensor, Option<i64>, bool, &str) -> Result<Tensor>;
 /// `quantile`: Quantiles of all elements, or over a dimension.
 pub static QUANTILE: Op<QuantileFn> = Op::composite(&QUANTILE_INFO, f::quantile, quantile_adaptor);
-static QUANTILE_INFO: OpInfo = OpInfo {
+pub(super) static QUANTILE_INFO: OpInfo = OpInfo {
     name: "quantile",
     owner: "flambeau-core",
     schema: Schema {
@@ -4418,6 +4499,7 @@ static QUANTILE_INFO: OpInfo = OpInfo {
     boxed: quantile_boxed,
     doc: "Quantiles of all elements, or over a dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn quantile_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::quantile(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
@@ -4454,7 +4536,7 @@ pub type QuantileOutFn = fn(&Tensor, &Tensor, Option<i64>, bool, &str, &mut Tens
 /// `quantile.out`: Quantiles of all elements, or over a dimension.
 pub static QUANTILE_OUT: Op<QuantileOutFn> =
     Op::composite(&QUANTILE_OUT_INFO, quantile_out_cpu, quantile_out_adaptor);
-static QUANTILE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static QUANTILE_OUT_INFO: OpInfo = OpInfo {
     name: "quantile.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4478,6 +4560,7 @@ static QUANTILE_OUT_INFO: OpInfo = OpInfo {
     boxed: quantile_out_boxed,
     doc: "Quantiles of all elements, or over a dimension.",
     grad: Differentiability::Composite,
+    functional: Some(&QUANTILE_INFO),
 };
 fn quantile_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -4509,7 +4592,7 @@ pub type QuantileScalarFn = fn(&Tensor, f64, Option<i64>, bool, &str) -> Result<
 /// `quantile.scalar`: One quantile of all elements, or over a dimension.
 pub static QUANTILE_SCALAR: Op<QuantileScalarFn> =
     Op::composite(&QUANTILE_SCALAR_INFO, f::quantile_scalar, quantile_scalar_adaptor);
-static QUANTILE_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static QUANTILE_SCALAR_INFO: OpInfo = OpInfo {
     name: "quantile.scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -4539,6 +4622,7 @@ static QUANTILE_SCALAR_INFO: OpInfo = OpInfo {
     boxed: quantile_scalar_boxed,
     doc: "One quantile of all elements, or over a dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn quantile_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::quantile_scalar(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
@@ -4575,7 +4659,7 @@ pub type QuantileScalarOutFn = fn(&Tensor, f64, Option<i64>, bool, &str, &mut Te
 /// `quantile.scalar_out`: One quantile of all elements, or over a dimension.
 pub static QUANTILE_SCALAR_OUT: Op<QuantileScalarOutFn> =
     Op::composite(&QUANTILE_SCALAR_OUT_INFO, quantile_scalar_out_cpu, quantile_scalar_out_adaptor);
-static QUANTILE_SCALAR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static QUANTILE_SCALAR_OUT_INFO: OpInfo = OpInfo {
     name: "quantile.scalar_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4599,6 +4683,7 @@ static QUANTILE_SCALAR_OUT_INFO: OpInfo = OpInfo {
     boxed: quantile_scalar_out_boxed,
     doc: "One quantile of all elements, or over a dimension.",
     grad: Differentiability::Composite,
+    functional: Some(&QUANTILE_SCALAR_INFO),
 };
 fn quantile_scalar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -4630,7 +4715,7 @@ pub type NanquantileFn = fn(&Tensor, &Tensor, Option<i64>, bool, &str) -> Result
 /// `nanquantile`: Quantiles of all elements, or over a dimension.
 pub static NANQUANTILE: Op<NanquantileFn> =
     Op::composite(&NANQUANTILE_INFO, f::nanquantile, nanquantile_adaptor);
-static NANQUANTILE_INFO: OpInfo = OpInfo {
+pub(super) static NANQUANTILE_INFO: OpInfo = OpInfo {
     name: "nanquantile",
     owner: "flambeau-core",
     schema: Schema {
@@ -4660,6 +4745,7 @@ static NANQUANTILE_INFO: OpInfo = OpInfo {
     boxed: nanquantile_boxed,
     doc: "Quantiles of all elements, or over a dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn nanquantile_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nanquantile(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
@@ -4696,7 +4782,7 @@ pub type NanquantileOutFn = fn(&Tensor, &Tensor, Option<i64>, bool, &str, &mut T
 /// `nanquantile.out`: Quantiles of all elements, or over a dimension.
 pub static NANQUANTILE_OUT: Op<NanquantileOutFn> =
     Op::composite(&NANQUANTILE_OUT_INFO, nanquantile_out_cpu, nanquantile_out_adaptor);
-static NANQUANTILE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NANQUANTILE_OUT_INFO: OpInfo = OpInfo {
     name: "nanquantile.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4720,6 +4806,7 @@ static NANQUANTILE_OUT_INFO: OpInfo = OpInfo {
     boxed: nanquantile_out_boxed,
     doc: "Quantiles of all elements, or over a dimension.",
     grad: Differentiability::Composite,
+    functional: Some(&NANQUANTILE_INFO),
 };
 fn nanquantile_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -4751,7 +4838,7 @@ pub type NanquantileScalarFn = fn(&Tensor, f64, Option<i64>, bool, &str) -> Resu
 /// `nanquantile.scalar`: One quantile of all elements, or over a dimension.
 pub static NANQUANTILE_SCALAR: Op<NanquantileScalarFn> =
     Op::composite(&NANQUANTILE_SCALAR_INFO, f::nanquantile_scalar, nanquantile_scalar_adaptor);
-static NANQUANTILE_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static NANQUANTILE_SCALAR_INFO: OpInfo = OpInfo {
     name: "nanquantile.scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -4781,6 +4868,7 @@ static NANQUANTILE_SCALAR_INFO: OpInfo = OpInfo {
     boxed: nanquantile_scalar_boxed,
     doc: "One quantile of all elements, or over a dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn nanquantile_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nanquantile_scalar(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
@@ -4817,7 +4905,7 @@ pub type NanquantileScalarOutFn = fn(&Tensor, f64, Option<i64>, bool, &str, &mut
 /// `nanquantile.scalar_out`: One quantile of all elements, or over a dimension.
 pub static NANQUANTILE_SCALAR_OUT: Op<NanquantileScalarOutFn> =
     Op::composite(&NANQUANTILE_SCALAR_OUT_INFO, nanquantile_scalar_out_cpu, nanquantile_scalar_out_adaptor);
-static NANQUANTILE_SCALAR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NANQUANTILE_SCALAR_OUT_INFO: OpInfo = OpInfo {
     name: "nanquantile.scalar_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4841,6 +4929,7 @@ static NANQUANTILE_SCALAR_OUT_INFO: OpInfo = OpInfo {
     boxed: nanquantile_scalar_out_boxed,
     doc: "One quantile of all elements, or over a dimension.",
     grad: Differentiability::Composite,
+    functional: Some(&NANQUANTILE_SCALAR_INFO),
 };
 fn nanquantile_scalar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -4873,7 +4962,7 @@ pub type FrobeniusNormFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
 /// `frobenius_norm.dim`: The root of the sum of squares over at most two dimensions; over all where none is given.
 pub static FROBENIUS_NORM: Op<FrobeniusNormFn> =
     Op::composite(&FROBENIUS_NORM_INFO, f::frobenius_norm, frobenius_norm_adaptor);
-static FROBENIUS_NORM_INFO: OpInfo = OpInfo {
+pub(super) static FROBENIUS_NORM_INFO: OpInfo = OpInfo {
     name: "frobenius_norm.dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -4901,6 +4990,7 @@ static FROBENIUS_NORM_INFO: OpInfo = OpInfo {
     boxed: frobenius_norm_boxed,
     doc: "The root of the sum of squares over at most two dimensions; over all where none is given.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn frobenius_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::frobenius_norm(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -4919,7 +5009,7 @@ pub type FrobeniusNormOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<(
 /// `frobenius_norm.dim_out`: The root of the sum of squares over at most two dimensions; over all where none is given.
 pub static FROBENIUS_NORM_OUT: Op<FrobeniusNormOutFn> =
     Op::composite(&FROBENIUS_NORM_OUT_INFO, frobenius_norm_out_cpu, frobenius_norm_out_adaptor);
-static FROBENIUS_NORM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FROBENIUS_NORM_OUT_INFO: OpInfo = OpInfo {
     name: "frobenius_norm.dim_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4941,6 +5031,7 @@ static FROBENIUS_NORM_OUT_INFO: OpInfo = OpInfo {
     boxed: frobenius_norm_out_boxed,
     doc: "The root of the sum of squares over at most two dimensions; over all where none is given.",
     grad: Differentiability::Composite,
+    functional: Some(&FROBENIUS_NORM_INFO),
 };
 fn frobenius_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -4958,7 +5049,7 @@ pub type NormExceptDimFn = fn(&Tensor, i64, i64) -> Result<Tensor>;
 /// `norm_except_dim`: The norm over all dimensions but one, which keep their place with size 1; over all for -1.
 pub static NORM_EXCEPT_DIM: Op<NormExceptDimFn> =
     Op::composite(&NORM_EXCEPT_DIM_INFO, f::norm_except_dim, norm_except_dim_adaptor);
-static NORM_EXCEPT_DIM_INFO: OpInfo = OpInfo {
+pub(super) static NORM_EXCEPT_DIM_INFO: OpInfo = OpInfo {
     name: "norm_except_dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -4975,6 +5066,7 @@ static NORM_EXCEPT_DIM_INFO: OpInfo = OpInfo {
     boxed: norm_except_dim_boxed,
     doc: "The norm over all dimensions but one, which keep their place with size 1; over all for -1.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn norm_except_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::norm_except_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -4987,7 +5079,7 @@ fn norm_except_dim_adaptor(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
 pub type CovFn = fn(&Tensor, i64, Option<&Tensor>, Option<&Tensor>) -> Result<Tensor>;
 /// `cov`: Covariances of the rows of a matrix, whose columns are observations.
 pub static COV: Op<CovFn> = Op::composite(&COV_INFO, f::cov, cov_adaptor);
-static COV_INFO: OpInfo = OpInfo {
+pub(super) static COV_INFO: OpInfo = OpInfo {
     name: "cov",
     owner: "flambeau-core",
     schema: Schema {
@@ -5009,6 +5101,7 @@ static COV_INFO: OpInfo = OpInfo {
     boxed: cov_boxed,
     doc: "Covariances of the rows of a matrix, whose columns are observations.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn cov_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cov(
@@ -5032,7 +5125,7 @@ fn cov_adaptor(
 pub type CorrcoefFn = fn(&Tensor) -> Result<Tensor>;
 /// `corrcoef`: Correlation coefficients of the rows of a matrix, whose columns are observations.
 pub static CORRCOEF: Op<CorrcoefFn> = Op::composite(&CORRCOEF_INFO, f::corrcoef, corrcoef_adaptor);
-static CORRCOEF_INFO: OpInfo = OpInfo {
+pub(super) static CORRCOEF_INFO: OpInfo = OpInfo {
     name: "corrcoef",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -5046,6 +5139,7 @@ static CORRCOEF_INFO: OpInfo = OpInfo {
     boxed: corrcoef_boxed,
     doc: "Correlation coefficients of the rows of a matrix, whose columns are observations.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn corrcoef_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::corrcoef(tensor_arg(a, 0)?)?.into_values())
@@ -5061,7 +5155,7 @@ fn renorm_cpu(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Te
 pub type RenormFn = fn(&Tensor, Scalar, i64, Scalar) -> Result<Tensor>;
 /// `renorm`: Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
 pub static RENORM: Op<RenormFn> = Op::composite(&RENORM_INFO, renorm_cpu, renorm_adaptor);
-static RENORM_INFO: OpInfo = OpInfo {
+pub(super) static RENORM_INFO: OpInfo = OpInfo {
     name: "renorm",
     owner: "flambeau-core",
     schema: Schema {
@@ -5090,6 +5184,7 @@ static RENORM_INFO: OpInfo = OpInfo {
     boxed: renorm_boxed,
     doc: "Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn renorm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::renorm(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -5108,7 +5203,7 @@ pub type RenormInplaceFn = fn(&Tensor, Scalar, i64, Scalar) -> Result<()>;
 /// `renorm_`: Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
 pub static RENORM_: Op<RenormInplaceFn> =
     Op::composite(&RENORM__INFO, renorm_inplace_cpu, renorm_inplace_adaptor);
-static RENORM__INFO: OpInfo = OpInfo {
+pub(super) static RENORM__INFO: OpInfo = OpInfo {
     name: "renorm_",
     owner: "flambeau-core",
     schema: Schema {
@@ -5130,6 +5225,7 @@ static RENORM__INFO: OpInfo = OpInfo {
     boxed: renorm_inplace_boxed,
     doc: "Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.",
     grad: Differentiability::Composite,
+    functional: Some(&RENORM_INFO),
 };
 fn renorm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::renorm_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?;
@@ -5148,7 +5244,7 @@ fn renorm_out_cpu(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mu
 pub type RenormOutFn = fn(&Tensor, Scalar, i64, Scalar, &mut Tensor) -> Result<()>;
 /// `renorm.out`: Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.
 pub static RENORM_OUT: Op<RenormOutFn> = Op::composite(&RENORM_OUT_INFO, renorm_out_cpu, renorm_out_adaptor);
-static RENORM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static RENORM_OUT_INFO: OpInfo = OpInfo {
     name: "renorm.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -5171,6 +5267,7 @@ static RENORM_OUT_INFO: OpInfo = OpInfo {
     boxed: renorm_out_boxed,
     doc: "Slices along a dimension whose `p`-norm exceeds `maxnorm`, scaled down to it.",
     grad: Differentiability::Composite,
+    functional: Some(&RENORM_INFO),
 };
 fn renorm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -5197,7 +5294,7 @@ pub type SegmentReduceFn = fn(
 /// `segment_reduce`: Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.
 pub static SEGMENT_REDUCE: Op<SegmentReduceFn> =
     Op::composite(&SEGMENT_REDUCE_INFO, f::segment_reduce, segment_reduce_adaptor);
-static SEGMENT_REDUCE_INFO: OpInfo = OpInfo {
+pub(super) static SEGMENT_REDUCE_INFO: OpInfo = OpInfo {
     name: "segment_reduce",
     owner: "flambeau-core",
     schema: Schema {
@@ -5223,6 +5320,7 @@ static SEGMENT_REDUCE_INFO: OpInfo = OpInfo {
     boxed: segment_reduce_boxed,
     doc: "Sums, products, means or extremes of segments of a dimension, given by their lengths or their offsets.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn segment_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::segment_reduce(
@@ -5273,7 +5371,7 @@ pub static HASH_TENSOR: Op<HashTensorFn> = Op::new(
     &[(Key::Cpu, hash_tensor_slot), (Key::Meta, hash_tensor_slot)],
     hash_tensor_adaptor,
 );
-static HASH_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static HASH_TENSOR_INFO: OpInfo = OpInfo {
     name: "hash_tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -5295,6 +5393,7 @@ static HASH_TENSOR_INFO: OpInfo = OpInfo {
     boxed: hash_tensor_boxed,
     doc: "The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn hash_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hash_tensor(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -5330,7 +5429,7 @@ pub static HASH_TENSOR_OUT: Op<HashTensorOutFn> = Op::new(
     ],
     hash_tensor_out_adaptor,
 );
-static HASH_TENSOR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static HASH_TENSOR_OUT_INFO: OpInfo = OpInfo {
     name: "hash_tensor.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -5353,6 +5452,7 @@ static HASH_TENSOR_OUT_INFO: OpInfo = OpInfo {
     boxed: hash_tensor_out_boxed,
     doc: "The exclusive or of all elements, or over dimensions: floats by their bits as float64, integers as int64.",
     grad: Differentiability::None,
+    functional: Some(&HASH_TENSOR_INFO),
 };
 fn hash_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;

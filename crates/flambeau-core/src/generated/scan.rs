@@ -30,7 +30,7 @@ pub static CUMSUM: Op<CumsumFn> = Op::new(
     &[(Key::Cpu, cumsum_slot), (Key::Meta, cumsum_slot), (Key::Autograd, super::scan_grad::cumsum_autograd)],
     cumsum_adaptor,
 );
-static CUMSUM_INFO: OpInfo = OpInfo {
+pub(super) static CUMSUM_INFO: OpInfo = OpInfo {
     name: "cumsum",
     owner: "flambeau-core",
     schema: Schema {
@@ -58,6 +58,7 @@ static CUMSUM_INFO: OpInfo = OpInfo {
     boxed: cumsum_boxed,
     doc: "Running sums along a dimension.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn cumsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cumsum(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -87,7 +88,7 @@ pub static CUMSUM_: Op<CumsumInplaceFn> = Op::new(
     ],
     cumsum_inplace_adaptor,
 );
-static CUMSUM__INFO: OpInfo = OpInfo {
+pub(super) static CUMSUM__INFO: OpInfo = OpInfo {
     name: "cumsum_",
     owner: "flambeau-core",
     schema: Schema {
@@ -108,6 +109,7 @@ static CUMSUM__INFO: OpInfo = OpInfo {
     boxed: cumsum_inplace_boxed,
     doc: "Running sums along a dimension.",
     grad: Differentiability::Formula,
+    functional: Some(&CUMSUM_INFO),
 };
 fn cumsum_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cumsum_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
@@ -138,7 +140,7 @@ pub static CUMSUM_OUT: Op<CumsumOutFn> = Op::new(
     ],
     cumsum_out_adaptor,
 );
-static CUMSUM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CUMSUM_OUT_INFO: OpInfo = OpInfo {
     name: "cumsum.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -160,6 +162,7 @@ static CUMSUM_OUT_INFO: OpInfo = OpInfo {
     boxed: cumsum_out_boxed,
     doc: "Running sums along a dimension.",
     grad: Differentiability::Formula,
+    functional: Some(&CUMSUM_INFO),
 };
 fn cumsum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -199,7 +202,7 @@ pub static CUMPROD: Op<CumprodFn> = Op::new(
     ],
     cumprod_adaptor,
 );
-static CUMPROD_INFO: OpInfo = OpInfo {
+pub(super) static CUMPROD_INFO: OpInfo = OpInfo {
     name: "cumprod",
     owner: "flambeau-core",
     schema: Schema {
@@ -227,6 +230,7 @@ static CUMPROD_INFO: OpInfo = OpInfo {
     boxed: cumprod_boxed,
     doc: "Running products along a dimension.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn cumprod_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cumprod(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -256,7 +260,7 @@ pub static CUMPROD_: Op<CumprodInplaceFn> = Op::new(
     ],
     cumprod_inplace_adaptor,
 );
-static CUMPROD__INFO: OpInfo = OpInfo {
+pub(super) static CUMPROD__INFO: OpInfo = OpInfo {
     name: "cumprod_",
     owner: "flambeau-core",
     schema: Schema {
@@ -277,6 +281,7 @@ static CUMPROD__INFO: OpInfo = OpInfo {
     boxed: cumprod_inplace_boxed,
     doc: "Running products along a dimension.",
     grad: Differentiability::Formula,
+    functional: Some(&CUMPROD_INFO),
 };
 fn cumprod_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cumprod_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
@@ -307,7 +312,7 @@ pub static CUMPROD_OUT: Op<CumprodOutFn> = Op::new(
     ],
     cumprod_out_adaptor,
 );
-static CUMPROD_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CUMPROD_OUT_INFO: OpInfo = OpInfo {
     name: "cumprod.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -329,6 +334,7 @@ static CUMPROD_OUT_INFO: OpInfo = OpInfo {
     boxed: cumprod_out_boxed,
     doc: "Running products along a dimension.",
     grad: Differentiability::Formula,
+    functional: Some(&CUMPROD_INFO),
 };
 fn cumprod_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -364,7 +370,7 @@ pub static CUMMAX: Op<CummaxFn> = Op::new(
     &[(Key::Cpu, cummax_slot), (Key::Meta, cummax_slot), (Key::Autograd, super::scan_grad::cummax_autograd)],
     cummax_adaptor,
 );
-static CUMMAX_INFO: OpInfo = OpInfo {
+pub(super) static CUMMAX_INFO: OpInfo = OpInfo {
     name: "cummax",
     owner: "flambeau-core",
     schema: Schema {
@@ -381,6 +387,7 @@ static CUMMAX_INFO: OpInfo = OpInfo {
     boxed: cummax_boxed,
     doc: "The largest element so far along a dimension, and where it is.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn cummax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cummax(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -412,7 +419,7 @@ pub static CUMMAX_OUT: Op<CummaxOutFn> = Op::new(
     ],
     cummax_out_adaptor,
 );
-static CUMMAX_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CUMMAX_OUT_INFO: OpInfo = OpInfo {
     name: "cummax.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -434,6 +441,7 @@ static CUMMAX_OUT_INFO: OpInfo = OpInfo {
     boxed: cummax_out_boxed,
     doc: "The largest element so far along a dimension, and where it is.",
     grad: Differentiability::Formula,
+    functional: Some(&CUMMAX_INFO),
 };
 fn cummax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 2)?;
@@ -471,7 +479,7 @@ pub static CUMMIN: Op<CumminFn> = Op::new(
     &[(Key::Cpu, cummin_slot), (Key::Meta, cummin_slot), (Key::Autograd, super::scan_grad::cummin_autograd)],
     cummin_adaptor,
 );
-static CUMMIN_INFO: OpInfo = OpInfo {
+pub(super) static CUMMIN_INFO: OpInfo = OpInfo {
     name: "cummin",
     owner: "flambeau-core",
     schema: Schema {
@@ -488,6 +496,7 @@ static CUMMIN_INFO: OpInfo = OpInfo {
     boxed: cummin_boxed,
     doc: "The smallest element so far along a dimension, and where it is.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn cummin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cummin(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -519,7 +528,7 @@ pub static CUMMIN_OUT: Op<CumminOutFn> = Op::new(
     ],
     cummin_out_adaptor,
 );
-static CUMMIN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CUMMIN_OUT_INFO: OpInfo = OpInfo {
     name: "cummin.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -541,6 +550,7 @@ static CUMMIN_OUT_INFO: OpInfo = OpInfo {
     boxed: cummin_out_boxed,
     doc: "The smallest element so far along a dimension, and where it is.",
     grad: Differentiability::Formula,
+    functional: Some(&CUMMIN_INFO),
 };
 fn cummin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 2)?;
@@ -582,7 +592,7 @@ pub static LOGCUMSUMEXP: Op<LogcumsumexpFn> = Op::new(
     ],
     logcumsumexp_adaptor,
 );
-static LOGCUMSUMEXP_INFO: OpInfo = OpInfo {
+pub(super) static LOGCUMSUMEXP_INFO: OpInfo = OpInfo {
     name: "logcumsumexp",
     owner: "flambeau-core",
     schema: Schema {
@@ -599,6 +609,7 @@ static LOGCUMSUMEXP_INFO: OpInfo = OpInfo {
     boxed: logcumsumexp_boxed,
     doc: "Logarithm of running sums of exponentials along a dimension.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn logcumsumexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logcumsumexp(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -628,7 +639,7 @@ pub static LOGCUMSUMEXP_OUT: Op<LogcumsumexpOutFn> = Op::new(
     ],
     logcumsumexp_out_adaptor,
 );
-static LOGCUMSUMEXP_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOGCUMSUMEXP_OUT_INFO: OpInfo = OpInfo {
     name: "logcumsumexp.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -649,6 +660,7 @@ static LOGCUMSUMEXP_OUT_INFO: OpInfo = OpInfo {
     boxed: logcumsumexp_out_boxed,
     doc: "Logarithm of running sums of exponentials along a dimension.",
     grad: Differentiability::Formula,
+    functional: Some(&LOGCUMSUMEXP_INFO),
 };
 fn logcumsumexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -666,7 +678,7 @@ pub type TrapezoidXFn = fn(&Tensor, &Tensor, i64) -> Result<Tensor>;
 /// `trapezoid.x`: Integral by the trapezoidal rule along a dimension, at the points `x`.
 pub static TRAPEZOID_X: Op<TrapezoidXFn> =
     Op::composite(&TRAPEZOID_X_INFO, f::trapezoid_x, trapezoid_x_adaptor);
-static TRAPEZOID_X_INFO: OpInfo = OpInfo {
+pub(super) static TRAPEZOID_X_INFO: OpInfo = OpInfo {
     name: "trapezoid.x",
     owner: "flambeau-core",
     schema: Schema {
@@ -687,6 +699,7 @@ static TRAPEZOID_X_INFO: OpInfo = OpInfo {
     boxed: trapezoid_x_boxed,
     doc: "Integral by the trapezoidal rule along a dimension, at the points `x`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn trapezoid_x_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::trapezoid_x(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -699,7 +712,7 @@ fn trapezoid_x_adaptor(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
 pub type TrapezoidFn = fn(&Tensor, Scalar, i64) -> Result<Tensor>;
 /// `trapezoid.dx`: Integral by the trapezoidal rule along a dimension, at spacing `dx`.
 pub static TRAPEZOID: Op<TrapezoidFn> = Op::composite(&TRAPEZOID_INFO, f::trapezoid, trapezoid_adaptor);
-static TRAPEZOID_INFO: OpInfo = OpInfo {
+pub(super) static TRAPEZOID_INFO: OpInfo = OpInfo {
     name: "trapezoid.dx",
     owner: "flambeau-core",
     schema: Schema {
@@ -720,6 +733,7 @@ static TRAPEZOID_INFO: OpInfo = OpInfo {
     boxed: trapezoid_boxed,
     doc: "Integral by the trapezoidal rule along a dimension, at spacing `dx`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn trapezoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::trapezoid(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -733,7 +747,7 @@ pub type CumulativeTrapezoidXFn = fn(&Tensor, &Tensor, i64) -> Result<Tensor>;
 /// `cumulative_trapezoid.x`: Running integrals by the trapezoidal rule along a dimension, at the points `x`.
 pub static CUMULATIVE_TRAPEZOID_X: Op<CumulativeTrapezoidXFn> =
     Op::composite(&CUMULATIVE_TRAPEZOID_X_INFO, f::cumulative_trapezoid_x, cumulative_trapezoid_x_adaptor);
-static CUMULATIVE_TRAPEZOID_X_INFO: OpInfo = OpInfo {
+pub(super) static CUMULATIVE_TRAPEZOID_X_INFO: OpInfo = OpInfo {
     name: "cumulative_trapezoid.x",
     owner: "flambeau-core",
     schema: Schema {
@@ -754,6 +768,7 @@ static CUMULATIVE_TRAPEZOID_X_INFO: OpInfo = OpInfo {
     boxed: cumulative_trapezoid_x_boxed,
     doc: "Running integrals by the trapezoidal rule along a dimension, at the points `x`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn cumulative_trapezoid_x_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cumulative_trapezoid_x(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -767,7 +782,7 @@ pub type CumulativeTrapezoidFn = fn(&Tensor, Scalar, i64) -> Result<Tensor>;
 /// `cumulative_trapezoid.dx`: Running integrals by the trapezoidal rule along a dimension, at spacing `dx`.
 pub static CUMULATIVE_TRAPEZOID: Op<CumulativeTrapezoidFn> =
     Op::composite(&CUMULATIVE_TRAPEZOID_INFO, f::cumulative_trapezoid, cumulative_trapezoid_adaptor);
-static CUMULATIVE_TRAPEZOID_INFO: OpInfo = OpInfo {
+pub(super) static CUMULATIVE_TRAPEZOID_INFO: OpInfo = OpInfo {
     name: "cumulative_trapezoid.dx",
     owner: "flambeau-core",
     schema: Schema {
@@ -788,6 +803,7 @@ static CUMULATIVE_TRAPEZOID_INFO: OpInfo = OpInfo {
     boxed: cumulative_trapezoid_boxed,
     doc: "Running integrals by the trapezoidal rule along a dimension, at spacing `dx`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn cumulative_trapezoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cumulative_trapezoid(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())

@@ -34,7 +34,7 @@ pub static SOFTMAX_DATA: Op<SoftmaxDataFn> = Op::new(
     ],
     softmax_data_adaptor,
 );
-static SOFTMAX_DATA_INFO: OpInfo = OpInfo {
+pub(super) static SOFTMAX_DATA_INFO: OpInfo = OpInfo {
     name: "_softmax",
     owner: "flambeau-core",
     schema: Schema {
@@ -55,6 +55,7 @@ static SOFTMAX_DATA_INFO: OpInfo = OpInfo {
     boxed: softmax_data_boxed,
     doc: "softmax over one dimension, in the input's dtype.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn softmax_data_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::softmax_data(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -84,7 +85,7 @@ pub static SOFTMAX_DATA_OUT: Op<SoftmaxDataOutFn> = Op::new(
     ],
     softmax_data_out_adaptor,
 );
-static SOFTMAX_DATA_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SOFTMAX_DATA_OUT_INFO: OpInfo = OpInfo {
     name: "_softmax.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -106,6 +107,7 @@ static SOFTMAX_DATA_OUT_INFO: OpInfo = OpInfo {
     boxed: softmax_data_out_boxed,
     doc: "softmax over one dimension, in the input's dtype.",
     grad: Differentiability::Formula,
+    functional: Some(&SOFTMAX_DATA_INFO),
 };
 fn softmax_data_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -150,7 +152,7 @@ pub static SOFTMAX_BACKWARD_DATA: Op<SoftmaxBackwardDataFn> = Op::new(
     ],
     softmax_backward_data_adaptor,
 );
-static SOFTMAX_BACKWARD_DATA_INFO: OpInfo = OpInfo {
+pub(super) static SOFTMAX_BACKWARD_DATA_INFO: OpInfo = OpInfo {
     name: "_softmax_backward_data",
     owner: "flambeau-core",
     schema: Schema {
@@ -172,6 +174,7 @@ static SOFTMAX_BACKWARD_DATA_INFO: OpInfo = OpInfo {
     boxed: softmax_backward_data_boxed,
     doc: "Gradient of softmax from its output.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn softmax_backward_data_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::softmax_backward_data(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
@@ -213,7 +216,7 @@ pub static SOFTMAX_BACKWARD_DATA_OUT: Op<SoftmaxBackwardDataOutFn> = Op::new(
     ],
     softmax_backward_data_out_adaptor,
 );
-static SOFTMAX_BACKWARD_DATA_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SOFTMAX_BACKWARD_DATA_OUT_INFO: OpInfo = OpInfo {
     name: "_softmax_backward_data.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -236,6 +239,7 @@ static SOFTMAX_BACKWARD_DATA_OUT_INFO: OpInfo = OpInfo {
     boxed: softmax_backward_data_out_boxed,
     doc: "Gradient of softmax from its output.",
     grad: Differentiability::Formula,
+    functional: Some(&SOFTMAX_BACKWARD_DATA_INFO),
 };
 fn softmax_backward_data_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -259,7 +263,7 @@ fn softmax_backward_data_out_adaptor(
 pub type SoftmaxFn = fn(&Tensor, i64, Option<DType>) -> Result<Tensor>;
 /// `softmax.int`: Exponentials over their sum, along a dimension.
 pub static SOFTMAX: Op<SoftmaxFn> = Op::composite(&SOFTMAX_INFO, f::softmax, softmax_adaptor);
-static SOFTMAX_INFO: OpInfo = OpInfo {
+pub(super) static SOFTMAX_INFO: OpInfo = OpInfo {
     name: "softmax.int",
     owner: "flambeau-core",
     schema: Schema {
@@ -292,6 +296,7 @@ static SOFTMAX_INFO: OpInfo = OpInfo {
     boxed: softmax_boxed,
     doc: "Exponentials over their sum, along a dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -310,7 +315,7 @@ pub type SoftmaxOutFn = fn(&Tensor, i64, Option<DType>, &mut Tensor) -> Result<(
 /// `softmax.int_out`: Exponentials over their sum, along a dimension.
 pub static SOFTMAX_OUT: Op<SoftmaxOutFn> =
     Op::composite(&SOFTMAX_OUT_INFO, softmax_out_cpu, softmax_out_adaptor);
-static SOFTMAX_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SOFTMAX_OUT_INFO: OpInfo = OpInfo {
     name: "softmax.int_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -332,6 +337,7 @@ static SOFTMAX_OUT_INFO: OpInfo = OpInfo {
     boxed: softmax_out_boxed,
     doc: "Exponentials over their sum, along a dimension.",
     grad: Differentiability::Composite,
+    functional: Some(&SOFTMAX_INFO),
 };
 fn softmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -371,7 +377,7 @@ pub static LOG_SOFTMAX_DATA: Op<LogSoftmaxDataFn> = Op::new(
     ],
     log_softmax_data_adaptor,
 );
-static LOG_SOFTMAX_DATA_INFO: OpInfo = OpInfo {
+pub(super) static LOG_SOFTMAX_DATA_INFO: OpInfo = OpInfo {
     name: "_log_softmax",
     owner: "flambeau-core",
     schema: Schema {
@@ -392,6 +398,7 @@ static LOG_SOFTMAX_DATA_INFO: OpInfo = OpInfo {
     boxed: log_softmax_data_boxed,
     doc: "log_softmax over one dimension, in the input's dtype.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn log_softmax_data_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::log_softmax_data(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -421,7 +428,7 @@ pub static LOG_SOFTMAX_DATA_OUT: Op<LogSoftmaxDataOutFn> = Op::new(
     ],
     log_softmax_data_out_adaptor,
 );
-static LOG_SOFTMAX_DATA_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOG_SOFTMAX_DATA_OUT_INFO: OpInfo = OpInfo {
     name: "_log_softmax.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -443,6 +450,7 @@ static LOG_SOFTMAX_DATA_OUT_INFO: OpInfo = OpInfo {
     boxed: log_softmax_data_out_boxed,
     doc: "log_softmax over one dimension, in the input's dtype.",
     grad: Differentiability::Formula,
+    functional: Some(&LOG_SOFTMAX_DATA_INFO),
 };
 fn log_softmax_data_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -494,7 +502,7 @@ pub static LOG_SOFTMAX_BACKWARD_DATA: Op<LogSoftmaxBackwardDataFn> = Op::new(
     ],
     log_softmax_backward_data_adaptor,
 );
-static LOG_SOFTMAX_BACKWARD_DATA_INFO: OpInfo = OpInfo {
+pub(super) static LOG_SOFTMAX_BACKWARD_DATA_INFO: OpInfo = OpInfo {
     name: "_log_softmax_backward_data",
     owner: "flambeau-core",
     schema: Schema {
@@ -516,6 +524,7 @@ static LOG_SOFTMAX_BACKWARD_DATA_INFO: OpInfo = OpInfo {
     boxed: log_softmax_backward_data_boxed,
     doc: "Gradient of log_softmax from its output.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn log_softmax_backward_data_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::log_softmax_backward_data(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
@@ -557,7 +566,7 @@ pub static LOG_SOFTMAX_BACKWARD_DATA_OUT: Op<LogSoftmaxBackwardDataOutFn> = Op::
     ],
     log_softmax_backward_data_out_adaptor,
 );
-static LOG_SOFTMAX_BACKWARD_DATA_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOG_SOFTMAX_BACKWARD_DATA_OUT_INFO: OpInfo = OpInfo {
     name: "_log_softmax_backward_data.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -580,6 +589,7 @@ static LOG_SOFTMAX_BACKWARD_DATA_OUT_INFO: OpInfo = OpInfo {
     boxed: log_softmax_backward_data_out_boxed,
     doc: "Gradient of log_softmax from its output.",
     grad: Differentiability::Formula,
+    functional: Some(&LOG_SOFTMAX_BACKWARD_DATA_INFO),
 };
 fn log_softmax_backward_data_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -612,7 +622,7 @@ pub type LogSoftmaxFn = fn(&Tensor, i64, Option<DType>) -> Result<Tensor>;
 /// `log_softmax.int`: Logarithm of softmax, without loss of precision.
 pub static LOG_SOFTMAX: Op<LogSoftmaxFn> =
     Op::composite(&LOG_SOFTMAX_INFO, f::log_softmax, log_softmax_adaptor);
-static LOG_SOFTMAX_INFO: OpInfo = OpInfo {
+pub(super) static LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     name: "log_softmax.int",
     owner: "flambeau-core",
     schema: Schema {
@@ -645,6 +655,7 @@ static LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     boxed: log_softmax_boxed,
     doc: "Logarithm of softmax, without loss of precision.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn log_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -663,7 +674,7 @@ pub type LogSoftmaxOutFn = fn(&Tensor, i64, Option<DType>, &mut Tensor) -> Resul
 /// `log_softmax.int_out`: Logarithm of softmax, without loss of precision.
 pub static LOG_SOFTMAX_OUT: Op<LogSoftmaxOutFn> =
     Op::composite(&LOG_SOFTMAX_OUT_INFO, log_softmax_out_cpu, log_softmax_out_adaptor);
-static LOG_SOFTMAX_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOG_SOFTMAX_OUT_INFO: OpInfo = OpInfo {
     name: "log_softmax.int_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -685,6 +696,7 @@ static LOG_SOFTMAX_OUT_INFO: OpInfo = OpInfo {
     boxed: log_softmax_out_boxed,
     doc: "Logarithm of softmax, without loss of precision.",
     grad: Differentiability::Composite,
+    functional: Some(&LOG_SOFTMAX_INFO),
 };
 fn log_softmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -711,7 +723,7 @@ pub static SAFE_SOFTMAX: Op<SafeSoftmaxFn> = Op::new(
     ],
     safe_softmax_adaptor,
 );
-static SAFE_SOFTMAX_INFO: OpInfo = OpInfo {
+pub(super) static SAFE_SOFTMAX_INFO: OpInfo = OpInfo {
     name: "_safe_softmax",
     owner: "flambeau-core",
     schema: Schema {
@@ -732,6 +744,7 @@ static SAFE_SOFTMAX_INFO: OpInfo = OpInfo {
     boxed: safe_softmax_boxed,
     doc: "`softmax`, but zeros where all elements along the dimension are minus infinity.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn safe_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::safe_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())

@@ -40,7 +40,7 @@ pub static SORT_STABLE: Op<SortStableFn> = Op::new(
     ],
     sort_stable_adaptor,
 );
-static SORT_STABLE_INFO: OpInfo = OpInfo {
+pub(super) static SORT_STABLE_INFO: OpInfo = OpInfo {
     name: "sort.stable",
     owner: "flambeau-core",
     schema: Schema {
@@ -62,6 +62,7 @@ static SORT_STABLE_INFO: OpInfo = OpInfo {
     boxed: sort_stable_boxed,
     doc: "Sorted elements along a dimension, and where they come from; equal elements keep their order.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn sort_stable_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sort_stable(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -105,7 +106,7 @@ pub static SORT_STABLE_OUT: Op<SortStableOutFn> = Op::new(
     ],
     sort_stable_out_adaptor,
 );
-static SORT_STABLE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SORT_STABLE_OUT_INFO: OpInfo = OpInfo {
     name: "sort.stable_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -129,6 +130,7 @@ static SORT_STABLE_OUT_INFO: OpInfo = OpInfo {
     boxed: sort_stable_out_boxed,
     doc: "Sorted elements along a dimension, and where they come from; equal elements keep their order.",
     grad: Differentiability::Formula,
+    functional: Some(&SORT_STABLE_INFO),
 };
 fn sort_stable_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 4)?;
@@ -157,7 +159,7 @@ fn sort_cpu(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tenso
 pub type SortFn = fn(&Tensor, i64, bool) -> Result<(Tensor, Tensor)>;
 /// `sort`: Sorted elements along a dimension, and where they come from.
 pub static SORT: Op<SortFn> = Op::composite(&SORT_INFO, sort_cpu, sort_adaptor);
-static SORT_INFO: OpInfo = OpInfo {
+pub(super) static SORT_INFO: OpInfo = OpInfo {
     name: "sort",
     owner: "flambeau-core",
     schema: Schema {
@@ -178,6 +180,7 @@ static SORT_INFO: OpInfo = OpInfo {
     boxed: sort_boxed,
     doc: "Sorted elements along a dimension, and where they come from.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn sort_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sort(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -202,7 +205,7 @@ fn sort_out_cpu(
 pub type SortOutFn = fn(&Tensor, i64, bool, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `sort.out`: Sorted elements along a dimension, and where they come from.
 pub static SORT_OUT: Op<SortOutFn> = Op::composite(&SORT_OUT_INFO, sort_out_cpu, sort_out_adaptor);
-static SORT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SORT_OUT_INFO: OpInfo = OpInfo {
     name: "sort.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -225,6 +228,7 @@ static SORT_OUT_INFO: OpInfo = OpInfo {
     boxed: sort_out_boxed,
     doc: "Sorted elements along a dimension, and where they come from.",
     grad: Differentiability::Composite,
+    functional: Some(&SORT_INFO),
 };
 fn sort_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 3)?;
@@ -250,7 +254,7 @@ pub type ArgsortStableFn = fn(&Tensor, bool, i64, bool) -> Result<Tensor>;
 /// `argsort.stable`: Indices that sort a dimension; equal elements keep their order.
 pub static ARGSORT_STABLE: Op<ArgsortStableFn> =
     Op::composite(&ARGSORT_STABLE_INFO, f::argsort_stable, argsort_stable_adaptor);
-static ARGSORT_STABLE_INFO: OpInfo = OpInfo {
+pub(super) static ARGSORT_STABLE_INFO: OpInfo = OpInfo {
     name: "argsort.stable",
     owner: "flambeau-core",
     schema: Schema {
@@ -272,6 +276,7 @@ static ARGSORT_STABLE_INFO: OpInfo = OpInfo {
     boxed: argsort_stable_boxed,
     doc: "Indices that sort a dimension; equal elements keep their order.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn argsort_stable_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::argsort_stable(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -296,7 +301,7 @@ pub type ArgsortStableOutFn = fn(&Tensor, bool, i64, bool, &mut Tensor) -> Resul
 /// `argsort.stable_out`: Indices that sort a dimension; equal elements keep their order.
 pub static ARGSORT_STABLE_OUT: Op<ArgsortStableOutFn> =
     Op::composite(&ARGSORT_STABLE_OUT_INFO, argsort_stable_out_cpu, argsort_stable_out_adaptor);
-static ARGSORT_STABLE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ARGSORT_STABLE_OUT_INFO: OpInfo = OpInfo {
     name: "argsort.stable_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -319,6 +324,7 @@ static ARGSORT_STABLE_OUT_INFO: OpInfo = OpInfo {
     boxed: argsort_stable_out_boxed,
     doc: "Indices that sort a dimension; equal elements keep their order.",
     grad: Differentiability::Composite,
+    functional: Some(&ARGSORT_STABLE_INFO),
 };
 fn argsort_stable_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -341,7 +347,7 @@ fn argsort_stable_out_adaptor(
 pub type ArgsortFn = fn(&Tensor, i64, bool) -> Result<Tensor>;
 /// `argsort`: Indices that sort a dimension.
 pub static ARGSORT: Op<ArgsortFn> = Op::composite(&ARGSORT_INFO, f::argsort, argsort_adaptor);
-static ARGSORT_INFO: OpInfo = OpInfo {
+pub(super) static ARGSORT_INFO: OpInfo = OpInfo {
     name: "argsort",
     owner: "flambeau-core",
     schema: Schema {
@@ -362,6 +368,7 @@ static ARGSORT_INFO: OpInfo = OpInfo {
     boxed: argsort_boxed,
     doc: "Indices that sort a dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn argsort_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::argsort(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -374,7 +381,7 @@ fn argsort_adaptor(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor>
 pub type MsortFn = fn(&Tensor) -> Result<Tensor>;
 /// `msort`: Sorted along the first dimension.
 pub static MSORT: Op<MsortFn> = Op::composite(&MSORT_INFO, f::msort, msort_adaptor);
-static MSORT_INFO: OpInfo = OpInfo {
+pub(super) static MSORT_INFO: OpInfo = OpInfo {
     name: "msort",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -388,6 +395,7 @@ static MSORT_INFO: OpInfo = OpInfo {
     boxed: msort_boxed,
     doc: "Sorted along the first dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn msort_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::msort(tensor_arg(a, 0)?)?.into_values())
@@ -405,7 +413,7 @@ fn msort_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 pub type MsortOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `msort.out`: Sorted along the first dimension.
 pub static MSORT_OUT: Op<MsortOutFn> = Op::composite(&MSORT_OUT_INFO, msort_out_cpu, msort_out_adaptor);
-static MSORT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MSORT_OUT_INFO: OpInfo = OpInfo {
     name: "msort.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -422,6 +430,7 @@ static MSORT_OUT_INFO: OpInfo = OpInfo {
     boxed: msort_out_boxed,
     doc: "Sorted along the first dimension.",
     grad: Differentiability::Composite,
+    functional: Some(&MSORT_INFO),
 };
 fn msort_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -457,7 +466,7 @@ pub static TOPK: Op<TopkFn> = Op::new(
     &[(Key::Cpu, topk_slot), (Key::Meta, topk_slot), (Key::Autograd, super::sorting_grad::topk_autograd)],
     topk_adaptor,
 );
-static TOPK_INFO: OpInfo = OpInfo {
+pub(super) static TOPK_INFO: OpInfo = OpInfo {
     name: "topk",
     owner: "flambeau-core",
     schema: Schema {
@@ -480,6 +489,7 @@ static TOPK_INFO: OpInfo = OpInfo {
     boxed: topk_boxed,
     doc: "The k largest (or smallest) elements along a dimension, and where they are.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn topk_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::topk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
@@ -519,7 +529,7 @@ pub static TOPK_OUT: Op<TopkOutFn> = Op::new(
     ],
     topk_out_adaptor,
 );
-static TOPK_OUT_INFO: OpInfo = OpInfo {
+pub(super) static TOPK_OUT_INFO: OpInfo = OpInfo {
     name: "topk.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -544,6 +554,7 @@ static TOPK_OUT_INFO: OpInfo = OpInfo {
     boxed: topk_out_boxed,
     doc: "The k largest (or smallest) elements along a dimension, and where they are.",
     grad: Differentiability::Formula,
+    functional: Some(&TOPK_INFO),
 };
 fn topk_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 5)?;
@@ -596,7 +607,7 @@ pub static SEARCHSORTED: Op<SearchsortedFn> = Op::new(
     &[(Key::Cpu, searchsorted_slot), (Key::Meta, searchsorted_slot)],
     searchsorted_adaptor,
 );
-static SEARCHSORTED_INFO: OpInfo = OpInfo {
+pub(super) static SEARCHSORTED_INFO: OpInfo = OpInfo {
     name: "searchsorted.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -620,6 +631,7 @@ static SEARCHSORTED_INFO: OpInfo = OpInfo {
     boxed: searchsorted_boxed,
     doc: "Where values would be inserted into sorted rows.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn searchsorted_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::searchsorted(
@@ -673,7 +685,7 @@ pub static SEARCHSORTED_OUT: Op<SearchsortedOutFn> = Op::new(
     ],
     searchsorted_out_adaptor,
 );
-static SEARCHSORTED_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SEARCHSORTED_OUT_INFO: OpInfo = OpInfo {
     name: "searchsorted.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -698,6 +710,7 @@ static SEARCHSORTED_OUT_INFO: OpInfo = OpInfo {
     boxed: searchsorted_out_boxed,
     doc: "Where values would be inserted into sorted rows.",
     grad: Differentiability::None,
+    functional: Some(&SEARCHSORTED_INFO),
 };
 fn searchsorted_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 6)?;
@@ -760,7 +773,7 @@ pub static SEARCHSORTED_SCALAR: Op<SearchsortedScalarFn> = Op::new(
     &[(Key::Cpu, searchsorted_scalar_slot), (Key::Meta, searchsorted_scalar_slot)],
     searchsorted_scalar_adaptor,
 );
-static SEARCHSORTED_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static SEARCHSORTED_SCALAR_INFO: OpInfo = OpInfo {
     name: "searchsorted.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -784,6 +797,7 @@ static SEARCHSORTED_SCALAR_INFO: OpInfo = OpInfo {
     boxed: searchsorted_scalar_boxed,
     doc: "Where a value would be inserted into sorted rows.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn searchsorted_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::searchsorted_scalar(
@@ -837,7 +851,7 @@ pub static SEARCHSORTED_SCALAR_OUT: Op<SearchsortedScalarOutFn> = Op::new(
     ],
     searchsorted_scalar_out_adaptor,
 );
-static SEARCHSORTED_SCALAR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SEARCHSORTED_SCALAR_OUT_INFO: OpInfo = OpInfo {
     name: "searchsorted.Scalar_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -862,6 +876,7 @@ static SEARCHSORTED_SCALAR_OUT_INFO: OpInfo = OpInfo {
     boxed: searchsorted_scalar_out_boxed,
     doc: "Where a value would be inserted into sorted rows.",
     grad: Differentiability::None,
+    functional: Some(&SEARCHSORTED_SCALAR_INFO),
 };
 fn searchsorted_scalar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 6)?;
@@ -913,7 +928,7 @@ pub type BucketizeFn = fn(&Tensor, &Tensor, bool, bool) -> Result<Tensor>;
 /// `bucketize.Tensor`: Index of the bucket that each value falls into.
 pub static BUCKETIZE: Op<BucketizeFn> =
     Op::new(&BUCKETIZE_INFO, &[(Key::Cpu, bucketize_slot), (Key::Meta, bucketize_slot)], bucketize_adaptor);
-static BUCKETIZE_INFO: OpInfo = OpInfo {
+pub(super) static BUCKETIZE_INFO: OpInfo = OpInfo {
     name: "bucketize.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -935,6 +950,7 @@ static BUCKETIZE_INFO: OpInfo = OpInfo {
     boxed: bucketize_boxed,
     doc: "Index of the bucket that each value falls into.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn bucketize_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bucketize(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -970,7 +986,7 @@ pub static BUCKETIZE_OUT: Op<BucketizeOutFn> = Op::new(
     ],
     bucketize_out_adaptor,
 );
-static BUCKETIZE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static BUCKETIZE_OUT_INFO: OpInfo = OpInfo {
     name: "bucketize.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -993,6 +1009,7 @@ static BUCKETIZE_OUT_INFO: OpInfo = OpInfo {
     boxed: bucketize_out_boxed,
     doc: "Index of the bucket that each value falls into.",
     grad: Differentiability::None,
+    functional: Some(&BUCKETIZE_INFO),
 };
 fn bucketize_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -1034,7 +1051,7 @@ pub static BUCKETIZE_SCALAR: Op<BucketizeScalarFn> = Op::new(
     &[(Key::Cpu, bucketize_scalar_slot), (Key::Meta, bucketize_scalar_slot)],
     bucketize_scalar_adaptor,
 );
-static BUCKETIZE_SCALAR_INFO: OpInfo = OpInfo {
+pub(super) static BUCKETIZE_SCALAR_INFO: OpInfo = OpInfo {
     name: "bucketize.Scalar",
     owner: "flambeau-core",
     schema: Schema {
@@ -1056,6 +1073,7 @@ static BUCKETIZE_SCALAR_INFO: OpInfo = OpInfo {
     boxed: bucketize_scalar_boxed,
     doc: "Index of the bucket that a value falls into.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn bucketize_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bucketize_scalar(arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -1096,7 +1114,7 @@ pub static BUCKETIZE_SCALAR_OUT: Op<BucketizeScalarOutFn> = Op::new(
     ],
     bucketize_scalar_out_adaptor,
 );
-static BUCKETIZE_SCALAR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static BUCKETIZE_SCALAR_OUT_INFO: OpInfo = OpInfo {
     name: "bucketize.Scalar_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1119,6 +1137,7 @@ static BUCKETIZE_SCALAR_OUT_INFO: OpInfo = OpInfo {
     boxed: bucketize_scalar_out_boxed,
     doc: "Index of the bucket that a value falls into.",
     grad: Differentiability::None,
+    functional: Some(&BUCKETIZE_SCALAR_INFO),
 };
 fn bucketize_scalar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -1156,7 +1175,7 @@ pub type HistcFn = fn(&Tensor, i64, Scalar, Scalar) -> Result<Tensor>;
 /// `histc`: Counts of values in equal bins.
 pub static HISTC: Op<HistcFn> =
     Op::new(&HISTC_INFO, &[(Key::Cpu, histc_slot), (Key::Meta, histc_slot)], histc_adaptor);
-static HISTC_INFO: OpInfo = OpInfo {
+pub(super) static HISTC_INFO: OpInfo = OpInfo {
     name: "histc",
     owner: "flambeau-core",
     schema: Schema {
@@ -1178,6 +1197,7 @@ static HISTC_INFO: OpInfo = OpInfo {
     boxed: histc_boxed,
     doc: "Counts of values in equal bins.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn histc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::histc(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -1207,7 +1227,7 @@ pub static HISTC_OUT: Op<HistcOutFn> = Op::new(
     ],
     histc_out_adaptor,
 );
-static HISTC_OUT_INFO: OpInfo = OpInfo {
+pub(super) static HISTC_OUT_INFO: OpInfo = OpInfo {
     name: "histc.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1230,6 +1250,7 @@ static HISTC_OUT_INFO: OpInfo = OpInfo {
     boxed: histc_out_boxed,
     doc: "Counts of values in equal bins.",
     grad: Differentiability::None,
+    functional: Some(&HISTC_INFO),
 };
 fn histc_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -1260,7 +1281,7 @@ pub static BINCOUNT: Op<BincountFn> = Op::new(
     &[(Key::Cpu, bincount_slot), (Key::Autograd, super::sorting_grad::bincount_autograd)],
     bincount_adaptor,
 );
-static BINCOUNT_INFO: OpInfo = OpInfo {
+pub(super) static BINCOUNT_INFO: OpInfo = OpInfo {
     name: "bincount",
     owner: "flambeau-core",
     schema: Schema {
@@ -1281,6 +1302,7 @@ static BINCOUNT_INFO: OpInfo = OpInfo {
     boxed: bincount_boxed,
     doc: "Counts (or sums of weights) of each non-negative integer.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn bincount_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bincount(tensor_arg(a, 0)?, arg::<Option<Tensor>>(a, 1)?.as_ref(), arg(a, 2)?)?.into_values())
@@ -1311,7 +1333,7 @@ pub static UNIQUE: Op<UniqueFn> = Op::new(
     &[(Key::Cpu, unique_slot), (Key::Autograd, super::sorting_grad::unique_autograd)],
     unique_adaptor,
 );
-static UNIQUE_INFO: OpInfo = OpInfo {
+pub(super) static UNIQUE_INFO: OpInfo = OpInfo {
     name: "_unique2",
     owner: "flambeau-core",
     schema: Schema {
@@ -1333,6 +1355,7 @@ static UNIQUE_INFO: OpInfo = OpInfo {
     boxed: unique_boxed,
     doc: "The different values in ascending order, for each element the position of its value, and how often each occurs.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn unique_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unique(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -1369,7 +1392,7 @@ pub static UNIQUE_DIM: Op<UniqueDimFn> = Op::new(
     &[(Key::Cpu, unique_dim_slot), (Key::Autograd, super::sorting_grad::unique_dim_autograd)],
     unique_dim_adaptor,
 );
-static UNIQUE_DIM_INFO: OpInfo = OpInfo {
+pub(super) static UNIQUE_DIM_INFO: OpInfo = OpInfo {
     name: "unique_dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -1392,6 +1415,7 @@ static UNIQUE_DIM_INFO: OpInfo = OpInfo {
     boxed: unique_dim_boxed,
     doc: "As `unique` for the slices along a dimension, in lexicographic order.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn unique_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unique_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
@@ -1429,7 +1453,7 @@ pub static UNIQUE_CONSECUTIVE: Op<UniqueConsecutiveFn> = Op::new(
     &[(Key::Cpu, unique_consecutive_slot), (Key::Autograd, super::sorting_grad::unique_consecutive_autograd)],
     unique_consecutive_adaptor,
 );
-static UNIQUE_CONSECUTIVE_INFO: OpInfo = OpInfo {
+pub(super) static UNIQUE_CONSECUTIVE_INFO: OpInfo = OpInfo {
     name: "unique_consecutive",
     owner: "flambeau-core",
     schema: Schema {
@@ -1451,6 +1475,7 @@ static UNIQUE_CONSECUTIVE_INFO: OpInfo = OpInfo {
     boxed: unique_consecutive_boxed,
     doc: "Values, or slices along a dimension, without consecutive repetitions.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn unique_consecutive_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unique_consecutive(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())

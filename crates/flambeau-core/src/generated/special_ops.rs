@@ -31,7 +31,7 @@ pub static ERF: Op<ErfFn> = Op::new(
     ],
     erf_adaptor,
 );
-static ERF_INFO: OpInfo = OpInfo {
+pub(super) static ERF_INFO: OpInfo = OpInfo {
     name: "erf",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -45,6 +45,7 @@ static ERF_INFO: OpInfo = OpInfo {
     boxed: erf_boxed,
     doc: "Error function.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn erf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::erf(tensor_arg(a, 0)?)?.into_values())
@@ -68,7 +69,7 @@ pub static ERF_: Op<ErfInplaceFn> = Op::new(
     ],
     erf_inplace_adaptor,
 );
-static ERF__INFO: OpInfo = OpInfo {
+pub(super) static ERF__INFO: OpInfo = OpInfo {
     name: "erf_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -82,6 +83,7 @@ static ERF__INFO: OpInfo = OpInfo {
     boxed: erf_inplace_boxed,
     doc: "Error function.",
     grad: Differentiability::Formula,
+    functional: Some(&ERF_INFO),
 };
 fn erf_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::erf_(tensor_arg(a, 0)?)?;
@@ -106,7 +108,7 @@ pub static ERF_OUT: Op<ErfOutFn> = Op::new(
     ],
     erf_out_adaptor,
 );
-static ERF_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ERF_OUT_INFO: OpInfo = OpInfo {
     name: "erf.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -123,6 +125,7 @@ static ERF_OUT_INFO: OpInfo = OpInfo {
     boxed: erf_out_boxed,
     doc: "Error function.",
     grad: Differentiability::Formula,
+    functional: Some(&ERF_INFO),
 };
 fn erf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -159,7 +162,7 @@ pub static ERFC: Op<ErfcFn> = Op::new(
     ],
     erfc_adaptor,
 );
-static ERFC_INFO: OpInfo = OpInfo {
+pub(super) static ERFC_INFO: OpInfo = OpInfo {
     name: "erfc",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -173,6 +176,7 @@ static ERFC_INFO: OpInfo = OpInfo {
     boxed: erfc_boxed,
     doc: "Complementary error function, `1 - erf(x)`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn erfc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::erfc(tensor_arg(a, 0)?)?.into_values())
@@ -196,7 +200,7 @@ pub static ERFC_: Op<ErfcInplaceFn> = Op::new(
     ],
     erfc_inplace_adaptor,
 );
-static ERFC__INFO: OpInfo = OpInfo {
+pub(super) static ERFC__INFO: OpInfo = OpInfo {
     name: "erfc_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -210,6 +214,7 @@ static ERFC__INFO: OpInfo = OpInfo {
     boxed: erfc_inplace_boxed,
     doc: "Complementary error function, `1 - erf(x)`.",
     grad: Differentiability::Formula,
+    functional: Some(&ERFC_INFO),
 };
 fn erfc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::erfc_(tensor_arg(a, 0)?)?;
@@ -234,7 +239,7 @@ pub static ERFC_OUT: Op<ErfcOutFn> = Op::new(
     ],
     erfc_out_adaptor,
 );
-static ERFC_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ERFC_OUT_INFO: OpInfo = OpInfo {
     name: "erfc.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -251,6 +256,7 @@ static ERFC_OUT_INFO: OpInfo = OpInfo {
     boxed: erfc_out_boxed,
     doc: "Complementary error function, `1 - erf(x)`.",
     grad: Differentiability::Formula,
+    functional: Some(&ERFC_INFO),
 };
 fn erfc_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -287,7 +293,7 @@ pub static ERFINV: Op<ErfinvFn> = Op::new(
     ],
     erfinv_adaptor,
 );
-static ERFINV_INFO: OpInfo = OpInfo {
+pub(super) static ERFINV_INFO: OpInfo = OpInfo {
     name: "erfinv",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -308,6 +314,7 @@ static ERFINV_INFO: OpInfo = OpInfo {
     boxed: erfinv_boxed,
     doc: "Inverse of the error function.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn erfinv_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::erfinv(tensor_arg(a, 0)?)?.into_values())
@@ -331,7 +338,7 @@ pub static ERFINV_: Op<ErfinvInplaceFn> = Op::new(
     ],
     erfinv_inplace_adaptor,
 );
-static ERFINV__INFO: OpInfo = OpInfo {
+pub(super) static ERFINV__INFO: OpInfo = OpInfo {
     name: "erfinv_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -345,6 +352,7 @@ static ERFINV__INFO: OpInfo = OpInfo {
     boxed: erfinv_inplace_boxed,
     doc: "Inverse of the error function.",
     grad: Differentiability::Formula,
+    functional: Some(&ERFINV_INFO),
 };
 fn erfinv_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::erfinv_(tensor_arg(a, 0)?)?;
@@ -369,7 +377,7 @@ pub static ERFINV_OUT: Op<ErfinvOutFn> = Op::new(
     ],
     erfinv_out_adaptor,
 );
-static ERFINV_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ERFINV_OUT_INFO: OpInfo = OpInfo {
     name: "erfinv.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -386,6 +394,7 @@ static ERFINV_OUT_INFO: OpInfo = OpInfo {
     boxed: erfinv_out_boxed,
     doc: "Inverse of the error function.",
     grad: Differentiability::Formula,
+    functional: Some(&ERFINV_INFO),
 };
 fn erfinv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -422,7 +431,7 @@ pub static LGAMMA: Op<LgammaFn> = Op::new(
     ],
     lgamma_adaptor,
 );
-static LGAMMA_INFO: OpInfo = OpInfo {
+pub(super) static LGAMMA_INFO: OpInfo = OpInfo {
     name: "lgamma",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -436,6 +445,7 @@ static LGAMMA_INFO: OpInfo = OpInfo {
     boxed: lgamma_boxed,
     doc: "Logarithm of the absolute value of the gamma function.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn lgamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lgamma(tensor_arg(a, 0)?)?.into_values())
@@ -459,7 +469,7 @@ pub static LGAMMA_: Op<LgammaInplaceFn> = Op::new(
     ],
     lgamma_inplace_adaptor,
 );
-static LGAMMA__INFO: OpInfo = OpInfo {
+pub(super) static LGAMMA__INFO: OpInfo = OpInfo {
     name: "lgamma_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -473,6 +483,7 @@ static LGAMMA__INFO: OpInfo = OpInfo {
     boxed: lgamma_inplace_boxed,
     doc: "Logarithm of the absolute value of the gamma function.",
     grad: Differentiability::Formula,
+    functional: Some(&LGAMMA_INFO),
 };
 fn lgamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::lgamma_(tensor_arg(a, 0)?)?;
@@ -497,7 +508,7 @@ pub static LGAMMA_OUT: Op<LgammaOutFn> = Op::new(
     ],
     lgamma_out_adaptor,
 );
-static LGAMMA_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LGAMMA_OUT_INFO: OpInfo = OpInfo {
     name: "lgamma.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -514,6 +525,7 @@ static LGAMMA_OUT_INFO: OpInfo = OpInfo {
     boxed: lgamma_out_boxed,
     doc: "Logarithm of the absolute value of the gamma function.",
     grad: Differentiability::Formula,
+    functional: Some(&LGAMMA_INFO),
 };
 fn lgamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -550,7 +562,7 @@ pub static DIGAMMA: Op<DigammaFn> = Op::new(
     ],
     digamma_adaptor,
 );
-static DIGAMMA_INFO: OpInfo = OpInfo {
+pub(super) static DIGAMMA_INFO: OpInfo = OpInfo {
     name: "digamma",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -564,6 +576,7 @@ static DIGAMMA_INFO: OpInfo = OpInfo {
     boxed: digamma_boxed,
     doc: "Derivative of `lgamma`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn digamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::digamma(tensor_arg(a, 0)?)?.into_values())
@@ -587,7 +600,7 @@ pub static DIGAMMA_: Op<DigammaInplaceFn> = Op::new(
     ],
     digamma_inplace_adaptor,
 );
-static DIGAMMA__INFO: OpInfo = OpInfo {
+pub(super) static DIGAMMA__INFO: OpInfo = OpInfo {
     name: "digamma_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -601,6 +614,7 @@ static DIGAMMA__INFO: OpInfo = OpInfo {
     boxed: digamma_inplace_boxed,
     doc: "Derivative of `lgamma`.",
     grad: Differentiability::Formula,
+    functional: Some(&DIGAMMA_INFO),
 };
 fn digamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::digamma_(tensor_arg(a, 0)?)?;
@@ -625,7 +639,7 @@ pub static DIGAMMA_OUT: Op<DigammaOutFn> = Op::new(
     ],
     digamma_out_adaptor,
 );
-static DIGAMMA_OUT_INFO: OpInfo = OpInfo {
+pub(super) static DIGAMMA_OUT_INFO: OpInfo = OpInfo {
     name: "digamma.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -642,6 +656,7 @@ static DIGAMMA_OUT_INFO: OpInfo = OpInfo {
     boxed: digamma_out_boxed,
     doc: "Derivative of `lgamma`.",
     grad: Differentiability::Formula,
+    functional: Some(&DIGAMMA_INFO),
 };
 fn digamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -671,7 +686,7 @@ pub static POLYGAMMA: Op<PolygammaFn> = Op::new(
     ],
     polygamma_adaptor,
 );
-static POLYGAMMA_INFO: OpInfo = OpInfo {
+pub(super) static POLYGAMMA_INFO: OpInfo = OpInfo {
     name: "polygamma",
     owner: "flambeau-core",
     schema: Schema {
@@ -688,6 +703,7 @@ static POLYGAMMA_INFO: OpInfo = OpInfo {
     boxed: polygamma_boxed,
     doc: "The `n`th derivative of `digamma`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn polygamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::polygamma(arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -711,7 +727,7 @@ pub static POLYGAMMA_OUT: Op<PolygammaOutFn> = Op::new(
     ],
     polygamma_out_adaptor,
 );
-static POLYGAMMA_OUT_INFO: OpInfo = OpInfo {
+pub(super) static POLYGAMMA_OUT_INFO: OpInfo = OpInfo {
     name: "polygamma.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -732,6 +748,7 @@ static POLYGAMMA_OUT_INFO: OpInfo = OpInfo {
     boxed: polygamma_out_boxed,
     doc: "The `n`th derivative of `digamma`.",
     grad: Differentiability::Formula,
+    functional: Some(&POLYGAMMA_INFO),
 };
 fn polygamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -751,7 +768,7 @@ fn mvlgamma_cpu(self_: &Tensor, p: i64) -> Result<Tensor> {
 pub type MvlgammaFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `mvlgamma`: Multivariate log-gamma function with dimension `p`.
 pub static MVLGAMMA: Op<MvlgammaFn> = Op::composite(&MVLGAMMA_INFO, mvlgamma_cpu, mvlgamma_adaptor);
-static MVLGAMMA_INFO: OpInfo = OpInfo {
+pub(super) static MVLGAMMA_INFO: OpInfo = OpInfo {
     name: "mvlgamma",
     owner: "flambeau-core",
     schema: Schema {
@@ -768,6 +785,7 @@ static MVLGAMMA_INFO: OpInfo = OpInfo {
     boxed: mvlgamma_boxed,
     doc: "Multivariate log-gamma function with dimension `p`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn mvlgamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mvlgamma(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -786,7 +804,7 @@ pub type MvlgammaInplaceFn = fn(&Tensor, i64) -> Result<()>;
 /// `mvlgamma_`: Multivariate log-gamma function with dimension `p`.
 pub static MVLGAMMA_: Op<MvlgammaInplaceFn> =
     Op::composite(&MVLGAMMA__INFO, mvlgamma_inplace_cpu, mvlgamma_inplace_adaptor);
-static MVLGAMMA__INFO: OpInfo = OpInfo {
+pub(super) static MVLGAMMA__INFO: OpInfo = OpInfo {
     name: "mvlgamma_",
     owner: "flambeau-core",
     schema: Schema {
@@ -803,6 +821,7 @@ static MVLGAMMA__INFO: OpInfo = OpInfo {
     boxed: mvlgamma_inplace_boxed,
     doc: "Multivariate log-gamma function with dimension `p`.",
     grad: Differentiability::Composite,
+    functional: Some(&MVLGAMMA_INFO),
 };
 fn mvlgamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::mvlgamma_(tensor_arg(a, 0)?, arg(a, 1)?)?;
@@ -822,7 +841,7 @@ pub type MvlgammaOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
 /// `mvlgamma.out`: Multivariate log-gamma function with dimension `p`.
 pub static MVLGAMMA_OUT: Op<MvlgammaOutFn> =
     Op::composite(&MVLGAMMA_OUT_INFO, mvlgamma_out_cpu, mvlgamma_out_adaptor);
-static MVLGAMMA_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MVLGAMMA_OUT_INFO: OpInfo = OpInfo {
     name: "mvlgamma.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -843,6 +862,7 @@ static MVLGAMMA_OUT_INFO: OpInfo = OpInfo {
     boxed: mvlgamma_out_boxed,
     doc: "Multivariate log-gamma function with dimension `p`.",
     grad: Differentiability::Composite,
+    functional: Some(&MVLGAMMA_INFO),
 };
 fn mvlgamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -875,7 +895,7 @@ pub static I0: Op<I0Fn> = Op::new(
     &[(Key::Cpu, i0_kernel), (Key::Meta, i0_kernel), (Key::Autograd, super::special_ops_grad::i0_autograd)],
     i0_adaptor,
 );
-static I0_INFO: OpInfo = OpInfo {
+pub(super) static I0_INFO: OpInfo = OpInfo {
     name: "i0",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -889,6 +909,7 @@ static I0_INFO: OpInfo = OpInfo {
     boxed: i0_boxed,
     doc: "Modified Bessel function of the first kind, order 0.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn i0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::i0(tensor_arg(a, 0)?)?.into_values())
@@ -912,7 +933,7 @@ pub static I0_: Op<I0InplaceFn> = Op::new(
     ],
     i0_inplace_adaptor,
 );
-static I0__INFO: OpInfo = OpInfo {
+pub(super) static I0__INFO: OpInfo = OpInfo {
     name: "i0_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -926,6 +947,7 @@ static I0__INFO: OpInfo = OpInfo {
     boxed: i0_inplace_boxed,
     doc: "Modified Bessel function of the first kind, order 0.",
     grad: Differentiability::Formula,
+    functional: Some(&I0_INFO),
 };
 fn i0_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::i0_(tensor_arg(a, 0)?)?;
@@ -950,7 +972,7 @@ pub static I0_OUT: Op<I0OutFn> = Op::new(
     ],
     i0_out_adaptor,
 );
-static I0_OUT_INFO: OpInfo = OpInfo {
+pub(super) static I0_OUT_INFO: OpInfo = OpInfo {
     name: "i0.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -967,6 +989,7 @@ static I0_OUT_INFO: OpInfo = OpInfo {
     boxed: i0_out_boxed,
     doc: "Modified Bessel function of the first kind, order 0.",
     grad: Differentiability::Formula,
+    functional: Some(&I0_INFO),
 };
 fn i0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1003,7 +1026,7 @@ pub static SPECIAL_I0E: Op<SpecialI0eFn> = Op::new(
     ],
     special_i0e_adaptor,
 );
-static SPECIAL_I0E_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_I0E_INFO: OpInfo = OpInfo {
     name: "special_i0e",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1017,6 +1040,7 @@ static SPECIAL_I0E_INFO: OpInfo = OpInfo {
     boxed: special_i0e_boxed,
     doc: "Exponentially scaled modified Bessel function of the first kind, order 0.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_i0e_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_i0e(tensor_arg(a, 0)?)?.into_values())
@@ -1040,7 +1064,7 @@ pub static SPECIAL_I0E_OUT: Op<SpecialI0eOutFn> = Op::new(
     ],
     special_i0e_out_adaptor,
 );
-static SPECIAL_I0E_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_I0E_OUT_INFO: OpInfo = OpInfo {
     name: "special_i0e.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1057,6 +1081,7 @@ static SPECIAL_I0E_OUT_INFO: OpInfo = OpInfo {
     boxed: special_i0e_out_boxed,
     doc: "Exponentially scaled modified Bessel function of the first kind, order 0.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_I0E_INFO),
 };
 fn special_i0e_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1093,7 +1118,7 @@ pub static SPECIAL_I1: Op<SpecialI1Fn> = Op::new(
     ],
     special_i1_adaptor,
 );
-static SPECIAL_I1_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_I1_INFO: OpInfo = OpInfo {
     name: "special_i1",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1107,6 +1132,7 @@ static SPECIAL_I1_INFO: OpInfo = OpInfo {
     boxed: special_i1_boxed,
     doc: "Modified Bessel function of the first kind, order 1.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_i1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_i1(tensor_arg(a, 0)?)?.into_values())
@@ -1130,7 +1156,7 @@ pub static SPECIAL_I1_OUT: Op<SpecialI1OutFn> = Op::new(
     ],
     special_i1_out_adaptor,
 );
-static SPECIAL_I1_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_I1_OUT_INFO: OpInfo = OpInfo {
     name: "special_i1.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1147,6 +1173,7 @@ static SPECIAL_I1_OUT_INFO: OpInfo = OpInfo {
     boxed: special_i1_out_boxed,
     doc: "Modified Bessel function of the first kind, order 1.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_I1_INFO),
 };
 fn special_i1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1183,7 +1210,7 @@ pub static SPECIAL_I1E: Op<SpecialI1eFn> = Op::new(
     ],
     special_i1e_adaptor,
 );
-static SPECIAL_I1E_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_I1E_INFO: OpInfo = OpInfo {
     name: "special_i1e",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1197,6 +1224,7 @@ static SPECIAL_I1E_INFO: OpInfo = OpInfo {
     boxed: special_i1e_boxed,
     doc: "Exponentially scaled modified Bessel function of the first kind, order 1.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_i1e_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_i1e(tensor_arg(a, 0)?)?.into_values())
@@ -1220,7 +1248,7 @@ pub static SPECIAL_I1E_OUT: Op<SpecialI1eOutFn> = Op::new(
     ],
     special_i1e_out_adaptor,
 );
-static SPECIAL_I1E_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_I1E_OUT_INFO: OpInfo = OpInfo {
     name: "special_i1e.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1237,6 +1265,7 @@ static SPECIAL_I1E_OUT_INFO: OpInfo = OpInfo {
     boxed: special_i1e_out_boxed,
     doc: "Exponentially scaled modified Bessel function of the first kind, order 1.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_I1E_INFO),
 };
 fn special_i1e_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1266,7 +1295,7 @@ pub static LOGIT: Op<LogitFn> = Op::new(
     ],
     logit_adaptor,
 );
-static LOGIT_INFO: OpInfo = OpInfo {
+pub(super) static LOGIT_INFO: OpInfo = OpInfo {
     name: "logit",
     owner: "flambeau-core",
     schema: Schema {
@@ -1283,6 +1312,7 @@ static LOGIT_INFO: OpInfo = OpInfo {
     boxed: logit_boxed,
     doc: "`log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn logit_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1306,7 +1336,7 @@ pub static LOGIT_: Op<LogitInplaceFn> = Op::new(
     ],
     logit_inplace_adaptor,
 );
-static LOGIT__INFO: OpInfo = OpInfo {
+pub(super) static LOGIT__INFO: OpInfo = OpInfo {
     name: "logit_",
     owner: "flambeau-core",
     schema: Schema {
@@ -1323,6 +1353,7 @@ static LOGIT__INFO: OpInfo = OpInfo {
     boxed: logit_inplace_boxed,
     doc: "`log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.",
     grad: Differentiability::Formula,
+    functional: Some(&LOGIT_INFO),
 };
 fn logit_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::logit_(tensor_arg(a, 0)?, arg(a, 1)?)?;
@@ -1347,7 +1378,7 @@ pub static LOGIT_OUT: Op<LogitOutFn> = Op::new(
     ],
     logit_out_adaptor,
 );
-static LOGIT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOGIT_OUT_INFO: OpInfo = OpInfo {
     name: "logit.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1368,6 +1399,7 @@ static LOGIT_OUT_INFO: OpInfo = OpInfo {
     boxed: logit_out_boxed,
     doc: "`log(x / (1 - x))`; the input is clamped to `eps` and `1 - eps` where `eps` is given.",
     grad: Differentiability::Formula,
+    functional: Some(&LOGIT_INFO),
 };
 fn logit_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1404,7 +1436,7 @@ pub static SPECIAL_ENTR: Op<SpecialEntrFn> = Op::new(
     ],
     special_entr_adaptor,
 );
-static SPECIAL_ENTR_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_ENTR_INFO: OpInfo = OpInfo {
     name: "special_entr",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1418,6 +1450,7 @@ static SPECIAL_ENTR_INFO: OpInfo = OpInfo {
     boxed: special_entr_boxed,
     doc: "`-x log(x)`, 0 at 0 and minus infinity below.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_entr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_entr(tensor_arg(a, 0)?)?.into_values())
@@ -1441,7 +1474,7 @@ pub static SPECIAL_ENTR_OUT: Op<SpecialEntrOutFn> = Op::new(
     ],
     special_entr_out_adaptor,
 );
-static SPECIAL_ENTR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_ENTR_OUT_INFO: OpInfo = OpInfo {
     name: "special_entr.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1458,6 +1491,7 @@ static SPECIAL_ENTR_OUT_INFO: OpInfo = OpInfo {
     boxed: special_entr_out_boxed,
     doc: "`-x log(x)`, 0 at 0 and minus infinity below.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_ENTR_INFO),
 };
 fn special_entr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1494,7 +1528,7 @@ pub static SPECIAL_ERFCX: Op<SpecialErfcxFn> = Op::new(
     ],
     special_erfcx_adaptor,
 );
-static SPECIAL_ERFCX_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_ERFCX_INFO: OpInfo = OpInfo {
     name: "special_erfcx",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1508,6 +1542,7 @@ static SPECIAL_ERFCX_INFO: OpInfo = OpInfo {
     boxed: special_erfcx_boxed,
     doc: "Scaled complementary error function, `exp(x^2) erfc(x)`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_erfcx_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_erfcx(tensor_arg(a, 0)?)?.into_values())
@@ -1531,7 +1566,7 @@ pub static SPECIAL_ERFCX_OUT: Op<SpecialErfcxOutFn> = Op::new(
     ],
     special_erfcx_out_adaptor,
 );
-static SPECIAL_ERFCX_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_ERFCX_OUT_INFO: OpInfo = OpInfo {
     name: "special_erfcx.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1548,6 +1583,7 @@ static SPECIAL_ERFCX_OUT_INFO: OpInfo = OpInfo {
     boxed: special_erfcx_out_boxed,
     doc: "Scaled complementary error function, `exp(x^2) erfc(x)`.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_ERFCX_INFO),
 };
 fn special_erfcx_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1584,7 +1620,7 @@ pub static SPECIAL_NDTR: Op<SpecialNdtrFn> = Op::new(
     ],
     special_ndtr_adaptor,
 );
-static SPECIAL_NDTR_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_NDTR_INFO: OpInfo = OpInfo {
     name: "special_ndtr",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1598,6 +1634,7 @@ static SPECIAL_NDTR_INFO: OpInfo = OpInfo {
     boxed: special_ndtr_boxed,
     doc: "Distribution function of the normal distribution.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_ndtr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_ndtr(tensor_arg(a, 0)?)?.into_values())
@@ -1621,7 +1658,7 @@ pub static SPECIAL_NDTR_OUT: Op<SpecialNdtrOutFn> = Op::new(
     ],
     special_ndtr_out_adaptor,
 );
-static SPECIAL_NDTR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_NDTR_OUT_INFO: OpInfo = OpInfo {
     name: "special_ndtr.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1638,6 +1675,7 @@ static SPECIAL_NDTR_OUT_INFO: OpInfo = OpInfo {
     boxed: special_ndtr_out_boxed,
     doc: "Distribution function of the normal distribution.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_NDTR_INFO),
 };
 fn special_ndtr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1674,7 +1712,7 @@ pub static SPECIAL_NDTRI: Op<SpecialNdtriFn> = Op::new(
     ],
     special_ndtri_adaptor,
 );
-static SPECIAL_NDTRI_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_NDTRI_INFO: OpInfo = OpInfo {
     name: "special_ndtri",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1688,6 +1726,7 @@ static SPECIAL_NDTRI_INFO: OpInfo = OpInfo {
     boxed: special_ndtri_boxed,
     doc: "Inverse of the distribution function of the normal distribution.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_ndtri_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_ndtri(tensor_arg(a, 0)?)?.into_values())
@@ -1711,7 +1750,7 @@ pub static SPECIAL_NDTRI_OUT: Op<SpecialNdtriOutFn> = Op::new(
     ],
     special_ndtri_out_adaptor,
 );
-static SPECIAL_NDTRI_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_NDTRI_OUT_INFO: OpInfo = OpInfo {
     name: "special_ndtri.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1728,6 +1767,7 @@ static SPECIAL_NDTRI_OUT_INFO: OpInfo = OpInfo {
     boxed: special_ndtri_out_boxed,
     doc: "Inverse of the distribution function of the normal distribution.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_NDTRI_INFO),
 };
 fn special_ndtri_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1764,7 +1804,7 @@ pub static SPECIAL_LOG_NDTR: Op<SpecialLogNdtrFn> = Op::new(
     ],
     special_log_ndtr_adaptor,
 );
-static SPECIAL_LOG_NDTR_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_LOG_NDTR_INFO: OpInfo = OpInfo {
     name: "special_log_ndtr",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1778,6 +1818,7 @@ static SPECIAL_LOG_NDTR_INFO: OpInfo = OpInfo {
     boxed: special_log_ndtr_boxed,
     doc: "Logarithm of the distribution function of the normal distribution.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_log_ndtr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_log_ndtr(tensor_arg(a, 0)?)?.into_values())
@@ -1801,7 +1842,7 @@ pub static SPECIAL_LOG_NDTR_OUT: Op<SpecialLogNdtrOutFn> = Op::new(
     ],
     special_log_ndtr_out_adaptor,
 );
-static SPECIAL_LOG_NDTR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_LOG_NDTR_OUT_INFO: OpInfo = OpInfo {
     name: "special_log_ndtr.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1818,6 +1859,7 @@ static SPECIAL_LOG_NDTR_OUT_INFO: OpInfo = OpInfo {
     boxed: special_log_ndtr_out_boxed,
     doc: "Logarithm of the distribution function of the normal distribution.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_LOG_NDTR_INFO),
 };
 fn special_log_ndtr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1854,7 +1896,7 @@ pub static SPECIAL_XLOG1PY: Op<SpecialXlog1pyFn> = Op::new(
     ],
     special_xlog1py_adaptor,
 );
-static SPECIAL_XLOG1PY_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_XLOG1PY_INFO: OpInfo = OpInfo {
     name: "special_xlog1py",
     owner: "flambeau-core",
     schema: Schema {
@@ -1871,6 +1913,7 @@ static SPECIAL_XLOG1PY_INFO: OpInfo = OpInfo {
     boxed: special_xlog1py_boxed,
     doc: "`x log1p(y)`, 0 where x is 0 unless y is NaN.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_xlog1py_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_xlog1py(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1894,7 +1937,7 @@ pub static SPECIAL_XLOG1PY_OUT: Op<SpecialXlog1pyOutFn> = Op::new(
     ],
     special_xlog1py_out_adaptor,
 );
-static SPECIAL_XLOG1PY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_XLOG1PY_OUT_INFO: OpInfo = OpInfo {
     name: "special_xlog1py.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1915,6 +1958,7 @@ static SPECIAL_XLOG1PY_OUT_INFO: OpInfo = OpInfo {
     boxed: special_xlog1py_out_boxed,
     doc: "`x log1p(y)`, 0 where x is 0 unless y is NaN.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_XLOG1PY_INFO),
 };
 fn special_xlog1py_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1951,7 +1995,7 @@ pub static SPECIAL_ZETA: Op<SpecialZetaFn> = Op::new(
     ],
     special_zeta_adaptor,
 );
-static SPECIAL_ZETA_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_ZETA_INFO: OpInfo = OpInfo {
     name: "special_zeta",
     owner: "flambeau-core",
     schema: Schema {
@@ -1968,6 +2012,7 @@ static SPECIAL_ZETA_INFO: OpInfo = OpInfo {
     boxed: special_zeta_boxed,
     doc: "Hurwitz zeta function.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_zeta_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_zeta(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1991,7 +2036,7 @@ pub static SPECIAL_ZETA_OUT: Op<SpecialZetaOutFn> = Op::new(
     ],
     special_zeta_out_adaptor,
 );
-static SPECIAL_ZETA_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_ZETA_OUT_INFO: OpInfo = OpInfo {
     name: "special_zeta.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2012,6 +2057,7 @@ static SPECIAL_ZETA_OUT_INFO: OpInfo = OpInfo {
     boxed: special_zeta_out_boxed,
     doc: "Hurwitz zeta function.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_ZETA_INFO),
 };
 fn special_zeta_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -2048,7 +2094,7 @@ pub static IGAMMA: Op<IgammaFn> = Op::new(
     ],
     igamma_adaptor,
 );
-static IGAMMA_INFO: OpInfo = OpInfo {
+pub(super) static IGAMMA_INFO: OpInfo = OpInfo {
     name: "igamma",
     owner: "flambeau-core",
     schema: Schema {
@@ -2065,6 +2111,7 @@ static IGAMMA_INFO: OpInfo = OpInfo {
     boxed: igamma_boxed,
     doc: "Regularised lower incomplete gamma function of shape `self`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn igamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::igamma(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -2088,7 +2135,7 @@ pub static IGAMMA_: Op<IgammaInplaceFn> = Op::new(
     ],
     igamma_inplace_adaptor,
 );
-static IGAMMA__INFO: OpInfo = OpInfo {
+pub(super) static IGAMMA__INFO: OpInfo = OpInfo {
     name: "igamma_",
     owner: "flambeau-core",
     schema: Schema {
@@ -2105,6 +2152,7 @@ static IGAMMA__INFO: OpInfo = OpInfo {
     boxed: igamma_inplace_boxed,
     doc: "Regularised lower incomplete gamma function of shape `self`.",
     grad: Differentiability::Formula,
+    functional: Some(&IGAMMA_INFO),
 };
 fn igamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::igamma_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -2129,7 +2177,7 @@ pub static IGAMMA_OUT: Op<IgammaOutFn> = Op::new(
     ],
     igamma_out_adaptor,
 );
-static IGAMMA_OUT_INFO: OpInfo = OpInfo {
+pub(super) static IGAMMA_OUT_INFO: OpInfo = OpInfo {
     name: "igamma.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2150,6 +2198,7 @@ static IGAMMA_OUT_INFO: OpInfo = OpInfo {
     boxed: igamma_out_boxed,
     doc: "Regularised lower incomplete gamma function of shape `self`.",
     grad: Differentiability::Formula,
+    functional: Some(&IGAMMA_INFO),
 };
 fn igamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -2186,7 +2235,7 @@ pub static IGAMMAC: Op<IgammacFn> = Op::new(
     ],
     igammac_adaptor,
 );
-static IGAMMAC_INFO: OpInfo = OpInfo {
+pub(super) static IGAMMAC_INFO: OpInfo = OpInfo {
     name: "igammac",
     owner: "flambeau-core",
     schema: Schema {
@@ -2203,6 +2252,7 @@ static IGAMMAC_INFO: OpInfo = OpInfo {
     boxed: igammac_boxed,
     doc: "Regularised upper incomplete gamma function of shape `self`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn igammac_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::igammac(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -2226,7 +2276,7 @@ pub static IGAMMAC_: Op<IgammacInplaceFn> = Op::new(
     ],
     igammac_inplace_adaptor,
 );
-static IGAMMAC__INFO: OpInfo = OpInfo {
+pub(super) static IGAMMAC__INFO: OpInfo = OpInfo {
     name: "igammac_",
     owner: "flambeau-core",
     schema: Schema {
@@ -2243,6 +2293,7 @@ static IGAMMAC__INFO: OpInfo = OpInfo {
     boxed: igammac_inplace_boxed,
     doc: "Regularised upper incomplete gamma function of shape `self`.",
     grad: Differentiability::Formula,
+    functional: Some(&IGAMMAC_INFO),
 };
 fn igammac_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::igammac_(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?;
@@ -2267,7 +2318,7 @@ pub static IGAMMAC_OUT: Op<IgammacOutFn> = Op::new(
     ],
     igammac_out_adaptor,
 );
-static IGAMMAC_OUT_INFO: OpInfo = OpInfo {
+pub(super) static IGAMMAC_OUT_INFO: OpInfo = OpInfo {
     name: "igammac.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2288,6 +2339,7 @@ static IGAMMAC_OUT_INFO: OpInfo = OpInfo {
     boxed: igammac_out_boxed,
     doc: "Regularised upper incomplete gamma function of shape `self`.",
     grad: Differentiability::Formula,
+    functional: Some(&IGAMMAC_INFO),
 };
 fn igammac_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -2324,7 +2376,7 @@ pub static SPECIAL_BESSEL_J0: Op<SpecialBesselJ0Fn> = Op::new(
     ],
     special_bessel_j0_adaptor,
 );
-static SPECIAL_BESSEL_J0_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_BESSEL_J0_INFO: OpInfo = OpInfo {
     name: "special_bessel_j0",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2338,6 +2390,7 @@ static SPECIAL_BESSEL_J0_INFO: OpInfo = OpInfo {
     boxed: special_bessel_j0_boxed,
     doc: "Bessel function of the first kind, order 0.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_bessel_j0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_bessel_j0(tensor_arg(a, 0)?)?.into_values())
@@ -2361,7 +2414,7 @@ pub static SPECIAL_BESSEL_J0_OUT: Op<SpecialBesselJ0OutFn> = Op::new(
     ],
     special_bessel_j0_out_adaptor,
 );
-static SPECIAL_BESSEL_J0_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_BESSEL_J0_OUT_INFO: OpInfo = OpInfo {
     name: "special_bessel_j0.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2378,6 +2431,7 @@ static SPECIAL_BESSEL_J0_OUT_INFO: OpInfo = OpInfo {
     boxed: special_bessel_j0_out_boxed,
     doc: "Bessel function of the first kind, order 0.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_BESSEL_J0_INFO),
 };
 fn special_bessel_j0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2414,7 +2468,7 @@ pub static SPECIAL_BESSEL_J1: Op<SpecialBesselJ1Fn> = Op::new(
     ],
     special_bessel_j1_adaptor,
 );
-static SPECIAL_BESSEL_J1_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_BESSEL_J1_INFO: OpInfo = OpInfo {
     name: "special_bessel_j1",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2428,6 +2482,7 @@ static SPECIAL_BESSEL_J1_INFO: OpInfo = OpInfo {
     boxed: special_bessel_j1_boxed,
     doc: "Bessel function of the first kind, order 1.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_bessel_j1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_bessel_j1(tensor_arg(a, 0)?)?.into_values())
@@ -2451,7 +2506,7 @@ pub static SPECIAL_BESSEL_J1_OUT: Op<SpecialBesselJ1OutFn> = Op::new(
     ],
     special_bessel_j1_out_adaptor,
 );
-static SPECIAL_BESSEL_J1_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_BESSEL_J1_OUT_INFO: OpInfo = OpInfo {
     name: "special_bessel_j1.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2468,6 +2523,7 @@ static SPECIAL_BESSEL_J1_OUT_INFO: OpInfo = OpInfo {
     boxed: special_bessel_j1_out_boxed,
     doc: "Bessel function of the first kind, order 1.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_BESSEL_J1_INFO),
 };
 fn special_bessel_j1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2504,7 +2560,7 @@ pub static SPECIAL_BESSEL_Y0: Op<SpecialBesselY0Fn> = Op::new(
     ],
     special_bessel_y0_adaptor,
 );
-static SPECIAL_BESSEL_Y0_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_BESSEL_Y0_INFO: OpInfo = OpInfo {
     name: "special_bessel_y0",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2518,6 +2574,7 @@ static SPECIAL_BESSEL_Y0_INFO: OpInfo = OpInfo {
     boxed: special_bessel_y0_boxed,
     doc: "Bessel function of the second kind, order 0.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_bessel_y0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_bessel_y0(tensor_arg(a, 0)?)?.into_values())
@@ -2541,7 +2598,7 @@ pub static SPECIAL_BESSEL_Y0_OUT: Op<SpecialBesselY0OutFn> = Op::new(
     ],
     special_bessel_y0_out_adaptor,
 );
-static SPECIAL_BESSEL_Y0_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_BESSEL_Y0_OUT_INFO: OpInfo = OpInfo {
     name: "special_bessel_y0.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2558,6 +2615,7 @@ static SPECIAL_BESSEL_Y0_OUT_INFO: OpInfo = OpInfo {
     boxed: special_bessel_y0_out_boxed,
     doc: "Bessel function of the second kind, order 0.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_BESSEL_Y0_INFO),
 };
 fn special_bessel_y0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2594,7 +2652,7 @@ pub static SPECIAL_BESSEL_Y1: Op<SpecialBesselY1Fn> = Op::new(
     ],
     special_bessel_y1_adaptor,
 );
-static SPECIAL_BESSEL_Y1_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_BESSEL_Y1_INFO: OpInfo = OpInfo {
     name: "special_bessel_y1",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2608,6 +2666,7 @@ static SPECIAL_BESSEL_Y1_INFO: OpInfo = OpInfo {
     boxed: special_bessel_y1_boxed,
     doc: "Bessel function of the second kind, order 1.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_bessel_y1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_bessel_y1(tensor_arg(a, 0)?)?.into_values())
@@ -2631,7 +2690,7 @@ pub static SPECIAL_BESSEL_Y1_OUT: Op<SpecialBesselY1OutFn> = Op::new(
     ],
     special_bessel_y1_out_adaptor,
 );
-static SPECIAL_BESSEL_Y1_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_BESSEL_Y1_OUT_INFO: OpInfo = OpInfo {
     name: "special_bessel_y1.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2648,6 +2707,7 @@ static SPECIAL_BESSEL_Y1_OUT_INFO: OpInfo = OpInfo {
     boxed: special_bessel_y1_out_boxed,
     doc: "Bessel function of the second kind, order 1.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_BESSEL_Y1_INFO),
 };
 fn special_bessel_y1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2684,7 +2744,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I0: Op<SpecialModifiedBesselI0Fn> = Op::new(
     ],
     special_modified_bessel_i0_adaptor,
 );
-static SPECIAL_MODIFIED_BESSEL_I0_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_MODIFIED_BESSEL_I0_INFO: OpInfo = OpInfo {
     name: "special_modified_bessel_i0",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2698,6 +2758,7 @@ static SPECIAL_MODIFIED_BESSEL_I0_INFO: OpInfo = OpInfo {
     boxed: special_modified_bessel_i0_boxed,
     doc: "Modified Bessel function of the first kind, order 0.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_modified_bessel_i0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_modified_bessel_i0(tensor_arg(a, 0)?)?.into_values())
@@ -2721,7 +2782,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I0_OUT: Op<SpecialModifiedBesselI0OutFn> = Op
     ],
     special_modified_bessel_i0_out_adaptor,
 );
-static SPECIAL_MODIFIED_BESSEL_I0_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_MODIFIED_BESSEL_I0_OUT_INFO: OpInfo = OpInfo {
     name: "special_modified_bessel_i0.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2738,6 +2799,7 @@ static SPECIAL_MODIFIED_BESSEL_I0_OUT_INFO: OpInfo = OpInfo {
     boxed: special_modified_bessel_i0_out_boxed,
     doc: "Modified Bessel function of the first kind, order 0.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_MODIFIED_BESSEL_I0_INFO),
 };
 fn special_modified_bessel_i0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2774,7 +2836,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I1: Op<SpecialModifiedBesselI1Fn> = Op::new(
     ],
     special_modified_bessel_i1_adaptor,
 );
-static SPECIAL_MODIFIED_BESSEL_I1_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_MODIFIED_BESSEL_I1_INFO: OpInfo = OpInfo {
     name: "special_modified_bessel_i1",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2788,6 +2850,7 @@ static SPECIAL_MODIFIED_BESSEL_I1_INFO: OpInfo = OpInfo {
     boxed: special_modified_bessel_i1_boxed,
     doc: "Modified Bessel function of the first kind, order 1.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_modified_bessel_i1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_modified_bessel_i1(tensor_arg(a, 0)?)?.into_values())
@@ -2811,7 +2874,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I1_OUT: Op<SpecialModifiedBesselI1OutFn> = Op
     ],
     special_modified_bessel_i1_out_adaptor,
 );
-static SPECIAL_MODIFIED_BESSEL_I1_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_MODIFIED_BESSEL_I1_OUT_INFO: OpInfo = OpInfo {
     name: "special_modified_bessel_i1.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2828,6 +2891,7 @@ static SPECIAL_MODIFIED_BESSEL_I1_OUT_INFO: OpInfo = OpInfo {
     boxed: special_modified_bessel_i1_out_boxed,
     doc: "Modified Bessel function of the first kind, order 1.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_MODIFIED_BESSEL_I1_INFO),
 };
 fn special_modified_bessel_i1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2864,7 +2928,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K0: Op<SpecialModifiedBesselK0Fn> = Op::new(
     ],
     special_modified_bessel_k0_adaptor,
 );
-static SPECIAL_MODIFIED_BESSEL_K0_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_MODIFIED_BESSEL_K0_INFO: OpInfo = OpInfo {
     name: "special_modified_bessel_k0",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2878,6 +2942,7 @@ static SPECIAL_MODIFIED_BESSEL_K0_INFO: OpInfo = OpInfo {
     boxed: special_modified_bessel_k0_boxed,
     doc: "Modified Bessel function of the second kind, order 0.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_modified_bessel_k0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_modified_bessel_k0(tensor_arg(a, 0)?)?.into_values())
@@ -2901,7 +2966,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K0_OUT: Op<SpecialModifiedBesselK0OutFn> = Op
     ],
     special_modified_bessel_k0_out_adaptor,
 );
-static SPECIAL_MODIFIED_BESSEL_K0_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_MODIFIED_BESSEL_K0_OUT_INFO: OpInfo = OpInfo {
     name: "special_modified_bessel_k0.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2918,6 +2983,7 @@ static SPECIAL_MODIFIED_BESSEL_K0_OUT_INFO: OpInfo = OpInfo {
     boxed: special_modified_bessel_k0_out_boxed,
     doc: "Modified Bessel function of the second kind, order 0.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_MODIFIED_BESSEL_K0_INFO),
 };
 fn special_modified_bessel_k0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2954,7 +3020,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K1: Op<SpecialModifiedBesselK1Fn> = Op::new(
     ],
     special_modified_bessel_k1_adaptor,
 );
-static SPECIAL_MODIFIED_BESSEL_K1_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_MODIFIED_BESSEL_K1_INFO: OpInfo = OpInfo {
     name: "special_modified_bessel_k1",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2968,6 +3034,7 @@ static SPECIAL_MODIFIED_BESSEL_K1_INFO: OpInfo = OpInfo {
     boxed: special_modified_bessel_k1_boxed,
     doc: "Modified Bessel function of the second kind, order 1.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn special_modified_bessel_k1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_modified_bessel_k1(tensor_arg(a, 0)?)?.into_values())
@@ -2991,7 +3058,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K1_OUT: Op<SpecialModifiedBesselK1OutFn> = Op
     ],
     special_modified_bessel_k1_out_adaptor,
 );
-static SPECIAL_MODIFIED_BESSEL_K1_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_MODIFIED_BESSEL_K1_OUT_INFO: OpInfo = OpInfo {
     name: "special_modified_bessel_k1.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3008,6 +3075,7 @@ static SPECIAL_MODIFIED_BESSEL_K1_OUT_INFO: OpInfo = OpInfo {
     boxed: special_modified_bessel_k1_out_boxed,
     doc: "Modified Bessel function of the second kind, order 1.",
     grad: Differentiability::Formula,
+    functional: Some(&SPECIAL_MODIFIED_BESSEL_K1_INFO),
 };
 fn special_modified_bessel_k1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -3043,7 +3111,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K0: Op<SpecialScaledModifiedBesselK0Fn
     ],
     special_scaled_modified_bessel_k0_adaptor,
 );
-static SPECIAL_SCALED_MODIFIED_BESSEL_K0_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_SCALED_MODIFIED_BESSEL_K0_INFO: OpInfo = OpInfo {
     name: "special_scaled_modified_bessel_k0",
     owner: "flambeau-core",
     schema: Schema { args: &[a("x", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3057,6 +3125,7 @@ static SPECIAL_SCALED_MODIFIED_BESSEL_K0_INFO: OpInfo = OpInfo {
     boxed: special_scaled_modified_bessel_k0_boxed,
     doc: "`exp(x)` times the modified Bessel function of the second kind, order 0.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn special_scaled_modified_bessel_k0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_scaled_modified_bessel_k0(tensor_arg(a, 0)?)?.into_values())
@@ -3080,7 +3149,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT: Op<SpecialScaledModifiedBessel
     ],
     special_scaled_modified_bessel_k0_out_adaptor,
 );
-static SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT_INFO: OpInfo = OpInfo {
     name: "special_scaled_modified_bessel_k0.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3097,6 +3166,7 @@ static SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT_INFO: OpInfo = OpInfo {
     boxed: special_scaled_modified_bessel_k0_out_boxed,
     doc: "`exp(x)` times the modified Bessel function of the second kind, order 0.",
     grad: Differentiability::None,
+    functional: Some(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_INFO),
 };
 fn special_scaled_modified_bessel_k0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -3132,7 +3202,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K1: Op<SpecialScaledModifiedBesselK1Fn
     ],
     special_scaled_modified_bessel_k1_adaptor,
 );
-static SPECIAL_SCALED_MODIFIED_BESSEL_K1_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_SCALED_MODIFIED_BESSEL_K1_INFO: OpInfo = OpInfo {
     name: "special_scaled_modified_bessel_k1",
     owner: "flambeau-core",
     schema: Schema { args: &[a("x", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3146,6 +3216,7 @@ static SPECIAL_SCALED_MODIFIED_BESSEL_K1_INFO: OpInfo = OpInfo {
     boxed: special_scaled_modified_bessel_k1_boxed,
     doc: "`exp(x)` times the modified Bessel function of the second kind, order 1.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn special_scaled_modified_bessel_k1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_scaled_modified_bessel_k1(tensor_arg(a, 0)?)?.into_values())
@@ -3169,7 +3240,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT: Op<SpecialScaledModifiedBessel
     ],
     special_scaled_modified_bessel_k1_out_adaptor,
 );
-static SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT_INFO: OpInfo = OpInfo {
     name: "special_scaled_modified_bessel_k1.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3186,6 +3257,7 @@ static SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT_INFO: OpInfo = OpInfo {
     boxed: special_scaled_modified_bessel_k1_out_boxed,
     doc: "`exp(x)` times the modified Bessel function of the second kind, order 1.",
     grad: Differentiability::None,
+    functional: Some(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_INFO),
 };
 fn special_scaled_modified_bessel_k1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -3218,7 +3290,7 @@ pub static SPECIAL_SPHERICAL_BESSEL_J0: Op<SpecialSphericalBesselJ0Fn> = Op::new
     &[(Key::Cpu, special_spherical_bessel_j0_kernel), (Key::Meta, special_spherical_bessel_j0_kernel)],
     special_spherical_bessel_j0_adaptor,
 );
-static SPECIAL_SPHERICAL_BESSEL_J0_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_SPHERICAL_BESSEL_J0_INFO: OpInfo = OpInfo {
     name: "special_spherical_bessel_j0",
     owner: "flambeau-core",
     schema: Schema { args: &[a("x", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3232,6 +3304,7 @@ static SPECIAL_SPHERICAL_BESSEL_J0_INFO: OpInfo = OpInfo {
     boxed: special_spherical_bessel_j0_boxed,
     doc: "Spherical Bessel function of the first kind, order 0: `sin(x) / x`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn special_spherical_bessel_j0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_spherical_bessel_j0(tensor_arg(a, 0)?)?.into_values())
@@ -3255,7 +3328,7 @@ pub static SPECIAL_SPHERICAL_BESSEL_J0_OUT: Op<SpecialSphericalBesselJ0OutFn> = 
     ],
     special_spherical_bessel_j0_out_adaptor,
 );
-static SPECIAL_SPHERICAL_BESSEL_J0_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_SPHERICAL_BESSEL_J0_OUT_INFO: OpInfo = OpInfo {
     name: "special_spherical_bessel_j0.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3272,6 +3345,7 @@ static SPECIAL_SPHERICAL_BESSEL_J0_OUT_INFO: OpInfo = OpInfo {
     boxed: special_spherical_bessel_j0_out_boxed,
     doc: "Spherical Bessel function of the first kind, order 0: `sin(x) / x`.",
     grad: Differentiability::None,
+    functional: Some(&SPECIAL_SPHERICAL_BESSEL_J0_INFO),
 };
 fn special_spherical_bessel_j0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -3304,7 +3378,7 @@ pub static SPECIAL_AIRY_AI: Op<SpecialAiryAiFn> = Op::new(
     &[(Key::Cpu, special_airy_ai_kernel), (Key::Meta, special_airy_ai_kernel)],
     special_airy_ai_adaptor,
 );
-static SPECIAL_AIRY_AI_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_AIRY_AI_INFO: OpInfo = OpInfo {
     name: "special_airy_ai",
     owner: "flambeau-core",
     schema: Schema { args: &[a("x", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3318,6 +3392,7 @@ static SPECIAL_AIRY_AI_INFO: OpInfo = OpInfo {
     boxed: special_airy_ai_boxed,
     doc: "Airy function Ai.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn special_airy_ai_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_airy_ai(tensor_arg(a, 0)?)?.into_values())
@@ -3341,7 +3416,7 @@ pub static SPECIAL_AIRY_AI_OUT: Op<SpecialAiryAiOutFn> = Op::new(
     ],
     special_airy_ai_out_adaptor,
 );
-static SPECIAL_AIRY_AI_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_AIRY_AI_OUT_INFO: OpInfo = OpInfo {
     name: "special_airy_ai.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3358,6 +3433,7 @@ static SPECIAL_AIRY_AI_OUT_INFO: OpInfo = OpInfo {
     boxed: special_airy_ai_out_boxed,
     doc: "Airy function Ai.",
     grad: Differentiability::None,
+    functional: Some(&SPECIAL_AIRY_AI_INFO),
 };
 fn special_airy_ai_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -3390,7 +3466,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T: Op<SpecialChebyshevPolynomialTFn> = O
     &[(Key::Cpu, special_chebyshev_polynomial_t_kernel), (Key::Meta, special_chebyshev_polynomial_t_kernel)],
     special_chebyshev_polynomial_t_adaptor,
 );
-static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_INFO: OpInfo = OpInfo {
     name: "special_chebyshev_polynomial_t",
     owner: "flambeau-core",
     schema: Schema {
@@ -3407,6 +3483,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_INFO: OpInfo = OpInfo {
     boxed: special_chebyshev_polynomial_t_boxed,
     doc: "Chebyshev polynomial of the first kind of degree `n`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn special_chebyshev_polynomial_t_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_chebyshev_polynomial_t(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -3430,7 +3507,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT: Op<SpecialChebyshevPolynomialTOut
     ],
     special_chebyshev_polynomial_t_out_adaptor,
 );
-static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO: OpInfo = OpInfo {
     name: "special_chebyshev_polynomial_t.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3451,6 +3528,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO: OpInfo = OpInfo {
     boxed: special_chebyshev_polynomial_t_out_boxed,
     doc: "Chebyshev polynomial of the first kind of degree `n`.",
     grad: Differentiability::None,
+    functional: Some(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_INFO),
 };
 fn special_chebyshev_polynomial_t_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -3483,7 +3561,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U: Op<SpecialChebyshevPolynomialUFn> = O
     &[(Key::Cpu, special_chebyshev_polynomial_u_kernel), (Key::Meta, special_chebyshev_polynomial_u_kernel)],
     special_chebyshev_polynomial_u_adaptor,
 );
-static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_INFO: OpInfo = OpInfo {
     name: "special_chebyshev_polynomial_u",
     owner: "flambeau-core",
     schema: Schema {
@@ -3500,6 +3578,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_INFO: OpInfo = OpInfo {
     boxed: special_chebyshev_polynomial_u_boxed,
     doc: "Chebyshev polynomial of the second kind of degree `n`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn special_chebyshev_polynomial_u_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_chebyshev_polynomial_u(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -3523,7 +3602,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT: Op<SpecialChebyshevPolynomialUOut
     ],
     special_chebyshev_polynomial_u_out_adaptor,
 );
-static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO: OpInfo = OpInfo {
     name: "special_chebyshev_polynomial_u.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3544,6 +3623,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO: OpInfo = OpInfo {
     boxed: special_chebyshev_polynomial_u_out_boxed,
     doc: "Chebyshev polynomial of the second kind of degree `n`.",
     grad: Differentiability::None,
+    functional: Some(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_INFO),
 };
 fn special_chebyshev_polynomial_u_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -3576,7 +3656,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V: Op<SpecialChebyshevPolynomialVFn> = O
     &[(Key::Cpu, special_chebyshev_polynomial_v_kernel), (Key::Meta, special_chebyshev_polynomial_v_kernel)],
     special_chebyshev_polynomial_v_adaptor,
 );
-static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_INFO: OpInfo = OpInfo {
     name: "special_chebyshev_polynomial_v",
     owner: "flambeau-core",
     schema: Schema {
@@ -3593,6 +3673,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_INFO: OpInfo = OpInfo {
     boxed: special_chebyshev_polynomial_v_boxed,
     doc: "Chebyshev polynomial of the third kind of degree `n`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn special_chebyshev_polynomial_v_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_chebyshev_polynomial_v(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -3616,7 +3697,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT: Op<SpecialChebyshevPolynomialVOut
     ],
     special_chebyshev_polynomial_v_out_adaptor,
 );
-static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO: OpInfo = OpInfo {
     name: "special_chebyshev_polynomial_v.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3637,6 +3718,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO: OpInfo = OpInfo {
     boxed: special_chebyshev_polynomial_v_out_boxed,
     doc: "Chebyshev polynomial of the third kind of degree `n`.",
     grad: Differentiability::None,
+    functional: Some(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_INFO),
 };
 fn special_chebyshev_polynomial_v_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -3669,7 +3751,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W: Op<SpecialChebyshevPolynomialWFn> = O
     &[(Key::Cpu, special_chebyshev_polynomial_w_kernel), (Key::Meta, special_chebyshev_polynomial_w_kernel)],
     special_chebyshev_polynomial_w_adaptor,
 );
-static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_INFO: OpInfo = OpInfo {
     name: "special_chebyshev_polynomial_w",
     owner: "flambeau-core",
     schema: Schema {
@@ -3686,6 +3768,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_INFO: OpInfo = OpInfo {
     boxed: special_chebyshev_polynomial_w_boxed,
     doc: "Chebyshev polynomial of the fourth kind of degree `n`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn special_chebyshev_polynomial_w_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_chebyshev_polynomial_w(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -3709,7 +3792,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT: Op<SpecialChebyshevPolynomialWOut
     ],
     special_chebyshev_polynomial_w_out_adaptor,
 );
-static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO: OpInfo = OpInfo {
     name: "special_chebyshev_polynomial_w.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3730,6 +3813,7 @@ static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO: OpInfo = OpInfo {
     boxed: special_chebyshev_polynomial_w_out_boxed,
     doc: "Chebyshev polynomial of the fourth kind of degree `n`.",
     grad: Differentiability::None,
+    functional: Some(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_INFO),
 };
 fn special_chebyshev_polynomial_w_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -3768,7 +3852,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T: Op<SpecialShiftedChebyshevPol
     ],
     special_shifted_chebyshev_polynomial_t_adaptor,
 );
-static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_INFO: OpInfo = OpInfo {
     name: "special_shifted_chebyshev_polynomial_t",
     owner: "flambeau-core",
     schema: Schema {
@@ -3785,6 +3869,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_INFO: OpInfo = OpInfo {
     boxed: special_shifted_chebyshev_polynomial_t_boxed,
     doc: "Chebyshev polynomial of the first kind of `2 x - 1`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn special_shifted_chebyshev_polynomial_t_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_shifted_chebyshev_polynomial_t(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -3808,7 +3893,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT: Op<SpecialShiftedChebyshe
     ],
     special_shifted_chebyshev_polynomial_t_out_adaptor,
 );
-static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO: OpInfo = OpInfo {
     name: "special_shifted_chebyshev_polynomial_t.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3829,6 +3914,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO: OpInfo = OpInfo {
     boxed: special_shifted_chebyshev_polynomial_t_out_boxed,
     doc: "Chebyshev polynomial of the first kind of `2 x - 1`.",
     grad: Differentiability::None,
+    functional: Some(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_INFO),
 };
 fn special_shifted_chebyshev_polynomial_t_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -3871,7 +3957,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U: Op<SpecialShiftedChebyshevPol
     ],
     special_shifted_chebyshev_polynomial_u_adaptor,
 );
-static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_INFO: OpInfo = OpInfo {
     name: "special_shifted_chebyshev_polynomial_u",
     owner: "flambeau-core",
     schema: Schema {
@@ -3888,6 +3974,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_INFO: OpInfo = OpInfo {
     boxed: special_shifted_chebyshev_polynomial_u_boxed,
     doc: "Chebyshev polynomial of the second kind of `2 x - 1`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn special_shifted_chebyshev_polynomial_u_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_shifted_chebyshev_polynomial_u(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -3911,7 +3998,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT: Op<SpecialShiftedChebyshe
     ],
     special_shifted_chebyshev_polynomial_u_out_adaptor,
 );
-static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO: OpInfo = OpInfo {
     name: "special_shifted_chebyshev_polynomial_u.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3932,6 +4019,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO: OpInfo = OpInfo {
     boxed: special_shifted_chebyshev_polynomial_u_out_boxed,
     doc: "Chebyshev polynomial of the second kind of `2 x - 1`.",
     grad: Differentiability::None,
+    functional: Some(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_INFO),
 };
 fn special_shifted_chebyshev_polynomial_u_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -3974,7 +4062,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V: Op<SpecialShiftedChebyshevPol
     ],
     special_shifted_chebyshev_polynomial_v_adaptor,
 );
-static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_INFO: OpInfo = OpInfo {
     name: "special_shifted_chebyshev_polynomial_v",
     owner: "flambeau-core",
     schema: Schema {
@@ -3991,6 +4079,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_INFO: OpInfo = OpInfo {
     boxed: special_shifted_chebyshev_polynomial_v_boxed,
     doc: "Chebyshev polynomial of the third kind of `2 x - 1`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn special_shifted_chebyshev_polynomial_v_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_shifted_chebyshev_polynomial_v(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -4014,7 +4103,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT: Op<SpecialShiftedChebyshe
     ],
     special_shifted_chebyshev_polynomial_v_out_adaptor,
 );
-static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO: OpInfo = OpInfo {
     name: "special_shifted_chebyshev_polynomial_v.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4035,6 +4124,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO: OpInfo = OpInfo {
     boxed: special_shifted_chebyshev_polynomial_v_out_boxed,
     doc: "Chebyshev polynomial of the third kind of `2 x - 1`.",
     grad: Differentiability::None,
+    functional: Some(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_INFO),
 };
 fn special_shifted_chebyshev_polynomial_v_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -4077,7 +4167,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W: Op<SpecialShiftedChebyshevPol
     ],
     special_shifted_chebyshev_polynomial_w_adaptor,
 );
-static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_INFO: OpInfo = OpInfo {
     name: "special_shifted_chebyshev_polynomial_w",
     owner: "flambeau-core",
     schema: Schema {
@@ -4094,6 +4184,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_INFO: OpInfo = OpInfo {
     boxed: special_shifted_chebyshev_polynomial_w_boxed,
     doc: "Chebyshev polynomial of the fourth kind of `2 x - 1`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn special_shifted_chebyshev_polynomial_w_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_shifted_chebyshev_polynomial_w(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -4117,7 +4208,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT: Op<SpecialShiftedChebyshe
     ],
     special_shifted_chebyshev_polynomial_w_out_adaptor,
 );
-static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO: OpInfo = OpInfo {
     name: "special_shifted_chebyshev_polynomial_w.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4138,6 +4229,7 @@ static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO: OpInfo = OpInfo {
     boxed: special_shifted_chebyshev_polynomial_w_out_boxed,
     doc: "Chebyshev polynomial of the fourth kind of `2 x - 1`.",
     grad: Differentiability::None,
+    functional: Some(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_INFO),
 };
 fn special_shifted_chebyshev_polynomial_w_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -4174,7 +4266,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H: Op<SpecialHermitePolynomialHFn> = Op::n
     &[(Key::Cpu, special_hermite_polynomial_h_kernel), (Key::Meta, special_hermite_polynomial_h_kernel)],
     special_hermite_polynomial_h_adaptor,
 );
-static SPECIAL_HERMITE_POLYNOMIAL_H_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_HERMITE_POLYNOMIAL_H_INFO: OpInfo = OpInfo {
     name: "special_hermite_polynomial_h",
     owner: "flambeau-core",
     schema: Schema {
@@ -4191,6 +4283,7 @@ static SPECIAL_HERMITE_POLYNOMIAL_H_INFO: OpInfo = OpInfo {
     boxed: special_hermite_polynomial_h_boxed,
     doc: "Physicist's Hermite polynomial of degree `n`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn special_hermite_polynomial_h_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_hermite_polynomial_h(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -4214,7 +4307,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_OUT: Op<SpecialHermitePolynomialHOutFn> 
     ],
     special_hermite_polynomial_h_out_adaptor,
 );
-static SPECIAL_HERMITE_POLYNOMIAL_H_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_HERMITE_POLYNOMIAL_H_OUT_INFO: OpInfo = OpInfo {
     name: "special_hermite_polynomial_h.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4235,6 +4328,7 @@ static SPECIAL_HERMITE_POLYNOMIAL_H_OUT_INFO: OpInfo = OpInfo {
     boxed: special_hermite_polynomial_h_out_boxed,
     doc: "Physicist's Hermite polynomial of degree `n`.",
     grad: Differentiability::None,
+    functional: Some(&SPECIAL_HERMITE_POLYNOMIAL_H_INFO),
 };
 fn special_hermite_polynomial_h_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -4267,7 +4361,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE: Op<SpecialHermitePolynomialHeFn> = Op:
     &[(Key::Cpu, special_hermite_polynomial_he_kernel), (Key::Meta, special_hermite_polynomial_he_kernel)],
     special_hermite_polynomial_he_adaptor,
 );
-static SPECIAL_HERMITE_POLYNOMIAL_HE_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_HERMITE_POLYNOMIAL_HE_INFO: OpInfo = OpInfo {
     name: "special_hermite_polynomial_he",
     owner: "flambeau-core",
     schema: Schema {
@@ -4284,6 +4378,7 @@ static SPECIAL_HERMITE_POLYNOMIAL_HE_INFO: OpInfo = OpInfo {
     boxed: special_hermite_polynomial_he_boxed,
     doc: "Probabilist's Hermite polynomial of degree `n`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn special_hermite_polynomial_he_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_hermite_polynomial_he(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -4307,7 +4402,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_OUT: Op<SpecialHermitePolynomialHeOutFn
     ],
     special_hermite_polynomial_he_out_adaptor,
 );
-static SPECIAL_HERMITE_POLYNOMIAL_HE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_HERMITE_POLYNOMIAL_HE_OUT_INFO: OpInfo = OpInfo {
     name: "special_hermite_polynomial_he.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4328,6 +4423,7 @@ static SPECIAL_HERMITE_POLYNOMIAL_HE_OUT_INFO: OpInfo = OpInfo {
     boxed: special_hermite_polynomial_he_out_boxed,
     doc: "Probabilist's Hermite polynomial of degree `n`.",
     grad: Differentiability::None,
+    functional: Some(&SPECIAL_HERMITE_POLYNOMIAL_HE_INFO),
 };
 fn special_hermite_polynomial_he_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -4361,7 +4457,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L: Op<SpecialLaguerrePolynomialLFn> = Op:
     &[(Key::Cpu, special_laguerre_polynomial_l_kernel), (Key::Meta, special_laguerre_polynomial_l_kernel)],
     special_laguerre_polynomial_l_adaptor,
 );
-static SPECIAL_LAGUERRE_POLYNOMIAL_L_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_LAGUERRE_POLYNOMIAL_L_INFO: OpInfo = OpInfo {
     name: "special_laguerre_polynomial_l",
     owner: "flambeau-core",
     schema: Schema {
@@ -4378,6 +4474,7 @@ static SPECIAL_LAGUERRE_POLYNOMIAL_L_INFO: OpInfo = OpInfo {
     boxed: special_laguerre_polynomial_l_boxed,
     doc: "Laguerre polynomial of degree `n`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn special_laguerre_polynomial_l_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_laguerre_polynomial_l(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -4402,7 +4499,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT: Op<SpecialLaguerrePolynomialLOutFn
     ],
     special_laguerre_polynomial_l_out_adaptor,
 );
-static SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT_INFO: OpInfo = OpInfo {
     name: "special_laguerre_polynomial_l.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4423,6 +4520,7 @@ static SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT_INFO: OpInfo = OpInfo {
     boxed: special_laguerre_polynomial_l_out_boxed,
     doc: "Laguerre polynomial of degree `n`.",
     grad: Differentiability::None,
+    functional: Some(&SPECIAL_LAGUERRE_POLYNOMIAL_L_INFO),
 };
 fn special_laguerre_polynomial_l_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -4456,7 +4554,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P: Op<SpecialLegendrePolynomialPFn> = Op:
     &[(Key::Cpu, special_legendre_polynomial_p_kernel), (Key::Meta, special_legendre_polynomial_p_kernel)],
     special_legendre_polynomial_p_adaptor,
 );
-static SPECIAL_LEGENDRE_POLYNOMIAL_P_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_LEGENDRE_POLYNOMIAL_P_INFO: OpInfo = OpInfo {
     name: "special_legendre_polynomial_p",
     owner: "flambeau-core",
     schema: Schema {
@@ -4473,6 +4571,7 @@ static SPECIAL_LEGENDRE_POLYNOMIAL_P_INFO: OpInfo = OpInfo {
     boxed: special_legendre_polynomial_p_boxed,
     doc: "Legendre polynomial of degree `n`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn special_legendre_polynomial_p_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::special_legendre_polynomial_p(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -4497,7 +4596,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT: Op<SpecialLegendrePolynomialPOutFn
     ],
     special_legendre_polynomial_p_out_adaptor,
 );
-static SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT_INFO: OpInfo = OpInfo {
     name: "special_legendre_polynomial_p.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4518,6 +4617,7 @@ static SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT_INFO: OpInfo = OpInfo {
     boxed: special_legendre_polynomial_p_out_boxed,
     doc: "Legendre polynomial of degree `n`.",
     grad: Differentiability::None,
+    functional: Some(&SPECIAL_LEGENDRE_POLYNOMIAL_P_INFO),
 };
 fn special_legendre_polynomial_p_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;

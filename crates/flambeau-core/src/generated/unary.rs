@@ -28,7 +28,7 @@ pub static ABS: Op<AbsFn> = Op::new(
     &[(Key::Cpu, abs_kernel), (Key::Meta, abs_kernel), (Key::Autograd, super::unary_grad::abs_autograd)],
     abs_adaptor,
 );
-static ABS_INFO: OpInfo = OpInfo {
+pub(super) static ABS_INFO: OpInfo = OpInfo {
     name: "abs",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -45,6 +45,7 @@ static ABS_INFO: OpInfo = OpInfo {
     boxed: abs_boxed,
     doc: "Absolute value; of a complex number its magnitude, real.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn abs_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::abs(tensor_arg(a, 0)?)?.into_values())
@@ -70,7 +71,7 @@ pub static ABS_: Op<AbsInplaceFn> = Op::new(
     ],
     abs_inplace_adaptor,
 );
-static ABS__INFO: OpInfo = OpInfo {
+pub(super) static ABS__INFO: OpInfo = OpInfo {
     name: "abs_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -87,6 +88,7 @@ static ABS__INFO: OpInfo = OpInfo {
     boxed: abs_inplace_boxed,
     doc: "Absolute value; of a complex number its magnitude, real.",
     grad: Differentiability::Formula,
+    functional: Some(&ABS_INFO),
 };
 fn abs_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::abs_(tensor_arg(a, 0)?)?;
@@ -118,7 +120,7 @@ pub static ABS_OUT: Op<AbsOutFn> = Op::new(
     ],
     abs_out_adaptor,
 );
-static ABS_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ABS_OUT_INFO: OpInfo = OpInfo {
     name: "abs.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -135,6 +137,7 @@ static ABS_OUT_INFO: OpInfo = OpInfo {
     boxed: abs_out_boxed,
     doc: "Absolute value; of a complex number its magnitude, real.",
     grad: Differentiability::Formula,
+    functional: Some(&ABS_INFO),
 };
 fn abs_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -167,7 +170,7 @@ pub static SGN: Op<SgnFn> = Op::new(
     &[(Key::Cpu, sgn_kernel), (Key::Meta, sgn_kernel), (Key::Autograd, super::unary_grad::sgn_autograd)],
     sgn_adaptor,
 );
-static SGN_INFO: OpInfo = OpInfo {
+pub(super) static SGN_INFO: OpInfo = OpInfo {
     name: "sgn",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -181,6 +184,7 @@ static SGN_INFO: OpInfo = OpInfo {
     boxed: sgn_boxed,
     doc: "Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn sgn_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sgn(tensor_arg(a, 0)?)?.into_values())
@@ -204,7 +208,7 @@ pub static SGN_: Op<SgnInplaceFn> = Op::new(
     ],
     sgn_inplace_adaptor,
 );
-static SGN__INFO: OpInfo = OpInfo {
+pub(super) static SGN__INFO: OpInfo = OpInfo {
     name: "sgn_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -218,6 +222,7 @@ static SGN__INFO: OpInfo = OpInfo {
     boxed: sgn_inplace_boxed,
     doc: "Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.",
     grad: Differentiability::Formula,
+    functional: Some(&SGN_INFO),
 };
 fn sgn_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sgn_(tensor_arg(a, 0)?)?;
@@ -248,7 +253,7 @@ pub static SGN_OUT: Op<SgnOutFn> = Op::new(
     ],
     sgn_out_adaptor,
 );
-static SGN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SGN_OUT_INFO: OpInfo = OpInfo {
     name: "sgn.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -265,6 +270,7 @@ static SGN_OUT_INFO: OpInfo = OpInfo {
     boxed: sgn_out_boxed,
     doc: "Sign: -1, 0 or 1; of a complex number `x / |x|`, and 0 at 0.",
     grad: Differentiability::Formula,
+    functional: Some(&SGN_INFO),
 };
 fn sgn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -298,7 +304,7 @@ pub static SIGN: Op<SignFn> = Op::new(
     &[(Key::Cpu, sign_kernel), (Key::Meta, sign_kernel), (Key::Autograd, super::unary_grad::sign_autograd)],
     sign_adaptor,
 );
-static SIGN_INFO: OpInfo = OpInfo {
+pub(super) static SIGN_INFO: OpInfo = OpInfo {
     name: "sign",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -312,6 +318,7 @@ static SIGN_INFO: OpInfo = OpInfo {
     boxed: sign_boxed,
     doc: "Sign: -1, 0 or 1; 0 for NaN.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn sign_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sign(tensor_arg(a, 0)?)?.into_values())
@@ -336,7 +343,7 @@ pub static SIGN_: Op<SignInplaceFn> = Op::new(
     ],
     sign_inplace_adaptor,
 );
-static SIGN__INFO: OpInfo = OpInfo {
+pub(super) static SIGN__INFO: OpInfo = OpInfo {
     name: "sign_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -350,6 +357,7 @@ static SIGN__INFO: OpInfo = OpInfo {
     boxed: sign_inplace_boxed,
     doc: "Sign: -1, 0 or 1; 0 for NaN.",
     grad: Differentiability::Formula,
+    functional: Some(&SIGN_INFO),
 };
 fn sign_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sign_(tensor_arg(a, 0)?)?;
@@ -381,7 +389,7 @@ pub static SIGN_OUT: Op<SignOutFn> = Op::new(
     ],
     sign_out_adaptor,
 );
-static SIGN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SIGN_OUT_INFO: OpInfo = OpInfo {
     name: "sign.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -398,6 +406,7 @@ static SIGN_OUT_INFO: OpInfo = OpInfo {
     boxed: sign_out_boxed,
     doc: "Sign: -1, 0 or 1; 0 for NaN.",
     grad: Differentiability::Formula,
+    functional: Some(&SIGN_INFO),
 };
 fn sign_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -428,7 +437,7 @@ pub type SignbitFn = fn(&Tensor) -> Result<Tensor>;
 /// `signbit`: Whether the sign bit is set; so for -0.0.
 pub static SIGNBIT: Op<SignbitFn> =
     Op::new(&SIGNBIT_INFO, &[(Key::Cpu, signbit_kernel), (Key::Meta, signbit_kernel)], signbit_adaptor);
-static SIGNBIT_INFO: OpInfo = OpInfo {
+pub(super) static SIGNBIT_INFO: OpInfo = OpInfo {
     name: "signbit",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -442,6 +451,7 @@ static SIGNBIT_INFO: OpInfo = OpInfo {
     boxed: signbit_boxed,
     doc: "Whether the sign bit is set; so for -0.0.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn signbit_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::signbit(tensor_arg(a, 0)?)?.into_values())
@@ -472,7 +482,7 @@ pub static SIGNBIT_OUT: Op<SignbitOutFn> = Op::new(
     ],
     signbit_out_adaptor,
 );
-static SIGNBIT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SIGNBIT_OUT_INFO: OpInfo = OpInfo {
     name: "signbit.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -489,6 +499,7 @@ static SIGNBIT_OUT_INFO: OpInfo = OpInfo {
     boxed: signbit_out_boxed,
     doc: "Whether the sign bit is set; so for -0.0.",
     grad: Differentiability::None,
+    functional: Some(&SIGNBIT_INFO),
 };
 fn signbit_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -522,7 +533,7 @@ pub static NEG: Op<NegFn> = Op::new(
     &[(Key::Cpu, neg_kernel), (Key::Meta, neg_kernel), (Key::Autograd, super::unary_grad::neg_autograd)],
     neg_adaptor,
 );
-static NEG_INFO: OpInfo = OpInfo {
+pub(super) static NEG_INFO: OpInfo = OpInfo {
     name: "neg",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -539,6 +550,7 @@ static NEG_INFO: OpInfo = OpInfo {
     boxed: neg_boxed,
     doc: "Negates every element.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn neg_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::neg(tensor_arg(a, 0)?)?.into_values())
@@ -563,7 +575,7 @@ pub static NEG_: Op<NegInplaceFn> = Op::new(
     ],
     neg_inplace_adaptor,
 );
-static NEG__INFO: OpInfo = OpInfo {
+pub(super) static NEG__INFO: OpInfo = OpInfo {
     name: "neg_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -580,6 +592,7 @@ static NEG__INFO: OpInfo = OpInfo {
     boxed: neg_inplace_boxed,
     doc: "Negates every element.",
     grad: Differentiability::Formula,
+    functional: Some(&NEG_INFO),
 };
 fn neg_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::neg_(tensor_arg(a, 0)?)?;
@@ -611,7 +624,7 @@ pub static NEG_OUT: Op<NegOutFn> = Op::new(
     ],
     neg_out_adaptor,
 );
-static NEG_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NEG_OUT_INFO: OpInfo = OpInfo {
     name: "neg.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -628,6 +641,7 @@ static NEG_OUT_INFO: OpInfo = OpInfo {
     boxed: neg_out_boxed,
     doc: "Negates every element.",
     grad: Differentiability::Formula,
+    functional: Some(&NEG_INFO),
 };
 fn neg_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -664,7 +678,7 @@ pub static RECIPROCAL: Op<ReciprocalFn> = Op::new(
     ],
     reciprocal_adaptor,
 );
-static RECIPROCAL_INFO: OpInfo = OpInfo {
+pub(super) static RECIPROCAL_INFO: OpInfo = OpInfo {
     name: "reciprocal",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -685,6 +699,7 @@ static RECIPROCAL_INFO: OpInfo = OpInfo {
     boxed: reciprocal_boxed,
     doc: "`1 / x`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn reciprocal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::reciprocal(tensor_arg(a, 0)?)?.into_values())
@@ -708,7 +723,7 @@ pub static RECIPROCAL_: Op<ReciprocalInplaceFn> = Op::new(
     ],
     reciprocal_inplace_adaptor,
 );
-static RECIPROCAL__INFO: OpInfo = OpInfo {
+pub(super) static RECIPROCAL__INFO: OpInfo = OpInfo {
     name: "reciprocal_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -722,6 +737,7 @@ static RECIPROCAL__INFO: OpInfo = OpInfo {
     boxed: reciprocal_inplace_boxed,
     doc: "`1 / x`.",
     grad: Differentiability::Formula,
+    functional: Some(&RECIPROCAL_INFO),
 };
 fn reciprocal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::reciprocal_(tensor_arg(a, 0)?)?;
@@ -746,7 +762,7 @@ pub static RECIPROCAL_OUT: Op<ReciprocalOutFn> = Op::new(
     ],
     reciprocal_out_adaptor,
 );
-static RECIPROCAL_OUT_INFO: OpInfo = OpInfo {
+pub(super) static RECIPROCAL_OUT_INFO: OpInfo = OpInfo {
     name: "reciprocal.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -763,6 +779,7 @@ static RECIPROCAL_OUT_INFO: OpInfo = OpInfo {
     boxed: reciprocal_out_boxed,
     doc: "`1 / x`.",
     grad: Differentiability::Formula,
+    functional: Some(&RECIPROCAL_INFO),
 };
 fn reciprocal_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -795,7 +812,7 @@ pub static SQRT: Op<SqrtFn> = Op::new(
     &[(Key::Cpu, sqrt_kernel), (Key::Meta, sqrt_kernel), (Key::Autograd, super::unary_grad::sqrt_autograd)],
     sqrt_adaptor,
 );
-static SQRT_INFO: OpInfo = OpInfo {
+pub(super) static SQRT_INFO: OpInfo = OpInfo {
     name: "sqrt",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -809,6 +826,7 @@ static SQRT_INFO: OpInfo = OpInfo {
     boxed: sqrt_boxed,
     doc: "Square root.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn sqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sqrt(tensor_arg(a, 0)?)?.into_values())
@@ -832,7 +850,7 @@ pub static SQRT_: Op<SqrtInplaceFn> = Op::new(
     ],
     sqrt_inplace_adaptor,
 );
-static SQRT__INFO: OpInfo = OpInfo {
+pub(super) static SQRT__INFO: OpInfo = OpInfo {
     name: "sqrt_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -846,6 +864,7 @@ static SQRT__INFO: OpInfo = OpInfo {
     boxed: sqrt_inplace_boxed,
     doc: "Square root.",
     grad: Differentiability::Formula,
+    functional: Some(&SQRT_INFO),
 };
 fn sqrt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sqrt_(tensor_arg(a, 0)?)?;
@@ -870,7 +889,7 @@ pub static SQRT_OUT: Op<SqrtOutFn> = Op::new(
     ],
     sqrt_out_adaptor,
 );
-static SQRT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SQRT_OUT_INFO: OpInfo = OpInfo {
     name: "sqrt.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -887,6 +906,7 @@ static SQRT_OUT_INFO: OpInfo = OpInfo {
     boxed: sqrt_out_boxed,
     doc: "Square root.",
     grad: Differentiability::Formula,
+    functional: Some(&SQRT_INFO),
 };
 fn sqrt_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -923,7 +943,7 @@ pub static RSQRT: Op<RsqrtFn> = Op::new(
     ],
     rsqrt_adaptor,
 );
-static RSQRT_INFO: OpInfo = OpInfo {
+pub(super) static RSQRT_INFO: OpInfo = OpInfo {
     name: "rsqrt",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -944,6 +964,7 @@ static RSQRT_INFO: OpInfo = OpInfo {
     boxed: rsqrt_boxed,
     doc: "`1 / sqrt(x)`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn rsqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rsqrt(tensor_arg(a, 0)?)?.into_values())
@@ -967,7 +988,7 @@ pub static RSQRT_: Op<RsqrtInplaceFn> = Op::new(
     ],
     rsqrt_inplace_adaptor,
 );
-static RSQRT__INFO: OpInfo = OpInfo {
+pub(super) static RSQRT__INFO: OpInfo = OpInfo {
     name: "rsqrt_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -981,6 +1002,7 @@ static RSQRT__INFO: OpInfo = OpInfo {
     boxed: rsqrt_inplace_boxed,
     doc: "`1 / sqrt(x)`.",
     grad: Differentiability::Formula,
+    functional: Some(&RSQRT_INFO),
 };
 fn rsqrt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::rsqrt_(tensor_arg(a, 0)?)?;
@@ -1005,7 +1027,7 @@ pub static RSQRT_OUT: Op<RsqrtOutFn> = Op::new(
     ],
     rsqrt_out_adaptor,
 );
-static RSQRT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static RSQRT_OUT_INFO: OpInfo = OpInfo {
     name: "rsqrt.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1022,6 +1044,7 @@ static RSQRT_OUT_INFO: OpInfo = OpInfo {
     boxed: rsqrt_out_boxed,
     doc: "`1 / sqrt(x)`.",
     grad: Differentiability::Formula,
+    functional: Some(&RSQRT_INFO),
 };
 fn rsqrt_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1051,7 +1074,7 @@ pub static SQUARE: Op<SquareFn> = Op::new(
     ],
     square_adaptor,
 );
-static SQUARE_INFO: OpInfo = OpInfo {
+pub(super) static SQUARE_INFO: OpInfo = OpInfo {
     name: "square",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1065,6 +1088,7 @@ static SQUARE_INFO: OpInfo = OpInfo {
     boxed: square_boxed,
     doc: "`x * x`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn square_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::square(tensor_arg(a, 0)?)?.into_values())
@@ -1088,7 +1112,7 @@ pub static SQUARE_: Op<SquareInplaceFn> = Op::new(
     ],
     square_inplace_adaptor,
 );
-static SQUARE__INFO: OpInfo = OpInfo {
+pub(super) static SQUARE__INFO: OpInfo = OpInfo {
     name: "square_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -1102,6 +1126,7 @@ static SQUARE__INFO: OpInfo = OpInfo {
     boxed: square_inplace_boxed,
     doc: "`x * x`.",
     grad: Differentiability::Formula,
+    functional: Some(&SQUARE_INFO),
 };
 fn square_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::square_(tensor_arg(a, 0)?)?;
@@ -1126,7 +1151,7 @@ pub static SQUARE_OUT: Op<SquareOutFn> = Op::new(
     ],
     square_out_adaptor,
 );
-static SQUARE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SQUARE_OUT_INFO: OpInfo = OpInfo {
     name: "square.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1143,6 +1168,7 @@ static SQUARE_OUT_INFO: OpInfo = OpInfo {
     boxed: square_out_boxed,
     doc: "`x * x`.",
     grad: Differentiability::Formula,
+    functional: Some(&SQUARE_INFO),
 };
 fn square_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1175,7 +1201,7 @@ pub static EXP: Op<ExpFn> = Op::new(
     &[(Key::Cpu, exp_kernel), (Key::Meta, exp_kernel), (Key::Autograd, super::unary_grad::exp_autograd)],
     exp_adaptor,
 );
-static EXP_INFO: OpInfo = OpInfo {
+pub(super) static EXP_INFO: OpInfo = OpInfo {
     name: "exp",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1196,6 +1222,7 @@ static EXP_INFO: OpInfo = OpInfo {
     boxed: exp_boxed,
     doc: "Exponential.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::exp(tensor_arg(a, 0)?)?.into_values())
@@ -1219,7 +1246,7 @@ pub static EXP_: Op<ExpInplaceFn> = Op::new(
     ],
     exp_inplace_adaptor,
 );
-static EXP__INFO: OpInfo = OpInfo {
+pub(super) static EXP__INFO: OpInfo = OpInfo {
     name: "exp_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -1233,6 +1260,7 @@ static EXP__INFO: OpInfo = OpInfo {
     boxed: exp_inplace_boxed,
     doc: "Exponential.",
     grad: Differentiability::Formula,
+    functional: Some(&EXP_INFO),
 };
 fn exp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::exp_(tensor_arg(a, 0)?)?;
@@ -1257,7 +1285,7 @@ pub static EXP_OUT: Op<ExpOutFn> = Op::new(
     ],
     exp_out_adaptor,
 );
-static EXP_OUT_INFO: OpInfo = OpInfo {
+pub(super) static EXP_OUT_INFO: OpInfo = OpInfo {
     name: "exp.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1274,6 +1302,7 @@ static EXP_OUT_INFO: OpInfo = OpInfo {
     boxed: exp_out_boxed,
     doc: "Exponential.",
     grad: Differentiability::Formula,
+    functional: Some(&EXP_INFO),
 };
 fn exp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1306,7 +1335,7 @@ pub static EXP2: Op<Exp2Fn> = Op::new(
     &[(Key::Cpu, exp2_kernel), (Key::Meta, exp2_kernel), (Key::Autograd, super::unary_grad::exp2_autograd)],
     exp2_adaptor,
 );
-static EXP2_INFO: OpInfo = OpInfo {
+pub(super) static EXP2_INFO: OpInfo = OpInfo {
     name: "exp2",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1320,6 +1349,7 @@ static EXP2_INFO: OpInfo = OpInfo {
     boxed: exp2_boxed,
     doc: "2 to the power of every element.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn exp2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::exp2(tensor_arg(a, 0)?)?.into_values())
@@ -1343,7 +1373,7 @@ pub static EXP2_: Op<Exp2InplaceFn> = Op::new(
     ],
     exp2_inplace_adaptor,
 );
-static EXP2__INFO: OpInfo = OpInfo {
+pub(super) static EXP2__INFO: OpInfo = OpInfo {
     name: "exp2_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -1357,6 +1387,7 @@ static EXP2__INFO: OpInfo = OpInfo {
     boxed: exp2_inplace_boxed,
     doc: "2 to the power of every element.",
     grad: Differentiability::Formula,
+    functional: Some(&EXP2_INFO),
 };
 fn exp2_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::exp2_(tensor_arg(a, 0)?)?;
@@ -1381,7 +1412,7 @@ pub static EXP2_OUT: Op<Exp2OutFn> = Op::new(
     ],
     exp2_out_adaptor,
 );
-static EXP2_OUT_INFO: OpInfo = OpInfo {
+pub(super) static EXP2_OUT_INFO: OpInfo = OpInfo {
     name: "exp2.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1398,6 +1429,7 @@ static EXP2_OUT_INFO: OpInfo = OpInfo {
     boxed: exp2_out_boxed,
     doc: "2 to the power of every element.",
     grad: Differentiability::Formula,
+    functional: Some(&EXP2_INFO),
 };
 fn exp2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1434,7 +1466,7 @@ pub static EXPM1: Op<Expm1Fn> = Op::new(
     ],
     expm1_adaptor,
 );
-static EXPM1_INFO: OpInfo = OpInfo {
+pub(super) static EXPM1_INFO: OpInfo = OpInfo {
     name: "expm1",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1455,6 +1487,7 @@ static EXPM1_INFO: OpInfo = OpInfo {
     boxed: expm1_boxed,
     doc: "`exp(x) - 1`, accurate near 0.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn expm1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::expm1(tensor_arg(a, 0)?)?.into_values())
@@ -1478,7 +1511,7 @@ pub static EXPM1_: Op<Expm1InplaceFn> = Op::new(
     ],
     expm1_inplace_adaptor,
 );
-static EXPM1__INFO: OpInfo = OpInfo {
+pub(super) static EXPM1__INFO: OpInfo = OpInfo {
     name: "expm1_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -1492,6 +1525,7 @@ static EXPM1__INFO: OpInfo = OpInfo {
     boxed: expm1_inplace_boxed,
     doc: "`exp(x) - 1`, accurate near 0.",
     grad: Differentiability::Formula,
+    functional: Some(&EXPM1_INFO),
 };
 fn expm1_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::expm1_(tensor_arg(a, 0)?)?;
@@ -1516,7 +1550,7 @@ pub static EXPM1_OUT: Op<Expm1OutFn> = Op::new(
     ],
     expm1_out_adaptor,
 );
-static EXPM1_OUT_INFO: OpInfo = OpInfo {
+pub(super) static EXPM1_OUT_INFO: OpInfo = OpInfo {
     name: "expm1.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1533,6 +1567,7 @@ static EXPM1_OUT_INFO: OpInfo = OpInfo {
     boxed: expm1_out_boxed,
     doc: "`exp(x) - 1`, accurate near 0.",
     grad: Differentiability::Formula,
+    functional: Some(&EXPM1_INFO),
 };
 fn expm1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1565,7 +1600,7 @@ pub static LOG: Op<LogFn> = Op::new(
     &[(Key::Cpu, log_kernel), (Key::Meta, log_kernel), (Key::Autograd, super::unary_grad::log_autograd)],
     log_adaptor,
 );
-static LOG_INFO: OpInfo = OpInfo {
+pub(super) static LOG_INFO: OpInfo = OpInfo {
     name: "log",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1586,6 +1621,7 @@ static LOG_INFO: OpInfo = OpInfo {
     boxed: log_boxed,
     doc: "Natural logarithm.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn log_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::log(tensor_arg(a, 0)?)?.into_values())
@@ -1609,7 +1645,7 @@ pub static LOG_: Op<LogInplaceFn> = Op::new(
     ],
     log_inplace_adaptor,
 );
-static LOG__INFO: OpInfo = OpInfo {
+pub(super) static LOG__INFO: OpInfo = OpInfo {
     name: "log_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -1623,6 +1659,7 @@ static LOG__INFO: OpInfo = OpInfo {
     boxed: log_inplace_boxed,
     doc: "Natural logarithm.",
     grad: Differentiability::Formula,
+    functional: Some(&LOG_INFO),
 };
 fn log_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::log_(tensor_arg(a, 0)?)?;
@@ -1647,7 +1684,7 @@ pub static LOG_OUT: Op<LogOutFn> = Op::new(
     ],
     log_out_adaptor,
 );
-static LOG_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOG_OUT_INFO: OpInfo = OpInfo {
     name: "log.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1664,6 +1701,7 @@ static LOG_OUT_INFO: OpInfo = OpInfo {
     boxed: log_out_boxed,
     doc: "Natural logarithm.",
     grad: Differentiability::Formula,
+    functional: Some(&LOG_INFO),
 };
 fn log_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1696,7 +1734,7 @@ pub static LOG2: Op<Log2Fn> = Op::new(
     &[(Key::Cpu, log2_kernel), (Key::Meta, log2_kernel), (Key::Autograd, super::unary_grad::log2_autograd)],
     log2_adaptor,
 );
-static LOG2_INFO: OpInfo = OpInfo {
+pub(super) static LOG2_INFO: OpInfo = OpInfo {
     name: "log2",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1717,6 +1755,7 @@ static LOG2_INFO: OpInfo = OpInfo {
     boxed: log2_boxed,
     doc: "Logarithm to base 2.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn log2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::log2(tensor_arg(a, 0)?)?.into_values())
@@ -1740,7 +1779,7 @@ pub static LOG2_: Op<Log2InplaceFn> = Op::new(
     ],
     log2_inplace_adaptor,
 );
-static LOG2__INFO: OpInfo = OpInfo {
+pub(super) static LOG2__INFO: OpInfo = OpInfo {
     name: "log2_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -1754,6 +1793,7 @@ static LOG2__INFO: OpInfo = OpInfo {
     boxed: log2_inplace_boxed,
     doc: "Logarithm to base 2.",
     grad: Differentiability::Formula,
+    functional: Some(&LOG2_INFO),
 };
 fn log2_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::log2_(tensor_arg(a, 0)?)?;
@@ -1778,7 +1818,7 @@ pub static LOG2_OUT: Op<Log2OutFn> = Op::new(
     ],
     log2_out_adaptor,
 );
-static LOG2_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOG2_OUT_INFO: OpInfo = OpInfo {
     name: "log2.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1795,6 +1835,7 @@ static LOG2_OUT_INFO: OpInfo = OpInfo {
     boxed: log2_out_boxed,
     doc: "Logarithm to base 2.",
     grad: Differentiability::Formula,
+    functional: Some(&LOG2_INFO),
 };
 fn log2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1831,7 +1872,7 @@ pub static LOG10: Op<Log10Fn> = Op::new(
     ],
     log10_adaptor,
 );
-static LOG10_INFO: OpInfo = OpInfo {
+pub(super) static LOG10_INFO: OpInfo = OpInfo {
     name: "log10",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1852,6 +1893,7 @@ static LOG10_INFO: OpInfo = OpInfo {
     boxed: log10_boxed,
     doc: "Logarithm to base 10.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn log10_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::log10(tensor_arg(a, 0)?)?.into_values())
@@ -1875,7 +1917,7 @@ pub static LOG10_: Op<Log10InplaceFn> = Op::new(
     ],
     log10_inplace_adaptor,
 );
-static LOG10__INFO: OpInfo = OpInfo {
+pub(super) static LOG10__INFO: OpInfo = OpInfo {
     name: "log10_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -1889,6 +1931,7 @@ static LOG10__INFO: OpInfo = OpInfo {
     boxed: log10_inplace_boxed,
     doc: "Logarithm to base 10.",
     grad: Differentiability::Formula,
+    functional: Some(&LOG10_INFO),
 };
 fn log10_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::log10_(tensor_arg(a, 0)?)?;
@@ -1913,7 +1956,7 @@ pub static LOG10_OUT: Op<Log10OutFn> = Op::new(
     ],
     log10_out_adaptor,
 );
-static LOG10_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOG10_OUT_INFO: OpInfo = OpInfo {
     name: "log10.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1930,6 +1973,7 @@ static LOG10_OUT_INFO: OpInfo = OpInfo {
     boxed: log10_out_boxed,
     doc: "Logarithm to base 10.",
     grad: Differentiability::Formula,
+    functional: Some(&LOG10_INFO),
 };
 fn log10_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1966,7 +2010,7 @@ pub static LOG1P: Op<Log1pFn> = Op::new(
     ],
     log1p_adaptor,
 );
-static LOG1P_INFO: OpInfo = OpInfo {
+pub(super) static LOG1P_INFO: OpInfo = OpInfo {
     name: "log1p",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1987,6 +2031,7 @@ static LOG1P_INFO: OpInfo = OpInfo {
     boxed: log1p_boxed,
     doc: "`log(1 + x)`, accurate near 0.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn log1p_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::log1p(tensor_arg(a, 0)?)?.into_values())
@@ -2010,7 +2055,7 @@ pub static LOG1P_: Op<Log1pInplaceFn> = Op::new(
     ],
     log1p_inplace_adaptor,
 );
-static LOG1P__INFO: OpInfo = OpInfo {
+pub(super) static LOG1P__INFO: OpInfo = OpInfo {
     name: "log1p_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -2024,6 +2069,7 @@ static LOG1P__INFO: OpInfo = OpInfo {
     boxed: log1p_inplace_boxed,
     doc: "`log(1 + x)`, accurate near 0.",
     grad: Differentiability::Formula,
+    functional: Some(&LOG1P_INFO),
 };
 fn log1p_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::log1p_(tensor_arg(a, 0)?)?;
@@ -2048,7 +2094,7 @@ pub static LOG1P_OUT: Op<Log1pOutFn> = Op::new(
     ],
     log1p_out_adaptor,
 );
-static LOG1P_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOG1P_OUT_INFO: OpInfo = OpInfo {
     name: "log1p.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2065,6 +2111,7 @@ static LOG1P_OUT_INFO: OpInfo = OpInfo {
     boxed: log1p_out_boxed,
     doc: "`log(1 + x)`, accurate near 0.",
     grad: Differentiability::Formula,
+    functional: Some(&LOG1P_INFO),
 };
 fn log1p_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2097,7 +2144,7 @@ pub static SIN: Op<SinFn> = Op::new(
     &[(Key::Cpu, sin_kernel), (Key::Meta, sin_kernel), (Key::Autograd, super::unary_grad::sin_autograd)],
     sin_adaptor,
 );
-static SIN_INFO: OpInfo = OpInfo {
+pub(super) static SIN_INFO: OpInfo = OpInfo {
     name: "sin",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2111,6 +2158,7 @@ static SIN_INFO: OpInfo = OpInfo {
     boxed: sin_boxed,
     doc: "Sine.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn sin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sin(tensor_arg(a, 0)?)?.into_values())
@@ -2134,7 +2182,7 @@ pub static SIN_: Op<SinInplaceFn> = Op::new(
     ],
     sin_inplace_adaptor,
 );
-static SIN__INFO: OpInfo = OpInfo {
+pub(super) static SIN__INFO: OpInfo = OpInfo {
     name: "sin_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -2148,6 +2196,7 @@ static SIN__INFO: OpInfo = OpInfo {
     boxed: sin_inplace_boxed,
     doc: "Sine.",
     grad: Differentiability::Formula,
+    functional: Some(&SIN_INFO),
 };
 fn sin_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sin_(tensor_arg(a, 0)?)?;
@@ -2172,7 +2221,7 @@ pub static SIN_OUT: Op<SinOutFn> = Op::new(
     ],
     sin_out_adaptor,
 );
-static SIN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SIN_OUT_INFO: OpInfo = OpInfo {
     name: "sin.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2189,6 +2238,7 @@ static SIN_OUT_INFO: OpInfo = OpInfo {
     boxed: sin_out_boxed,
     doc: "Sine.",
     grad: Differentiability::Formula,
+    functional: Some(&SIN_INFO),
 };
 fn sin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2221,7 +2271,7 @@ pub static COS: Op<CosFn> = Op::new(
     &[(Key::Cpu, cos_kernel), (Key::Meta, cos_kernel), (Key::Autograd, super::unary_grad::cos_autograd)],
     cos_adaptor,
 );
-static COS_INFO: OpInfo = OpInfo {
+pub(super) static COS_INFO: OpInfo = OpInfo {
     name: "cos",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2235,6 +2285,7 @@ static COS_INFO: OpInfo = OpInfo {
     boxed: cos_boxed,
     doc: "Cosine.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn cos_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cos(tensor_arg(a, 0)?)?.into_values())
@@ -2258,7 +2309,7 @@ pub static COS_: Op<CosInplaceFn> = Op::new(
     ],
     cos_inplace_adaptor,
 );
-static COS__INFO: OpInfo = OpInfo {
+pub(super) static COS__INFO: OpInfo = OpInfo {
     name: "cos_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -2272,6 +2323,7 @@ static COS__INFO: OpInfo = OpInfo {
     boxed: cos_inplace_boxed,
     doc: "Cosine.",
     grad: Differentiability::Formula,
+    functional: Some(&COS_INFO),
 };
 fn cos_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cos_(tensor_arg(a, 0)?)?;
@@ -2296,7 +2348,7 @@ pub static COS_OUT: Op<CosOutFn> = Op::new(
     ],
     cos_out_adaptor,
 );
-static COS_OUT_INFO: OpInfo = OpInfo {
+pub(super) static COS_OUT_INFO: OpInfo = OpInfo {
     name: "cos.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2313,6 +2365,7 @@ static COS_OUT_INFO: OpInfo = OpInfo {
     boxed: cos_out_boxed,
     doc: "Cosine.",
     grad: Differentiability::Formula,
+    functional: Some(&COS_INFO),
 };
 fn cos_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2345,7 +2398,7 @@ pub static TAN: Op<TanFn> = Op::new(
     &[(Key::Cpu, tan_kernel), (Key::Meta, tan_kernel), (Key::Autograd, super::unary_grad::tan_autograd)],
     tan_adaptor,
 );
-static TAN_INFO: OpInfo = OpInfo {
+pub(super) static TAN_INFO: OpInfo = OpInfo {
     name: "tan",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2366,6 +2419,7 @@ static TAN_INFO: OpInfo = OpInfo {
     boxed: tan_boxed,
     doc: "Tangent.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn tan_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tan(tensor_arg(a, 0)?)?.into_values())
@@ -2389,7 +2443,7 @@ pub static TAN_: Op<TanInplaceFn> = Op::new(
     ],
     tan_inplace_adaptor,
 );
-static TAN__INFO: OpInfo = OpInfo {
+pub(super) static TAN__INFO: OpInfo = OpInfo {
     name: "tan_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -2403,6 +2457,7 @@ static TAN__INFO: OpInfo = OpInfo {
     boxed: tan_inplace_boxed,
     doc: "Tangent.",
     grad: Differentiability::Formula,
+    functional: Some(&TAN_INFO),
 };
 fn tan_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::tan_(tensor_arg(a, 0)?)?;
@@ -2427,7 +2482,7 @@ pub static TAN_OUT: Op<TanOutFn> = Op::new(
     ],
     tan_out_adaptor,
 );
-static TAN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static TAN_OUT_INFO: OpInfo = OpInfo {
     name: "tan.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2444,6 +2499,7 @@ static TAN_OUT_INFO: OpInfo = OpInfo {
     boxed: tan_out_boxed,
     doc: "Tangent.",
     grad: Differentiability::Formula,
+    functional: Some(&TAN_INFO),
 };
 fn tan_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2476,7 +2532,7 @@ pub static ASIN: Op<AsinFn> = Op::new(
     &[(Key::Cpu, asin_kernel), (Key::Meta, asin_kernel), (Key::Autograd, super::unary_grad::asin_autograd)],
     asin_adaptor,
 );
-static ASIN_INFO: OpInfo = OpInfo {
+pub(super) static ASIN_INFO: OpInfo = OpInfo {
     name: "asin",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2497,6 +2553,7 @@ static ASIN_INFO: OpInfo = OpInfo {
     boxed: asin_boxed,
     doc: "Arc sine.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn asin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::asin(tensor_arg(a, 0)?)?.into_values())
@@ -2520,7 +2577,7 @@ pub static ASIN_: Op<AsinInplaceFn> = Op::new(
     ],
     asin_inplace_adaptor,
 );
-static ASIN__INFO: OpInfo = OpInfo {
+pub(super) static ASIN__INFO: OpInfo = OpInfo {
     name: "asin_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -2534,6 +2591,7 @@ static ASIN__INFO: OpInfo = OpInfo {
     boxed: asin_inplace_boxed,
     doc: "Arc sine.",
     grad: Differentiability::Formula,
+    functional: Some(&ASIN_INFO),
 };
 fn asin_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::asin_(tensor_arg(a, 0)?)?;
@@ -2558,7 +2616,7 @@ pub static ASIN_OUT: Op<AsinOutFn> = Op::new(
     ],
     asin_out_adaptor,
 );
-static ASIN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ASIN_OUT_INFO: OpInfo = OpInfo {
     name: "asin.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2575,6 +2633,7 @@ static ASIN_OUT_INFO: OpInfo = OpInfo {
     boxed: asin_out_boxed,
     doc: "Arc sine.",
     grad: Differentiability::Formula,
+    functional: Some(&ASIN_INFO),
 };
 fn asin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2607,7 +2666,7 @@ pub static ACOS: Op<AcosFn> = Op::new(
     &[(Key::Cpu, acos_kernel), (Key::Meta, acos_kernel), (Key::Autograd, super::unary_grad::acos_autograd)],
     acos_adaptor,
 );
-static ACOS_INFO: OpInfo = OpInfo {
+pub(super) static ACOS_INFO: OpInfo = OpInfo {
     name: "acos",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2628,6 +2687,7 @@ static ACOS_INFO: OpInfo = OpInfo {
     boxed: acos_boxed,
     doc: "Arc cosine.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn acos_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::acos(tensor_arg(a, 0)?)?.into_values())
@@ -2651,7 +2711,7 @@ pub static ACOS_: Op<AcosInplaceFn> = Op::new(
     ],
     acos_inplace_adaptor,
 );
-static ACOS__INFO: OpInfo = OpInfo {
+pub(super) static ACOS__INFO: OpInfo = OpInfo {
     name: "acos_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -2665,6 +2725,7 @@ static ACOS__INFO: OpInfo = OpInfo {
     boxed: acos_inplace_boxed,
     doc: "Arc cosine.",
     grad: Differentiability::Formula,
+    functional: Some(&ACOS_INFO),
 };
 fn acos_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::acos_(tensor_arg(a, 0)?)?;
@@ -2689,7 +2750,7 @@ pub static ACOS_OUT: Op<AcosOutFn> = Op::new(
     ],
     acos_out_adaptor,
 );
-static ACOS_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ACOS_OUT_INFO: OpInfo = OpInfo {
     name: "acos.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2706,6 +2767,7 @@ static ACOS_OUT_INFO: OpInfo = OpInfo {
     boxed: acos_out_boxed,
     doc: "Arc cosine.",
     grad: Differentiability::Formula,
+    functional: Some(&ACOS_INFO),
 };
 fn acos_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2738,7 +2800,7 @@ pub static ATAN: Op<AtanFn> = Op::new(
     &[(Key::Cpu, atan_kernel), (Key::Meta, atan_kernel), (Key::Autograd, super::unary_grad::atan_autograd)],
     atan_adaptor,
 );
-static ATAN_INFO: OpInfo = OpInfo {
+pub(super) static ATAN_INFO: OpInfo = OpInfo {
     name: "atan",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2752,6 +2814,7 @@ static ATAN_INFO: OpInfo = OpInfo {
     boxed: atan_boxed,
     doc: "Arc tangent.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn atan_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atan(tensor_arg(a, 0)?)?.into_values())
@@ -2775,7 +2838,7 @@ pub static ATAN_: Op<AtanInplaceFn> = Op::new(
     ],
     atan_inplace_adaptor,
 );
-static ATAN__INFO: OpInfo = OpInfo {
+pub(super) static ATAN__INFO: OpInfo = OpInfo {
     name: "atan_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -2789,6 +2852,7 @@ static ATAN__INFO: OpInfo = OpInfo {
     boxed: atan_inplace_boxed,
     doc: "Arc tangent.",
     grad: Differentiability::Formula,
+    functional: Some(&ATAN_INFO),
 };
 fn atan_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::atan_(tensor_arg(a, 0)?)?;
@@ -2813,7 +2877,7 @@ pub static ATAN_OUT: Op<AtanOutFn> = Op::new(
     ],
     atan_out_adaptor,
 );
-static ATAN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ATAN_OUT_INFO: OpInfo = OpInfo {
     name: "atan.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2830,6 +2894,7 @@ static ATAN_OUT_INFO: OpInfo = OpInfo {
     boxed: atan_out_boxed,
     doc: "Arc tangent.",
     grad: Differentiability::Formula,
+    functional: Some(&ATAN_INFO),
 };
 fn atan_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2862,7 +2927,7 @@ pub static SINH: Op<SinhFn> = Op::new(
     &[(Key::Cpu, sinh_kernel), (Key::Meta, sinh_kernel), (Key::Autograd, super::unary_grad::sinh_autograd)],
     sinh_adaptor,
 );
-static SINH_INFO: OpInfo = OpInfo {
+pub(super) static SINH_INFO: OpInfo = OpInfo {
     name: "sinh",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2883,6 +2948,7 @@ static SINH_INFO: OpInfo = OpInfo {
     boxed: sinh_boxed,
     doc: "Hyperbolic sine.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn sinh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sinh(tensor_arg(a, 0)?)?.into_values())
@@ -2906,7 +2972,7 @@ pub static SINH_: Op<SinhInplaceFn> = Op::new(
     ],
     sinh_inplace_adaptor,
 );
-static SINH__INFO: OpInfo = OpInfo {
+pub(super) static SINH__INFO: OpInfo = OpInfo {
     name: "sinh_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -2920,6 +2986,7 @@ static SINH__INFO: OpInfo = OpInfo {
     boxed: sinh_inplace_boxed,
     doc: "Hyperbolic sine.",
     grad: Differentiability::Formula,
+    functional: Some(&SINH_INFO),
 };
 fn sinh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sinh_(tensor_arg(a, 0)?)?;
@@ -2944,7 +3011,7 @@ pub static SINH_OUT: Op<SinhOutFn> = Op::new(
     ],
     sinh_out_adaptor,
 );
-static SINH_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SINH_OUT_INFO: OpInfo = OpInfo {
     name: "sinh.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -2961,6 +3028,7 @@ static SINH_OUT_INFO: OpInfo = OpInfo {
     boxed: sinh_out_boxed,
     doc: "Hyperbolic sine.",
     grad: Differentiability::Formula,
+    functional: Some(&SINH_INFO),
 };
 fn sinh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -2993,7 +3061,7 @@ pub static COSH: Op<CoshFn> = Op::new(
     &[(Key::Cpu, cosh_kernel), (Key::Meta, cosh_kernel), (Key::Autograd, super::unary_grad::cosh_autograd)],
     cosh_adaptor,
 );
-static COSH_INFO: OpInfo = OpInfo {
+pub(super) static COSH_INFO: OpInfo = OpInfo {
     name: "cosh",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3014,6 +3082,7 @@ static COSH_INFO: OpInfo = OpInfo {
     boxed: cosh_boxed,
     doc: "Hyperbolic cosine.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn cosh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cosh(tensor_arg(a, 0)?)?.into_values())
@@ -3037,7 +3106,7 @@ pub static COSH_: Op<CoshInplaceFn> = Op::new(
     ],
     cosh_inplace_adaptor,
 );
-static COSH__INFO: OpInfo = OpInfo {
+pub(super) static COSH__INFO: OpInfo = OpInfo {
     name: "cosh_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -3051,6 +3120,7 @@ static COSH__INFO: OpInfo = OpInfo {
     boxed: cosh_inplace_boxed,
     doc: "Hyperbolic cosine.",
     grad: Differentiability::Formula,
+    functional: Some(&COSH_INFO),
 };
 fn cosh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cosh_(tensor_arg(a, 0)?)?;
@@ -3075,7 +3145,7 @@ pub static COSH_OUT: Op<CoshOutFn> = Op::new(
     ],
     cosh_out_adaptor,
 );
-static COSH_OUT_INFO: OpInfo = OpInfo {
+pub(super) static COSH_OUT_INFO: OpInfo = OpInfo {
     name: "cosh.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3092,6 +3162,7 @@ static COSH_OUT_INFO: OpInfo = OpInfo {
     boxed: cosh_out_boxed,
     doc: "Hyperbolic cosine.",
     grad: Differentiability::Formula,
+    functional: Some(&COSH_INFO),
 };
 fn cosh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -3124,7 +3195,7 @@ pub static TANH: Op<TanhFn> = Op::new(
     &[(Key::Cpu, tanh_kernel), (Key::Meta, tanh_kernel), (Key::Autograd, super::unary_grad::tanh_autograd)],
     tanh_adaptor,
 );
-static TANH_INFO: OpInfo = OpInfo {
+pub(super) static TANH_INFO: OpInfo = OpInfo {
     name: "tanh",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3138,6 +3209,7 @@ static TANH_INFO: OpInfo = OpInfo {
     boxed: tanh_boxed,
     doc: "Hyperbolic tangent.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tanh(tensor_arg(a, 0)?)?.into_values())
@@ -3161,7 +3233,7 @@ pub static TANH_: Op<TanhInplaceFn> = Op::new(
     ],
     tanh_inplace_adaptor,
 );
-static TANH__INFO: OpInfo = OpInfo {
+pub(super) static TANH__INFO: OpInfo = OpInfo {
     name: "tanh_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -3175,6 +3247,7 @@ static TANH__INFO: OpInfo = OpInfo {
     boxed: tanh_inplace_boxed,
     doc: "Hyperbolic tangent.",
     grad: Differentiability::Formula,
+    functional: Some(&TANH_INFO),
 };
 fn tanh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::tanh_(tensor_arg(a, 0)?)?;
@@ -3199,7 +3272,7 @@ pub static TANH_OUT: Op<TanhOutFn> = Op::new(
     ],
     tanh_out_adaptor,
 );
-static TANH_OUT_INFO: OpInfo = OpInfo {
+pub(super) static TANH_OUT_INFO: OpInfo = OpInfo {
     name: "tanh.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3216,6 +3289,7 @@ static TANH_OUT_INFO: OpInfo = OpInfo {
     boxed: tanh_out_boxed,
     doc: "Hyperbolic tangent.",
     grad: Differentiability::Formula,
+    functional: Some(&TANH_INFO),
 };
 fn tanh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -3252,7 +3326,7 @@ pub static ASINH: Op<AsinhFn> = Op::new(
     ],
     asinh_adaptor,
 );
-static ASINH_INFO: OpInfo = OpInfo {
+pub(super) static ASINH_INFO: OpInfo = OpInfo {
     name: "asinh",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3266,6 +3340,7 @@ static ASINH_INFO: OpInfo = OpInfo {
     boxed: asinh_boxed,
     doc: "Inverse hyperbolic sine.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn asinh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::asinh(tensor_arg(a, 0)?)?.into_values())
@@ -3289,7 +3364,7 @@ pub static ASINH_: Op<AsinhInplaceFn> = Op::new(
     ],
     asinh_inplace_adaptor,
 );
-static ASINH__INFO: OpInfo = OpInfo {
+pub(super) static ASINH__INFO: OpInfo = OpInfo {
     name: "asinh_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -3303,6 +3378,7 @@ static ASINH__INFO: OpInfo = OpInfo {
     boxed: asinh_inplace_boxed,
     doc: "Inverse hyperbolic sine.",
     grad: Differentiability::Formula,
+    functional: Some(&ASINH_INFO),
 };
 fn asinh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::asinh_(tensor_arg(a, 0)?)?;
@@ -3327,7 +3403,7 @@ pub static ASINH_OUT: Op<AsinhOutFn> = Op::new(
     ],
     asinh_out_adaptor,
 );
-static ASINH_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ASINH_OUT_INFO: OpInfo = OpInfo {
     name: "asinh.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3344,6 +3420,7 @@ static ASINH_OUT_INFO: OpInfo = OpInfo {
     boxed: asinh_out_boxed,
     doc: "Inverse hyperbolic sine.",
     grad: Differentiability::Formula,
+    functional: Some(&ASINH_INFO),
 };
 fn asinh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -3380,7 +3457,7 @@ pub static ACOSH: Op<AcoshFn> = Op::new(
     ],
     acosh_adaptor,
 );
-static ACOSH_INFO: OpInfo = OpInfo {
+pub(super) static ACOSH_INFO: OpInfo = OpInfo {
     name: "acosh",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3394,6 +3471,7 @@ static ACOSH_INFO: OpInfo = OpInfo {
     boxed: acosh_boxed,
     doc: "Inverse hyperbolic cosine.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn acosh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::acosh(tensor_arg(a, 0)?)?.into_values())
@@ -3417,7 +3495,7 @@ pub static ACOSH_: Op<AcoshInplaceFn> = Op::new(
     ],
     acosh_inplace_adaptor,
 );
-static ACOSH__INFO: OpInfo = OpInfo {
+pub(super) static ACOSH__INFO: OpInfo = OpInfo {
     name: "acosh_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -3431,6 +3509,7 @@ static ACOSH__INFO: OpInfo = OpInfo {
     boxed: acosh_inplace_boxed,
     doc: "Inverse hyperbolic cosine.",
     grad: Differentiability::Formula,
+    functional: Some(&ACOSH_INFO),
 };
 fn acosh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::acosh_(tensor_arg(a, 0)?)?;
@@ -3455,7 +3534,7 @@ pub static ACOSH_OUT: Op<AcoshOutFn> = Op::new(
     ],
     acosh_out_adaptor,
 );
-static ACOSH_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ACOSH_OUT_INFO: OpInfo = OpInfo {
     name: "acosh.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3472,6 +3551,7 @@ static ACOSH_OUT_INFO: OpInfo = OpInfo {
     boxed: acosh_out_boxed,
     doc: "Inverse hyperbolic cosine.",
     grad: Differentiability::Formula,
+    functional: Some(&ACOSH_INFO),
 };
 fn acosh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -3508,7 +3588,7 @@ pub static ATANH: Op<AtanhFn> = Op::new(
     ],
     atanh_adaptor,
 );
-static ATANH_INFO: OpInfo = OpInfo {
+pub(super) static ATANH_INFO: OpInfo = OpInfo {
     name: "atanh",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3522,6 +3602,7 @@ static ATANH_INFO: OpInfo = OpInfo {
     boxed: atanh_boxed,
     doc: "Inverse hyperbolic tangent.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn atanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::atanh(tensor_arg(a, 0)?)?.into_values())
@@ -3545,7 +3626,7 @@ pub static ATANH_: Op<AtanhInplaceFn> = Op::new(
     ],
     atanh_inplace_adaptor,
 );
-static ATANH__INFO: OpInfo = OpInfo {
+pub(super) static ATANH__INFO: OpInfo = OpInfo {
     name: "atanh_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -3559,6 +3640,7 @@ static ATANH__INFO: OpInfo = OpInfo {
     boxed: atanh_inplace_boxed,
     doc: "Inverse hyperbolic tangent.",
     grad: Differentiability::Formula,
+    functional: Some(&ATANH_INFO),
 };
 fn atanh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::atanh_(tensor_arg(a, 0)?)?;
@@ -3583,7 +3665,7 @@ pub static ATANH_OUT: Op<AtanhOutFn> = Op::new(
     ],
     atanh_out_adaptor,
 );
-static ATANH_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ATANH_OUT_INFO: OpInfo = OpInfo {
     name: "atanh.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3600,6 +3682,7 @@ static ATANH_OUT_INFO: OpInfo = OpInfo {
     boxed: atanh_out_boxed,
     doc: "Inverse hyperbolic tangent.",
     grad: Differentiability::Formula,
+    functional: Some(&ATANH_INFO),
 };
 fn atanh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -3637,7 +3720,7 @@ pub static FLOOR: Op<FloorFn> = Op::new(
     ],
     floor_adaptor,
 );
-static FLOOR_INFO: OpInfo = OpInfo {
+pub(super) static FLOOR_INFO: OpInfo = OpInfo {
     name: "floor",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3651,6 +3734,7 @@ static FLOOR_INFO: OpInfo = OpInfo {
     boxed: floor_boxed,
     doc: "Rounds down.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn floor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::floor(tensor_arg(a, 0)?)?.into_values())
@@ -3675,7 +3759,7 @@ pub static FLOOR_: Op<FloorInplaceFn> = Op::new(
     ],
     floor_inplace_adaptor,
 );
-static FLOOR__INFO: OpInfo = OpInfo {
+pub(super) static FLOOR__INFO: OpInfo = OpInfo {
     name: "floor_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -3689,6 +3773,7 @@ static FLOOR__INFO: OpInfo = OpInfo {
     boxed: floor_inplace_boxed,
     doc: "Rounds down.",
     grad: Differentiability::Formula,
+    functional: Some(&FLOOR_INFO),
 };
 fn floor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::floor_(tensor_arg(a, 0)?)?;
@@ -3720,7 +3805,7 @@ pub static FLOOR_OUT: Op<FloorOutFn> = Op::new(
     ],
     floor_out_adaptor,
 );
-static FLOOR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FLOOR_OUT_INFO: OpInfo = OpInfo {
     name: "floor.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3737,6 +3822,7 @@ static FLOOR_OUT_INFO: OpInfo = OpInfo {
     boxed: floor_out_boxed,
     doc: "Rounds down.",
     grad: Differentiability::Formula,
+    functional: Some(&FLOOR_INFO),
 };
 fn floor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -3770,7 +3856,7 @@ pub static CEIL: Op<CeilFn> = Op::new(
     &[(Key::Cpu, ceil_kernel), (Key::Meta, ceil_kernel), (Key::Autograd, super::unary_grad::ceil_autograd)],
     ceil_adaptor,
 );
-static CEIL_INFO: OpInfo = OpInfo {
+pub(super) static CEIL_INFO: OpInfo = OpInfo {
     name: "ceil",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3784,6 +3870,7 @@ static CEIL_INFO: OpInfo = OpInfo {
     boxed: ceil_boxed,
     doc: "Rounds up.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn ceil_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::ceil(tensor_arg(a, 0)?)?.into_values())
@@ -3808,7 +3895,7 @@ pub static CEIL_: Op<CeilInplaceFn> = Op::new(
     ],
     ceil_inplace_adaptor,
 );
-static CEIL__INFO: OpInfo = OpInfo {
+pub(super) static CEIL__INFO: OpInfo = OpInfo {
     name: "ceil_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -3822,6 +3909,7 @@ static CEIL__INFO: OpInfo = OpInfo {
     boxed: ceil_inplace_boxed,
     doc: "Rounds up.",
     grad: Differentiability::Formula,
+    functional: Some(&CEIL_INFO),
 };
 fn ceil_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::ceil_(tensor_arg(a, 0)?)?;
@@ -3853,7 +3941,7 @@ pub static CEIL_OUT: Op<CeilOutFn> = Op::new(
     ],
     ceil_out_adaptor,
 );
-static CEIL_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CEIL_OUT_INFO: OpInfo = OpInfo {
     name: "ceil.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -3870,6 +3958,7 @@ static CEIL_OUT_INFO: OpInfo = OpInfo {
     boxed: ceil_out_boxed,
     doc: "Rounds up.",
     grad: Differentiability::Formula,
+    functional: Some(&CEIL_INFO),
 };
 fn ceil_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -3907,7 +3996,7 @@ pub static TRUNC: Op<TruncFn> = Op::new(
     ],
     trunc_adaptor,
 );
-static TRUNC_INFO: OpInfo = OpInfo {
+pub(super) static TRUNC_INFO: OpInfo = OpInfo {
     name: "trunc",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3921,6 +4010,7 @@ static TRUNC_INFO: OpInfo = OpInfo {
     boxed: trunc_boxed,
     doc: "Rounds towards zero.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn trunc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::trunc(tensor_arg(a, 0)?)?.into_values())
@@ -3945,7 +4035,7 @@ pub static TRUNC_: Op<TruncInplaceFn> = Op::new(
     ],
     trunc_inplace_adaptor,
 );
-static TRUNC__INFO: OpInfo = OpInfo {
+pub(super) static TRUNC__INFO: OpInfo = OpInfo {
     name: "trunc_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -3959,6 +4049,7 @@ static TRUNC__INFO: OpInfo = OpInfo {
     boxed: trunc_inplace_boxed,
     doc: "Rounds towards zero.",
     grad: Differentiability::Formula,
+    functional: Some(&TRUNC_INFO),
 };
 fn trunc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::trunc_(tensor_arg(a, 0)?)?;
@@ -3990,7 +4081,7 @@ pub static TRUNC_OUT: Op<TruncOutFn> = Op::new(
     ],
     trunc_out_adaptor,
 );
-static TRUNC_OUT_INFO: OpInfo = OpInfo {
+pub(super) static TRUNC_OUT_INFO: OpInfo = OpInfo {
     name: "trunc.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4007,6 +4098,7 @@ static TRUNC_OUT_INFO: OpInfo = OpInfo {
     boxed: trunc_out_boxed,
     doc: "Rounds towards zero.",
     grad: Differentiability::Formula,
+    functional: Some(&TRUNC_INFO),
 };
 fn trunc_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -4043,7 +4135,7 @@ pub static ROUND: Op<RoundFn> = Op::new(
     ],
     round_adaptor,
 );
-static ROUND_INFO: OpInfo = OpInfo {
+pub(super) static ROUND_INFO: OpInfo = OpInfo {
     name: "round",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -4057,6 +4149,7 @@ static ROUND_INFO: OpInfo = OpInfo {
     boxed: round_boxed,
     doc: "Rounds to the nearest integer, halves to even.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn round_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::round(tensor_arg(a, 0)?)?.into_values())
@@ -4080,7 +4173,7 @@ pub static ROUND_: Op<RoundInplaceFn> = Op::new(
     ],
     round_inplace_adaptor,
 );
-static ROUND__INFO: OpInfo = OpInfo {
+pub(super) static ROUND__INFO: OpInfo = OpInfo {
     name: "round_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -4094,6 +4187,7 @@ static ROUND__INFO: OpInfo = OpInfo {
     boxed: round_inplace_boxed,
     doc: "Rounds to the nearest integer, halves to even.",
     grad: Differentiability::Formula,
+    functional: Some(&ROUND_INFO),
 };
 fn round_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::round_(tensor_arg(a, 0)?)?;
@@ -4124,7 +4218,7 @@ pub static ROUND_OUT: Op<RoundOutFn> = Op::new(
     ],
     round_out_adaptor,
 );
-static ROUND_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ROUND_OUT_INFO: OpInfo = OpInfo {
     name: "round.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4141,6 +4235,7 @@ static ROUND_OUT_INFO: OpInfo = OpInfo {
     boxed: round_out_boxed,
     doc: "Rounds to the nearest integer, halves to even.",
     grad: Differentiability::Formula,
+    functional: Some(&ROUND_INFO),
 };
 fn round_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -4171,7 +4266,7 @@ pub static ROUND_DECIMALS: Op<RoundDecimalsFn> = Op::new(
     ],
     round_decimals_adaptor,
 );
-static ROUND_DECIMALS_INFO: OpInfo = OpInfo {
+pub(super) static ROUND_DECIMALS_INFO: OpInfo = OpInfo {
     name: "round.decimals",
     owner: "flambeau-core",
     schema: Schema {
@@ -4188,6 +4283,7 @@ static ROUND_DECIMALS_INFO: OpInfo = OpInfo {
     boxed: round_decimals_boxed,
     doc: "Rounds to `decimals` places behind the point, before it where negative, halves to even.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn round_decimals_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::round_decimals(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -4211,7 +4307,7 @@ pub static ROUND_DECIMALS_: Op<RoundDecimalsInplaceFn> = Op::new(
     ],
     round_decimals_inplace_adaptor,
 );
-static ROUND_DECIMALS__INFO: OpInfo = OpInfo {
+pub(super) static ROUND_DECIMALS__INFO: OpInfo = OpInfo {
     name: "round_.decimals",
     owner: "flambeau-core",
     schema: Schema {
@@ -4228,6 +4324,7 @@ static ROUND_DECIMALS__INFO: OpInfo = OpInfo {
     boxed: round_decimals_inplace_boxed,
     doc: "Rounds to `decimals` places behind the point, before it where negative, halves to even.",
     grad: Differentiability::Formula,
+    functional: Some(&ROUND_DECIMALS_INFO),
 };
 fn round_decimals_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::round_decimals_(tensor_arg(a, 0)?, arg(a, 1)?)?;
@@ -4254,7 +4351,7 @@ pub static ROUND_DECIMALS_OUT: Op<RoundDecimalsOutFn> = Op::new(
     ],
     round_decimals_out_adaptor,
 );
-static ROUND_DECIMALS_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ROUND_DECIMALS_OUT_INFO: OpInfo = OpInfo {
     name: "round.decimals_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4275,6 +4372,7 @@ static ROUND_DECIMALS_OUT_INFO: OpInfo = OpInfo {
     boxed: round_decimals_out_boxed,
     doc: "Rounds to `decimals` places behind the point, before it where negative, halves to even.",
     grad: Differentiability::Formula,
+    functional: Some(&ROUND_DECIMALS_INFO),
 };
 fn round_decimals_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -4307,7 +4405,7 @@ pub static FRAC: Op<FracFn> = Op::new(
     &[(Key::Cpu, frac_kernel), (Key::Meta, frac_kernel), (Key::Autograd, super::unary_grad::frac_autograd)],
     frac_adaptor,
 );
-static FRAC_INFO: OpInfo = OpInfo {
+pub(super) static FRAC_INFO: OpInfo = OpInfo {
     name: "frac",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -4321,6 +4419,7 @@ static FRAC_INFO: OpInfo = OpInfo {
     boxed: frac_boxed,
     doc: "The part behind the point: `x - trunc(x)`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn frac_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::frac(tensor_arg(a, 0)?)?.into_values())
@@ -4344,7 +4443,7 @@ pub static FRAC_: Op<FracInplaceFn> = Op::new(
     ],
     frac_inplace_adaptor,
 );
-static FRAC__INFO: OpInfo = OpInfo {
+pub(super) static FRAC__INFO: OpInfo = OpInfo {
     name: "frac_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -4358,6 +4457,7 @@ static FRAC__INFO: OpInfo = OpInfo {
     boxed: frac_inplace_boxed,
     doc: "The part behind the point: `x - trunc(x)`.",
     grad: Differentiability::Formula,
+    functional: Some(&FRAC_INFO),
 };
 fn frac_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::frac_(tensor_arg(a, 0)?)?;
@@ -4388,7 +4488,7 @@ pub static FRAC_OUT: Op<FracOutFn> = Op::new(
     ],
     frac_out_adaptor,
 );
-static FRAC_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FRAC_OUT_INFO: OpInfo = OpInfo {
     name: "frac.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4405,6 +4505,7 @@ static FRAC_OUT_INFO: OpInfo = OpInfo {
     boxed: frac_out_boxed,
     doc: "The part behind the point: `x - trunc(x)`.",
     grad: Differentiability::Formula,
+    functional: Some(&FRAC_INFO),
 };
 fn frac_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -4442,7 +4543,7 @@ pub static DEG2RAD: Op<Deg2radFn> = Op::new(
     ],
     deg2rad_adaptor,
 );
-static DEG2RAD_INFO: OpInfo = OpInfo {
+pub(super) static DEG2RAD_INFO: OpInfo = OpInfo {
     name: "deg2rad",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -4456,6 +4557,7 @@ static DEG2RAD_INFO: OpInfo = OpInfo {
     boxed: deg2rad_boxed,
     doc: "Degrees to radians.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn deg2rad_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::deg2rad(tensor_arg(a, 0)?)?.into_values())
@@ -4480,7 +4582,7 @@ pub static DEG2RAD_: Op<Deg2radInplaceFn> = Op::new(
     ],
     deg2rad_inplace_adaptor,
 );
-static DEG2RAD__INFO: OpInfo = OpInfo {
+pub(super) static DEG2RAD__INFO: OpInfo = OpInfo {
     name: "deg2rad_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -4494,6 +4596,7 @@ static DEG2RAD__INFO: OpInfo = OpInfo {
     boxed: deg2rad_inplace_boxed,
     doc: "Degrees to radians.",
     grad: Differentiability::Formula,
+    functional: Some(&DEG2RAD_INFO),
 };
 fn deg2rad_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::deg2rad_(tensor_arg(a, 0)?)?;
@@ -4519,7 +4622,7 @@ pub static DEG2RAD_OUT: Op<Deg2radOutFn> = Op::new(
     ],
     deg2rad_out_adaptor,
 );
-static DEG2RAD_OUT_INFO: OpInfo = OpInfo {
+pub(super) static DEG2RAD_OUT_INFO: OpInfo = OpInfo {
     name: "deg2rad.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4536,6 +4639,7 @@ static DEG2RAD_OUT_INFO: OpInfo = OpInfo {
     boxed: deg2rad_out_boxed,
     doc: "Degrees to radians.",
     grad: Differentiability::Formula,
+    functional: Some(&DEG2RAD_INFO),
 };
 fn deg2rad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -4573,7 +4677,7 @@ pub static RAD2DEG: Op<Rad2degFn> = Op::new(
     ],
     rad2deg_adaptor,
 );
-static RAD2DEG_INFO: OpInfo = OpInfo {
+pub(super) static RAD2DEG_INFO: OpInfo = OpInfo {
     name: "rad2deg",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -4587,6 +4691,7 @@ static RAD2DEG_INFO: OpInfo = OpInfo {
     boxed: rad2deg_boxed,
     doc: "Radians to degrees.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn rad2deg_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rad2deg(tensor_arg(a, 0)?)?.into_values())
@@ -4611,7 +4716,7 @@ pub static RAD2DEG_: Op<Rad2degInplaceFn> = Op::new(
     ],
     rad2deg_inplace_adaptor,
 );
-static RAD2DEG__INFO: OpInfo = OpInfo {
+pub(super) static RAD2DEG__INFO: OpInfo = OpInfo {
     name: "rad2deg_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -4625,6 +4730,7 @@ static RAD2DEG__INFO: OpInfo = OpInfo {
     boxed: rad2deg_inplace_boxed,
     doc: "Radians to degrees.",
     grad: Differentiability::Formula,
+    functional: Some(&RAD2DEG_INFO),
 };
 fn rad2deg_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::rad2deg_(tensor_arg(a, 0)?)?;
@@ -4650,7 +4756,7 @@ pub static RAD2DEG_OUT: Op<Rad2degOutFn> = Op::new(
     ],
     rad2deg_out_adaptor,
 );
-static RAD2DEG_OUT_INFO: OpInfo = OpInfo {
+pub(super) static RAD2DEG_OUT_INFO: OpInfo = OpInfo {
     name: "rad2deg.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4667,6 +4773,7 @@ static RAD2DEG_OUT_INFO: OpInfo = OpInfo {
     boxed: rad2deg_out_boxed,
     doc: "Radians to degrees.",
     grad: Differentiability::Formula,
+    functional: Some(&RAD2DEG_INFO),
 };
 fn rad2deg_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -4703,7 +4810,7 @@ pub static SIGMOID: Op<SigmoidFn> = Op::new(
     ],
     sigmoid_adaptor,
 );
-static SIGMOID_INFO: OpInfo = OpInfo {
+pub(super) static SIGMOID_INFO: OpInfo = OpInfo {
     name: "sigmoid",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -4717,6 +4824,7 @@ static SIGMOID_INFO: OpInfo = OpInfo {
     boxed: sigmoid_boxed,
     doc: "`1 / (1 + exp(-x))`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn sigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sigmoid(tensor_arg(a, 0)?)?.into_values())
@@ -4740,7 +4848,7 @@ pub static SIGMOID_: Op<SigmoidInplaceFn> = Op::new(
     ],
     sigmoid_inplace_adaptor,
 );
-static SIGMOID__INFO: OpInfo = OpInfo {
+pub(super) static SIGMOID__INFO: OpInfo = OpInfo {
     name: "sigmoid_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -4754,6 +4862,7 @@ static SIGMOID__INFO: OpInfo = OpInfo {
     boxed: sigmoid_inplace_boxed,
     doc: "`1 / (1 + exp(-x))`.",
     grad: Differentiability::Formula,
+    functional: Some(&SIGMOID_INFO),
 };
 fn sigmoid_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sigmoid_(tensor_arg(a, 0)?)?;
@@ -4778,7 +4887,7 @@ pub static SIGMOID_OUT: Op<SigmoidOutFn> = Op::new(
     ],
     sigmoid_out_adaptor,
 );
-static SIGMOID_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SIGMOID_OUT_INFO: OpInfo = OpInfo {
     name: "sigmoid.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -4795,6 +4904,7 @@ static SIGMOID_OUT_INFO: OpInfo = OpInfo {
     boxed: sigmoid_out_boxed,
     doc: "`1 / (1 + exp(-x))`.",
     grad: Differentiability::Formula,
+    functional: Some(&SIGMOID_INFO),
 };
 fn sigmoid_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -4828,7 +4938,7 @@ pub static RELU: Op<ReluFn> = Op::new(
     &[(Key::Cpu, relu_kernel), (Key::Meta, relu_kernel), (Key::Autograd, super::unary_grad::relu_autograd)],
     relu_adaptor,
 );
-static RELU_INFO: OpInfo = OpInfo {
+pub(super) static RELU_INFO: OpInfo = OpInfo {
     name: "relu",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -4842,6 +4952,7 @@ static RELU_INFO: OpInfo = OpInfo {
     boxed: relu_boxed,
     doc: "`max(x, 0)`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::relu(tensor_arg(a, 0)?)?.into_values())
@@ -4866,7 +4977,7 @@ pub static RELU_: Op<ReluInplaceFn> = Op::new(
     ],
     relu_inplace_adaptor,
 );
-static RELU__INFO: OpInfo = OpInfo {
+pub(super) static RELU__INFO: OpInfo = OpInfo {
     name: "relu_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -4880,6 +4991,7 @@ static RELU__INFO: OpInfo = OpInfo {
     boxed: relu_inplace_boxed,
     doc: "`max(x, 0)`.",
     grad: Differentiability::Formula,
+    functional: Some(&RELU_INFO),
 };
 fn relu_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::relu_(tensor_arg(a, 0)?)?;
@@ -4912,7 +5024,7 @@ pub static NAN_TO_NUM: Op<NanToNumFn> = Op::new(
     ],
     nan_to_num_adaptor,
 );
-static NAN_TO_NUM_INFO: OpInfo = OpInfo {
+pub(super) static NAN_TO_NUM_INFO: OpInfo = OpInfo {
     name: "nan_to_num",
     owner: "flambeau-core",
     schema: Schema {
@@ -4934,6 +5046,7 @@ static NAN_TO_NUM_INFO: OpInfo = OpInfo {
     boxed: nan_to_num_boxed,
     doc: "Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn nan_to_num_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nan_to_num(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -4967,7 +5080,7 @@ pub static NAN_TO_NUM_: Op<NanToNumInplaceFn> = Op::new(
     ],
     nan_to_num_inplace_adaptor,
 );
-static NAN_TO_NUM__INFO: OpInfo = OpInfo {
+pub(super) static NAN_TO_NUM__INFO: OpInfo = OpInfo {
     name: "nan_to_num_",
     owner: "flambeau-core",
     schema: Schema {
@@ -4989,6 +5102,7 @@ static NAN_TO_NUM__INFO: OpInfo = OpInfo {
     boxed: nan_to_num_inplace_boxed,
     doc: "Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).",
     grad: Differentiability::Formula,
+    functional: Some(&NAN_TO_NUM_INFO),
 };
 fn nan_to_num_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::nan_to_num_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?;
@@ -5026,7 +5140,7 @@ pub static NAN_TO_NUM_OUT: Op<NanToNumOutFn> = Op::new(
     ],
     nan_to_num_out_adaptor,
 );
-static NAN_TO_NUM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NAN_TO_NUM_OUT_INFO: OpInfo = OpInfo {
     name: "nan_to_num.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -5049,6 +5163,7 @@ static NAN_TO_NUM_OUT_INFO: OpInfo = OpInfo {
     boxed: nan_to_num_out_boxed,
     doc: "Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).",
     grad: Differentiability::Formula,
+    functional: Some(&NAN_TO_NUM_INFO),
 };
 fn nan_to_num_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -5091,7 +5206,7 @@ pub static ANGLE: Op<AngleFn> = Op::new(
     ],
     angle_adaptor,
 );
-static ANGLE_INFO: OpInfo = OpInfo {
+pub(super) static ANGLE_INFO: OpInfo = OpInfo {
     name: "angle",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -5105,6 +5220,7 @@ static ANGLE_INFO: OpInfo = OpInfo {
     boxed: angle_boxed,
     doc: "Angle of a complex number; for real ones pi where negative, else 0.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn angle_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::angle(tensor_arg(a, 0)?)?.into_values())
@@ -5128,7 +5244,7 @@ pub static ANGLE_OUT: Op<AngleOutFn> = Op::new(
     ],
     angle_out_adaptor,
 );
-static ANGLE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ANGLE_OUT_INFO: OpInfo = OpInfo {
     name: "angle.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -5145,6 +5261,7 @@ static ANGLE_OUT_INFO: OpInfo = OpInfo {
     boxed: angle_out_boxed,
     doc: "Angle of a complex number; for real ones pi where negative, else 0.",
     grad: Differentiability::Formula,
+    functional: Some(&ANGLE_INFO),
 };
 fn angle_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -5175,7 +5292,7 @@ pub static CONJ_PHYSICAL: Op<ConjPhysicalFn> = Op::new(
     ],
     conj_physical_adaptor,
 );
-static CONJ_PHYSICAL_INFO: OpInfo = OpInfo {
+pub(super) static CONJ_PHYSICAL_INFO: OpInfo = OpInfo {
     name: "conj_physical",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -5189,6 +5306,7 @@ static CONJ_PHYSICAL_INFO: OpInfo = OpInfo {
     boxed: conj_physical_boxed,
     doc: "Complex conjugate, computed at once; real tensors give copies.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn conj_physical_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::conj_physical(tensor_arg(a, 0)?)?.into_values())
@@ -5212,7 +5330,7 @@ pub static CONJ_PHYSICAL_: Op<ConjPhysicalInplaceFn> = Op::new(
     ],
     conj_physical_inplace_adaptor,
 );
-static CONJ_PHYSICAL__INFO: OpInfo = OpInfo {
+pub(super) static CONJ_PHYSICAL__INFO: OpInfo = OpInfo {
     name: "conj_physical_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -5226,6 +5344,7 @@ static CONJ_PHYSICAL__INFO: OpInfo = OpInfo {
     boxed: conj_physical_inplace_boxed,
     doc: "Complex conjugate, computed at once; real tensors give copies.",
     grad: Differentiability::Formula,
+    functional: Some(&CONJ_PHYSICAL_INFO),
 };
 fn conj_physical_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::conj_physical_(tensor_arg(a, 0)?)?;
@@ -5252,7 +5371,7 @@ pub static CONJ_PHYSICAL_OUT: Op<ConjPhysicalOutFn> = Op::new(
     ],
     conj_physical_out_adaptor,
 );
-static CONJ_PHYSICAL_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CONJ_PHYSICAL_OUT_INFO: OpInfo = OpInfo {
     name: "conj_physical.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -5269,6 +5388,7 @@ static CONJ_PHYSICAL_OUT_INFO: OpInfo = OpInfo {
     boxed: conj_physical_out_boxed,
     doc: "Complex conjugate, computed at once; real tensors give copies.",
     grad: Differentiability::Formula,
+    functional: Some(&CONJ_PHYSICAL_INFO),
 };
 fn conj_physical_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -5306,7 +5426,7 @@ pub static COMPLEX: Op<ComplexFn> = Op::new(
     ],
     complex_adaptor,
 );
-static COMPLEX_INFO: OpInfo = OpInfo {
+pub(super) static COMPLEX_INFO: OpInfo = OpInfo {
     name: "complex",
     owner: "flambeau-core",
     schema: Schema {
@@ -5323,6 +5443,7 @@ static COMPLEX_INFO: OpInfo = OpInfo {
     boxed: complex_boxed,
     doc: "A complex tensor of its real and imaginary parts.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn complex_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::complex(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -5355,7 +5476,7 @@ pub static COMPLEX_OUT: Op<ComplexOutFn> = Op::new(
     ],
     complex_out_adaptor,
 );
-static COMPLEX_OUT_INFO: OpInfo = OpInfo {
+pub(super) static COMPLEX_OUT_INFO: OpInfo = OpInfo {
     name: "complex.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -5376,6 +5497,7 @@ static COMPLEX_OUT_INFO: OpInfo = OpInfo {
     boxed: complex_out_boxed,
     doc: "A complex tensor of its real and imaginary parts.",
     grad: Differentiability::Formula,
+    functional: Some(&COMPLEX_INFO),
 };
 fn complex_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -5413,7 +5535,7 @@ pub static POLAR: Op<PolarFn> = Op::new(
     ],
     polar_adaptor,
 );
-static POLAR_INFO: OpInfo = OpInfo {
+pub(super) static POLAR_INFO: OpInfo = OpInfo {
     name: "polar",
     owner: "flambeau-core",
     schema: Schema {
@@ -5437,6 +5559,7 @@ static POLAR_INFO: OpInfo = OpInfo {
     boxed: polar_boxed,
     doc: "A complex tensor of its magnitude `abs` and its angle.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn polar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::polar(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -5469,7 +5592,7 @@ pub static POLAR_OUT: Op<PolarOutFn> = Op::new(
     ],
     polar_out_adaptor,
 );
-static POLAR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static POLAR_OUT_INFO: OpInfo = OpInfo {
     name: "polar.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -5490,6 +5613,7 @@ static POLAR_OUT_INFO: OpInfo = OpInfo {
     boxed: polar_out_boxed,
     doc: "A complex tensor of its magnitude `abs` and its angle.",
     grad: Differentiability::Formula,
+    functional: Some(&POLAR_INFO),
 };
 fn polar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -5506,7 +5630,7 @@ fn polar_out_adaptor(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<(
 pub type PositiveFn = fn(&Tensor) -> Result<Tensor>;
 /// `positive`: The input itself; booleans are refused.
 pub static POSITIVE: Op<PositiveFn> = Op::composite(&POSITIVE_INFO, f::positive, positive_adaptor);
-static POSITIVE_INFO: OpInfo = OpInfo {
+pub(super) static POSITIVE_INFO: OpInfo = OpInfo {
     name: "positive",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -5523,6 +5647,7 @@ static POSITIVE_INFO: OpInfo = OpInfo {
     boxed: positive_boxed,
     doc: "The input itself; booleans are refused.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn positive_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::positive(tensor_arg(a, 0)?)?.into_values())
@@ -5535,7 +5660,7 @@ fn positive_adaptor(self_: &Tensor) -> Result<Tensor> {
 pub type RealFn = fn(&Tensor) -> Result<Tensor>;
 /// `real`: Real part as a view; a real tensor is returned as it is.
 pub static REAL: Op<RealFn> = Op::composite(&REAL_INFO, f::real, real_adaptor);
-static REAL_INFO: OpInfo = OpInfo {
+pub(super) static REAL_INFO: OpInfo = OpInfo {
     name: "real",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -5549,6 +5674,7 @@ static REAL_INFO: OpInfo = OpInfo {
     boxed: real_boxed,
     doc: "Real part as a view; a real tensor is returned as it is.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn real_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::real(tensor_arg(a, 0)?)?.into_values())
@@ -5561,7 +5687,7 @@ fn real_adaptor(self_: &Tensor) -> Result<Tensor> {
 pub type ImagFn = fn(&Tensor) -> Result<Tensor>;
 /// `imag`: Imaginary part as a view.
 pub static IMAG: Op<ImagFn> = Op::composite(&IMAG_INFO, f::imag, imag_adaptor);
-static IMAG_INFO: OpInfo = OpInfo {
+pub(super) static IMAG_INFO: OpInfo = OpInfo {
     name: "imag",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -5575,6 +5701,7 @@ static IMAG_INFO: OpInfo = OpInfo {
     boxed: imag_boxed,
     doc: "Imaginary part as a view.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn imag_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::imag(tensor_arg(a, 0)?)?.into_values())
@@ -5603,7 +5730,7 @@ pub static SINC: Op<SincFn> = Op::new(
     &[(Key::Cpu, sinc_kernel), (Key::Meta, sinc_kernel), (Key::Autograd, super::unary_grad::sinc_autograd)],
     sinc_adaptor,
 );
-static SINC_INFO: OpInfo = OpInfo {
+pub(super) static SINC_INFO: OpInfo = OpInfo {
     name: "sinc",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -5617,6 +5744,7 @@ static SINC_INFO: OpInfo = OpInfo {
     boxed: sinc_boxed,
     doc: "`sin(pi x) / (pi x)`, 1 at 0.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn sinc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sinc(tensor_arg(a, 0)?)?.into_values())
@@ -5640,7 +5768,7 @@ pub static SINC_: Op<SincInplaceFn> = Op::new(
     ],
     sinc_inplace_adaptor,
 );
-static SINC__INFO: OpInfo = OpInfo {
+pub(super) static SINC__INFO: OpInfo = OpInfo {
     name: "sinc_",
     owner: "flambeau-core",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -5654,6 +5782,7 @@ static SINC__INFO: OpInfo = OpInfo {
     boxed: sinc_inplace_boxed,
     doc: "`sin(pi x) / (pi x)`, 1 at 0.",
     grad: Differentiability::Formula,
+    functional: Some(&SINC_INFO),
 };
 fn sinc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sinc_(tensor_arg(a, 0)?)?;
@@ -5678,7 +5807,7 @@ pub static SINC_OUT: Op<SincOutFn> = Op::new(
     ],
     sinc_out_adaptor,
 );
-static SINC_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SINC_OUT_INFO: OpInfo = OpInfo {
     name: "sinc.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -5695,6 +5824,7 @@ static SINC_OUT_INFO: OpInfo = OpInfo {
     boxed: sinc_out_boxed,
     doc: "`sin(pi x) / (pi x)`, 1 at 0.",
     grad: Differentiability::Formula,
+    functional: Some(&SINC_INFO),
 };
 fn sinc_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -5730,7 +5860,7 @@ pub static FREXP: Op<FrexpFn> = Op::new(
     &[(Key::Cpu, frexp_slot), (Key::Meta, frexp_slot), (Key::Autograd, super::unary_grad::frexp_autograd)],
     frexp_adaptor,
 );
-static FREXP_INFO: OpInfo = OpInfo {
+pub(super) static FREXP_INFO: OpInfo = OpInfo {
     name: "frexp.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -5747,6 +5877,7 @@ static FREXP_INFO: OpInfo = OpInfo {
     boxed: frexp_boxed,
     doc: "Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn frexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::frexp(tensor_arg(a, 0)?)?.into_values())
@@ -5786,7 +5917,7 @@ pub static FREXP_OUT: Op<FrexpOutFn> = Op::new(
     ],
     frexp_out_adaptor,
 );
-static FREXP_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FREXP_OUT_INFO: OpInfo = OpInfo {
     name: "frexp.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -5807,6 +5938,7 @@ static FREXP_OUT_INFO: OpInfo = OpInfo {
     boxed: frexp_out_boxed,
     doc: "Mantissas of magnitude in `[0.5, 1)` and exponents, such that `input = mantissa * 2^exponent`.",
     grad: Differentiability::Formula,
+    functional: Some(&FREXP_INFO),
 };
 fn frexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 1)?;

@@ -14,7 +14,7 @@ fn alias_copy_cpu(self_: &Tensor) -> Result<Tensor> {
 pub type AliasCopyFn = fn(&Tensor) -> Result<Tensor>;
 /// `alias_copy`: A copy of what `alias` is a view of.
 pub static ALIAS_COPY: Op<AliasCopyFn> = Op::composite(&ALIAS_COPY_INFO, alias_copy_cpu, alias_copy_adaptor);
-static ALIAS_COPY_INFO: OpInfo = OpInfo {
+pub(super) static ALIAS_COPY_INFO: OpInfo = OpInfo {
     name: "alias_copy",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -28,6 +28,7 @@ static ALIAS_COPY_INFO: OpInfo = OpInfo {
     boxed: alias_copy_boxed,
     doc: "A copy of what `alias` is a view of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn alias_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::alias_copy(tensor_arg(a, 0)?)?.into_values())
@@ -46,7 +47,7 @@ pub type AliasCopyOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `alias_copy.out`: A copy of what `alias` is a view of.
 pub static ALIAS_COPY_OUT: Op<AliasCopyOutFn> =
     Op::composite(&ALIAS_COPY_OUT_INFO, alias_copy_out_cpu, alias_copy_out_adaptor);
-static ALIAS_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ALIAS_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "alias_copy.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -63,6 +64,7 @@ static ALIAS_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: alias_copy_out_boxed,
     doc: "A copy of what `alias` is a view of.",
     grad: Differentiability::Composite,
+    functional: Some(&ALIAS_COPY_INFO),
 };
 fn alias_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -88,7 +90,7 @@ pub type AsStridedCopyFn = fn(&Tensor, &[i64], &[i64], Option<i64>) -> Result<Te
 /// `as_strided_copy`: A copy of what `as_strided` is a view of.
 pub static AS_STRIDED_COPY: Op<AsStridedCopyFn> =
     Op::composite(&AS_STRIDED_COPY_INFO, as_strided_copy_cpu, as_strided_copy_adaptor);
-static AS_STRIDED_COPY_INFO: OpInfo = OpInfo {
+pub(super) static AS_STRIDED_COPY_INFO: OpInfo = OpInfo {
     name: "as_strided_copy",
     owner: "flambeau-core",
     schema: Schema {
@@ -110,6 +112,7 @@ static AS_STRIDED_COPY_INFO: OpInfo = OpInfo {
     boxed: as_strided_copy_boxed,
     doc: "A copy of what `as_strided` is a view of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn as_strided_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::as_strided_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
@@ -140,7 +143,7 @@ pub type AsStridedCopyOutFn = fn(&Tensor, &[i64], &[i64], Option<i64>, &mut Tens
 /// `as_strided_copy.out`: A copy of what `as_strided` is a view of.
 pub static AS_STRIDED_COPY_OUT: Op<AsStridedCopyOutFn> =
     Op::composite(&AS_STRIDED_COPY_OUT_INFO, as_strided_copy_out_cpu, as_strided_copy_out_adaptor);
-static AS_STRIDED_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static AS_STRIDED_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "as_strided_copy.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -163,6 +166,7 @@ static AS_STRIDED_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: as_strided_copy_out_boxed,
     doc: "A copy of what `as_strided` is a view of.",
     grad: Differentiability::Composite,
+    functional: Some(&AS_STRIDED_COPY_INFO),
 };
 fn as_strided_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -192,7 +196,7 @@ pub type DetachCopyFn = fn(&Tensor) -> Result<Tensor>;
 /// `detach_copy`: A copy of what `detach` is a view of.
 pub static DETACH_COPY: Op<DetachCopyFn> =
     Op::composite(&DETACH_COPY_INFO, f::detach_copy, detach_copy_adaptor);
-static DETACH_COPY_INFO: OpInfo = OpInfo {
+pub(super) static DETACH_COPY_INFO: OpInfo = OpInfo {
     name: "detach_copy",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -206,6 +210,7 @@ static DETACH_COPY_INFO: OpInfo = OpInfo {
     boxed: detach_copy_boxed,
     doc: "A copy of what `detach` is a view of.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn detach_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::detach_copy(tensor_arg(a, 0)?)?.into_values())
@@ -224,7 +229,7 @@ pub type DetachCopyOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `detach_copy.out`: A copy of what `detach` is a view of.
 pub static DETACH_COPY_OUT: Op<DetachCopyOutFn> =
     Op::composite(&DETACH_COPY_OUT_INFO, detach_copy_out_cpu, detach_copy_out_adaptor);
-static DETACH_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static DETACH_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "detach_copy.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -241,6 +246,7 @@ static DETACH_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: detach_copy_out_boxed,
     doc: "A copy of what `detach` is a view of.",
     grad: Differentiability::None,
+    functional: Some(&DETACH_COPY_INFO),
 };
 fn detach_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -261,7 +267,7 @@ pub type DiagonalCopyFn = fn(&Tensor, i64, i64, i64) -> Result<Tensor>;
 /// `diagonal_copy`: A copy of what `diagonal` is a view of.
 pub static DIAGONAL_COPY: Op<DiagonalCopyFn> =
     Op::composite(&DIAGONAL_COPY_INFO, diagonal_copy_cpu, diagonal_copy_adaptor);
-static DIAGONAL_COPY_INFO: OpInfo = OpInfo {
+pub(super) static DIAGONAL_COPY_INFO: OpInfo = OpInfo {
     name: "diagonal_copy",
     owner: "flambeau-core",
     schema: Schema {
@@ -283,6 +289,7 @@ static DIAGONAL_COPY_INFO: OpInfo = OpInfo {
     boxed: diagonal_copy_boxed,
     doc: "A copy of what `diagonal` is a view of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn diagonal_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::diagonal_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -301,7 +308,7 @@ pub type DiagonalCopyOutFn = fn(&Tensor, i64, i64, i64, &mut Tensor) -> Result<(
 /// `diagonal_copy.out`: A copy of what `diagonal` is a view of.
 pub static DIAGONAL_COPY_OUT: Op<DiagonalCopyOutFn> =
     Op::composite(&DIAGONAL_COPY_OUT_INFO, diagonal_copy_out_cpu, diagonal_copy_out_adaptor);
-static DIAGONAL_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static DIAGONAL_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "diagonal_copy.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -324,6 +331,7 @@ static DIAGONAL_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: diagonal_copy_out_boxed,
     doc: "A copy of what `diagonal` is a view of.",
     grad: Differentiability::Composite,
+    functional: Some(&DIAGONAL_COPY_INFO),
 };
 fn diagonal_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -350,7 +358,7 @@ pub type ExpandCopyFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
 /// `expand_copy`: A copy of what `expand` is a view of.
 pub static EXPAND_COPY: Op<ExpandCopyFn> =
     Op::composite(&EXPAND_COPY_INFO, expand_copy_cpu, expand_copy_adaptor);
-static EXPAND_COPY_INFO: OpInfo = OpInfo {
+pub(super) static EXPAND_COPY_INFO: OpInfo = OpInfo {
     name: "expand_copy",
     owner: "flambeau-core",
     schema: Schema {
@@ -371,6 +379,7 @@ static EXPAND_COPY_INFO: OpInfo = OpInfo {
     boxed: expand_copy_boxed,
     doc: "A copy of what `expand` is a view of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn expand_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::expand_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -389,7 +398,7 @@ pub type ExpandCopyOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<()>;
 /// `expand_copy.out`: A copy of what `expand` is a view of.
 pub static EXPAND_COPY_OUT: Op<ExpandCopyOutFn> =
     Op::composite(&EXPAND_COPY_OUT_INFO, expand_copy_out_cpu, expand_copy_out_adaptor);
-static EXPAND_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static EXPAND_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "expand_copy.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -411,6 +420,7 @@ static EXPAND_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: expand_copy_out_boxed,
     doc: "A copy of what `expand` is a view of.",
     grad: Differentiability::Composite,
+    functional: Some(&EXPAND_COPY_INFO),
 };
 fn expand_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -431,7 +441,7 @@ pub type PermuteCopyFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `permute_copy`: A copy of what `permute` is a view of.
 pub static PERMUTE_COPY: Op<PermuteCopyFn> =
     Op::composite(&PERMUTE_COPY_INFO, permute_copy_cpu, permute_copy_adaptor);
-static PERMUTE_COPY_INFO: OpInfo = OpInfo {
+pub(super) static PERMUTE_COPY_INFO: OpInfo = OpInfo {
     name: "permute_copy",
     owner: "flambeau-core",
     schema: Schema {
@@ -448,6 +458,7 @@ static PERMUTE_COPY_INFO: OpInfo = OpInfo {
     boxed: permute_copy_boxed,
     doc: "A copy of what `permute` is a view of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn permute_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::permute_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -466,7 +477,7 @@ pub type PermuteCopyOutFn = fn(&Tensor, &[i64], &mut Tensor) -> Result<()>;
 /// `permute_copy.out`: A copy of what `permute` is a view of.
 pub static PERMUTE_COPY_OUT: Op<PermuteCopyOutFn> =
     Op::composite(&PERMUTE_COPY_OUT_INFO, permute_copy_out_cpu, permute_copy_out_adaptor);
-static PERMUTE_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static PERMUTE_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "permute_copy.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -487,6 +498,7 @@ static PERMUTE_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: permute_copy_out_boxed,
     doc: "A copy of what `permute` is a view of.",
     grad: Differentiability::Composite,
+    functional: Some(&PERMUTE_COPY_INFO),
 };
 fn permute_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -507,7 +519,7 @@ pub type SelectCopyFn = fn(&Tensor, i64, i64) -> Result<Tensor>;
 /// `select_copy.int`: A copy of what `select` is a view of.
 pub static SELECT_COPY: Op<SelectCopyFn> =
     Op::composite(&SELECT_COPY_INFO, select_copy_cpu, select_copy_adaptor);
-static SELECT_COPY_INFO: OpInfo = OpInfo {
+pub(super) static SELECT_COPY_INFO: OpInfo = OpInfo {
     name: "select_copy.int",
     owner: "flambeau-core",
     schema: Schema {
@@ -528,6 +540,7 @@ static SELECT_COPY_INFO: OpInfo = OpInfo {
     boxed: select_copy_boxed,
     doc: "A copy of what `select` is a view of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn select_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::select_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -546,7 +559,7 @@ pub type SelectCopyOutFn = fn(&Tensor, i64, i64, &mut Tensor) -> Result<()>;
 /// `select_copy.int_out`: A copy of what `select` is a view of.
 pub static SELECT_COPY_OUT: Op<SelectCopyOutFn> =
     Op::composite(&SELECT_COPY_OUT_INFO, select_copy_out_cpu, select_copy_out_adaptor);
-static SELECT_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SELECT_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "select_copy.int_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -568,6 +581,7 @@ static SELECT_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: select_copy_out_boxed,
     doc: "A copy of what `select` is a view of.",
     grad: Differentiability::Composite,
+    functional: Some(&SELECT_COPY_INFO),
 };
 fn select_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -593,7 +607,7 @@ fn slice_copy_cpu(
 pub type SliceCopyFn = fn(&Tensor, i64, Option<i64>, Option<i64>, i64) -> Result<Tensor>;
 /// `slice_copy.Tensor`: A copy of what `slice` is a view of.
 pub static SLICE_COPY: Op<SliceCopyFn> = Op::composite(&SLICE_COPY_INFO, slice_copy_cpu, slice_copy_adaptor);
-static SLICE_COPY_INFO: OpInfo = OpInfo {
+pub(super) static SLICE_COPY_INFO: OpInfo = OpInfo {
     name: "slice_copy.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -616,6 +630,7 @@ static SLICE_COPY_INFO: OpInfo = OpInfo {
     boxed: slice_copy_boxed,
     doc: "A copy of what `slice` is a view of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn slice_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::slice_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
@@ -647,7 +662,7 @@ pub type SliceCopyOutFn = fn(&Tensor, i64, Option<i64>, Option<i64>, i64, &mut T
 /// `slice_copy.out`: A copy of what `slice` is a view of.
 pub static SLICE_COPY_OUT: Op<SliceCopyOutFn> =
     Op::composite(&SLICE_COPY_OUT_INFO, slice_copy_out_cpu, slice_copy_out_adaptor);
-static SLICE_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SLICE_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "slice_copy.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -671,6 +686,7 @@ static SLICE_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: slice_copy_out_boxed,
     doc: "A copy of what `slice` is a view of.",
     grad: Differentiability::Composite,
+    functional: Some(&SLICE_COPY_INFO),
 };
 fn slice_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -698,7 +714,7 @@ pub type SqueezeCopyFn = fn(&Tensor) -> Result<Tensor>;
 /// `squeeze_copy`: A copy of what `squeeze` is a view of.
 pub static SQUEEZE_COPY: Op<SqueezeCopyFn> =
     Op::composite(&SQUEEZE_COPY_INFO, squeeze_copy_cpu, squeeze_copy_adaptor);
-static SQUEEZE_COPY_INFO: OpInfo = OpInfo {
+pub(super) static SQUEEZE_COPY_INFO: OpInfo = OpInfo {
     name: "squeeze_copy",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -712,6 +728,7 @@ static SQUEEZE_COPY_INFO: OpInfo = OpInfo {
     boxed: squeeze_copy_boxed,
     doc: "A copy of what `squeeze` is a view of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn squeeze_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::squeeze_copy(tensor_arg(a, 0)?)?.into_values())
@@ -730,7 +747,7 @@ pub type SqueezeCopyOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `squeeze_copy.out`: A copy of what `squeeze` is a view of.
 pub static SQUEEZE_COPY_OUT: Op<SqueezeCopyOutFn> =
     Op::composite(&SQUEEZE_COPY_OUT_INFO, squeeze_copy_out_cpu, squeeze_copy_out_adaptor);
-static SQUEEZE_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SQUEEZE_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "squeeze_copy.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -747,6 +764,7 @@ static SQUEEZE_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: squeeze_copy_out_boxed,
     doc: "A copy of what `squeeze` is a view of.",
     grad: Differentiability::Composite,
+    functional: Some(&SQUEEZE_COPY_INFO),
 };
 fn squeeze_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -767,7 +785,7 @@ pub type SqueezeDimCopyFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `squeeze_copy.dim`: A copy of what `squeeze_dim` is a view of.
 pub static SQUEEZE_DIM_COPY: Op<SqueezeDimCopyFn> =
     Op::composite(&SQUEEZE_DIM_COPY_INFO, squeeze_dim_copy_cpu, squeeze_dim_copy_adaptor);
-static SQUEEZE_DIM_COPY_INFO: OpInfo = OpInfo {
+pub(super) static SQUEEZE_DIM_COPY_INFO: OpInfo = OpInfo {
     name: "squeeze_copy.dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -784,6 +802,7 @@ static SQUEEZE_DIM_COPY_INFO: OpInfo = OpInfo {
     boxed: squeeze_dim_copy_boxed,
     doc: "A copy of what `squeeze_dim` is a view of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn squeeze_dim_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::squeeze_dim_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -802,7 +821,7 @@ pub type SqueezeDimCopyOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
 /// `squeeze_copy.dim_out`: A copy of what `squeeze_dim` is a view of.
 pub static SQUEEZE_DIM_COPY_OUT: Op<SqueezeDimCopyOutFn> =
     Op::composite(&SQUEEZE_DIM_COPY_OUT_INFO, squeeze_dim_copy_out_cpu, squeeze_dim_copy_out_adaptor);
-static SQUEEZE_DIM_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SQUEEZE_DIM_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "squeeze_copy.dim_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -823,6 +842,7 @@ static SQUEEZE_DIM_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: squeeze_dim_copy_out_boxed,
     doc: "A copy of what `squeeze_dim` is a view of.",
     grad: Differentiability::Composite,
+    functional: Some(&SQUEEZE_DIM_COPY_INFO),
 };
 fn squeeze_dim_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -843,7 +863,7 @@ pub type SqueezeDimsCopyFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `squeeze_copy.dims`: A copy of what `squeeze_dims` is a view of.
 pub static SQUEEZE_DIMS_COPY: Op<SqueezeDimsCopyFn> =
     Op::composite(&SQUEEZE_DIMS_COPY_INFO, squeeze_dims_copy_cpu, squeeze_dims_copy_adaptor);
-static SQUEEZE_DIMS_COPY_INFO: OpInfo = OpInfo {
+pub(super) static SQUEEZE_DIMS_COPY_INFO: OpInfo = OpInfo {
     name: "squeeze_copy.dims",
     owner: "flambeau-core",
     schema: Schema {
@@ -860,6 +880,7 @@ static SQUEEZE_DIMS_COPY_INFO: OpInfo = OpInfo {
     boxed: squeeze_dims_copy_boxed,
     doc: "A copy of what `squeeze_dims` is a view of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn squeeze_dims_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::squeeze_dims_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -878,7 +899,7 @@ pub type SqueezeDimsCopyOutFn = fn(&Tensor, &[i64], &mut Tensor) -> Result<()>;
 /// `squeeze_copy.dims_out`: A copy of what `squeeze_dims` is a view of.
 pub static SQUEEZE_DIMS_COPY_OUT: Op<SqueezeDimsCopyOutFn> =
     Op::composite(&SQUEEZE_DIMS_COPY_OUT_INFO, squeeze_dims_copy_out_cpu, squeeze_dims_copy_out_adaptor);
-static SQUEEZE_DIMS_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SQUEEZE_DIMS_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "squeeze_copy.dims_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -899,6 +920,7 @@ static SQUEEZE_DIMS_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: squeeze_dims_copy_out_boxed,
     doc: "A copy of what `squeeze_dims` is a view of.",
     grad: Differentiability::Composite,
+    functional: Some(&SQUEEZE_DIMS_COPY_INFO),
 };
 fn squeeze_dims_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -918,7 +940,7 @@ fn t_copy_cpu(self_: &Tensor) -> Result<Tensor> {
 pub type TCopyFn = fn(&Tensor) -> Result<Tensor>;
 /// `t_copy`: A copy of what `t` is a view of.
 pub static T_COPY: Op<TCopyFn> = Op::composite(&T_COPY_INFO, t_copy_cpu, t_copy_adaptor);
-static T_COPY_INFO: OpInfo = OpInfo {
+pub(super) static T_COPY_INFO: OpInfo = OpInfo {
     name: "t_copy",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -932,6 +954,7 @@ static T_COPY_INFO: OpInfo = OpInfo {
     boxed: t_copy_boxed,
     doc: "A copy of what `t` is a view of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn t_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::t_copy(tensor_arg(a, 0)?)?.into_values())
@@ -949,7 +972,7 @@ fn t_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
 pub type TCopyOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `t_copy.out`: A copy of what `t` is a view of.
 pub static T_COPY_OUT: Op<TCopyOutFn> = Op::composite(&T_COPY_OUT_INFO, t_copy_out_cpu, t_copy_out_adaptor);
-static T_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static T_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "t_copy.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -966,6 +989,7 @@ static T_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: t_copy_out_boxed,
     doc: "A copy of what `t` is a view of.",
     grad: Differentiability::Composite,
+    functional: Some(&T_COPY_INFO),
 };
 fn t_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -986,7 +1010,7 @@ pub type TransposeCopyFn = fn(&Tensor, i64, i64) -> Result<Tensor>;
 /// `transpose_copy.int`: A copy of what `transpose` is a view of.
 pub static TRANSPOSE_COPY: Op<TransposeCopyFn> =
     Op::composite(&TRANSPOSE_COPY_INFO, transpose_copy_cpu, transpose_copy_adaptor);
-static TRANSPOSE_COPY_INFO: OpInfo = OpInfo {
+pub(super) static TRANSPOSE_COPY_INFO: OpInfo = OpInfo {
     name: "transpose_copy.int",
     owner: "flambeau-core",
     schema: Schema {
@@ -1007,6 +1031,7 @@ static TRANSPOSE_COPY_INFO: OpInfo = OpInfo {
     boxed: transpose_copy_boxed,
     doc: "A copy of what `transpose` is a view of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn transpose_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::transpose_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1025,7 +1050,7 @@ pub type TransposeCopyOutFn = fn(&Tensor, i64, i64, &mut Tensor) -> Result<()>;
 /// `transpose_copy.int_out`: A copy of what `transpose` is a view of.
 pub static TRANSPOSE_COPY_OUT: Op<TransposeCopyOutFn> =
     Op::composite(&TRANSPOSE_COPY_OUT_INFO, transpose_copy_out_cpu, transpose_copy_out_adaptor);
-static TRANSPOSE_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static TRANSPOSE_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "transpose_copy.int_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1047,6 +1072,7 @@ static TRANSPOSE_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: transpose_copy_out_boxed,
     doc: "A copy of what `transpose` is a view of.",
     grad: Differentiability::Composite,
+    functional: Some(&TRANSPOSE_COPY_INFO),
 };
 fn transpose_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -1067,7 +1093,7 @@ pub type UnfoldCopyFn = fn(&Tensor, i64, i64, i64) -> Result<Tensor>;
 /// `unfold_copy`: A copy of what `unfold` is a view of.
 pub static UNFOLD_COPY: Op<UnfoldCopyFn> =
     Op::composite(&UNFOLD_COPY_INFO, unfold_copy_cpu, unfold_copy_adaptor);
-static UNFOLD_COPY_INFO: OpInfo = OpInfo {
+pub(super) static UNFOLD_COPY_INFO: OpInfo = OpInfo {
     name: "unfold_copy",
     owner: "flambeau-core",
     schema: Schema {
@@ -1089,6 +1115,7 @@ static UNFOLD_COPY_INFO: OpInfo = OpInfo {
     boxed: unfold_copy_boxed,
     doc: "A copy of what `unfold` is a view of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn unfold_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unfold_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -1107,7 +1134,7 @@ pub type UnfoldCopyOutFn = fn(&Tensor, i64, i64, i64, &mut Tensor) -> Result<()>
 /// `unfold_copy.out`: A copy of what `unfold` is a view of.
 pub static UNFOLD_COPY_OUT: Op<UnfoldCopyOutFn> =
     Op::composite(&UNFOLD_COPY_OUT_INFO, unfold_copy_out_cpu, unfold_copy_out_adaptor);
-static UNFOLD_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static UNFOLD_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "unfold_copy.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1130,6 +1157,7 @@ static UNFOLD_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: unfold_copy_out_boxed,
     doc: "A copy of what `unfold` is a view of.",
     grad: Differentiability::Composite,
+    functional: Some(&UNFOLD_COPY_INFO),
 };
 fn unfold_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -1156,7 +1184,7 @@ pub type UnsqueezeCopyFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `unsqueeze_copy`: A copy of what `unsqueeze` is a view of.
 pub static UNSQUEEZE_COPY: Op<UnsqueezeCopyFn> =
     Op::composite(&UNSQUEEZE_COPY_INFO, unsqueeze_copy_cpu, unsqueeze_copy_adaptor);
-static UNSQUEEZE_COPY_INFO: OpInfo = OpInfo {
+pub(super) static UNSQUEEZE_COPY_INFO: OpInfo = OpInfo {
     name: "unsqueeze_copy",
     owner: "flambeau-core",
     schema: Schema {
@@ -1173,6 +1201,7 @@ static UNSQUEEZE_COPY_INFO: OpInfo = OpInfo {
     boxed: unsqueeze_copy_boxed,
     doc: "A copy of what `unsqueeze` is a view of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn unsqueeze_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unsqueeze_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1191,7 +1220,7 @@ pub type UnsqueezeCopyOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
 /// `unsqueeze_copy.out`: A copy of what `unsqueeze` is a view of.
 pub static UNSQUEEZE_COPY_OUT: Op<UnsqueezeCopyOutFn> =
     Op::composite(&UNSQUEEZE_COPY_OUT_INFO, unsqueeze_copy_out_cpu, unsqueeze_copy_out_adaptor);
-static UNSQUEEZE_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static UNSQUEEZE_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "unsqueeze_copy.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1212,6 +1241,7 @@ static UNSQUEEZE_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: unsqueeze_copy_out_boxed,
     doc: "A copy of what `unsqueeze` is a view of.",
     grad: Differentiability::Composite,
+    functional: Some(&UNSQUEEZE_COPY_INFO),
 };
 fn unsqueeze_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1231,7 +1261,7 @@ fn view_copy_cpu(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
 pub type ViewCopyFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `view_copy`: A copy of what `view` is a view of.
 pub static VIEW_COPY: Op<ViewCopyFn> = Op::composite(&VIEW_COPY_INFO, view_copy_cpu, view_copy_adaptor);
-static VIEW_COPY_INFO: OpInfo = OpInfo {
+pub(super) static VIEW_COPY_INFO: OpInfo = OpInfo {
     name: "view_copy",
     owner: "flambeau-core",
     schema: Schema {
@@ -1248,6 +1278,7 @@ static VIEW_COPY_INFO: OpInfo = OpInfo {
     boxed: view_copy_boxed,
     doc: "A copy of what `view` is a view of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn view_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -1266,7 +1297,7 @@ pub type ViewCopyOutFn = fn(&Tensor, &[i64], &mut Tensor) -> Result<()>;
 /// `view_copy.out`: A copy of what `view` is a view of.
 pub static VIEW_COPY_OUT: Op<ViewCopyOutFn> =
     Op::composite(&VIEW_COPY_OUT_INFO, view_copy_out_cpu, view_copy_out_adaptor);
-static VIEW_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static VIEW_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "view_copy.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1287,6 +1318,7 @@ static VIEW_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: view_copy_out_boxed,
     doc: "A copy of what `view` is a view of.",
     grad: Differentiability::Composite,
+    functional: Some(&VIEW_COPY_INFO),
 };
 fn view_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1304,7 +1336,7 @@ pub type ViewDtypeCopyFn = fn(&Tensor, DType) -> Result<Tensor>;
 /// `view_copy.dtype`: A copy of what `view_dtype` is a view of.
 pub static VIEW_DTYPE_COPY: Op<ViewDtypeCopyFn> =
     Op::composite(&VIEW_DTYPE_COPY_INFO, f::view_dtype_copy, view_dtype_copy_adaptor);
-static VIEW_DTYPE_COPY_INFO: OpInfo = OpInfo {
+pub(super) static VIEW_DTYPE_COPY_INFO: OpInfo = OpInfo {
     name: "view_copy.dtype",
     owner: "flambeau-core",
     schema: Schema {
@@ -1321,6 +1353,7 @@ static VIEW_DTYPE_COPY_INFO: OpInfo = OpInfo {
     boxed: view_dtype_copy_boxed,
     doc: "A copy of what `view_dtype` is a view of.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn view_dtype_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view_dtype_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1339,7 +1372,7 @@ pub type ViewDtypeCopyOutFn = fn(&Tensor, DType, &mut Tensor) -> Result<()>;
 /// `view_copy.dtype_out`: A copy of what `view_dtype` is a view of.
 pub static VIEW_DTYPE_COPY_OUT: Op<ViewDtypeCopyOutFn> =
     Op::composite(&VIEW_DTYPE_COPY_OUT_INFO, view_dtype_copy_out_cpu, view_dtype_copy_out_adaptor);
-static VIEW_DTYPE_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static VIEW_DTYPE_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "view_copy.dtype_out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1360,6 +1393,7 @@ static VIEW_DTYPE_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: view_dtype_copy_out_boxed,
     doc: "A copy of what `view_dtype` is a view of.",
     grad: Differentiability::None,
+    functional: Some(&VIEW_DTYPE_COPY_INFO),
 };
 fn view_dtype_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1380,7 +1414,7 @@ pub type ViewAsRealCopyFn = fn(&Tensor) -> Result<Tensor>;
 /// `view_as_real_copy`: A copy of what `view_as_real` is a view of.
 pub static VIEW_AS_REAL_COPY: Op<ViewAsRealCopyFn> =
     Op::composite(&VIEW_AS_REAL_COPY_INFO, view_as_real_copy_cpu, view_as_real_copy_adaptor);
-static VIEW_AS_REAL_COPY_INFO: OpInfo = OpInfo {
+pub(super) static VIEW_AS_REAL_COPY_INFO: OpInfo = OpInfo {
     name: "view_as_real_copy",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1394,6 +1428,7 @@ static VIEW_AS_REAL_COPY_INFO: OpInfo = OpInfo {
     boxed: view_as_real_copy_boxed,
     doc: "A copy of what `view_as_real` is a view of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn view_as_real_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view_as_real_copy(tensor_arg(a, 0)?)?.into_values())
@@ -1412,7 +1447,7 @@ pub type ViewAsRealCopyOutFn = fn(&Tensor, &mut Tensor) -> Result<()>;
 /// `view_as_real_copy.out`: A copy of what `view_as_real` is a view of.
 pub static VIEW_AS_REAL_COPY_OUT: Op<ViewAsRealCopyOutFn> =
     Op::composite(&VIEW_AS_REAL_COPY_OUT_INFO, view_as_real_copy_out_cpu, view_as_real_copy_out_adaptor);
-static VIEW_AS_REAL_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static VIEW_AS_REAL_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "view_as_real_copy.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1429,6 +1464,7 @@ static VIEW_AS_REAL_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: view_as_real_copy_out_boxed,
     doc: "A copy of what `view_as_real` is a view of.",
     grad: Differentiability::Composite,
+    functional: Some(&VIEW_AS_REAL_COPY_INFO),
 };
 fn view_as_real_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1449,7 +1485,7 @@ pub type ViewAsComplexCopyFn = fn(&Tensor) -> Result<Tensor>;
 /// `view_as_complex_copy`: A copy of what `view_as_complex` is a view of.
 pub static VIEW_AS_COMPLEX_COPY: Op<ViewAsComplexCopyFn> =
     Op::composite(&VIEW_AS_COMPLEX_COPY_INFO, view_as_complex_copy_cpu, view_as_complex_copy_adaptor);
-static VIEW_AS_COMPLEX_COPY_INFO: OpInfo = OpInfo {
+pub(super) static VIEW_AS_COMPLEX_COPY_INFO: OpInfo = OpInfo {
     name: "view_as_complex_copy",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1463,6 +1499,7 @@ static VIEW_AS_COMPLEX_COPY_INFO: OpInfo = OpInfo {
     boxed: view_as_complex_copy_boxed,
     doc: "A copy of what `view_as_complex` is a view of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn view_as_complex_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view_as_complex_copy(tensor_arg(a, 0)?)?.into_values())
@@ -1484,7 +1521,7 @@ pub static VIEW_AS_COMPLEX_COPY_OUT: Op<ViewAsComplexCopyOutFn> = Op::composite(
     view_as_complex_copy_out_cpu,
     view_as_complex_copy_out_adaptor,
 );
-static VIEW_AS_COMPLEX_COPY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static VIEW_AS_COMPLEX_COPY_OUT_INFO: OpInfo = OpInfo {
     name: "view_as_complex_copy.out",
     owner: "flambeau-core",
     schema: Schema {
@@ -1501,6 +1538,7 @@ static VIEW_AS_COMPLEX_COPY_OUT_INFO: OpInfo = OpInfo {
     boxed: view_as_complex_copy_out_boxed,
     doc: "A copy of what `view_as_complex` is a view of.",
     grad: Differentiability::Composite,
+    functional: Some(&VIEW_AS_COMPLEX_COPY_INFO),
 };
 fn view_as_complex_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1521,7 +1559,7 @@ pub type UnbindCopyFn = fn(&Tensor, i64) -> Result<Vec<Tensor>>;
 /// `unbind_copy.int`: Copies of what `unbind` makes views of.
 pub static UNBIND_COPY: Op<UnbindCopyFn> =
     Op::composite(&UNBIND_COPY_INFO, unbind_copy_cpu, unbind_copy_adaptor);
-static UNBIND_COPY_INFO: OpInfo = OpInfo {
+pub(super) static UNBIND_COPY_INFO: OpInfo = OpInfo {
     name: "unbind_copy.int",
     owner: "flambeau-core",
     schema: Schema {
@@ -1538,6 +1576,7 @@ static UNBIND_COPY_INFO: OpInfo = OpInfo {
     boxed: unbind_copy_boxed,
     doc: "Copies of what `unbind` makes views of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn unbind_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unbind_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1553,7 +1592,7 @@ fn split_copy_cpu(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tenso
 pub type SplitCopyFn = fn(&Tensor, i64, i64) -> Result<Vec<Tensor>>;
 /// `split_copy.Tensor`: Copies of what `split` makes views of.
 pub static SPLIT_COPY: Op<SplitCopyFn> = Op::composite(&SPLIT_COPY_INFO, split_copy_cpu, split_copy_adaptor);
-static SPLIT_COPY_INFO: OpInfo = OpInfo {
+pub(super) static SPLIT_COPY_INFO: OpInfo = OpInfo {
     name: "split_copy.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1574,6 +1613,7 @@ static SPLIT_COPY_INFO: OpInfo = OpInfo {
     boxed: split_copy_boxed,
     doc: "Copies of what `split` makes views of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn split_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::split_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1590,7 +1630,7 @@ pub type SplitWithSizesCopyFn = fn(&Tensor, &[i64], i64) -> Result<Vec<Tensor>>;
 /// `split_with_sizes_copy`: Copies of what `split_with_sizes` makes views of.
 pub static SPLIT_WITH_SIZES_COPY: Op<SplitWithSizesCopyFn> =
     Op::composite(&SPLIT_WITH_SIZES_COPY_INFO, split_with_sizes_copy_cpu, split_with_sizes_copy_adaptor);
-static SPLIT_WITH_SIZES_COPY_INFO: OpInfo = OpInfo {
+pub(super) static SPLIT_WITH_SIZES_COPY_INFO: OpInfo = OpInfo {
     name: "split_with_sizes_copy",
     owner: "flambeau-core",
     schema: Schema {
@@ -1611,6 +1651,7 @@ static SPLIT_WITH_SIZES_COPY_INFO: OpInfo = OpInfo {
     boxed: split_with_sizes_copy_boxed,
     doc: "Copies of what `split_with_sizes` makes views of.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn split_with_sizes_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::split_with_sizes_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1624,7 +1665,7 @@ pub type UnsafeChunkFn = fn(&Tensor, i64, i64) -> Result<Vec<Tensor>>;
 /// `unsafe_chunk`: As `chunk`, with parts of their own that may be written without regard to the others.
 pub static UNSAFE_CHUNK: Op<UnsafeChunkFn> =
     Op::composite(&UNSAFE_CHUNK_INFO, f::unsafe_chunk, unsafe_chunk_adaptor);
-static UNSAFE_CHUNK_INFO: OpInfo = OpInfo {
+pub(super) static UNSAFE_CHUNK_INFO: OpInfo = OpInfo {
     name: "unsafe_chunk",
     owner: "flambeau-core",
     schema: Schema {
@@ -1645,6 +1686,7 @@ static UNSAFE_CHUNK_INFO: OpInfo = OpInfo {
     boxed: unsafe_chunk_boxed,
     doc: "As `chunk`, with parts of their own that may be written without regard to the others.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn unsafe_chunk_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unsafe_chunk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1661,7 +1703,7 @@ pub type UnsafeSplitFn = fn(&Tensor, i64, i64) -> Result<Vec<Tensor>>;
 /// `unsafe_split.Tensor`: As `split`, with parts of their own that may be written without regard to the others.
 pub static UNSAFE_SPLIT: Op<UnsafeSplitFn> =
     Op::composite(&UNSAFE_SPLIT_INFO, unsafe_split_cpu, unsafe_split_adaptor);
-static UNSAFE_SPLIT_INFO: OpInfo = OpInfo {
+pub(super) static UNSAFE_SPLIT_INFO: OpInfo = OpInfo {
     name: "unsafe_split.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -1682,6 +1724,7 @@ static UNSAFE_SPLIT_INFO: OpInfo = OpInfo {
     boxed: unsafe_split_boxed,
     doc: "As `split`, with parts of their own that may be written without regard to the others.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn unsafe_split_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unsafe_split(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1701,7 +1744,7 @@ pub static UNSAFE_SPLIT_WITH_SIZES: Op<UnsafeSplitWithSizesFn> = Op::composite(
     unsafe_split_with_sizes_cpu,
     unsafe_split_with_sizes_adaptor,
 );
-static UNSAFE_SPLIT_WITH_SIZES_INFO: OpInfo = OpInfo {
+pub(super) static UNSAFE_SPLIT_WITH_SIZES_INFO: OpInfo = OpInfo {
     name: "unsafe_split_with_sizes",
     owner: "flambeau-core",
     schema: Schema {
@@ -1722,6 +1765,7 @@ static UNSAFE_SPLIT_WITH_SIZES_INFO: OpInfo = OpInfo {
     boxed: unsafe_split_with_sizes_boxed,
     doc: "As `split_with_sizes`, with parts of their own that may be written without regard to the others.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn unsafe_split_with_sizes_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unsafe_split_with_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())

@@ -21,7 +21,7 @@ pub static VIEW: Op<ViewFn> = Op::new(
     ],
     view_adaptor,
 );
-static VIEW_INFO: OpInfo = OpInfo {
+pub(super) static VIEW_INFO: OpInfo = OpInfo {
     name: "view",
     owner: "flambeau-core",
     schema: Schema {
@@ -38,6 +38,7 @@ static VIEW_INFO: OpInfo = OpInfo {
     boxed: view_boxed,
     doc: "The same elements in another shape, without a copy.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::VIEW_COPY_INFO),
 };
 fn view_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -59,7 +60,7 @@ pub static VIEW_DTYPE: Op<ViewDtypeFn> = Op::new(
     ],
     view_dtype_adaptor,
 );
-static VIEW_DTYPE_INFO: OpInfo = OpInfo {
+pub(super) static VIEW_DTYPE_INFO: OpInfo = OpInfo {
     name: "view.dtype",
     owner: "flambeau-core",
     schema: Schema {
@@ -76,6 +77,7 @@ static VIEW_DTYPE_INFO: OpInfo = OpInfo {
     boxed: view_dtype_boxed,
     doc: "The same bytes read as another dtype.",
     grad: Differentiability::None,
+    functional: Some(&super::view_copies::VIEW_DTYPE_COPY_INFO),
 };
 fn view_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view_dtype(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -98,7 +100,7 @@ pub static AS_STRIDED: Op<AsStridedFn> = Op::new(
     ],
     as_strided_adaptor,
 );
-static AS_STRIDED_INFO: OpInfo = OpInfo {
+pub(super) static AS_STRIDED_INFO: OpInfo = OpInfo {
     name: "as_strided",
     owner: "flambeau-core",
     schema: Schema {
@@ -120,6 +122,7 @@ static AS_STRIDED_INFO: OpInfo = OpInfo {
     boxed: as_strided_boxed,
     doc: "A view with any sizes, strides and offset.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::AS_STRIDED_COPY_INFO),
 };
 fn as_strided_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::as_strided(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
@@ -148,7 +151,7 @@ pub static TRANSPOSE: Op<TransposeFn> = Op::new(
     ],
     transpose_adaptor,
 );
-static TRANSPOSE_INFO: OpInfo = OpInfo {
+pub(super) static TRANSPOSE_INFO: OpInfo = OpInfo {
     name: "transpose.int",
     owner: "flambeau-core",
     schema: Schema {
@@ -169,6 +172,7 @@ static TRANSPOSE_INFO: OpInfo = OpInfo {
     boxed: transpose_boxed,
     doc: "Swaps two dimensions.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::TRANSPOSE_COPY_INFO),
 };
 fn transpose_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::transpose(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -191,7 +195,7 @@ pub static PERMUTE: Op<PermuteFn> = Op::new(
     ],
     permute_adaptor,
 );
-static PERMUTE_INFO: OpInfo = OpInfo {
+pub(super) static PERMUTE_INFO: OpInfo = OpInfo {
     name: "permute",
     owner: "flambeau-core",
     schema: Schema {
@@ -208,6 +212,7 @@ static PERMUTE_INFO: OpInfo = OpInfo {
     boxed: permute_boxed,
     doc: "Reorders the dimensions.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::PERMUTE_COPY_INFO),
 };
 fn permute_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::permute(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -230,7 +235,7 @@ pub static EXPAND: Op<ExpandFn> = Op::new(
     ],
     expand_adaptor,
 );
-static EXPAND_INFO: OpInfo = OpInfo {
+pub(super) static EXPAND_INFO: OpInfo = OpInfo {
     name: "expand",
     owner: "flambeau-core",
     schema: Schema {
@@ -251,6 +256,7 @@ static EXPAND_INFO: OpInfo = OpInfo {
     boxed: expand_boxed,
     doc: "Repeats dimensions of size 1 without a copy.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::EXPAND_COPY_INFO),
 };
 fn expand_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::expand(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -273,7 +279,7 @@ pub static UNSQUEEZE: Op<UnsqueezeFn> = Op::new(
     ],
     unsqueeze_adaptor,
 );
-static UNSQUEEZE_INFO: OpInfo = OpInfo {
+pub(super) static UNSQUEEZE_INFO: OpInfo = OpInfo {
     name: "unsqueeze",
     owner: "flambeau-core",
     schema: Schema {
@@ -290,6 +296,7 @@ static UNSQUEEZE_INFO: OpInfo = OpInfo {
     boxed: unsqueeze_boxed,
     doc: "Inserts a dimension of size 1.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::UNSQUEEZE_COPY_INFO),
 };
 fn unsqueeze_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unsqueeze(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -312,7 +319,7 @@ pub static SQUEEZE: Op<SqueezeFn> = Op::new(
     ],
     squeeze_adaptor,
 );
-static SQUEEZE_INFO: OpInfo = OpInfo {
+pub(super) static SQUEEZE_INFO: OpInfo = OpInfo {
     name: "squeeze",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -326,6 +333,7 @@ static SQUEEZE_INFO: OpInfo = OpInfo {
     boxed: squeeze_boxed,
     doc: "Removes all dimensions of size 1.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::SQUEEZE_COPY_INFO),
 };
 fn squeeze_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::squeeze(tensor_arg(a, 0)?)?.into_values())
@@ -348,7 +356,7 @@ pub static SQUEEZE_DIM: Op<SqueezeDimFn> = Op::new(
     ],
     squeeze_dim_adaptor,
 );
-static SQUEEZE_DIM_INFO: OpInfo = OpInfo {
+pub(super) static SQUEEZE_DIM_INFO: OpInfo = OpInfo {
     name: "squeeze.dim",
     owner: "flambeau-core",
     schema: Schema {
@@ -365,6 +373,7 @@ static SQUEEZE_DIM_INFO: OpInfo = OpInfo {
     boxed: squeeze_dim_boxed,
     doc: "Removes a dimension if its size is 1.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::SQUEEZE_DIM_COPY_INFO),
 };
 fn squeeze_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::squeeze_dim(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -387,7 +396,7 @@ pub static SQUEEZE_DIMS: Op<SqueezeDimsFn> = Op::new(
     ],
     squeeze_dims_adaptor,
 );
-static SQUEEZE_DIMS_INFO: OpInfo = OpInfo {
+pub(super) static SQUEEZE_DIMS_INFO: OpInfo = OpInfo {
     name: "squeeze.dims",
     owner: "flambeau-core",
     schema: Schema {
@@ -404,6 +413,7 @@ static SQUEEZE_DIMS_INFO: OpInfo = OpInfo {
     boxed: squeeze_dims_boxed,
     doc: "Removes the given dimensions whose size is 1.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::SQUEEZE_DIMS_COPY_INFO),
 };
 fn squeeze_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::squeeze_dims(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -426,7 +436,7 @@ pub static SELECT: Op<SelectFn> = Op::new(
     ],
     select_adaptor,
 );
-static SELECT_INFO: OpInfo = OpInfo {
+pub(super) static SELECT_INFO: OpInfo = OpInfo {
     name: "select.int",
     owner: "flambeau-core",
     schema: Schema {
@@ -447,6 +457,7 @@ static SELECT_INFO: OpInfo = OpInfo {
     boxed: select_boxed,
     doc: "One slice along a dimension, which is removed.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::SELECT_COPY_INFO),
 };
 fn select_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::select(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -469,7 +480,7 @@ pub static SLICE: Op<SliceFn> = Op::new(
     ],
     slice_adaptor,
 );
-static SLICE_INFO: OpInfo = OpInfo {
+pub(super) static SLICE_INFO: OpInfo = OpInfo {
     name: "slice.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -492,6 +503,7 @@ static SLICE_INFO: OpInfo = OpInfo {
     boxed: slice_boxed,
     doc: "A range of a dimension, with a step.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::SLICE_COPY_INFO),
 };
 fn slice_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::slice(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
@@ -520,7 +532,7 @@ pub static DIAGONAL: Op<DiagonalFn> = Op::new(
     ],
     diagonal_adaptor,
 );
-static DIAGONAL_INFO: OpInfo = OpInfo {
+pub(super) static DIAGONAL_INFO: OpInfo = OpInfo {
     name: "diagonal",
     owner: "flambeau-core",
     schema: Schema {
@@ -542,6 +554,7 @@ static DIAGONAL_INFO: OpInfo = OpInfo {
     boxed: diagonal_boxed,
     doc: "The diagonal of two dimensions, as the last dimension.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::DIAGONAL_COPY_INFO),
 };
 fn diagonal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::diagonal(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -564,7 +577,7 @@ pub static UNFOLD: Op<UnfoldFn> = Op::new(
     ],
     unfold_adaptor,
 );
-static UNFOLD_INFO: OpInfo = OpInfo {
+pub(super) static UNFOLD_INFO: OpInfo = OpInfo {
     name: "unfold",
     owner: "flambeau-core",
     schema: Schema {
@@ -586,6 +599,7 @@ static UNFOLD_INFO: OpInfo = OpInfo {
     boxed: unfold_boxed,
     doc: "All slices of `size` along a dimension, as a new last dimension.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::UNFOLD_COPY_INFO),
 };
 fn unfold_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unfold(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -608,7 +622,7 @@ pub static UNBIND: Op<UnbindFn> = Op::new(
     ],
     unbind_adaptor,
 );
-static UNBIND_INFO: OpInfo = OpInfo {
+pub(super) static UNBIND_INFO: OpInfo = OpInfo {
     name: "unbind.int",
     owner: "flambeau-core",
     schema: Schema {
@@ -625,6 +639,7 @@ static UNBIND_INFO: OpInfo = OpInfo {
     boxed: unbind_boxed,
     doc: "All slices along a dimension, which is removed.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::UNBIND_COPY_INFO),
 };
 fn unbind_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unbind(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -647,7 +662,7 @@ pub static SPLIT: Op<SplitFn> = Op::new(
     ],
     split_adaptor,
 );
-static SPLIT_INFO: OpInfo = OpInfo {
+pub(super) static SPLIT_INFO: OpInfo = OpInfo {
     name: "split.Tensor",
     owner: "flambeau-core",
     schema: Schema {
@@ -668,6 +683,7 @@ static SPLIT_INFO: OpInfo = OpInfo {
     boxed: split_boxed,
     doc: "Chunks of `split_size` along a dimension.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::SPLIT_COPY_INFO),
 };
 fn split_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::split(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -690,7 +706,7 @@ pub static SPLIT_WITH_SIZES: Op<SplitWithSizesFn> = Op::new(
     ],
     split_with_sizes_adaptor,
 );
-static SPLIT_WITH_SIZES_INFO: OpInfo = OpInfo {
+pub(super) static SPLIT_WITH_SIZES_INFO: OpInfo = OpInfo {
     name: "split_with_sizes",
     owner: "flambeau-core",
     schema: Schema {
@@ -711,6 +727,7 @@ static SPLIT_WITH_SIZES_INFO: OpInfo = OpInfo {
     boxed: split_with_sizes_boxed,
     doc: "Chunks of the given sizes along a dimension.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::SPLIT_WITH_SIZES_COPY_INFO),
 };
 fn split_with_sizes_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::split_with_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -733,7 +750,7 @@ pub static ALIAS: Op<AliasFn> = Op::new(
     ],
     alias_adaptor,
 );
-static ALIAS_INFO: OpInfo = OpInfo {
+pub(super) static ALIAS_INFO: OpInfo = OpInfo {
     name: "alias",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -747,6 +764,7 @@ static ALIAS_INFO: OpInfo = OpInfo {
     boxed: alias_boxed,
     doc: "A view of the whole tensor.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::ALIAS_COPY_INFO),
 };
 fn alias_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::alias(tensor_arg(a, 0)?)?.into_values())
@@ -763,7 +781,7 @@ pub static DETACH: Op<DetachFn> = Op::new(
     &[(Key::Cpu, f::detach), (Key::Cuda, f::detach), (Key::Meta, f::detach), (Key::Private, f::detach)],
     detach_adaptor,
 );
-static DETACH_INFO: OpInfo = OpInfo {
+pub(super) static DETACH_INFO: OpInfo = OpInfo {
     name: "detach",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -777,6 +795,7 @@ static DETACH_INFO: OpInfo = OpInfo {
     boxed: detach_boxed,
     doc: "The same memory without history.",
     grad: Differentiability::None,
+    functional: Some(&super::view_copies::DETACH_COPY_INFO),
 };
 fn detach_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::detach(tensor_arg(a, 0)?)?.into_values())
@@ -799,7 +818,7 @@ pub static VIEW_AS_REAL: Op<ViewAsRealFn> = Op::new(
     ],
     view_as_real_adaptor,
 );
-static VIEW_AS_REAL_INFO: OpInfo = OpInfo {
+pub(super) static VIEW_AS_REAL_INFO: OpInfo = OpInfo {
     name: "view_as_real",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -813,6 +832,7 @@ static VIEW_AS_REAL_INFO: OpInfo = OpInfo {
     boxed: view_as_real_boxed,
     doc: "A complex tensor as a real one with a last dimension of 2.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::VIEW_AS_REAL_COPY_INFO),
 };
 fn view_as_real_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view_as_real(tensor_arg(a, 0)?)?.into_values())
@@ -835,7 +855,7 @@ pub static VIEW_AS_COMPLEX: Op<ViewAsComplexFn> = Op::new(
     ],
     view_as_complex_adaptor,
 );
-static VIEW_AS_COMPLEX_INFO: OpInfo = OpInfo {
+pub(super) static VIEW_AS_COMPLEX_INFO: OpInfo = OpInfo {
     name: "view_as_complex",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -856,6 +876,7 @@ static VIEW_AS_COMPLEX_INFO: OpInfo = OpInfo {
     boxed: view_as_complex_boxed,
     doc: "A real tensor with a last dimension of 2 as a complex one.",
     grad: Differentiability::Formula,
+    functional: Some(&super::view_copies::VIEW_AS_COMPLEX_COPY_INFO),
 };
 fn view_as_complex_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::view_as_complex(tensor_arg(a, 0)?)?.into_values())
@@ -878,7 +899,7 @@ pub static CONJ_VIEW: Op<ConjViewFn> = Op::new(
     ],
     conj_view_adaptor,
 );
-static CONJ_VIEW_INFO: OpInfo = OpInfo {
+pub(super) static CONJ_VIEW_INFO: OpInfo = OpInfo {
     name: "_conj",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -892,6 +913,7 @@ static CONJ_VIEW_INFO: OpInfo = OpInfo {
     boxed: conj_view_boxed,
     doc: "The lazy conjugate.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn conj_view_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::conj_view(tensor_arg(a, 0)?)?.into_values())
@@ -914,7 +936,7 @@ pub static NEG_VIEW: Op<NegViewFn> = Op::new(
     ],
     neg_view_adaptor,
 );
-static NEG_VIEW_INFO: OpInfo = OpInfo {
+pub(super) static NEG_VIEW_INFO: OpInfo = OpInfo {
     name: "_neg_view",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -928,6 +950,7 @@ static NEG_VIEW_INFO: OpInfo = OpInfo {
     boxed: neg_view_boxed,
     doc: "The lazy negative.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn neg_view_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::neg_view(tensor_arg(a, 0)?)?.into_values())
@@ -940,7 +963,7 @@ fn neg_view_adaptor(self_: &Tensor) -> Result<Tensor> {
 pub type ConjFn = fn(&Tensor) -> Result<Tensor>;
 /// `conj`: The complex conjugate, as a lazy view; a real tensor is itself.
 pub static CONJ: Op<ConjFn> = Op::composite(&CONJ_INFO, f::conj, conj_adaptor);
-static CONJ_INFO: OpInfo = OpInfo {
+pub(super) static CONJ_INFO: OpInfo = OpInfo {
     name: "conj",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -954,6 +977,7 @@ static CONJ_INFO: OpInfo = OpInfo {
     boxed: conj_boxed,
     doc: "The complex conjugate, as a lazy view; a real tensor is itself.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn conj_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::conj(tensor_arg(a, 0)?)?.into_values())
@@ -969,7 +993,7 @@ fn t_cpu(self_: &Tensor) -> Result<Tensor> {
 pub type TFn = fn(&Tensor) -> Result<Tensor>;
 /// `t`: Transposes a matrix.
 pub static T: Op<TFn> = Op::composite(&T_INFO, t_cpu, t_adaptor);
-static T_INFO: OpInfo = OpInfo {
+pub(super) static T_INFO: OpInfo = OpInfo {
     name: "t",
     owner: "flambeau-core",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -983,6 +1007,7 @@ static T_INFO: OpInfo = OpInfo {
     boxed: t_boxed,
     doc: "Transposes a matrix.",
     grad: Differentiability::Composite,
+    functional: Some(&super::view_copies::T_COPY_INFO),
 };
 fn t_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::t(tensor_arg(a, 0)?)?.into_values())
@@ -995,7 +1020,7 @@ fn t_adaptor(self_: &Tensor) -> Result<Tensor> {
 pub type NarrowFn = fn(&Tensor, i64, i64, i64) -> Result<Tensor>;
 /// `narrow`: `length` elements of a dimension from `start`.
 pub static NARROW: Op<NarrowFn> = Op::composite(&NARROW_INFO, f::narrow, narrow_adaptor);
-static NARROW_INFO: OpInfo = OpInfo {
+pub(super) static NARROW_INFO: OpInfo = OpInfo {
     name: "narrow",
     owner: "flambeau-core",
     schema: Schema {
@@ -1017,6 +1042,7 @@ static NARROW_INFO: OpInfo = OpInfo {
     boxed: narrow_boxed,
     doc: "`length` elements of a dimension from `start`.",
     grad: Differentiability::Composite,
+    functional: Some(&super::indexing::NARROW_COPY_INFO),
 };
 fn narrow_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::narrow(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -1029,7 +1055,7 @@ fn narrow_adaptor(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<T
 pub type ReshapeFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `reshape`: The same elements in another shape: a view where possible, else a copy.
 pub static RESHAPE: Op<ReshapeFn> = Op::composite(&RESHAPE_INFO, f::reshape, reshape_adaptor);
-static RESHAPE_INFO: OpInfo = OpInfo {
+pub(super) static RESHAPE_INFO: OpInfo = OpInfo {
     name: "reshape",
     owner: "flambeau-core",
     schema: Schema {
@@ -1046,6 +1072,7 @@ static RESHAPE_INFO: OpInfo = OpInfo {
     boxed: reshape_boxed,
     doc: "The same elements in another shape: a view where possible, else a copy.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn reshape_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::reshape(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -1058,7 +1085,7 @@ fn reshape_adaptor(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
 pub type FlattenFn = fn(&Tensor, i64, i64) -> Result<Tensor>;
 /// `flatten.using_ints`: Joins a range of dimensions into one.
 pub static FLATTEN: Op<FlattenFn> = Op::composite(&FLATTEN_INFO, f::flatten, flatten_adaptor);
-static FLATTEN_INFO: OpInfo = OpInfo {
+pub(super) static FLATTEN_INFO: OpInfo = OpInfo {
     name: "flatten.using_ints",
     owner: "flambeau-core",
     schema: Schema {
@@ -1079,6 +1106,7 @@ static FLATTEN_INFO: OpInfo = OpInfo {
     boxed: flatten_boxed,
     doc: "Joins a range of dimensions into one.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn flatten_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::flatten(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1092,7 +1120,7 @@ pub type SplitSizesFn = fn(&Tensor, &[i64], i64) -> Result<Vec<Tensor>>;
 /// `split.sizes`: Chunks of the given sizes along a dimension.
 pub static SPLIT_SIZES: Op<SplitSizesFn> =
     Op::composite(&SPLIT_SIZES_INFO, f::split_sizes, split_sizes_adaptor);
-static SPLIT_SIZES_INFO: OpInfo = OpInfo {
+pub(super) static SPLIT_SIZES_INFO: OpInfo = OpInfo {
     name: "split.sizes",
     owner: "flambeau-core",
     schema: Schema {
@@ -1113,6 +1141,7 @@ static SPLIT_SIZES_INFO: OpInfo = OpInfo {
     boxed: split_sizes_boxed,
     doc: "Chunks of the given sizes along a dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn split_sizes_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::split_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1126,7 +1155,7 @@ pub type LinalgDiagonalFn = fn(&Tensor, i64, i64, i64) -> Result<Tensor>;
 /// `linalg_diagonal`: `diagonal` of the last two dimensions unless others are named.
 pub static LINALG_DIAGONAL: Op<LinalgDiagonalFn> =
     Op::composite(&LINALG_DIAGONAL_INFO, f::linalg_diagonal, linalg_diagonal_adaptor);
-static LINALG_DIAGONAL_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_DIAGONAL_INFO: OpInfo = OpInfo {
     name: "linalg_diagonal",
     owner: "flambeau-core",
     schema: Schema {
@@ -1148,6 +1177,7 @@ static LINALG_DIAGONAL_INFO: OpInfo = OpInfo {
     boxed: linalg_diagonal_boxed,
     doc: "`diagonal` of the last two dimensions unless others are named.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_diagonal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_diagonal(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())

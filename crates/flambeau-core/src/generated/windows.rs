@@ -21,7 +21,7 @@ pub static HANN_WINDOW: Op<HannWindowFn> = Op::new(
     ],
     hann_window_adaptor,
 );
-static HANN_WINDOW_INFO: OpInfo = OpInfo {
+pub(super) static HANN_WINDOW_INFO: OpInfo = OpInfo {
     name: "hann_window",
     owner: "flambeau-core",
     schema: Schema {
@@ -45,6 +45,7 @@ static HANN_WINDOW_INFO: OpInfo = OpInfo {
     boxed: hann_window_boxed,
     doc: "Hann's window: `0.5 - 0.5 cos(2 pi k / n)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn hann_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hann_window(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -75,7 +76,7 @@ pub static HAMMING_WINDOW: Op<HammingWindowFn> = Op::new(
     ],
     hamming_window_adaptor,
 );
-static HAMMING_WINDOW_INFO: OpInfo = OpInfo {
+pub(super) static HAMMING_WINDOW_INFO: OpInfo = OpInfo {
     name: "hamming_window",
     owner: "flambeau-core",
     schema: Schema {
@@ -101,6 +102,7 @@ static HAMMING_WINDOW_INFO: OpInfo = OpInfo {
     boxed: hamming_window_boxed,
     doc: "Hamming's window: `alpha - beta cos(2 pi k / n)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn hamming_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hamming_window(
@@ -145,7 +147,7 @@ pub static BLACKMAN_WINDOW: Op<BlackmanWindowFn> = Op::new(
     ],
     blackman_window_adaptor,
 );
-static BLACKMAN_WINDOW_INFO: OpInfo = OpInfo {
+pub(super) static BLACKMAN_WINDOW_INFO: OpInfo = OpInfo {
     name: "blackman_window",
     owner: "flambeau-core",
     schema: Schema {
@@ -169,6 +171,7 @@ static BLACKMAN_WINDOW_INFO: OpInfo = OpInfo {
     boxed: blackman_window_boxed,
     doc: "Blackman's window: `0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn blackman_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::blackman_window(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -199,7 +202,7 @@ pub static BARTLETT_WINDOW: Op<BartlettWindowFn> = Op::new(
     ],
     bartlett_window_adaptor,
 );
-static BARTLETT_WINDOW_INFO: OpInfo = OpInfo {
+pub(super) static BARTLETT_WINDOW_INFO: OpInfo = OpInfo {
     name: "bartlett_window",
     owner: "flambeau-core",
     schema: Schema {
@@ -223,6 +226,7 @@ static BARTLETT_WINDOW_INFO: OpInfo = OpInfo {
     boxed: bartlett_window_boxed,
     doc: "Bartlett's window, a triangle: `1 - |2 k / n - 1|`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn bartlett_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bartlett_window(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -253,7 +257,7 @@ pub static KAISER_WINDOW: Op<KaiserWindowFn> = Op::new(
     ],
     kaiser_window_adaptor,
 );
-static KAISER_WINDOW_INFO: OpInfo = OpInfo {
+pub(super) static KAISER_WINDOW_INFO: OpInfo = OpInfo {
     name: "kaiser_window",
     owner: "flambeau-core",
     schema: Schema {
@@ -278,6 +282,7 @@ static KAISER_WINDOW_INFO: OpInfo = OpInfo {
     boxed: kaiser_window_boxed,
     doc: "Kaiser's window: `I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn kaiser_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::kaiser_window(
@@ -317,7 +322,7 @@ pub static SIGNAL_BARTLETT: Op<SignalBartlettFn> = Op::new(
     ],
     signal_bartlett_adaptor,
 );
-static SIGNAL_BARTLETT_INFO: OpInfo = OpInfo {
+pub(super) static SIGNAL_BARTLETT_INFO: OpInfo = OpInfo {
     name: "signal_bartlett",
     owner: "flambeau-core",
     schema: Schema {
@@ -341,6 +346,7 @@ static SIGNAL_BARTLETT_INFO: OpInfo = OpInfo {
     boxed: signal_bartlett_boxed,
     doc: "Bartlett's window, a triangle: `1 - |2 k / n - 1|`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn signal_bartlett_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::signal_bartlett(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -371,7 +377,7 @@ pub static SIGNAL_BLACKMAN: Op<SignalBlackmanFn> = Op::new(
     ],
     signal_blackman_adaptor,
 );
-static SIGNAL_BLACKMAN_INFO: OpInfo = OpInfo {
+pub(super) static SIGNAL_BLACKMAN_INFO: OpInfo = OpInfo {
     name: "signal_blackman",
     owner: "flambeau-core",
     schema: Schema {
@@ -395,6 +401,7 @@ static SIGNAL_BLACKMAN_INFO: OpInfo = OpInfo {
     boxed: signal_blackman_boxed,
     doc: "Blackman's window: `0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn signal_blackman_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::signal_blackman(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -425,7 +432,7 @@ pub static SIGNAL_COSINE: Op<SignalCosineFn> = Op::new(
     ],
     signal_cosine_adaptor,
 );
-static SIGNAL_COSINE_INFO: OpInfo = OpInfo {
+pub(super) static SIGNAL_COSINE_INFO: OpInfo = OpInfo {
     name: "signal_cosine",
     owner: "flambeau-core",
     schema: Schema {
@@ -449,6 +456,7 @@ static SIGNAL_COSINE_INFO: OpInfo = OpInfo {
     boxed: signal_cosine_boxed,
     doc: "Half a wave: `sin(pi (k + 0.5) / (n + 1))`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn signal_cosine_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::signal_cosine(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -487,7 +495,7 @@ pub static SIGNAL_EXPONENTIAL: Op<SignalExponentialFn> = Op::new(
     ],
     signal_exponential_adaptor,
 );
-static SIGNAL_EXPONENTIAL_INFO: OpInfo = OpInfo {
+pub(super) static SIGNAL_EXPONENTIAL_INFO: OpInfo = OpInfo {
     name: "signal_exponential",
     owner: "flambeau-core",
     schema: Schema {
@@ -516,6 +524,7 @@ static SIGNAL_EXPONENTIAL_INFO: OpInfo = OpInfo {
     boxed: signal_exponential_boxed,
     doc: "Exponentials on both sides: `exp(-|k - center| / tau)`; the center is `n / 2` if none is given.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn signal_exponential_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::signal_exponential(
@@ -557,7 +566,7 @@ pub static SIGNAL_GAUSSIAN: Op<SignalGaussianFn> = Op::new(
     ],
     signal_gaussian_adaptor,
 );
-static SIGNAL_GAUSSIAN_INFO: OpInfo = OpInfo {
+pub(super) static SIGNAL_GAUSSIAN_INFO: OpInfo = OpInfo {
     name: "signal_gaussian",
     owner: "flambeau-core",
     schema: Schema {
@@ -585,6 +594,7 @@ static SIGNAL_GAUSSIAN_INFO: OpInfo = OpInfo {
     boxed: signal_gaussian_boxed,
     doc: "A Gaussian: `exp(-((k - n / 2) / std)^2 / 2)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn signal_gaussian_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::signal_gaussian(
@@ -624,7 +634,7 @@ pub static SIGNAL_GENERAL_COSINE: Op<SignalGeneralCosineFn> = Op::new(
     ],
     signal_general_cosine_adaptor,
 );
-static SIGNAL_GENERAL_COSINE_INFO: OpInfo = OpInfo {
+pub(super) static SIGNAL_GENERAL_COSINE_INFO: OpInfo = OpInfo {
     name: "signal_general_cosine",
     owner: "flambeau-core",
     schema: Schema {
@@ -652,6 +662,7 @@ static SIGNAL_GENERAL_COSINE_INFO: OpInfo = OpInfo {
     boxed: signal_general_cosine_boxed,
     doc: "A sum of cosines with the coefficients `a`, of which every second is subtracted: `sum of (-1)^i a[i] cos(2 pi i k / n)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn signal_general_cosine_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::signal_general_cosine(
@@ -691,7 +702,7 @@ pub static SIGNAL_GENERAL_HAMMING: Op<SignalGeneralHammingFn> = Op::new(
     ],
     signal_general_hamming_adaptor,
 );
-static SIGNAL_GENERAL_HAMMING_INFO: OpInfo = OpInfo {
+pub(super) static SIGNAL_GENERAL_HAMMING_INFO: OpInfo = OpInfo {
     name: "signal_general_hamming",
     owner: "flambeau-core",
     schema: Schema {
@@ -716,6 +727,7 @@ static SIGNAL_GENERAL_HAMMING_INFO: OpInfo = OpInfo {
     boxed: signal_general_hamming_boxed,
     doc: "`alpha - (1 - alpha) cos(2 pi k / n)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn signal_general_hamming_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::signal_general_hamming(
@@ -755,7 +767,7 @@ pub static SIGNAL_HAMMING: Op<SignalHammingFn> = Op::new(
     ],
     signal_hamming_adaptor,
 );
-static SIGNAL_HAMMING_INFO: OpInfo = OpInfo {
+pub(super) static SIGNAL_HAMMING_INFO: OpInfo = OpInfo {
     name: "signal_hamming",
     owner: "flambeau-core",
     schema: Schema {
@@ -779,6 +791,7 @@ static SIGNAL_HAMMING_INFO: OpInfo = OpInfo {
     boxed: signal_hamming_boxed,
     doc: "Hamming's window: `0.54 - 0.46 cos(2 pi k / n)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn signal_hamming_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::signal_hamming(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -809,7 +822,7 @@ pub static SIGNAL_HANN: Op<SignalHannFn> = Op::new(
     ],
     signal_hann_adaptor,
 );
-static SIGNAL_HANN_INFO: OpInfo = OpInfo {
+pub(super) static SIGNAL_HANN_INFO: OpInfo = OpInfo {
     name: "signal_hann",
     owner: "flambeau-core",
     schema: Schema {
@@ -833,6 +846,7 @@ static SIGNAL_HANN_INFO: OpInfo = OpInfo {
     boxed: signal_hann_boxed,
     doc: "Hann's window: `0.5 - 0.5 cos(2 pi k / n)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn signal_hann_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::signal_hann(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -863,7 +877,7 @@ pub static SIGNAL_KAISER: Op<SignalKaiserFn> = Op::new(
     ],
     signal_kaiser_adaptor,
 );
-static SIGNAL_KAISER_INFO: OpInfo = OpInfo {
+pub(super) static SIGNAL_KAISER_INFO: OpInfo = OpInfo {
     name: "signal_kaiser",
     owner: "flambeau-core",
     schema: Schema {
@@ -891,6 +905,7 @@ static SIGNAL_KAISER_INFO: OpInfo = OpInfo {
     boxed: signal_kaiser_boxed,
     doc: "Kaiser's window: `I0(beta sqrt(1 - (2 k / n - 1)^2)) / I0(beta)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn signal_kaiser_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::signal_kaiser(
@@ -930,7 +945,7 @@ pub static SIGNAL_NUTTALL: Op<SignalNuttallFn> = Op::new(
     ],
     signal_nuttall_adaptor,
 );
-static SIGNAL_NUTTALL_INFO: OpInfo = OpInfo {
+pub(super) static SIGNAL_NUTTALL_INFO: OpInfo = OpInfo {
     name: "signal_nuttall",
     owner: "flambeau-core",
     schema: Schema {
@@ -954,6 +969,7 @@ static SIGNAL_NUTTALL_INFO: OpInfo = OpInfo {
     boxed: signal_nuttall_boxed,
     doc: "Nuttall's window, a sum of four cosines.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn signal_nuttall_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::signal_nuttall(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?

@@ -2,3 +2,10 @@
 #![forbid(unsafe_code)]
 
 mod emulated;
+mod images;
+mod layers;
+mod places;
+mod products;
+mod random;
+mod reductions;
+mod sorts;

@@ -21,7 +21,7 @@ pub static FFT_FFTFREQ: Op<FftFftfreqFn> = Op::new(
     ],
     fft_fftfreq_adaptor,
 );
-static FFT_FFTFREQ_INFO: OpInfo = OpInfo {
+pub(super) static FFT_FFTFREQ_INFO: OpInfo = OpInfo {
     name: "fft_fftfreq",
     owner: "flambeau-fft",
     schema: Schema {
@@ -45,6 +45,7 @@ static FFT_FFTFREQ_INFO: OpInfo = OpInfo {
     boxed: fft_fftfreq_boxed,
     doc: "The frequencies of `fft`'s values for points `d` apart: `[0, 1, .., (n - 1) / 2, -(n / 2), .., -1] / (d n)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn fft_fftfreq_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_fftfreq(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -132,7 +133,7 @@ pub static FFT_FFTFREQ_OUT: Op<FftFftfreqOutFn> = Op::new(
     ],
     fft_fftfreq_out_adaptor,
 );
-static FFT_FFTFREQ_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_FFTFREQ_OUT_INFO: OpInfo = OpInfo {
     name: "fft_fftfreq.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -157,6 +158,7 @@ static FFT_FFTFREQ_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_fftfreq_out_boxed,
     doc: "The frequencies of `fft`'s values for points `d` apart: `[0, 1, .., (n - 1) / 2, -(n / 2), .., -1] / (d n)`.",
     grad: Differentiability::None,
+    functional: Some(&FFT_FFTFREQ_INFO),
 };
 fn fft_fftfreq_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 6)?;
@@ -191,7 +193,7 @@ pub static FFT_RFFTFREQ: Op<FftRfftfreqFn> = Op::new(
     ],
     fft_rfftfreq_adaptor,
 );
-static FFT_RFFTFREQ_INFO: OpInfo = OpInfo {
+pub(super) static FFT_RFFTFREQ_INFO: OpInfo = OpInfo {
     name: "fft_rfftfreq",
     owner: "flambeau-fft",
     schema: Schema {
@@ -215,6 +217,7 @@ static FFT_RFFTFREQ_INFO: OpInfo = OpInfo {
     boxed: fft_rfftfreq_boxed,
     doc: "The frequencies of `rfft`'s values for points `d` apart: `[0, 1, .., n / 2] / (d n)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn fft_rfftfreq_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_rfftfreq(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
@@ -302,7 +305,7 @@ pub static FFT_RFFTFREQ_OUT: Op<FftRfftfreqOutFn> = Op::new(
     ],
     fft_rfftfreq_out_adaptor,
 );
-static FFT_RFFTFREQ_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_RFFTFREQ_OUT_INFO: OpInfo = OpInfo {
     name: "fft_rfftfreq.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -327,6 +330,7 @@ static FFT_RFFTFREQ_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_rfftfreq_out_boxed,
     doc: "The frequencies of `rfft`'s values for points `d` apart: `[0, 1, .., n / 2] / (d n)`.",
     grad: Differentiability::None,
+    functional: Some(&FFT_RFFTFREQ_INFO),
 };
 fn fft_rfftfreq_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 6)?;
@@ -352,7 +356,7 @@ pub type FftFftshiftFn = fn(&Tensor, Option<&[i64]>) -> Result<Tensor>;
 /// `fft_fftshift`: Moves frequency 0 from the first place to the middle.
 pub static FFT_FFTSHIFT: Op<FftFftshiftFn> =
     Op::composite(&FFT_FFTSHIFT_INFO, f::fft_fftshift, fft_fftshift_adaptor);
-static FFT_FFTSHIFT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_FFTSHIFT_INFO: OpInfo = OpInfo {
     name: "fft_fftshift",
     owner: "flambeau-fft",
     schema: Schema {
@@ -369,6 +373,7 @@ static FFT_FFTSHIFT_INFO: OpInfo = OpInfo {
     boxed: fft_fftshift_boxed,
     doc: "Moves frequency 0 from the first place to the middle.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_fftshift_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_fftshift(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref())?.into_values())
@@ -382,7 +387,7 @@ pub type FftIfftshiftFn = fn(&Tensor, Option<&[i64]>) -> Result<Tensor>;
 /// `fft_ifftshift`: Undoes `fftshift`: moves frequency 0 from the middle to the first place.
 pub static FFT_IFFTSHIFT: Op<FftIfftshiftFn> =
     Op::composite(&FFT_IFFTSHIFT_INFO, f::fft_ifftshift, fft_ifftshift_adaptor);
-static FFT_IFFTSHIFT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IFFTSHIFT_INFO: OpInfo = OpInfo {
     name: "fft_ifftshift",
     owner: "flambeau-fft",
     schema: Schema {
@@ -399,6 +404,7 @@ static FFT_IFFTSHIFT_INFO: OpInfo = OpInfo {
     boxed: fft_ifftshift_boxed,
     doc: "Undoes `fftshift`: moves frequency 0 from the middle to the first place.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_ifftshift_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_ifftshift(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref())?.into_values())

@@ -11,7 +11,7 @@ use crate::ops::legacy as f;
 pub type LegacyFftFn = fn(&Tensor, i64, bool) -> Result<Tensor>;
 /// `legacy_fft`: Fourier transform of the last `signal_ndim` dimensions (1, 2 or 3) of complex numbers given as pairs.
 pub static LEGACY_FFT: Op<LegacyFftFn> = Op::composite(&LEGACY_FFT_INFO, f::legacy_fft, legacy_fft_adaptor);
-static LEGACY_FFT_INFO: OpInfo = OpInfo {
+pub(super) static LEGACY_FFT_INFO: OpInfo = OpInfo {
     name: "legacy_fft",
     owner: "flambeau-fft",
     schema: Schema {
@@ -32,6 +32,7 @@ static LEGACY_FFT_INFO: OpInfo = OpInfo {
     boxed: legacy_fft_boxed,
     doc: "Fourier transform of the last `signal_ndim` dimensions (1, 2 or 3) of complex numbers given as pairs.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn legacy_fft_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::legacy_fft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -45,7 +46,7 @@ pub type LegacyIfftFn = fn(&Tensor, i64, bool) -> Result<Tensor>;
 /// `legacy_ifft`: Inverse Fourier transform of the last `signal_ndim` dimensions (1, 2 or 3) of complex numbers given as pairs.
 pub static LEGACY_IFFT: Op<LegacyIfftFn> =
     Op::composite(&LEGACY_IFFT_INFO, f::legacy_ifft, legacy_ifft_adaptor);
-static LEGACY_IFFT_INFO: OpInfo = OpInfo {
+pub(super) static LEGACY_IFFT_INFO: OpInfo = OpInfo {
     name: "legacy_ifft",
     owner: "flambeau-fft",
     schema: Schema {
@@ -66,6 +67,7 @@ static LEGACY_IFFT_INFO: OpInfo = OpInfo {
     boxed: legacy_ifft_boxed,
     doc: "Inverse Fourier transform of the last `signal_ndim` dimensions (1, 2 or 3) of complex numbers given as pairs.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn legacy_ifft_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::legacy_ifft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -79,7 +81,7 @@ pub type LegacyRfftFn = fn(&Tensor, i64, bool, bool) -> Result<Tensor>;
 /// `legacy_rfft`: Fourier transform of the last `signal_ndim` dimensions (1, 2 or 3) of real numbers.
 pub static LEGACY_RFFT: Op<LegacyRfftFn> =
     Op::composite(&LEGACY_RFFT_INFO, f::legacy_rfft, legacy_rfft_adaptor);
-static LEGACY_RFFT_INFO: OpInfo = OpInfo {
+pub(super) static LEGACY_RFFT_INFO: OpInfo = OpInfo {
     name: "legacy_rfft",
     owner: "flambeau-fft",
     schema: Schema {
@@ -101,6 +103,7 @@ static LEGACY_RFFT_INFO: OpInfo = OpInfo {
     boxed: legacy_rfft_boxed,
     doc: "Fourier transform of the last `signal_ndim` dimensions (1, 2 or 3) of real numbers.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn legacy_rfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::legacy_rfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -114,7 +117,7 @@ pub type LegacyIrfftFn = fn(&Tensor, i64, bool, bool, Option<&[i64]>) -> Result<
 /// `legacy_irfft`: Inverse of the old `rfft`: real numbers from a spectrum of pairs.
 pub static LEGACY_IRFFT: Op<LegacyIrfftFn> =
     Op::composite(&LEGACY_IRFFT_INFO, f::legacy_irfft, legacy_irfft_adaptor);
-static LEGACY_IRFFT_INFO: OpInfo = OpInfo {
+pub(super) static LEGACY_IRFFT_INFO: OpInfo = OpInfo {
     name: "legacy_irfft",
     owner: "flambeau-fft",
     schema: Schema {
@@ -137,6 +140,7 @@ static LEGACY_IRFFT_INFO: OpInfo = OpInfo {
     boxed: legacy_irfft_boxed,
     doc: "Inverse of the old `rfft`: real numbers from a spectrum of pairs.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn legacy_irfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::legacy_irfft(

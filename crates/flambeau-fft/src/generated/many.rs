@@ -11,7 +11,7 @@ use crate::ops::many as f;
 pub type FftFftnFn = fn(&Tensor, Option<&[i64]>, Option<&[i64]>, Option<&str>) -> Result<Tensor>;
 /// `fft_fftn`: Discrete Fourier transform in several dimensions.
 pub static FFT_FFTN: Op<FftFftnFn> = Op::composite(&FFT_FFTN_INFO, f::fft_fftn, fft_fftn_adaptor);
-static FFT_FFTN_INFO: OpInfo = OpInfo {
+pub(super) static FFT_FFTN_INFO: OpInfo = OpInfo {
     name: "fft_fftn",
     owner: "flambeau-fft",
     schema: Schema {
@@ -40,6 +40,7 @@ static FFT_FFTN_INFO: OpInfo = OpInfo {
     boxed: fft_fftn_boxed,
     doc: "Discrete Fourier transform in several dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_fftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_fftn(
@@ -79,7 +80,7 @@ pub type FftFftnOutFn = fn(&Tensor, Option<&[i64]>, Option<&[i64]>, Option<&str>
 /// `fft_fftn.out`: Discrete Fourier transform in several dimensions.
 pub static FFT_FFTN_OUT: Op<FftFftnOutFn> =
     Op::composite(&FFT_FFTN_OUT_INFO, fft_fftn_out_cpu, fft_fftn_out_adaptor);
-static FFT_FFTN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_FFTN_OUT_INFO: OpInfo = OpInfo {
     name: "fft_fftn.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -102,6 +103,7 @@ static FFT_FFTN_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_fftn_out_boxed,
     doc: "Discrete Fourier transform in several dimensions.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_FFTN_INFO),
 };
 fn fft_fftn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -130,7 +132,7 @@ fn fft_fftn_out_adaptor(
 pub type FftFft2Fn = fn(&Tensor, Option<&[i64]>, &[i64], Option<&str>) -> Result<Tensor>;
 /// `fft_fft2`: Discrete Fourier transform in two dimensions.
 pub static FFT_FFT2: Op<FftFft2Fn> = Op::composite(&FFT_FFT2_INFO, f::fft_fft2, fft_fft2_adaptor);
-static FFT_FFT2_INFO: OpInfo = OpInfo {
+pub(super) static FFT_FFT2_INFO: OpInfo = OpInfo {
     name: "fft_fft2",
     owner: "flambeau-fft",
     schema: Schema {
@@ -159,6 +161,7 @@ static FFT_FFT2_INFO: OpInfo = OpInfo {
     boxed: fft_fft2_boxed,
     doc: "Discrete Fourier transform in two dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_fft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_fft2(
@@ -193,7 +196,7 @@ pub type FftFft2OutFn = fn(&Tensor, Option<&[i64]>, &[i64], Option<&str>, &mut T
 /// `fft_fft2.out`: Discrete Fourier transform in two dimensions.
 pub static FFT_FFT2_OUT: Op<FftFft2OutFn> =
     Op::composite(&FFT_FFT2_OUT_INFO, fft_fft2_out_cpu, fft_fft2_out_adaptor);
-static FFT_FFT2_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_FFT2_OUT_INFO: OpInfo = OpInfo {
     name: "fft_fft2.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -216,6 +219,7 @@ static FFT_FFT2_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_fft2_out_boxed,
     doc: "Discrete Fourier transform in two dimensions.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_FFT2_INFO),
 };
 fn fft_fft2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -244,7 +248,7 @@ fn fft_fft2_out_adaptor(
 pub type FftIfftnFn = fn(&Tensor, Option<&[i64]>, Option<&[i64]>, Option<&str>) -> Result<Tensor>;
 /// `fft_ifftn`: Inverse of `fftn`.
 pub static FFT_IFFTN: Op<FftIfftnFn> = Op::composite(&FFT_IFFTN_INFO, f::fft_ifftn, fft_ifftn_adaptor);
-static FFT_IFFTN_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IFFTN_INFO: OpInfo = OpInfo {
     name: "fft_ifftn",
     owner: "flambeau-fft",
     schema: Schema {
@@ -273,6 +277,7 @@ static FFT_IFFTN_INFO: OpInfo = OpInfo {
     boxed: fft_ifftn_boxed,
     doc: "Inverse of `fftn`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_ifftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_ifftn(
@@ -312,7 +317,7 @@ pub type FftIfftnOutFn = fn(&Tensor, Option<&[i64]>, Option<&[i64]>, Option<&str
 /// `fft_ifftn.out`: Inverse of `fftn`.
 pub static FFT_IFFTN_OUT: Op<FftIfftnOutFn> =
     Op::composite(&FFT_IFFTN_OUT_INFO, fft_ifftn_out_cpu, fft_ifftn_out_adaptor);
-static FFT_IFFTN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IFFTN_OUT_INFO: OpInfo = OpInfo {
     name: "fft_ifftn.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -335,6 +340,7 @@ static FFT_IFFTN_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_ifftn_out_boxed,
     doc: "Inverse of `fftn`.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_IFFTN_INFO),
 };
 fn fft_ifftn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -363,7 +369,7 @@ fn fft_ifftn_out_adaptor(
 pub type FftIfft2Fn = fn(&Tensor, Option<&[i64]>, &[i64], Option<&str>) -> Result<Tensor>;
 /// `fft_ifft2`: Inverse of `fft2`.
 pub static FFT_IFFT2: Op<FftIfft2Fn> = Op::composite(&FFT_IFFT2_INFO, f::fft_ifft2, fft_ifft2_adaptor);
-static FFT_IFFT2_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IFFT2_INFO: OpInfo = OpInfo {
     name: "fft_ifft2",
     owner: "flambeau-fft",
     schema: Schema {
@@ -392,6 +398,7 @@ static FFT_IFFT2_INFO: OpInfo = OpInfo {
     boxed: fft_ifft2_boxed,
     doc: "Inverse of `fft2`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_ifft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_ifft2(
@@ -426,7 +433,7 @@ pub type FftIfft2OutFn = fn(&Tensor, Option<&[i64]>, &[i64], Option<&str>, &mut 
 /// `fft_ifft2.out`: Inverse of `fft2`.
 pub static FFT_IFFT2_OUT: Op<FftIfft2OutFn> =
     Op::composite(&FFT_IFFT2_OUT_INFO, fft_ifft2_out_cpu, fft_ifft2_out_adaptor);
-static FFT_IFFT2_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IFFT2_OUT_INFO: OpInfo = OpInfo {
     name: "fft_ifft2.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -449,6 +456,7 @@ static FFT_IFFT2_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_ifft2_out_boxed,
     doc: "Inverse of `fft2`.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_IFFT2_INFO),
 };
 fn fft_ifft2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -477,7 +485,7 @@ fn fft_ifft2_out_adaptor(
 pub type FftRfftnFn = fn(&Tensor, Option<&[i64]>, Option<&[i64]>, Option<&str>) -> Result<Tensor>;
 /// `fft_rfftn`: Fourier transform of real input in several dimensions; the last of them keeps `n / 2 + 1` values.
 pub static FFT_RFFTN: Op<FftRfftnFn> = Op::composite(&FFT_RFFTN_INFO, f::fft_rfftn, fft_rfftn_adaptor);
-static FFT_RFFTN_INFO: OpInfo = OpInfo {
+pub(super) static FFT_RFFTN_INFO: OpInfo = OpInfo {
     name: "fft_rfftn",
     owner: "flambeau-fft",
     schema: Schema {
@@ -506,6 +514,7 @@ static FFT_RFFTN_INFO: OpInfo = OpInfo {
     boxed: fft_rfftn_boxed,
     doc: "Fourier transform of real input in several dimensions; the last of them keeps `n / 2 + 1` values.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_rfftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_rfftn(
@@ -545,7 +554,7 @@ pub type FftRfftnOutFn = fn(&Tensor, Option<&[i64]>, Option<&[i64]>, Option<&str
 /// `fft_rfftn.out`: Fourier transform of real input in several dimensions; the last of them keeps `n / 2 + 1` values.
 pub static FFT_RFFTN_OUT: Op<FftRfftnOutFn> =
     Op::composite(&FFT_RFFTN_OUT_INFO, fft_rfftn_out_cpu, fft_rfftn_out_adaptor);
-static FFT_RFFTN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_RFFTN_OUT_INFO: OpInfo = OpInfo {
     name: "fft_rfftn.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -568,6 +577,7 @@ static FFT_RFFTN_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_rfftn_out_boxed,
     doc: "Fourier transform of real input in several dimensions; the last of them keeps `n / 2 + 1` values.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_RFFTN_INFO),
 };
 fn fft_rfftn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -596,7 +606,7 @@ fn fft_rfftn_out_adaptor(
 pub type FftRfft2Fn = fn(&Tensor, Option<&[i64]>, &[i64], Option<&str>) -> Result<Tensor>;
 /// `fft_rfft2`: Fourier transform of real input in two dimensions; the last of them keeps `n / 2 + 1` values.
 pub static FFT_RFFT2: Op<FftRfft2Fn> = Op::composite(&FFT_RFFT2_INFO, f::fft_rfft2, fft_rfft2_adaptor);
-static FFT_RFFT2_INFO: OpInfo = OpInfo {
+pub(super) static FFT_RFFT2_INFO: OpInfo = OpInfo {
     name: "fft_rfft2",
     owner: "flambeau-fft",
     schema: Schema {
@@ -625,6 +635,7 @@ static FFT_RFFT2_INFO: OpInfo = OpInfo {
     boxed: fft_rfft2_boxed,
     doc: "Fourier transform of real input in two dimensions; the last of them keeps `n / 2 + 1` values.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_rfft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_rfft2(
@@ -659,7 +670,7 @@ pub type FftRfft2OutFn = fn(&Tensor, Option<&[i64]>, &[i64], Option<&str>, &mut 
 /// `fft_rfft2.out`: Fourier transform of real input in two dimensions; the last of them keeps `n / 2 + 1` values.
 pub static FFT_RFFT2_OUT: Op<FftRfft2OutFn> =
     Op::composite(&FFT_RFFT2_OUT_INFO, fft_rfft2_out_cpu, fft_rfft2_out_adaptor);
-static FFT_RFFT2_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_RFFT2_OUT_INFO: OpInfo = OpInfo {
     name: "fft_rfft2.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -682,6 +693,7 @@ static FFT_RFFT2_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_rfft2_out_boxed,
     doc: "Fourier transform of real input in two dimensions; the last of them keeps `n / 2 + 1` values.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_RFFT2_INFO),
 };
 fn fft_rfft2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -710,7 +722,7 @@ fn fft_rfft2_out_adaptor(
 pub type FftIrfftnFn = fn(&Tensor, Option<&[i64]>, Option<&[i64]>, Option<&str>) -> Result<Tensor>;
 /// `fft_irfftn`: Inverse of `rfftn`: real points from half a spectrum.
 pub static FFT_IRFFTN: Op<FftIrfftnFn> = Op::composite(&FFT_IRFFTN_INFO, f::fft_irfftn, fft_irfftn_adaptor);
-static FFT_IRFFTN_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IRFFTN_INFO: OpInfo = OpInfo {
     name: "fft_irfftn",
     owner: "flambeau-fft",
     schema: Schema {
@@ -739,6 +751,7 @@ static FFT_IRFFTN_INFO: OpInfo = OpInfo {
     boxed: fft_irfftn_boxed,
     doc: "Inverse of `rfftn`: real points from half a spectrum.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_irfftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_irfftn(
@@ -784,7 +797,7 @@ pub type FftIrfftnOutFn =
 /// `fft_irfftn.out`: Inverse of `rfftn`: real points from half a spectrum.
 pub static FFT_IRFFTN_OUT: Op<FftIrfftnOutFn> =
     Op::composite(&FFT_IRFFTN_OUT_INFO, fft_irfftn_out_cpu, fft_irfftn_out_adaptor);
-static FFT_IRFFTN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IRFFTN_OUT_INFO: OpInfo = OpInfo {
     name: "fft_irfftn.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -807,6 +820,7 @@ static FFT_IRFFTN_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_irfftn_out_boxed,
     doc: "Inverse of `rfftn`: real points from half a spectrum.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_IRFFTN_INFO),
 };
 fn fft_irfftn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -835,7 +849,7 @@ fn fft_irfftn_out_adaptor(
 pub type FftIrfft2Fn = fn(&Tensor, Option<&[i64]>, &[i64], Option<&str>) -> Result<Tensor>;
 /// `fft_irfft2`: Inverse of `rfft2`: real points from half a spectrum.
 pub static FFT_IRFFT2: Op<FftIrfft2Fn> = Op::composite(&FFT_IRFFT2_INFO, f::fft_irfft2, fft_irfft2_adaptor);
-static FFT_IRFFT2_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IRFFT2_INFO: OpInfo = OpInfo {
     name: "fft_irfft2",
     owner: "flambeau-fft",
     schema: Schema {
@@ -864,6 +878,7 @@ static FFT_IRFFT2_INFO: OpInfo = OpInfo {
     boxed: fft_irfft2_boxed,
     doc: "Inverse of `rfft2`: real points from half a spectrum.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_irfft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_irfft2(
@@ -903,7 +918,7 @@ pub type FftIrfft2OutFn = fn(&Tensor, Option<&[i64]>, &[i64], Option<&str>, &mut
 /// `fft_irfft2.out`: Inverse of `rfft2`: real points from half a spectrum.
 pub static FFT_IRFFT2_OUT: Op<FftIrfft2OutFn> =
     Op::composite(&FFT_IRFFT2_OUT_INFO, fft_irfft2_out_cpu, fft_irfft2_out_adaptor);
-static FFT_IRFFT2_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IRFFT2_OUT_INFO: OpInfo = OpInfo {
     name: "fft_irfft2.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -926,6 +941,7 @@ static FFT_IRFFT2_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_irfft2_out_boxed,
     doc: "Inverse of `rfft2`: real points from half a spectrum.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_IRFFT2_INFO),
 };
 fn fft_irfft2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -954,7 +970,7 @@ fn fft_irfft2_out_adaptor(
 pub type FftHfftnFn = fn(&Tensor, Option<&[i64]>, Option<&[i64]>, Option<&str>) -> Result<Tensor>;
 /// `fft_hfftn`: Fourier transform of a signal of which half is given in the last of several dimensions: real values.
 pub static FFT_HFFTN: Op<FftHfftnFn> = Op::composite(&FFT_HFFTN_INFO, f::fft_hfftn, fft_hfftn_adaptor);
-static FFT_HFFTN_INFO: OpInfo = OpInfo {
+pub(super) static FFT_HFFTN_INFO: OpInfo = OpInfo {
     name: "fft_hfftn",
     owner: "flambeau-fft",
     schema: Schema {
@@ -976,6 +992,7 @@ static FFT_HFFTN_INFO: OpInfo = OpInfo {
     boxed: fft_hfftn_boxed,
     doc: "Fourier transform of a signal of which half is given in the last of several dimensions: real values.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_hfftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_hfftn(
@@ -1020,7 +1037,7 @@ pub type FftHfftnOutFn = fn(&Tensor, Option<&[i64]>, Option<&[i64]>, Option<&str
 /// `fft_hfftn.out`: Fourier transform of a signal of which half is given in the last of several dimensions: real values.
 pub static FFT_HFFTN_OUT: Op<FftHfftnOutFn> =
     Op::composite(&FFT_HFFTN_OUT_INFO, fft_hfftn_out_cpu, fft_hfftn_out_adaptor);
-static FFT_HFFTN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_HFFTN_OUT_INFO: OpInfo = OpInfo {
     name: "fft_hfftn.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -1043,6 +1060,7 @@ static FFT_HFFTN_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_hfftn_out_boxed,
     doc: "Fourier transform of a signal of which half is given in the last of several dimensions: real values.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_HFFTN_INFO),
 };
 fn fft_hfftn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -1071,7 +1089,7 @@ fn fft_hfftn_out_adaptor(
 pub type FftHfft2Fn = fn(&Tensor, Option<&[i64]>, &[i64], Option<&str>) -> Result<Tensor>;
 /// `fft_hfft2`: Fourier transform of a signal of which half is given in the last of two dimensions: real values.
 pub static FFT_HFFT2: Op<FftHfft2Fn> = Op::composite(&FFT_HFFT2_INFO, f::fft_hfft2, fft_hfft2_adaptor);
-static FFT_HFFT2_INFO: OpInfo = OpInfo {
+pub(super) static FFT_HFFT2_INFO: OpInfo = OpInfo {
     name: "fft_hfft2",
     owner: "flambeau-fft",
     schema: Schema {
@@ -1093,6 +1111,7 @@ static FFT_HFFT2_INFO: OpInfo = OpInfo {
     boxed: fft_hfft2_boxed,
     doc: "Fourier transform of a signal of which half is given in the last of two dimensions: real values.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_hfft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_hfft2(
@@ -1132,7 +1151,7 @@ pub type FftHfft2OutFn = fn(&Tensor, Option<&[i64]>, &[i64], Option<&str>, &mut 
 /// `fft_hfft2.out`: Fourier transform of a signal of which half is given in the last of two dimensions: real values.
 pub static FFT_HFFT2_OUT: Op<FftHfft2OutFn> =
     Op::composite(&FFT_HFFT2_OUT_INFO, fft_hfft2_out_cpu, fft_hfft2_out_adaptor);
-static FFT_HFFT2_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_HFFT2_OUT_INFO: OpInfo = OpInfo {
     name: "fft_hfft2.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -1155,6 +1174,7 @@ static FFT_HFFT2_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_hfft2_out_boxed,
     doc: "Fourier transform of a signal of which half is given in the last of two dimensions: real values.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_HFFT2_INFO),
 };
 fn fft_hfft2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -1183,7 +1203,7 @@ fn fft_hfft2_out_adaptor(
 pub type FftIhfftnFn = fn(&Tensor, Option<&[i64]>, Option<&[i64]>, Option<&str>) -> Result<Tensor>;
 /// `fft_ihfftn`: Inverse of `hfftn`: half a signal from a real spectrum.
 pub static FFT_IHFFTN: Op<FftIhfftnFn> = Op::composite(&FFT_IHFFTN_INFO, f::fft_ihfftn, fft_ihfftn_adaptor);
-static FFT_IHFFTN_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IHFFTN_INFO: OpInfo = OpInfo {
     name: "fft_ihfftn",
     owner: "flambeau-fft",
     schema: Schema {
@@ -1205,6 +1225,7 @@ static FFT_IHFFTN_INFO: OpInfo = OpInfo {
     boxed: fft_ihfftn_boxed,
     doc: "Inverse of `hfftn`: half a signal from a real spectrum.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_ihfftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_ihfftn(
@@ -1245,7 +1266,7 @@ pub type FftIhfftnOutFn =
 /// `fft_ihfftn.out`: Inverse of `hfftn`: half a signal from a real spectrum.
 pub static FFT_IHFFTN_OUT: Op<FftIhfftnOutFn> =
     Op::composite(&FFT_IHFFTN_OUT_INFO, fft_ihfftn_out_cpu, fft_ihfftn_out_adaptor);
-static FFT_IHFFTN_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IHFFTN_OUT_INFO: OpInfo = OpInfo {
     name: "fft_ihfftn.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -1268,6 +1289,7 @@ static FFT_IHFFTN_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_ihfftn_out_boxed,
     doc: "Inverse of `hfftn`: half a signal from a real spectrum.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_IHFFTN_INFO),
 };
 fn fft_ihfftn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -1296,7 +1318,7 @@ fn fft_ihfftn_out_adaptor(
 pub type FftIhfft2Fn = fn(&Tensor, Option<&[i64]>, &[i64], Option<&str>) -> Result<Tensor>;
 /// `fft_ihfft2`: Inverse of `hfft2`: half a signal from a real spectrum.
 pub static FFT_IHFFT2: Op<FftIhfft2Fn> = Op::composite(&FFT_IHFFT2_INFO, f::fft_ihfft2, fft_ihfft2_adaptor);
-static FFT_IHFFT2_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IHFFT2_INFO: OpInfo = OpInfo {
     name: "fft_ihfft2",
     owner: "flambeau-fft",
     schema: Schema {
@@ -1318,6 +1340,7 @@ static FFT_IHFFT2_INFO: OpInfo = OpInfo {
     boxed: fft_ihfft2_boxed,
     doc: "Inverse of `hfft2`: half a signal from a real spectrum.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_ihfft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_ihfft2(
@@ -1352,7 +1375,7 @@ pub type FftIhfft2OutFn = fn(&Tensor, Option<&[i64]>, &[i64], Option<&str>, &mut
 /// `fft_ihfft2.out`: Inverse of `hfft2`: half a signal from a real spectrum.
 pub static FFT_IHFFT2_OUT: Op<FftIhfft2OutFn> =
     Op::composite(&FFT_IHFFT2_OUT_INFO, fft_ihfft2_out_cpu, fft_ihfft2_out_adaptor);
-static FFT_IHFFT2_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IHFFT2_OUT_INFO: OpInfo = OpInfo {
     name: "fft_ihfft2.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -1375,6 +1398,7 @@ static FFT_IHFFT2_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_ihfft2_out_boxed,
     doc: "Inverse of `hfft2`: half a signal from a real spectrum.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_IHFFT2_INFO),
 };
 fn fft_ihfft2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;

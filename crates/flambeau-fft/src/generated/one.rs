@@ -11,7 +11,7 @@ use crate::ops::one as f;
 pub type FftFftFn = fn(&Tensor, Option<i64>, i64, Option<&str>) -> Result<Tensor>;
 /// `fft_fft`: Discrete Fourier transform in one dimension: `X[k] = sum of x[j] exp(-2 pi i j k / n)`.
 pub static FFT_FFT: Op<FftFftFn> = Op::composite(&FFT_FFT_INFO, f::fft_fft, fft_fft_adaptor);
-static FFT_FFT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_FFT_INFO: OpInfo = OpInfo {
     name: "fft_fft",
     owner: "flambeau-fft",
     schema: Schema {
@@ -40,6 +40,7 @@ static FFT_FFT_INFO: OpInfo = OpInfo {
     boxed: fft_fft_boxed,
     doc: "Discrete Fourier transform in one dimension: `X[k] = sum of x[j] exp(-2 pi i j k / n)`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_fft_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_fft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
@@ -69,7 +70,7 @@ pub type FftFftOutFn = fn(&Tensor, Option<i64>, i64, Option<&str>, &mut Tensor) 
 /// `fft_fft.out`: Discrete Fourier transform in one dimension: `X[k] = sum of x[j] exp(-2 pi i j k / n)`.
 pub static FFT_FFT_OUT: Op<FftFftOutFn> =
     Op::composite(&FFT_FFT_OUT_INFO, fft_fft_out_cpu, fft_fft_out_adaptor);
-static FFT_FFT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_FFT_OUT_INFO: OpInfo = OpInfo {
     name: "fft_fft.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -92,6 +93,7 @@ static FFT_FFT_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_fft_out_boxed,
     doc: "Discrete Fourier transform in one dimension: `X[k] = sum of x[j] exp(-2 pi i j k / n)`.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_FFT_INFO),
 };
 fn fft_fft_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -120,7 +122,7 @@ fn fft_fft_out_adaptor(
 pub type FftIfftFn = fn(&Tensor, Option<i64>, i64, Option<&str>) -> Result<Tensor>;
 /// `fft_ifft`: Inverse of `fft`: `x[j] = sum of X[k] exp(2 pi i j k / n) / n`.
 pub static FFT_IFFT: Op<FftIfftFn> = Op::composite(&FFT_IFFT_INFO, f::fft_ifft, fft_ifft_adaptor);
-static FFT_IFFT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IFFT_INFO: OpInfo = OpInfo {
     name: "fft_ifft",
     owner: "flambeau-fft",
     schema: Schema {
@@ -149,6 +151,7 @@ static FFT_IFFT_INFO: OpInfo = OpInfo {
     boxed: fft_ifft_boxed,
     doc: "Inverse of `fft`: `x[j] = sum of X[k] exp(2 pi i j k / n) / n`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_ifft_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_ifft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
@@ -178,7 +181,7 @@ pub type FftIfftOutFn = fn(&Tensor, Option<i64>, i64, Option<&str>, &mut Tensor)
 /// `fft_ifft.out`: Inverse of `fft`: `x[j] = sum of X[k] exp(2 pi i j k / n) / n`.
 pub static FFT_IFFT_OUT: Op<FftIfftOutFn> =
     Op::composite(&FFT_IFFT_OUT_INFO, fft_ifft_out_cpu, fft_ifft_out_adaptor);
-static FFT_IFFT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IFFT_OUT_INFO: OpInfo = OpInfo {
     name: "fft_ifft.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -201,6 +204,7 @@ static FFT_IFFT_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_ifft_out_boxed,
     doc: "Inverse of `fft`: `x[j] = sum of X[k] exp(2 pi i j k / n) / n`.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_IFFT_INFO),
 };
 fn fft_ifft_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -229,7 +233,7 @@ fn fft_ifft_out_adaptor(
 pub type FftRfftFn = fn(&Tensor, Option<i64>, i64, Option<&str>) -> Result<Tensor>;
 /// `fft_rfft`: Fourier transform of real input in one dimension: the first `n / 2 + 1` values of `fft`, which say all.
 pub static FFT_RFFT: Op<FftRfftFn> = Op::composite(&FFT_RFFT_INFO, f::fft_rfft, fft_rfft_adaptor);
-static FFT_RFFT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_RFFT_INFO: OpInfo = OpInfo {
     name: "fft_rfft",
     owner: "flambeau-fft",
     schema: Schema {
@@ -258,6 +262,7 @@ static FFT_RFFT_INFO: OpInfo = OpInfo {
     boxed: fft_rfft_boxed,
     doc: "Fourier transform of real input in one dimension: the first `n / 2 + 1` values of `fft`, which say all.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_rfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_rfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
@@ -287,7 +292,7 @@ pub type FftRfftOutFn = fn(&Tensor, Option<i64>, i64, Option<&str>, &mut Tensor)
 /// `fft_rfft.out`: Fourier transform of real input in one dimension: the first `n / 2 + 1` values of `fft`, which say all.
 pub static FFT_RFFT_OUT: Op<FftRfftOutFn> =
     Op::composite(&FFT_RFFT_OUT_INFO, fft_rfft_out_cpu, fft_rfft_out_adaptor);
-static FFT_RFFT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_RFFT_OUT_INFO: OpInfo = OpInfo {
     name: "fft_rfft.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -310,6 +315,7 @@ static FFT_RFFT_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_rfft_out_boxed,
     doc: "Fourier transform of real input in one dimension: the first `n / 2 + 1` values of `fft`, which say all.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_RFFT_INFO),
 };
 fn fft_rfft_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -338,7 +344,7 @@ fn fft_rfft_out_adaptor(
 pub type FftIrfftFn = fn(&Tensor, Option<i64>, i64, Option<&str>) -> Result<Tensor>;
 /// `fft_irfft`: Inverse of `rfft`: from the first `n / 2 + 1` values of a spectrum to `n` real points.
 pub static FFT_IRFFT: Op<FftIrfftFn> = Op::composite(&FFT_IRFFT_INFO, f::fft_irfft, fft_irfft_adaptor);
-static FFT_IRFFT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IRFFT_INFO: OpInfo = OpInfo {
     name: "fft_irfft",
     owner: "flambeau-fft",
     schema: Schema {
@@ -367,6 +373,7 @@ static FFT_IRFFT_INFO: OpInfo = OpInfo {
     boxed: fft_irfft_boxed,
     doc: "Inverse of `rfft`: from the first `n / 2 + 1` values of a spectrum to `n` real points.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_irfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_irfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
@@ -401,7 +408,7 @@ pub type FftIrfftOutFn = fn(&Tensor, Option<i64>, i64, Option<&str>, &mut Tensor
 /// `fft_irfft.out`: Inverse of `rfft`: from the first `n / 2 + 1` values of a spectrum to `n` real points.
 pub static FFT_IRFFT_OUT: Op<FftIrfftOutFn> =
     Op::composite(&FFT_IRFFT_OUT_INFO, fft_irfft_out_cpu, fft_irfft_out_adaptor);
-static FFT_IRFFT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IRFFT_OUT_INFO: OpInfo = OpInfo {
     name: "fft_irfft.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -424,6 +431,7 @@ static FFT_IRFFT_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_irfft_out_boxed,
     doc: "Inverse of `rfft`: from the first `n / 2 + 1` values of a spectrum to `n` real points.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_IRFFT_INFO),
 };
 fn fft_irfft_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -452,7 +460,7 @@ fn fft_irfft_out_adaptor(
 pub type FftHfftFn = fn(&Tensor, Option<i64>, i64, Option<&str>) -> Result<Tensor>;
 /// `fft_hfft`: Fourier transform of a signal of which half is given, since it is its own conjugate backwards: `n` real values.
 pub static FFT_HFFT: Op<FftHfftFn> = Op::composite(&FFT_HFFT_INFO, f::fft_hfft, fft_hfft_adaptor);
-static FFT_HFFT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_HFFT_INFO: OpInfo = OpInfo {
     name: "fft_hfft",
     owner: "flambeau-fft",
     schema: Schema {
@@ -481,6 +489,7 @@ static FFT_HFFT_INFO: OpInfo = OpInfo {
     boxed: fft_hfft_boxed,
     doc: "Fourier transform of a signal of which half is given, since it is its own conjugate backwards: `n` real values.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_hfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_hfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
@@ -515,7 +524,7 @@ pub type FftHfftOutFn = fn(&Tensor, Option<i64>, i64, Option<&str>, &mut Tensor)
 /// `fft_hfft.out`: Fourier transform of a signal of which half is given, since it is its own conjugate backwards: `n` real values.
 pub static FFT_HFFT_OUT: Op<FftHfftOutFn> =
     Op::composite(&FFT_HFFT_OUT_INFO, fft_hfft_out_cpu, fft_hfft_out_adaptor);
-static FFT_HFFT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_HFFT_OUT_INFO: OpInfo = OpInfo {
     name: "fft_hfft.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -538,6 +547,7 @@ static FFT_HFFT_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_hfft_out_boxed,
     doc: "Fourier transform of a signal of which half is given, since it is its own conjugate backwards: `n` real values.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_HFFT_INFO),
 };
 fn fft_hfft_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -566,7 +576,7 @@ fn fft_hfft_out_adaptor(
 pub type FftIhfftFn = fn(&Tensor, Option<i64>, i64, Option<&str>) -> Result<Tensor>;
 /// `fft_ihfft`: Inverse of `hfft`: the first `n / 2 + 1` points of the signal of a real spectrum.
 pub static FFT_IHFFT: Op<FftIhfftFn> = Op::composite(&FFT_IHFFT_INFO, f::fft_ihfft, fft_ihfft_adaptor);
-static FFT_IHFFT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IHFFT_INFO: OpInfo = OpInfo {
     name: "fft_ihfft",
     owner: "flambeau-fft",
     schema: Schema {
@@ -595,6 +605,7 @@ static FFT_IHFFT_INFO: OpInfo = OpInfo {
     boxed: fft_ihfft_boxed,
     doc: "Inverse of `hfft`: the first `n / 2 + 1` points of the signal of a real spectrum.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fft_ihfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_ihfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
@@ -624,7 +635,7 @@ pub type FftIhfftOutFn = fn(&Tensor, Option<i64>, i64, Option<&str>, &mut Tensor
 /// `fft_ihfft.out`: Inverse of `hfft`: the first `n / 2 + 1` points of the signal of a real spectrum.
 pub static FFT_IHFFT_OUT: Op<FftIhfftOutFn> =
     Op::composite(&FFT_IHFFT_OUT_INFO, fft_ihfft_out_cpu, fft_ihfft_out_adaptor);
-static FFT_IHFFT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_IHFFT_OUT_INFO: OpInfo = OpInfo {
     name: "fft_ihfft.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -647,6 +658,7 @@ static FFT_IHFFT_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_ihfft_out_boxed,
     doc: "Inverse of `hfft`: the first `n / 2 + 1` points of the signal of a real spectrum.",
     grad: Differentiability::Composite,
+    functional: Some(&FFT_IHFFT_INFO),
 };
 fn fft_ihfft_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;

@@ -23,7 +23,7 @@ pub type StftFn = fn(
 ) -> Result<Tensor>;
 /// `stft.center`: Short-time Fourier transform: the spectra of windows that move over the signal.
 pub static STFT: Op<StftFn> = Op::composite(&STFT_INFO, f::stft, stft_adaptor);
-static STFT_INFO: OpInfo = OpInfo {
+pub(super) static STFT_INFO: OpInfo = OpInfo {
     name: "stft.center",
     owner: "flambeau-fft",
     schema: Schema {
@@ -59,6 +59,7 @@ static STFT_INFO: OpInfo = OpInfo {
     boxed: stft_boxed,
     doc: "Short-time Fourier transform: the spectra of windows that move over the signal.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn stft_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::stft(
@@ -122,7 +123,7 @@ pub type IstftFn = fn(
 ) -> Result<Tensor>;
 /// `istft`: Inverse of `stft`: the signal whose windows' spectra are nearest to these.
 pub static ISTFT: Op<IstftFn> = Op::composite(&ISTFT_INFO, f::istft, istft_adaptor);
-static ISTFT_INFO: OpInfo = OpInfo {
+pub(super) static ISTFT_INFO: OpInfo = OpInfo {
     name: "istft",
     owner: "flambeau-fft",
     schema: Schema {
@@ -150,6 +151,7 @@ static ISTFT_INFO: OpInfo = OpInfo {
     boxed: istft_boxed,
     doc: "Inverse of `stft`: the signal whose windows' spectra are nearest to these.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn istft_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::istft(
@@ -221,7 +223,7 @@ pub static OVERLAP_ADD: Op<OverlapAddFn> = Op::new(
     ],
     overlap_add_adaptor,
 );
-static OVERLAP_ADD_INFO: OpInfo = OpInfo {
+pub(super) static OVERLAP_ADD_INFO: OpInfo = OpInfo {
     name: "_overlap_add",
     owner: "flambeau-fft",
     schema: Schema {
@@ -238,6 +240,7 @@ static OVERLAP_ADD_INFO: OpInfo = OpInfo {
     boxed: overlap_add_boxed,
     doc: "Frames `[*, frames, size]` added up at places `step` apart: `[*, size + step (frames - 1)]`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn overlap_add_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::overlap_add(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())

@@ -33,7 +33,7 @@ pub static FFT_C2C: Op<FftC2cFn> = Op::new(
     ],
     fft_c2c_adaptor,
 );
-static FFT_C2C_INFO: OpInfo = OpInfo {
+pub(super) static FFT_C2C_INFO: OpInfo = OpInfo {
     name: "_fft_c2c",
     owner: "flambeau-fft",
     schema: Schema {
@@ -55,6 +55,7 @@ static FFT_C2C_INFO: OpInfo = OpInfo {
     boxed: fft_c2c_boxed,
     doc: "Fourier transform of complex input in given dimensions, or its inverse.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fft_c2c_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_c2c(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -90,7 +91,7 @@ pub static FFT_C2C_OUT: Op<FftC2cOutFn> = Op::new(
     ],
     fft_c2c_out_adaptor,
 );
-static FFT_C2C_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_C2C_OUT_INFO: OpInfo = OpInfo {
     name: "_fft_c2c.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -113,6 +114,7 @@ static FFT_C2C_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_c2c_out_boxed,
     doc: "Fourier transform of complex input in given dimensions, or its inverse.",
     grad: Differentiability::Formula,
+    functional: Some(&FFT_C2C_INFO),
 };
 fn fft_c2c_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -157,7 +159,7 @@ pub static FFT_R2C: Op<FftR2cFn> = Op::new(
     ],
     fft_r2c_adaptor,
 );
-static FFT_R2C_INFO: OpInfo = OpInfo {
+pub(super) static FFT_R2C_INFO: OpInfo = OpInfo {
     name: "_fft_r2c",
     owner: "flambeau-fft",
     schema: Schema {
@@ -179,6 +181,7 @@ static FFT_R2C_INFO: OpInfo = OpInfo {
     boxed: fft_r2c_boxed,
     doc: "Fourier transform of real input in given dimensions; `onesided` keeps the first half of the last one.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fft_r2c_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_r2c(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -214,7 +217,7 @@ pub static FFT_R2C_OUT: Op<FftR2cOutFn> = Op::new(
     ],
     fft_r2c_out_adaptor,
 );
-static FFT_R2C_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_R2C_OUT_INFO: OpInfo = OpInfo {
     name: "_fft_r2c.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -237,6 +240,7 @@ static FFT_R2C_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_r2c_out_boxed,
     doc: "Fourier transform of real input in given dimensions; `onesided` keeps the first half of the last one.",
     grad: Differentiability::Formula,
+    functional: Some(&FFT_R2C_INFO),
 };
 fn fft_r2c_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -281,7 +285,7 @@ pub static FFT_C2R: Op<FftC2rFn> = Op::new(
     ],
     fft_c2r_adaptor,
 );
-static FFT_C2R_INFO: OpInfo = OpInfo {
+pub(super) static FFT_C2R_INFO: OpInfo = OpInfo {
     name: "_fft_c2r",
     owner: "flambeau-fft",
     schema: Schema {
@@ -303,6 +307,7 @@ static FFT_C2R_INFO: OpInfo = OpInfo {
     boxed: fft_c2r_boxed,
     doc: "Inverse Fourier transform to `last_dim_size` real points, from the first half of a spectrum.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fft_c2r_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fft_c2r(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -338,7 +343,7 @@ pub static FFT_C2R_OUT: Op<FftC2rOutFn> = Op::new(
     ],
     fft_c2r_out_adaptor,
 );
-static FFT_C2R_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FFT_C2R_OUT_INFO: OpInfo = OpInfo {
     name: "_fft_c2r.out",
     owner: "flambeau-fft",
     schema: Schema {
@@ -361,6 +366,7 @@ static FFT_C2R_OUT_INFO: OpInfo = OpInfo {
     boxed: fft_c2r_out_boxed,
     doc: "Inverse Fourier transform to `last_dim_size` real points, from the first half of a spectrum.",
     grad: Differentiability::Formula,
+    functional: Some(&FFT_C2R_INFO),
 };
 fn fft_c2r_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;

@@ -1,8 +1,10 @@
 //! Functions without writes: the same results, and no write that a mode outside could see.
 
+use flambeau_core::dispatch::op::OpInfo;
 use flambeau_core::dispatch::overrides::{OperatorCall, push_function_mode};
+use flambeau_core::dispatch::registry;
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::{Result, Scalar, Tensor, ops};
+use flambeau_core::{DType, Result, Scalar, Tensor, ops};
 use flambeau_func::{
     FunctionalizeOptions, Remove, VmapOptions, functionalize, grad, try_functionalize, try_vmap,
 };
@@ -70,6 +72,22 @@ const CASES: &[(&str, F)] = &[
         ops::copy_(&ops::select(&y, 0, 0)?, &ops::select(x, 0, 1)?, false)?;
         Ok(y)
     }),
+    ("outputs", |x| {
+        let mut y = ops::zeros(&[3, 4], Some(x.dtype()), None, None, None)?;
+        ops::add_out(x, x, Scalar::Int(2), &mut y)?;
+        let (mut largest, mut at) = (
+            ops::clone(&ops::select(x, 1, 0)?, None)?,
+            ops::zeros(&[3], Some(DType::I64), None, None, None)?,
+        );
+        ops::max_dim_out(&y, 1, false, &mut largest, &mut at)?;
+        let mut whole = ops::zeros(&[3, 4], Some(DType::C128), None, None, None)?;
+        ops::mul_out(x, x, &mut whole)?;
+        ops::add(
+            &ops::add(&y, &ops::unsqueeze(&largest, 1)?, Scalar::Int(1))?,
+            &ops::real(&whole)?,
+            Scalar::Int(1),
+        )
+    }),
     ("masks and places", |x| {
         let y = ops::clone(x, None)?;
         ops::masked_fill_(&y, &ops::gt(x, &n(1.5))?, Scalar::Float(0.5))?;
@@ -103,6 +121,43 @@ fn results_are_the_same_and_nothing_is_written() {
     }
 }
 #[test]
+fn an_output_that_is_refused_is_refused() {
+    let pure = try_functionalize(
+        |x: &Tensor| {
+            let mut y = ops::zeros(&[3, 4], Some(DType::I64), None, None, None)?;
+            ops::add_out(x, x, Scalar::Int(1), &mut y).map(|()| y)
+        },
+        FunctionalizeOptions::new(),
+    );
+    let e = pure(&x()).unwrap_err();
+    assert!(e.message().starts_with("result type Double can't be cast"), "{e}");
+}
+/// Operators know what gives the same without a write, in programs without names too.
+#[test]
+fn what_writes_knows_its_functional_operator() {
+    let mut without = Vec::new();
+    for op in registry::crates().iter().flat_map(|c| c.ops) {
+        let info = op.info();
+        let twin = info.functional;
+        if let Some(f) = twin {
+            assert!(!f.schema.mutates(), "{}", info.name);
+            let names = |i: &OpInfo| i.schema.args.iter().map(|a| a.name).collect::<Vec<_>>();
+            let (own, other) = (names(info), names(f));
+            assert!(own.starts_with(&other) || other.starts_with(&own), "{}: {}", info.name, f.name);
+        }
+        let (base, overload) = info.name.split_once('.').map_or((info.name, None), |(b, o)| (b, Some(o)));
+        if info.schema.mutates() && twin.is_none() {
+            let plain = base.strip_suffix('_').unwrap_or(base);
+            let plain = overload.map_or_else(|| plain.to_string(), |o| format!("{plain}.{o}"));
+            let all = registry::crates();
+            if all.iter().flat_map(|c| c.ops).any(|o| o.info().name == plain && plain != info.name) {
+                without.push(info.name);
+            }
+        }
+    }
+    assert_eq!(without, [""; 0], "operators whose functional form is not found");
+}
+#[test]
 fn writes_to_arguments_arrive() {
     let f = |x: &Tensor| {
         ops::mul_(&ops::select(x, 0, 0).unwrap(), &n(10.0)).unwrap();
@@ -126,8 +181,8 @@ fn captured_tensors_are_read_alone() {
 }
 #[test]
 fn with_other_transforms() {
-    // writes to one of several views have no gradient without `functionalize`
-    for (name, f) in CASES.iter().filter(|c| c.0 != "windows") {
+    // without `functionalize`, writes to one of several views and to outputs have no gradient
+    for (name, f) in CASES.iter().filter(|c| !["windows", "outputs"].contains(&c.0)) {
         let sum = |x: &Tensor| ops::sum(&f(x).unwrap(), None, false, None).unwrap();
         let want = grad(sum)(&x()).to_vec::<f64>();
         assert_eq!(grad(functionalize(sum))(&x()).to_vec::<f64>(), want, "{name}");

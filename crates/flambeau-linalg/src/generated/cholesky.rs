@@ -35,7 +35,7 @@ pub static LINALG_CHOLESKY_EX: Op<LinalgCholeskyExFn> = Op::new(
     ],
     linalg_cholesky_ex_adaptor,
 );
-static LINALG_CHOLESKY_EX_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_CHOLESKY_EX_INFO: OpInfo = OpInfo {
     name: "linalg_cholesky_ex",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -63,6 +63,7 @@ static LINALG_CHOLESKY_EX_INFO: OpInfo = OpInfo {
     boxed: linalg_cholesky_ex_boxed,
     doc: "Cholesky decompositions of Hermitian positive-definite matrices, and where each failed: 0, or the order of the leading minor that is not positive-definite.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_cholesky_ex_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_cholesky_ex(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -100,7 +101,7 @@ pub static LINALG_CHOLESKY_EX_OUT: Op<LinalgCholeskyExOutFn> = Op::new(
     ],
     linalg_cholesky_ex_out_adaptor,
 );
-static LINALG_CHOLESKY_EX_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_CHOLESKY_EX_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_cholesky_ex.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -123,6 +124,7 @@ static LINALG_CHOLESKY_EX_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_cholesky_ex_out_boxed,
     doc: "Cholesky decompositions of Hermitian positive-definite matrices, and where each failed: 0, or the order of the leading minor that is not positive-definite.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_CHOLESKY_EX_INFO),
 };
 fn linalg_cholesky_ex_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 3)?;
@@ -148,7 +150,7 @@ pub type LinalgCholeskyFn = fn(&Tensor, bool) -> Result<Tensor>;
 /// `linalg_cholesky`: Cholesky decompositions of Hermitian positive-definite matrices; an error where one is not.
 pub static LINALG_CHOLESKY: Op<LinalgCholeskyFn> =
     Op::composite(&LINALG_CHOLESKY_INFO, f::linalg_cholesky, linalg_cholesky_adaptor);
-static LINALG_CHOLESKY_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_CHOLESKY_INFO: OpInfo = OpInfo {
     name: "linalg_cholesky",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -172,6 +174,7 @@ static LINALG_CHOLESKY_INFO: OpInfo = OpInfo {
     boxed: linalg_cholesky_boxed,
     doc: "Cholesky decompositions of Hermitian positive-definite matrices; an error where one is not.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_cholesky_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_cholesky(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -190,7 +193,7 @@ pub type LinalgCholeskyOutFn = fn(&Tensor, bool, &mut Tensor) -> Result<()>;
 /// `linalg_cholesky.out`: Cholesky decompositions of Hermitian positive-definite matrices; an error where one is not.
 pub static LINALG_CHOLESKY_OUT: Op<LinalgCholeskyOutFn> =
     Op::composite(&LINALG_CHOLESKY_OUT_INFO, linalg_cholesky_out_cpu, linalg_cholesky_out_adaptor);
-static LINALG_CHOLESKY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_CHOLESKY_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_cholesky.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -211,6 +214,7 @@ static LINALG_CHOLESKY_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_cholesky_out_boxed,
     doc: "Cholesky decompositions of Hermitian positive-definite matrices; an error where one is not.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_CHOLESKY_INFO),
 };
 fn linalg_cholesky_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -227,7 +231,7 @@ fn linalg_cholesky_out_adaptor(self_: &Tensor, upper: bool, out: &mut Tensor) ->
 pub type CholeskyFn = fn(&Tensor, bool) -> Result<Tensor>;
 /// `cholesky`: `linalg.cholesky` under its older name.
 pub static CHOLESKY: Op<CholeskyFn> = Op::composite(&CHOLESKY_INFO, f::cholesky, cholesky_adaptor);
-static CHOLESKY_INFO: OpInfo = OpInfo {
+pub(super) static CHOLESKY_INFO: OpInfo = OpInfo {
     name: "cholesky",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -244,6 +248,7 @@ static CHOLESKY_INFO: OpInfo = OpInfo {
     boxed: cholesky_boxed,
     doc: "`linalg.cholesky` under its older name.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn cholesky_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cholesky(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -262,7 +267,7 @@ pub type CholeskyOutFn = fn(&Tensor, bool, &mut Tensor) -> Result<()>;
 /// `cholesky.out`: `linalg.cholesky` under its older name.
 pub static CHOLESKY_OUT: Op<CholeskyOutFn> =
     Op::composite(&CHOLESKY_OUT_INFO, cholesky_out_cpu, cholesky_out_adaptor);
-static CHOLESKY_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CHOLESKY_OUT_INFO: OpInfo = OpInfo {
     name: "cholesky.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -283,6 +288,7 @@ static CHOLESKY_OUT_INFO: OpInfo = OpInfo {
     boxed: cholesky_out_boxed,
     doc: "`linalg.cholesky` under its older name.",
     grad: Differentiability::Composite,
+    functional: Some(&CHOLESKY_INFO),
 };
 fn cholesky_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -322,7 +328,7 @@ pub static CHOLESKY_INVERSE: Op<CholeskyInverseFn> = Op::new(
     ],
     cholesky_inverse_adaptor,
 );
-static CHOLESKY_INVERSE_INFO: OpInfo = OpInfo {
+pub(super) static CHOLESKY_INVERSE_INFO: OpInfo = OpInfo {
     name: "cholesky_inverse",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -346,6 +352,7 @@ static CHOLESKY_INVERSE_INFO: OpInfo = OpInfo {
     boxed: cholesky_inverse_boxed,
     doc: "Inverses of matrices by their Cholesky factors.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn cholesky_inverse_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cholesky_inverse(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -375,7 +382,7 @@ pub static CHOLESKY_INVERSE_OUT: Op<CholeskyInverseOutFn> = Op::new(
     ],
     cholesky_inverse_out_adaptor,
 );
-static CHOLESKY_INVERSE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CHOLESKY_INVERSE_OUT_INFO: OpInfo = OpInfo {
     name: "cholesky_inverse.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -396,6 +403,7 @@ static CHOLESKY_INVERSE_OUT_INFO: OpInfo = OpInfo {
     boxed: cholesky_inverse_out_boxed,
     doc: "Inverses of matrices by their Cholesky factors.",
     grad: Differentiability::Formula,
+    functional: Some(&CHOLESKY_INVERSE_INFO),
 };
 fn cholesky_inverse_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -435,7 +443,7 @@ pub static CHOLESKY_SOLVE: Op<CholeskySolveFn> = Op::new(
     ],
     cholesky_solve_adaptor,
 );
-static CHOLESKY_SOLVE_INFO: OpInfo = OpInfo {
+pub(super) static CHOLESKY_SOLVE_INFO: OpInfo = OpInfo {
     name: "cholesky_solve",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -463,6 +471,7 @@ static CHOLESKY_SOLVE_INFO: OpInfo = OpInfo {
     boxed: cholesky_solve_boxed,
     doc: "Solves `A X = B` by the Cholesky factors of A: `self` is B, `input2` the factors.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn cholesky_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cholesky_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -492,7 +501,7 @@ pub static CHOLESKY_SOLVE_OUT: Op<CholeskySolveOutFn> = Op::new(
     ],
     cholesky_solve_out_adaptor,
 );
-static CHOLESKY_SOLVE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static CHOLESKY_SOLVE_OUT_INFO: OpInfo = OpInfo {
     name: "cholesky_solve.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -514,6 +523,7 @@ static CHOLESKY_SOLVE_OUT_INFO: OpInfo = OpInfo {
     boxed: cholesky_solve_out_boxed,
     doc: "Solves `A X = B` by the Cholesky factors of A: `self` is B, `input2` the factors.",
     grad: Differentiability::Formula,
+    functional: Some(&CHOLESKY_SOLVE_INFO),
 };
 fn cholesky_solve_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;

@@ -35,7 +35,7 @@ pub static LINALG_EIGH: Op<LinalgEighFn> = Op::new(
     ],
     linalg_eigh_adaptor,
 );
-static LINALG_EIGH_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_EIGH_INFO: OpInfo = OpInfo {
     name: "linalg_eigh",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -59,6 +59,7 @@ static LINALG_EIGH_INFO: OpInfo = OpInfo {
     boxed: linalg_eigh_boxed,
     doc: "Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_eigh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_eigh(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values())
@@ -90,7 +91,7 @@ pub static LINALG_EIGH_OUT: Op<LinalgEighOutFn> = Op::new(
     ],
     linalg_eigh_out_adaptor,
 );
-static LINALG_EIGH_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_EIGH_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_eigh.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -112,6 +113,7 @@ static LINALG_EIGH_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_eigh_out_boxed,
     doc: "Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_EIGH_INFO),
 };
 fn linalg_eigh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 2)?;
@@ -153,7 +155,7 @@ pub static LINALG_EIGVALSH: Op<LinalgEigvalshFn> = Op::new(
     ],
     linalg_eigvalsh_adaptor,
 );
-static LINALG_EIGVALSH_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_EIGVALSH_INFO: OpInfo = OpInfo {
     name: "linalg_eigvalsh",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -177,6 +179,7 @@ static LINALG_EIGVALSH_INFO: OpInfo = OpInfo {
     boxed: linalg_eigvalsh_boxed,
     doc: "Eigenvalues, ascending, of Hermitian matrices, of which the half that `UPLO` names is read.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_eigvalsh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_eigvalsh(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values())
@@ -206,7 +209,7 @@ pub static LINALG_EIGVALSH_OUT: Op<LinalgEigvalshOutFn> = Op::new(
     ],
     linalg_eigvalsh_out_adaptor,
 );
-static LINALG_EIGVALSH_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_EIGVALSH_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_eigvalsh.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -227,6 +230,7 @@ static LINALG_EIGVALSH_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_eigvalsh_out_boxed,
     doc: "Eigenvalues, ascending, of Hermitian matrices, of which the half that `UPLO` names is read.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_EIGVALSH_INFO),
 };
 fn linalg_eigvalsh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -267,7 +271,7 @@ pub static LINALG_EIG: Op<LinalgEigFn> = Op::new(
     ],
     linalg_eig_adaptor,
 );
-static LINALG_EIG_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_EIG_INFO: OpInfo = OpInfo {
     name: "linalg_eig",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -291,6 +295,7 @@ static LINALG_EIG_INFO: OpInfo = OpInfo {
     boxed: linalg_eig_boxed,
     doc: "Eigenvalues and eigenvectors of square matrices, complex, in no order; vectors are columns of length 1.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_eig_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_eig(tensor_arg(a, 0)?)?.into_values())
@@ -322,7 +327,7 @@ pub static LINALG_EIG_OUT: Op<LinalgEigOutFn> = Op::new(
     ],
     linalg_eig_out_adaptor,
 );
-static LINALG_EIG_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_EIG_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_eig.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -343,6 +348,7 @@ static LINALG_EIG_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_eig_out_boxed,
     doc: "Eigenvalues and eigenvectors of square matrices, complex, in no order; vectors are columns of length 1.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_EIG_INFO),
 };
 fn linalg_eig_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 1)?;
@@ -384,7 +390,7 @@ pub static LINALG_EIGVALS: Op<LinalgEigvalsFn> = Op::new(
     ],
     linalg_eigvals_adaptor,
 );
-static LINALG_EIGVALS_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_EIGVALS_INFO: OpInfo = OpInfo {
     name: "linalg_eigvals",
     owner: "flambeau-linalg",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -405,6 +411,7 @@ static LINALG_EIGVALS_INFO: OpInfo = OpInfo {
     boxed: linalg_eigvals_boxed,
     doc: "Eigenvalues of square matrices, complex, in no order.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_eigvals_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_eigvals(tensor_arg(a, 0)?)?.into_values())
@@ -434,7 +441,7 @@ pub static LINALG_EIGVALS_OUT: Op<LinalgEigvalsOutFn> = Op::new(
     ],
     linalg_eigvals_out_adaptor,
 );
-static LINALG_EIGVALS_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_EIGVALS_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_eigvals.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -451,6 +458,7 @@ static LINALG_EIGVALS_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_eigvals_out_boxed,
     doc: "Eigenvalues of square matrices, complex, in no order.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_EIGVALS_INFO),
 };
 fn linalg_eigvals_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -490,7 +498,7 @@ pub static LINALG_MATRIX_SQRTH: Op<LinalgMatrixSqrthFn> = Op::new(
     ],
     linalg_matrix_sqrth_adaptor,
 );
-static LINALG_MATRIX_SQRTH_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_MATRIX_SQRTH_INFO: OpInfo = OpInfo {
     name: "linalg_matrix_sqrth",
     owner: "flambeau-linalg",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -511,6 +519,7 @@ static LINALG_MATRIX_SQRTH_INFO: OpInfo = OpInfo {
     boxed: linalg_matrix_sqrth_boxed,
     doc: "Square roots of Hermitian positive-semidefinite matrices, of which the lower half is read; negative eigenvalues count as zero.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_matrix_sqrth_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_matrix_sqrth(tensor_arg(a, 0)?)?.into_values())

@@ -16,7 +16,7 @@ pub static LINALG_LSTSQ: Op<LinalgLstsqFn> = Op::new(
     &[(Key::Cpu, f::linalg_lstsq), (Key::Autograd, super::least_squares_grad::linalg_lstsq_autograd)],
     linalg_lstsq_adaptor,
 );
-static LINALG_LSTSQ_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_LSTSQ_INFO: OpInfo = OpInfo {
     name: "linalg_lstsq",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -50,6 +50,7 @@ static LINALG_LSTSQ_INFO: OpInfo = OpInfo {
     boxed: linalg_lstsq_boxed,
     doc: "X with the least `||A X - B||`, and of those the smallest.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_lstsq_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_lstsq(
@@ -129,7 +130,7 @@ pub static LINALG_LSTSQ_OUT: Op<LinalgLstsqOutFn> = Op::new(
     ],
     linalg_lstsq_out_adaptor,
 );
-static LINALG_LSTSQ_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_LSTSQ_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_lstsq.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -160,6 +161,7 @@ static LINALG_LSTSQ_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_lstsq_out_boxed,
     doc: "X with the least `||A X - B||`, and of those the smallest.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_LSTSQ_INFO),
 };
 fn linalg_lstsq_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 4)?;
@@ -231,7 +233,7 @@ pub static LINALG_LDL_FACTOR_EX: Op<LinalgLdlFactorExFn> = Op::new(
     ],
     linalg_ldl_factor_ex_adaptor,
 );
-static LINALG_LDL_FACTOR_EX_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_LDL_FACTOR_EX_INFO: OpInfo = OpInfo {
     name: "linalg_ldl_factor_ex",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -252,6 +254,7 @@ static LINALG_LDL_FACTOR_EX_INFO: OpInfo = OpInfo {
     boxed: linalg_ldl_factor_ex_boxed,
     doc: "LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_ldl_factor_ex_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_ldl_factor_ex(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -297,7 +300,7 @@ pub static LINALG_LDL_FACTOR_EX_OUT: Op<LinalgLdlFactorExOutFn> = Op::new(
     ],
     linalg_ldl_factor_ex_out_adaptor,
 );
-static LINALG_LDL_FACTOR_EX_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_LDL_FACTOR_EX_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_ldl_factor_ex.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -321,6 +324,7 @@ static LINALG_LDL_FACTOR_EX_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_ldl_factor_ex_out_boxed,
     doc: "LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_LDL_FACTOR_EX_INFO),
 };
 fn linalg_ldl_factor_ex_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 3)?;
@@ -359,7 +363,7 @@ pub type LinalgLdlFactorFn = fn(&Tensor, bool) -> Result<(Tensor, Tensor)>;
 /// `linalg_ldl_factor`: LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots; an error where one is singular.
 pub static LINALG_LDL_FACTOR: Op<LinalgLdlFactorFn> =
     Op::composite(&LINALG_LDL_FACTOR_INFO, f::linalg_ldl_factor, linalg_ldl_factor_adaptor);
-static LINALG_LDL_FACTOR_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_LDL_FACTOR_INFO: OpInfo = OpInfo {
     name: "linalg_ldl_factor",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -376,6 +380,7 @@ static LINALG_LDL_FACTOR_INFO: OpInfo = OpInfo {
     boxed: linalg_ldl_factor_boxed,
     doc: "LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots; an error where one is singular.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_ldl_factor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_ldl_factor(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -400,7 +405,7 @@ pub type LinalgLdlFactorOutFn = fn(&Tensor, bool, &mut Tensor, &mut Tensor) -> R
 /// `linalg_ldl_factor.out`: LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots; an error where one is singular.
 pub static LINALG_LDL_FACTOR_OUT: Op<LinalgLdlFactorOutFn> =
     Op::composite(&LINALG_LDL_FACTOR_OUT_INFO, linalg_ldl_factor_out_cpu, linalg_ldl_factor_out_adaptor);
-static LINALG_LDL_FACTOR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_LDL_FACTOR_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_ldl_factor.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -422,6 +427,7 @@ static LINALG_LDL_FACTOR_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_ldl_factor_out_boxed,
     doc: "LDL decompositions of symmetric matrices, or Hermitian ones, in compact form with LAPACK's pivots; an error where one is singular.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_LDL_FACTOR_INFO),
 };
 fn linalg_ldl_factor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 2)?;
@@ -468,7 +474,7 @@ pub static LINALG_LDL_SOLVE: Op<LinalgLdlSolveFn> = Op::new(
     ],
     linalg_ldl_solve_adaptor,
 );
-static LINALG_LDL_SOLVE_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_LDL_SOLVE_INFO: OpInfo = OpInfo {
     name: "linalg_ldl_solve",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -490,6 +496,7 @@ static LINALG_LDL_SOLVE_INFO: OpInfo = OpInfo {
     boxed: linalg_ldl_solve_boxed,
     doc: "Solves `A X = B` by the LDL decomposition of A.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_ldl_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_ldl_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?
@@ -526,7 +533,7 @@ pub static LINALG_LDL_SOLVE_OUT: Op<LinalgLdlSolveOutFn> = Op::new(
     ],
     linalg_ldl_solve_out_adaptor,
 );
-static LINALG_LDL_SOLVE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_LDL_SOLVE_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_ldl_solve.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -549,6 +556,7 @@ static LINALG_LDL_SOLVE_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_ldl_solve_out_boxed,
     doc: "Solves `A X = B` by the LDL decomposition of A.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_LDL_SOLVE_INFO),
 };
 fn linalg_ldl_solve_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;

@@ -35,7 +35,7 @@ pub static LINALG_LU_FACTOR_EX: Op<LinalgLuFactorExFn> = Op::new(
     ],
     linalg_lu_factor_ex_adaptor,
 );
-static LINALG_LU_FACTOR_EX_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_LU_FACTOR_EX_INFO: OpInfo = OpInfo {
     name: "linalg_lu_factor_ex",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -56,6 +56,7 @@ static LINALG_LU_FACTOR_EX_INFO: OpInfo = OpInfo {
     boxed: linalg_lu_factor_ex_boxed,
     doc: "LU decompositions in compact form, the rows that were exchanged, and where a pivot was zero.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_lu_factor_ex_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_lu_factor_ex(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -100,7 +101,7 @@ pub static LINALG_LU_FACTOR_EX_OUT: Op<LinalgLuFactorExOutFn> = Op::new(
     ],
     linalg_lu_factor_ex_out_adaptor,
 );
-static LINALG_LU_FACTOR_EX_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_LU_FACTOR_EX_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_lu_factor_ex.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -124,6 +125,7 @@ static LINALG_LU_FACTOR_EX_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_lu_factor_ex_out_boxed,
     doc: "LU decompositions in compact form, the rows that were exchanged, and where a pivot was zero.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_LU_FACTOR_EX_INFO),
 };
 fn linalg_lu_factor_ex_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 3)?;
@@ -155,7 +157,7 @@ pub type LinalgLuFactorFn = fn(&Tensor, bool) -> Result<(Tensor, Tensor)>;
 /// `linalg_lu_factor`: LU decompositions in compact form and the rows that were exchanged; an error where a pivot is zero.
 pub static LINALG_LU_FACTOR: Op<LinalgLuFactorFn> =
     Op::composite(&LINALG_LU_FACTOR_INFO, f::linalg_lu_factor, linalg_lu_factor_adaptor);
-static LINALG_LU_FACTOR_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_LU_FACTOR_INFO: OpInfo = OpInfo {
     name: "linalg_lu_factor",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -172,6 +174,7 @@ static LINALG_LU_FACTOR_INFO: OpInfo = OpInfo {
     boxed: linalg_lu_factor_boxed,
     doc: "LU decompositions in compact form and the rows that were exchanged; an error where a pivot is zero.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_lu_factor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_lu_factor(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -191,7 +194,7 @@ pub type LinalgLuFactorOutFn = fn(&Tensor, bool, &mut Tensor, &mut Tensor) -> Re
 /// `linalg_lu_factor.out`: LU decompositions in compact form and the rows that were exchanged; an error where a pivot is zero.
 pub static LINALG_LU_FACTOR_OUT: Op<LinalgLuFactorOutFn> =
     Op::composite(&LINALG_LU_FACTOR_OUT_INFO, linalg_lu_factor_out_cpu, linalg_lu_factor_out_adaptor);
-static LINALG_LU_FACTOR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_LU_FACTOR_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_lu_factor.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -213,6 +216,7 @@ static LINALG_LU_FACTOR_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_lu_factor_out_boxed,
     doc: "LU decompositions in compact form and the rows that were exchanged; an error where a pivot is zero.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_LU_FACTOR_INFO),
 };
 fn linalg_lu_factor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 2)?;
@@ -232,7 +236,7 @@ pub type LuWithInfoFn = fn(&Tensor, bool, bool) -> Result<(Tensor, Tensor, Tenso
 /// `_lu_with_info`: `linalg_lu_factor_ex` under its older name.
 pub static LU_WITH_INFO: Op<LuWithInfoFn> =
     Op::composite(&LU_WITH_INFO_INFO, f::lu_with_info, lu_with_info_adaptor);
-static LU_WITH_INFO_INFO: OpInfo = OpInfo {
+pub(super) static LU_WITH_INFO_INFO: OpInfo = OpInfo {
     name: "_lu_with_info",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -260,6 +264,7 @@ static LU_WITH_INFO_INFO: OpInfo = OpInfo {
     boxed: lu_with_info_boxed,
     doc: "`linalg_lu_factor_ex` under its older name.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn lu_with_info_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lu_with_info(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -272,7 +277,7 @@ fn lu_with_info_adaptor(self_: &Tensor, pivot: bool, check_errors: bool) -> Resu
 pub type LinalgLuFn = fn(&Tensor, bool) -> Result<(Tensor, Tensor, Tensor)>;
 /// `linalg_lu`: LU decompositions `A = P L U` with a permutation P.
 pub static LINALG_LU: Op<LinalgLuFn> = Op::composite(&LINALG_LU_INFO, f::linalg_lu, linalg_lu_adaptor);
-static LINALG_LU_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_LU_INFO: OpInfo = OpInfo {
     name: "linalg_lu",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -289,6 +294,7 @@ static LINALG_LU_INFO: OpInfo = OpInfo {
     boxed: linalg_lu_boxed,
     doc: "LU decompositions `A = P L U` with a permutation P.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_lu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_lu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -315,7 +321,7 @@ pub type LinalgLuOutFn = fn(&Tensor, bool, &mut Tensor, &mut Tensor, &mut Tensor
 /// `linalg_lu.out`: LU decompositions `A = P L U` with a permutation P.
 pub static LINALG_LU_OUT: Op<LinalgLuOutFn> =
     Op::composite(&LINALG_LU_OUT_INFO, linalg_lu_out_cpu, linalg_lu_out_adaptor);
-static LINALG_LU_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_LU_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_lu.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -338,6 +344,7 @@ static LINALG_LU_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_lu_out_boxed,
     doc: "LU decompositions `A = P L U` with a permutation P.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_LU_INFO),
 };
 fn linalg_lu_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 2)?;
@@ -364,7 +371,7 @@ fn linalg_lu_out_adaptor(
 pub type LuUnpackFn = fn(&Tensor, &Tensor, bool, bool) -> Result<(Tensor, Tensor, Tensor)>;
 /// `lu_unpack`: The three matrices of an LU decomposition in compact form; those that are not asked for are empty.
 pub static LU_UNPACK: Op<LuUnpackFn> = Op::composite(&LU_UNPACK_INFO, f::lu_unpack, lu_unpack_adaptor);
-static LU_UNPACK_INFO: OpInfo = OpInfo {
+pub(super) static LU_UNPACK_INFO: OpInfo = OpInfo {
     name: "lu_unpack",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -386,6 +393,7 @@ static LU_UNPACK_INFO: OpInfo = OpInfo {
     boxed: lu_unpack_boxed,
     doc: "The three matrices of an LU decomposition in compact form; those that are not asked for are empty.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn lu_unpack_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lu_unpack(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -420,7 +428,7 @@ pub type LuUnpackOutFn =
 /// `lu_unpack.out`: The three matrices of an LU decomposition in compact form; those that are not asked for are empty.
 pub static LU_UNPACK_OUT: Op<LuUnpackOutFn> =
     Op::composite(&LU_UNPACK_OUT_INFO, lu_unpack_out_cpu, lu_unpack_out_adaptor);
-static LU_UNPACK_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LU_UNPACK_OUT_INFO: OpInfo = OpInfo {
     name: "lu_unpack.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -445,6 +453,7 @@ static LU_UNPACK_OUT_INFO: OpInfo = OpInfo {
     boxed: lu_unpack_out_boxed,
     doc: "The three matrices of an LU decomposition in compact form; those that are not asked for are empty.",
     grad: Differentiability::Composite,
+    functional: Some(&LU_UNPACK_INFO),
 };
 fn lu_unpack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 4)?;
@@ -513,7 +522,7 @@ pub static LINALG_LU_SOLVE: Op<LinalgLuSolveFn> = Op::new(
     ],
     linalg_lu_solve_adaptor,
 );
-static LINALG_LU_SOLVE_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_LU_SOLVE_INFO: OpInfo = OpInfo {
     name: "linalg_lu_solve",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -536,6 +545,7 @@ static LINALG_LU_SOLVE_INFO: OpInfo = OpInfo {
     boxed: linalg_lu_solve_boxed,
     doc: "Solves `A X = B` by the LU decomposition of A; `A^H X = B` with `adjoint`, and `X A = B` without `left`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_lu_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_lu_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -579,7 +589,7 @@ pub static LINALG_LU_SOLVE_OUT: Op<LinalgLuSolveOutFn> = Op::new(
     ],
     linalg_lu_solve_out_adaptor,
 );
-static LINALG_LU_SOLVE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_LU_SOLVE_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_lu_solve.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -603,6 +613,7 @@ static LINALG_LU_SOLVE_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_lu_solve_out_boxed,
     doc: "Solves `A X = B` by the LU decomposition of A; `A^H X = B` with `adjoint`, and `X A = B` without `left`.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_LU_SOLVE_INFO),
 };
 fn linalg_lu_solve_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -633,7 +644,7 @@ fn linalg_lu_solve_out_adaptor(
 pub type LuSolveFn = fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>;
 /// `lu_solve`: Solves `A X = B` by the LU decomposition of A: `self` is B.
 pub static LU_SOLVE: Op<LuSolveFn> = Op::composite(&LU_SOLVE_INFO, f::lu_solve, lu_solve_adaptor);
-static LU_SOLVE_INFO: OpInfo = OpInfo {
+pub(super) static LU_SOLVE_INFO: OpInfo = OpInfo {
     name: "lu_solve",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -661,6 +672,7 @@ static LU_SOLVE_INFO: OpInfo = OpInfo {
     boxed: lu_solve_boxed,
     doc: "Solves `A X = B` by the LU decomposition of A: `self` is B.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn lu_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lu_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
@@ -679,7 +691,7 @@ pub type LuSolveOutFn = fn(&Tensor, &Tensor, &Tensor, &mut Tensor) -> Result<()>
 /// `lu_solve.out`: Solves `A X = B` by the LU decomposition of A: `self` is B.
 pub static LU_SOLVE_OUT: Op<LuSolveOutFn> =
     Op::composite(&LU_SOLVE_OUT_INFO, lu_solve_out_cpu, lu_solve_out_adaptor);
-static LU_SOLVE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LU_SOLVE_OUT_INFO: OpInfo = OpInfo {
     name: "lu_solve.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -701,6 +713,7 @@ static LU_SOLVE_OUT_INFO: OpInfo = OpInfo {
     boxed: lu_solve_out_boxed,
     doc: "Solves `A X = B` by the LU decomposition of A: `self` is B.",
     grad: Differentiability::Composite,
+    functional: Some(&LU_SOLVE_INFO),
 };
 fn lu_solve_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;

@@ -12,7 +12,7 @@ pub type LinalgMatrixNormFn = fn(&Tensor, Scalar, &[i64], bool, Option<DType>) -
 /// `linalg_matrix_norm`: Norms of matrices: 1, -1, inf, -inf (sums of columns and rows), 2, -2 (singular values).
 pub static LINALG_MATRIX_NORM: Op<LinalgMatrixNormFn> =
     Op::composite(&LINALG_MATRIX_NORM_INFO, f::linalg_matrix_norm, linalg_matrix_norm_adaptor);
-static LINALG_MATRIX_NORM_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_MATRIX_NORM_INFO: OpInfo = OpInfo {
     name: "linalg_matrix_norm",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -42,6 +42,7 @@ static LINALG_MATRIX_NORM_INFO: OpInfo = OpInfo {
     boxed: linalg_matrix_norm_boxed,
     doc: "Norms of matrices: 1, -1, inf, -inf (sums of columns and rows), 2, -2 (singular values).",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_matrix_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_matrix_norm(
@@ -84,7 +85,7 @@ pub type LinalgMatrixNormOutFn = fn(&Tensor, Scalar, &[i64], bool, Option<DType>
 /// `linalg_matrix_norm.out`: Norms of matrices: 1, -1, inf, -inf (sums of columns and rows), 2, -2 (singular values).
 pub static LINALG_MATRIX_NORM_OUT: Op<LinalgMatrixNormOutFn> =
     Op::composite(&LINALG_MATRIX_NORM_OUT_INFO, linalg_matrix_norm_out_cpu, linalg_matrix_norm_out_adaptor);
-static LINALG_MATRIX_NORM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_MATRIX_NORM_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_matrix_norm.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -108,6 +109,7 @@ static LINALG_MATRIX_NORM_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_matrix_norm_out_boxed,
     doc: "Norms of matrices: 1, -1, inf, -inf (sums of columns and rows), 2, -2 (singular values).",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_MATRIX_NORM_INFO),
 };
 fn linalg_matrix_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -142,7 +144,7 @@ pub static LINALG_MATRIX_NORM_NAMED: Op<LinalgMatrixNormNamedFn> = Op::composite
     f::linalg_matrix_norm_named,
     linalg_matrix_norm_named_adaptor,
 );
-static LINALG_MATRIX_NORM_NAMED_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_MATRIX_NORM_NAMED_INFO: OpInfo = OpInfo {
     name: "linalg_matrix_norm.str_ord",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -172,6 +174,7 @@ static LINALG_MATRIX_NORM_NAMED_INFO: OpInfo = OpInfo {
     boxed: linalg_matrix_norm_named_boxed,
     doc: "Norms of matrices: `fro` (of all elements) or `nuc` (sum of singular values).",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_matrix_norm_named_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_matrix_norm_named(
@@ -218,7 +221,7 @@ pub static LINALG_MATRIX_NORM_NAMED_OUT: Op<LinalgMatrixNormNamedOutFn> = Op::co
     linalg_matrix_norm_named_out_cpu,
     linalg_matrix_norm_named_out_adaptor,
 );
-static LINALG_MATRIX_NORM_NAMED_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_MATRIX_NORM_NAMED_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_matrix_norm.str_ord_out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -242,6 +245,7 @@ static LINALG_MATRIX_NORM_NAMED_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_matrix_norm_named_out_boxed,
     doc: "Norms of matrices: `fro` (of all elements) or `nuc` (sum of singular values).",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_MATRIX_NORM_NAMED_INFO),
 };
 fn linalg_matrix_norm_named_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -274,7 +278,7 @@ pub type LinalgNormFn = fn(&Tensor, Option<Scalar>, Option<&[i64]>, bool, Option
 /// `linalg_norm`: Norms of vectors or matrices, as the dimensions say: `vector_norm` or `matrix_norm`.
 pub static LINALG_NORM: Op<LinalgNormFn> =
     Op::composite(&LINALG_NORM_INFO, f::linalg_norm, linalg_norm_adaptor);
-static LINALG_NORM_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_NORM_INFO: OpInfo = OpInfo {
     name: "linalg_norm",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -297,6 +301,7 @@ static LINALG_NORM_INFO: OpInfo = OpInfo {
     boxed: linalg_norm_boxed,
     doc: "Norms of vectors or matrices, as the dimensions say: `vector_norm` or `matrix_norm`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_norm(
@@ -336,7 +341,7 @@ pub type LinalgNormOutFn =
 /// `linalg_norm.out`: Norms of vectors or matrices, as the dimensions say: `vector_norm` or `matrix_norm`.
 pub static LINALG_NORM_OUT: Op<LinalgNormOutFn> =
     Op::composite(&LINALG_NORM_OUT_INFO, linalg_norm_out_cpu, linalg_norm_out_adaptor);
-static LINALG_NORM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_NORM_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_norm.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -360,6 +365,7 @@ static LINALG_NORM_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_norm_out_boxed,
     doc: "Norms of vectors or matrices, as the dimensions say: `vector_norm` or `matrix_norm`.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_NORM_INFO),
 };
 fn linalg_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -391,7 +397,7 @@ pub type LinalgNormNamedFn = fn(&Tensor, &str, Option<&[i64]>, bool, Option<DTyp
 /// `linalg_norm.ord_str`: Norms of matrices: `fro` or `nuc`.
 pub static LINALG_NORM_NAMED: Op<LinalgNormNamedFn> =
     Op::composite(&LINALG_NORM_NAMED_INFO, f::linalg_norm_named, linalg_norm_named_adaptor);
-static LINALG_NORM_NAMED_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_NORM_NAMED_INFO: OpInfo = OpInfo {
     name: "linalg_norm.ord_str",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -414,6 +420,7 @@ static LINALG_NORM_NAMED_INFO: OpInfo = OpInfo {
     boxed: linalg_norm_named_boxed,
     doc: "Norms of matrices: `fro` or `nuc`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_norm_named_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_norm_named(
@@ -453,7 +460,7 @@ pub type LinalgNormNamedOutFn =
 /// `linalg_norm.ord_str_out`: Norms of matrices: `fro` or `nuc`.
 pub static LINALG_NORM_NAMED_OUT: Op<LinalgNormNamedOutFn> =
     Op::composite(&LINALG_NORM_NAMED_OUT_INFO, linalg_norm_named_out_cpu, linalg_norm_named_out_adaptor);
-static LINALG_NORM_NAMED_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_NORM_NAMED_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_norm.ord_str_out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -477,6 +484,7 @@ static LINALG_NORM_NAMED_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_norm_named_out_boxed,
     doc: "Norms of matrices: `fro` or `nuc`.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_NORM_NAMED_INFO),
 };
 fn linalg_norm_named_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;

@@ -35,7 +35,7 @@ pub static LINALG_QR: Op<LinalgQrFn> = Op::new(
     ],
     linalg_qr_adaptor,
 );
-static LINALG_QR_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_QR_INFO: OpInfo = OpInfo {
     name: "linalg_qr",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -59,6 +59,7 @@ static LINALG_QR_INFO: OpInfo = OpInfo {
     boxed: linalg_qr_boxed,
     doc: "QR decompositions: orthonormal columns and an upper triangle.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_qr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_qr(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values())
@@ -90,7 +91,7 @@ pub static LINALG_QR_OUT: Op<LinalgQrOutFn> = Op::new(
     ],
     linalg_qr_out_adaptor,
 );
-static LINALG_QR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_QR_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_qr.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -112,6 +113,7 @@ static LINALG_QR_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_qr_out_boxed,
     doc: "QR decompositions: orthonormal columns and an upper triangle.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_QR_INFO),
 };
 fn linalg_qr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 2)?;
@@ -130,7 +132,7 @@ fn linalg_qr_out_adaptor(a: &Tensor, mode: &str, out0: &mut Tensor, out1: &mut T
 pub type QrFn = fn(&Tensor, bool) -> Result<(Tensor, Tensor)>;
 /// `qr`: `linalg.qr` under its older name; without `some` Q is square.
 pub static QR: Op<QrFn> = Op::composite(&QR_INFO, f::qr, qr_adaptor);
-static QR_INFO: OpInfo = OpInfo {
+pub(super) static QR_INFO: OpInfo = OpInfo {
     name: "qr",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -147,6 +149,7 @@ static QR_INFO: OpInfo = OpInfo {
     boxed: qr_boxed,
     doc: "`linalg.qr` under its older name; without `some` Q is square.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn qr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::qr(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -165,7 +168,7 @@ fn qr_out_cpu(self_: &Tensor, some: bool, out0: &mut Tensor, out1: &mut Tensor) 
 pub type QrOutFn = fn(&Tensor, bool, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `qr.out`: `linalg.qr` under its older name; without `some` Q is square.
 pub static QR_OUT: Op<QrOutFn> = Op::composite(&QR_OUT_INFO, qr_out_cpu, qr_out_adaptor);
-static QR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static QR_OUT_INFO: OpInfo = OpInfo {
     name: "qr.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -187,6 +190,7 @@ static QR_OUT_INFO: OpInfo = OpInfo {
     boxed: qr_out_boxed,
     doc: "`linalg.qr` under its older name; without `some` Q is square.",
     grad: Differentiability::Composite,
+    functional: Some(&QR_INFO),
 };
 fn qr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 2)?;
@@ -224,7 +228,7 @@ pub static GEQRF: Op<GeqrfFn> = Op::new(
     &[(Key::Cpu, geqrf_slot), (Key::Meta, geqrf_slot), (Key::Autograd, super::qr_grad::geqrf_autograd)],
     geqrf_adaptor,
 );
-static GEQRF_INFO: OpInfo = OpInfo {
+pub(super) static GEQRF_INFO: OpInfo = OpInfo {
     name: "geqrf",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -248,6 +252,7 @@ static GEQRF_INFO: OpInfo = OpInfo {
     boxed: geqrf_boxed,
     doc: "QR decompositions in compact form: R, below it Householder vectors, and their factors.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn geqrf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::geqrf(tensor_arg(a, 0)?)?.into_values())
@@ -291,7 +296,7 @@ pub static GEQRF_OUT: Op<GeqrfOutFn> = Op::new(
     ],
     geqrf_out_adaptor,
 );
-static GEQRF_OUT_INFO: OpInfo = OpInfo {
+pub(super) static GEQRF_OUT_INFO: OpInfo = OpInfo {
     name: "geqrf.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -312,6 +317,7 @@ static GEQRF_OUT_INFO: OpInfo = OpInfo {
     boxed: geqrf_out_boxed,
     doc: "QR decompositions in compact form: R, below it Householder vectors, and their factors.",
     grad: Differentiability::Formula,
+    functional: Some(&GEQRF_INFO),
 };
 fn geqrf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 1)?;
@@ -355,7 +361,7 @@ pub static LINALG_HOUSEHOLDER_PRODUCT: Op<LinalgHouseholderProductFn> = Op::new(
     ],
     linalg_householder_product_adaptor,
 );
-static LINALG_HOUSEHOLDER_PRODUCT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_HOUSEHOLDER_PRODUCT_INFO: OpInfo = OpInfo {
     name: "linalg_householder_product",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -379,6 +385,7 @@ static LINALG_HOUSEHOLDER_PRODUCT_INFO: OpInfo = OpInfo {
     boxed: linalg_householder_product_boxed,
     doc: "The first columns of the product of Householder reflectors `I - tau v v^H`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_householder_product_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_householder_product(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -408,7 +415,7 @@ pub static LINALG_HOUSEHOLDER_PRODUCT_OUT: Op<LinalgHouseholderProductOutFn> = O
     ],
     linalg_householder_product_out_adaptor,
 );
-static LINALG_HOUSEHOLDER_PRODUCT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_HOUSEHOLDER_PRODUCT_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_householder_product.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -429,6 +436,7 @@ static LINALG_HOUSEHOLDER_PRODUCT_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_householder_product_out_boxed,
     doc: "The first columns of the product of Householder reflectors `I - tau v v^H`.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_HOUSEHOLDER_PRODUCT_INFO),
 };
 fn linalg_householder_product_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -445,7 +453,7 @@ fn linalg_householder_product_out_adaptor(input: &Tensor, tau: &Tensor, out: &mu
 pub type OrgqrFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `orgqr`: `linalg.householder_product` under LAPACK's name.
 pub static ORGQR: Op<OrgqrFn> = Op::composite(&ORGQR_INFO, f::orgqr, orgqr_adaptor);
-static ORGQR_INFO: OpInfo = OpInfo {
+pub(super) static ORGQR_INFO: OpInfo = OpInfo {
     name: "orgqr",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -469,6 +477,7 @@ static ORGQR_INFO: OpInfo = OpInfo {
     boxed: orgqr_boxed,
     doc: "`linalg.householder_product` under LAPACK's name.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn orgqr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::orgqr(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -486,7 +495,7 @@ fn orgqr_out_cpu(self_: &Tensor, input2: &Tensor, out: &mut Tensor) -> Result<()
 pub type OrgqrOutFn = fn(&Tensor, &Tensor, &mut Tensor) -> Result<()>;
 /// `orgqr.out`: `linalg.householder_product` under LAPACK's name.
 pub static ORGQR_OUT: Op<OrgqrOutFn> = Op::composite(&ORGQR_OUT_INFO, orgqr_out_cpu, orgqr_out_adaptor);
-static ORGQR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ORGQR_OUT_INFO: OpInfo = OpInfo {
     name: "orgqr.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -507,6 +516,7 @@ static ORGQR_OUT_INFO: OpInfo = OpInfo {
     boxed: orgqr_out_boxed,
     doc: "`linalg.householder_product` under LAPACK's name.",
     grad: Differentiability::Composite,
+    functional: Some(&ORGQR_INFO),
 };
 fn orgqr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -547,7 +557,7 @@ pub static ORMQR: Op<OrmqrFn> = Op::new(
     &[(Key::Cpu, ormqr_slot), (Key::Meta, ormqr_slot), (Key::Autograd, super::qr_grad::ormqr_autograd)],
     ormqr_adaptor,
 );
-static ORMQR_INFO: OpInfo = OpInfo {
+pub(super) static ORMQR_INFO: OpInfo = OpInfo {
     name: "ormqr",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -577,6 +587,7 @@ static ORMQR_INFO: OpInfo = OpInfo {
     boxed: ormqr_boxed,
     doc: "The product of Householder reflectors times a matrix: `Q C`, `Q^H C` with `transpose`, `C Q` and `C Q^H` without `left`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn ormqr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::ormqr(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -620,7 +631,7 @@ pub static ORMQR_OUT: Op<OrmqrOutFn> = Op::new(
     ],
     ormqr_out_adaptor,
 );
-static ORMQR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ORMQR_OUT_INFO: OpInfo = OpInfo {
     name: "ormqr.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -644,6 +655,7 @@ static ORMQR_OUT_INFO: OpInfo = OpInfo {
     boxed: ormqr_out_boxed,
     doc: "The product of Householder reflectors times a matrix: `Q C`, `Q^H C` with `transpose`, `C Q` and `C Q^H` without `left`.",
     grad: Differentiability::Formula,
+    functional: Some(&ORMQR_INFO),
 };
 fn ormqr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;

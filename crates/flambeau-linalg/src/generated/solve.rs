@@ -41,7 +41,7 @@ pub static LINALG_SOLVE_WITH_FACTORS: Op<LinalgSolveWithFactorsFn> = Op::new(
     ],
     linalg_solve_with_factors_adaptor,
 );
-static LINALG_SOLVE_WITH_FACTORS_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_SOLVE_WITH_FACTORS_INFO: OpInfo = OpInfo {
     name: "_linalg_solve_ex",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -63,6 +63,7 @@ static LINALG_SOLVE_WITH_FACTORS_INFO: OpInfo = OpInfo {
     boxed: linalg_solve_with_factors_boxed,
     doc: "`linalg_solve_ex` with the LU decomposition that it made.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_solve_with_factors_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_solve_with_factors(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
@@ -82,7 +83,7 @@ pub type LinalgSolveExFn = fn(&Tensor, &Tensor, bool, bool) -> Result<(Tensor, T
 /// `linalg_solve_ex`: Solves `A X = B`, or `X A = B` without `left`; `info` says where a pivot was zero.
 pub static LINALG_SOLVE_EX: Op<LinalgSolveExFn> =
     Op::composite(&LINALG_SOLVE_EX_INFO, f::linalg_solve_ex, linalg_solve_ex_adaptor);
-static LINALG_SOLVE_EX_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_SOLVE_EX_INFO: OpInfo = OpInfo {
     name: "linalg_solve_ex",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -104,6 +105,7 @@ static LINALG_SOLVE_EX_INFO: OpInfo = OpInfo {
     boxed: linalg_solve_ex_boxed,
     doc: "Solves `A X = B`, or `X A = B` without `left`; `info` says where a pivot was zero.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_solve_ex_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_solve_ex(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -135,7 +137,7 @@ pub type LinalgSolveExOutFn = fn(&Tensor, &Tensor, bool, bool, &mut Tensor, &mut
 /// `linalg_solve_ex.out`: Solves `A X = B`, or `X A = B` without `left`; `info` says where a pivot was zero.
 pub static LINALG_SOLVE_EX_OUT: Op<LinalgSolveExOutFn> =
     Op::composite(&LINALG_SOLVE_EX_OUT_INFO, linalg_solve_ex_out_cpu, linalg_solve_ex_out_adaptor);
-static LINALG_SOLVE_EX_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_SOLVE_EX_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_solve_ex.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -159,6 +161,7 @@ static LINALG_SOLVE_EX_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_solve_ex_out_boxed,
     doc: "Solves `A X = B`, or `X A = B` without `left`; `info` says where a pivot was zero.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_SOLVE_EX_INFO),
 };
 fn linalg_solve_ex_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 4)?;
@@ -192,7 +195,7 @@ pub type LinalgSolveFn = fn(&Tensor, &Tensor, bool) -> Result<Tensor>;
 /// `linalg_solve`: Solves `A X = B`, or `X A = B` without `left`; an error where A is singular.
 pub static LINALG_SOLVE: Op<LinalgSolveFn> =
     Op::composite(&LINALG_SOLVE_INFO, f::linalg_solve, linalg_solve_adaptor);
-static LINALG_SOLVE_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_SOLVE_INFO: OpInfo = OpInfo {
     name: "linalg_solve",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -220,6 +223,7 @@ static LINALG_SOLVE_INFO: OpInfo = OpInfo {
     boxed: linalg_solve_boxed,
     doc: "Solves `A X = B`, or `X A = B` without `left`; an error where A is singular.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -238,7 +242,7 @@ pub type LinalgSolveOutFn = fn(&Tensor, &Tensor, bool, &mut Tensor) -> Result<()
 /// `linalg_solve.out`: Solves `A X = B`, or `X A = B` without `left`; an error where A is singular.
 pub static LINALG_SOLVE_OUT: Op<LinalgSolveOutFn> =
     Op::composite(&LINALG_SOLVE_OUT_INFO, linalg_solve_out_cpu, linalg_solve_out_adaptor);
-static LINALG_SOLVE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_SOLVE_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_solve.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -260,6 +264,7 @@ static LINALG_SOLVE_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_solve_out_boxed,
     doc: "Solves `A X = B`, or `X A = B` without `left`; an error where A is singular.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_SOLVE_INFO),
 };
 fn linalg_solve_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -305,7 +310,7 @@ pub static LINALG_SOLVE_TRIANGULAR: Op<LinalgSolveTriangularFn> = Op::new(
     ],
     linalg_solve_triangular_adaptor,
 );
-static LINALG_SOLVE_TRIANGULAR_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_SOLVE_TRIANGULAR_INFO: OpInfo = OpInfo {
     name: "linalg_solve_triangular",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -328,6 +333,7 @@ static LINALG_SOLVE_TRIANGULAR_INFO: OpInfo = OpInfo {
     boxed: linalg_solve_triangular_boxed,
     doc: "Solves `A X = B` with a triangular A, or `X A = B` without `left`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_solve_triangular_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_solve_triangular(
@@ -377,7 +383,7 @@ pub static LINALG_SOLVE_TRIANGULAR_OUT: Op<LinalgSolveTriangularOutFn> = Op::new
     ],
     linalg_solve_triangular_out_adaptor,
 );
-static LINALG_SOLVE_TRIANGULAR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_SOLVE_TRIANGULAR_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_solve_triangular.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -401,6 +407,7 @@ static LINALG_SOLVE_TRIANGULAR_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_solve_triangular_out_boxed,
     doc: "Solves `A X = B` with a triangular A, or `X A = B` without `left`.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_SOLVE_TRIANGULAR_INFO),
 };
 fn linalg_solve_triangular_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 5)?;
@@ -435,7 +442,7 @@ pub type TriangularSolveFn = fn(&Tensor, &Tensor, bool, bool, bool) -> Result<(T
 /// `triangular_solve`: Solves `A X = B` with a triangular A, or `A^T X = B`: `self` is B. The solution and a copy of A.
 pub static TRIANGULAR_SOLVE: Op<TriangularSolveFn> =
     Op::composite(&TRIANGULAR_SOLVE_INFO, f::triangular_solve, triangular_solve_adaptor);
-static TRIANGULAR_SOLVE_INFO: OpInfo = OpInfo {
+pub(super) static TRIANGULAR_SOLVE_INFO: OpInfo = OpInfo {
     name: "triangular_solve",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -465,6 +472,7 @@ static TRIANGULAR_SOLVE_INFO: OpInfo = OpInfo {
     boxed: triangular_solve_boxed,
     doc: "Solves `A X = B` with a triangular A, or `A^T X = B`: `self` is B. The solution and a copy of A.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn triangular_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::triangular_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -500,7 +508,7 @@ pub type TriangularSolveOutFn =
 /// `triangular_solve.out`: Solves `A X = B` with a triangular A, or `A^T X = B`: `self` is B. The solution and a copy of A.
 pub static TRIANGULAR_SOLVE_OUT: Op<TriangularSolveOutFn> =
     Op::composite(&TRIANGULAR_SOLVE_OUT_INFO, triangular_solve_out_cpu, triangular_solve_out_adaptor);
-static TRIANGULAR_SOLVE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static TRIANGULAR_SOLVE_OUT_INFO: OpInfo = OpInfo {
     name: "triangular_solve.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -525,6 +533,7 @@ static TRIANGULAR_SOLVE_OUT_INFO: OpInfo = OpInfo {
     boxed: triangular_solve_out_boxed,
     doc: "Solves `A X = B` with a triangular A, or `A^T X = B`: `self` is B. The solution and a copy of A.",
     grad: Differentiability::Composite,
+    functional: Some(&TRIANGULAR_SOLVE_INFO),
 };
 fn triangular_solve_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 5)?;
@@ -585,7 +594,7 @@ pub static LINALG_DET: Op<LinalgDetFn> = Op::new(
     ],
     linalg_det_adaptor,
 );
-static LINALG_DET_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_DET_INFO: OpInfo = OpInfo {
     name: "linalg_det",
     owner: "flambeau-linalg",
     schema: Schema { args: &[a("A", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -599,6 +608,7 @@ static LINALG_DET_INFO: OpInfo = OpInfo {
     boxed: linalg_det_boxed,
     doc: "Determinants of square matrices.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_det_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_det(tensor_arg(a, 0)?)?.into_values())
@@ -628,7 +638,7 @@ pub static LINALG_DET_OUT: Op<LinalgDetOutFn> = Op::new(
     ],
     linalg_det_out_adaptor,
 );
-static LINALG_DET_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_DET_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_det.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -645,6 +655,7 @@ static LINALG_DET_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_det_out_boxed,
     doc: "Determinants of square matrices.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_DET_INFO),
 };
 fn linalg_det_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -661,7 +672,7 @@ fn linalg_det_out_adaptor(a: &Tensor, out: &mut Tensor) -> Result<()> {
 pub type DetFn = fn(&Tensor) -> Result<Tensor>;
 /// `det`: Determinants of square matrices.
 pub static DET: Op<DetFn> = Op::composite(&DET_INFO, f::det, det_adaptor);
-static DET_INFO: OpInfo = OpInfo {
+pub(super) static DET_INFO: OpInfo = OpInfo {
     name: "det",
     owner: "flambeau-linalg",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -675,6 +686,7 @@ static DET_INFO: OpInfo = OpInfo {
     boxed: det_boxed,
     doc: "Determinants of square matrices.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn det_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::det(tensor_arg(a, 0)?)?.into_values())
@@ -688,7 +700,7 @@ pub type LinalgTensorinvFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `linalg_tensorinv`: The inverse for `tensordot` of a tensor whose first `ind` dimensions have as many elements as the others.
 pub static LINALG_TENSORINV: Op<LinalgTensorinvFn> =
     Op::composite(&LINALG_TENSORINV_INFO, f::linalg_tensorinv, linalg_tensorinv_adaptor);
-static LINALG_TENSORINV_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_TENSORINV_INFO: OpInfo = OpInfo {
     name: "linalg_tensorinv",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -712,6 +724,7 @@ static LINALG_TENSORINV_INFO: OpInfo = OpInfo {
     boxed: linalg_tensorinv_boxed,
     doc: "The inverse for `tensordot` of a tensor whose first `ind` dimensions have as many elements as the others.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_tensorinv_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_tensorinv(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -736,7 +749,7 @@ pub type LinalgTensorinvOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
 /// `linalg_tensorinv.out`: The inverse for `tensordot` of a tensor whose first `ind` dimensions have as many elements as the others.
 pub static LINALG_TENSORINV_OUT: Op<LinalgTensorinvOutFn> =
     Op::composite(&LINALG_TENSORINV_OUT_INFO, linalg_tensorinv_out_cpu, linalg_tensorinv_out_adaptor);
-static LINALG_TENSORINV_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_TENSORINV_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_tensorinv.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -757,6 +770,7 @@ static LINALG_TENSORINV_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_tensorinv_out_boxed,
     doc: "The inverse for `tensordot` of a tensor whose first `ind` dimensions have as many elements as the others.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_TENSORINV_INFO),
 };
 fn linalg_tensorinv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -774,7 +788,7 @@ pub type LinalgTensorsolveFn = fn(&Tensor, &Tensor, Option<&[i64]>) -> Result<Te
 /// `linalg_tensorsolve`: X with `tensordot(A, X) = B`; `dims` of A are moved to its end first.
 pub static LINALG_TENSORSOLVE: Op<LinalgTensorsolveFn> =
     Op::composite(&LINALG_TENSORSOLVE_INFO, f::linalg_tensorsolve, linalg_tensorsolve_adaptor);
-static LINALG_TENSORSOLVE_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_TENSORSOLVE_INFO: OpInfo = OpInfo {
     name: "linalg_tensorsolve",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -802,6 +816,7 @@ static LINALG_TENSORSOLVE_INFO: OpInfo = OpInfo {
     boxed: linalg_tensorsolve_boxed,
     doc: "X with `tensordot(A, X) = B`; `dims` of A are moved to its end first.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_tensorsolve_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_tensorsolve(
@@ -836,7 +851,7 @@ pub type LinalgTensorsolveOutFn = fn(&Tensor, &Tensor, Option<&[i64]>, &mut Tens
 /// `linalg_tensorsolve.out`: X with `tensordot(A, X) = B`; `dims` of A are moved to its end first.
 pub static LINALG_TENSORSOLVE_OUT: Op<LinalgTensorsolveOutFn> =
     Op::composite(&LINALG_TENSORSOLVE_OUT_INFO, linalg_tensorsolve_out_cpu, linalg_tensorsolve_out_adaptor);
-static LINALG_TENSORSOLVE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_TENSORSOLVE_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_tensorsolve.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -858,6 +873,7 @@ static LINALG_TENSORSOLVE_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_tensorsolve_out_boxed,
     doc: "X with `tensordot(A, X) = B`; `dims` of A are moved to its end first.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_TENSORSOLVE_INFO),
 };
 fn linalg_tensorsolve_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;

@@ -39,7 +39,7 @@ pub static LINALG_SVD: Op<LinalgSvdFn> = Op::new(
     ],
     linalg_svd_adaptor,
 );
-static LINALG_SVD_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_SVD_INFO: OpInfo = OpInfo {
     name: "linalg_svd",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -67,6 +67,7 @@ static LINALG_SVD_INFO: OpInfo = OpInfo {
     boxed: linalg_svd_boxed,
     doc: "Singular value decompositions `A = U diag(S) Vh`, values descending.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_svd_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_svd(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<String>>(a, 2)?.as_deref())?.into_values())
@@ -112,7 +113,7 @@ pub static LINALG_SVD_OUT: Op<LinalgSvdOutFn> = Op::new(
     ],
     linalg_svd_out_adaptor,
 );
-static LINALG_SVD_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_SVD_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_svd.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -136,6 +137,7 @@ static LINALG_SVD_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_svd_out_boxed,
     doc: "Singular value decompositions `A = U diag(S) Vh`, values descending.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_SVD_INFO),
 };
 fn linalg_svd_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 3)?;
@@ -193,7 +195,7 @@ pub static LINALG_SVDVALS: Op<LinalgSvdvalsFn> = Op::new(
     ],
     linalg_svdvals_adaptor,
 );
-static LINALG_SVDVALS_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_SVDVALS_INFO: OpInfo = OpInfo {
     name: "linalg_svdvals",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -217,6 +219,7 @@ static LINALG_SVDVALS_INFO: OpInfo = OpInfo {
     boxed: linalg_svdvals_boxed,
     doc: "Singular values, descending.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_svdvals_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_svdvals(tensor_arg(a, 0)?, arg::<Option<String>>(a, 1)?.as_deref())?.into_values())
@@ -246,7 +249,7 @@ pub static LINALG_SVDVALS_OUT: Op<LinalgSvdvalsOutFn> = Op::new(
     ],
     linalg_svdvals_out_adaptor,
 );
-static LINALG_SVDVALS_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_SVDVALS_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_svdvals.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -267,6 +270,7 @@ static LINALG_SVDVALS_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_svdvals_out_boxed,
     doc: "Singular values, descending.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_SVDVALS_INFO),
 };
 fn linalg_svdvals_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -283,7 +287,7 @@ fn linalg_svdvals_out_adaptor(a: &Tensor, driver: Option<&str>, out: &mut Tensor
 pub type SvdFn = fn(&Tensor, bool, bool) -> Result<(Tensor, Tensor, Tensor)>;
 /// `svd`: `linalg.svd` under its older name: V is not transposed; without `compute_uv` U and V are zeros.
 pub static SVD: Op<SvdFn> = Op::composite(&SVD_INFO, f::svd, svd_adaptor);
-static SVD_INFO: OpInfo = OpInfo {
+pub(super) static SVD_INFO: OpInfo = OpInfo {
     name: "svd",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -311,6 +315,7 @@ static SVD_INFO: OpInfo = OpInfo {
     boxed: svd_boxed,
     doc: "`linalg.svd` under its older name: V is not transposed; without `compute_uv` U and V are zeros.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn svd_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::svd(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -337,7 +342,7 @@ fn svd_out_cpu(
 pub type SvdOutFn = fn(&Tensor, bool, bool, &mut Tensor, &mut Tensor, &mut Tensor) -> Result<()>;
 /// `svd.out`: `linalg.svd` under its older name: V is not transposed; without `compute_uv` U and V are zeros.
 pub static SVD_OUT: Op<SvdOutFn> = Op::composite(&SVD_OUT_INFO, svd_out_cpu, svd_out_adaptor);
-static SVD_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SVD_OUT_INFO: OpInfo = OpInfo {
     name: "svd.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -361,6 +366,7 @@ static SVD_OUT_INFO: OpInfo = OpInfo {
     boxed: svd_out_boxed,
     doc: "`linalg.svd` under its older name: V is not transposed; without `compute_uv` U and V are zeros.",
     grad: Differentiability::Composite,
+    functional: Some(&SVD_INFO),
 };
 fn svd_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 3)?;
@@ -412,7 +418,7 @@ pub static LINALG_POLAR: Op<LinalgPolarFn> = Op::new(
     ],
     linalg_polar_adaptor,
 );
-static LINALG_POLAR_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_POLAR_INFO: OpInfo = OpInfo {
     name: "linalg_polar",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -429,6 +435,7 @@ static LINALG_POLAR_INFO: OpInfo = OpInfo {
     boxed: linalg_polar_boxed,
     doc: "Polar decompositions `A = U H`: orthonormal columns and a Hermitian positive-semidefinite matrix.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_polar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_polar(tensor_arg(a, 0)?)?.into_values())
@@ -460,7 +467,7 @@ pub static LINALG_POLAR_OUT: Op<LinalgPolarOutFn> = Op::new(
     ],
     linalg_polar_out_adaptor,
 );
-static LINALG_POLAR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_POLAR_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_polar.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -481,6 +488,7 @@ static LINALG_POLAR_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_polar_out_boxed,
     doc: "Polar decompositions `A = U H`: orthonormal columns and a Hermitian positive-semidefinite matrix.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_POLAR_INFO),
 };
 fn linalg_polar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 1)?;
@@ -527,7 +535,7 @@ pub static LINALG_PINV_TENSORS: Op<LinalgPinvTensorsFn> = Op::new(
     ],
     linalg_pinv_tensors_adaptor,
 );
-static LINALG_PINV_TENSORS_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_PINV_TENSORS_INFO: OpInfo = OpInfo {
     name: "linalg_pinv.atol_rtol_tensor",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -549,6 +557,7 @@ static LINALG_PINV_TENSORS_INFO: OpInfo = OpInfo {
     boxed: linalg_pinv_tensors_boxed,
     doc: "Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linalg_pinv_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_pinv_tensors(
@@ -596,7 +605,7 @@ pub static LINALG_PINV_TENSORS_OUT: Op<LinalgPinvTensorsOutFn> = Op::new(
     ],
     linalg_pinv_tensors_out_adaptor,
 );
-static LINALG_PINV_TENSORS_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_PINV_TENSORS_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_pinv.atol_rtol_tensor_out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -619,6 +628,7 @@ static LINALG_PINV_TENSORS_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_pinv_tensors_out_boxed,
     doc: "Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero.",
     grad: Differentiability::Formula,
+    functional: Some(&LINALG_PINV_TENSORS_INFO),
 };
 fn linalg_pinv_tensors_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -648,7 +658,7 @@ pub type LinalgPinvFn = fn(&Tensor, Option<f64>, Option<f64>, bool) -> Result<Te
 /// `linalg_pinv.atol_rtol_float`: Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero.
 pub static LINALG_PINV: Op<LinalgPinvFn> =
     Op::composite(&LINALG_PINV_INFO, f::linalg_pinv, linalg_pinv_adaptor);
-static LINALG_PINV_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_PINV_INFO: OpInfo = OpInfo {
     name: "linalg_pinv.atol_rtol_float",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -670,6 +680,7 @@ static LINALG_PINV_INFO: OpInfo = OpInfo {
     boxed: linalg_pinv_boxed,
     doc: "Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_pinv_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_pinv(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -705,7 +716,7 @@ pub type LinalgPinvOutFn = fn(&Tensor, Option<f64>, Option<f64>, bool, &mut Tens
 /// `linalg_pinv.atol_rtol_float_out`: Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero.
 pub static LINALG_PINV_OUT: Op<LinalgPinvOutFn> =
     Op::composite(&LINALG_PINV_OUT_INFO, linalg_pinv_out_cpu, linalg_pinv_out_adaptor);
-static LINALG_PINV_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_PINV_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_pinv.atol_rtol_float_out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -728,6 +739,7 @@ static LINALG_PINV_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_pinv_out_boxed,
     doc: "Pseudo-inverses: of the singular values, those that are not above `max(atol, rtol * largest)` count as zero.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_PINV_INFO),
 };
 fn linalg_pinv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -751,7 +763,7 @@ pub type LinalgPinvRcondFn = fn(&Tensor, f64, bool) -> Result<Tensor>;
 /// `linalg_pinv`: `linalg.pinv` with a relative tolerance.
 pub static LINALG_PINV_RCOND: Op<LinalgPinvRcondFn> =
     Op::composite(&LINALG_PINV_RCOND_INFO, f::linalg_pinv_rcond, linalg_pinv_rcond_adaptor);
-static LINALG_PINV_RCOND_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_PINV_RCOND_INFO: OpInfo = OpInfo {
     name: "linalg_pinv",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -772,6 +784,7 @@ static LINALG_PINV_RCOND_INFO: OpInfo = OpInfo {
     boxed: linalg_pinv_rcond_boxed,
     doc: "`linalg.pinv` with a relative tolerance.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_pinv_rcond_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_pinv_rcond(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -790,7 +803,7 @@ pub type LinalgPinvRcondOutFn = fn(&Tensor, f64, bool, &mut Tensor) -> Result<()
 /// `linalg_pinv.out`: `linalg.pinv` with a relative tolerance.
 pub static LINALG_PINV_RCOND_OUT: Op<LinalgPinvRcondOutFn> =
     Op::composite(&LINALG_PINV_RCOND_OUT_INFO, linalg_pinv_rcond_out_cpu, linalg_pinv_rcond_out_adaptor);
-static LINALG_PINV_RCOND_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_PINV_RCOND_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_pinv.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -812,6 +825,7 @@ static LINALG_PINV_RCOND_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_pinv_rcond_out_boxed,
     doc: "`linalg.pinv` with a relative tolerance.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_PINV_RCOND_INFO),
 };
 fn linalg_pinv_rcond_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -837,7 +851,7 @@ pub static LINALG_PINV_RCOND_TENSOR: Op<LinalgPinvRcondTensorFn> = Op::composite
     f::linalg_pinv_rcond_tensor,
     linalg_pinv_rcond_tensor_adaptor,
 );
-static LINALG_PINV_RCOND_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_PINV_RCOND_TENSOR_INFO: OpInfo = OpInfo {
     name: "linalg_pinv.rcond_tensor",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -858,6 +872,7 @@ static LINALG_PINV_RCOND_TENSOR_INFO: OpInfo = OpInfo {
     boxed: linalg_pinv_rcond_tensor_boxed,
     doc: "`linalg.pinv` with a relative tolerance for each matrix.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_pinv_rcond_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_pinv_rcond_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -884,7 +899,7 @@ pub static LINALG_PINV_RCOND_TENSOR_OUT: Op<LinalgPinvRcondTensorOutFn> = Op::co
     linalg_pinv_rcond_tensor_out_cpu,
     linalg_pinv_rcond_tensor_out_adaptor,
 );
-static LINALG_PINV_RCOND_TENSOR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_PINV_RCOND_TENSOR_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_pinv.rcond_tensor_out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -906,6 +921,7 @@ static LINALG_PINV_RCOND_TENSOR_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_pinv_rcond_tensor_out_boxed,
     doc: "`linalg.pinv` with a relative tolerance for each matrix.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_PINV_RCOND_TENSOR_INFO),
 };
 fn linalg_pinv_rcond_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -927,7 +943,7 @@ fn linalg_pinv_rcond_tensor_out_adaptor(
 pub type PinverseFn = fn(&Tensor, f64) -> Result<Tensor>;
 /// `pinverse`: `linalg.pinv` under its older name.
 pub static PINVERSE: Op<PinverseFn> = Op::composite(&PINVERSE_INFO, f::pinverse, pinverse_adaptor);
-static PINVERSE_INFO: OpInfo = OpInfo {
+pub(super) static PINVERSE_INFO: OpInfo = OpInfo {
     name: "pinverse",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -951,6 +967,7 @@ static PINVERSE_INFO: OpInfo = OpInfo {
     boxed: pinverse_boxed,
     doc: "`linalg.pinv` under its older name.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn pinverse_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pinverse(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -967,7 +984,7 @@ pub static LINALG_MATRIX_RANK_TENSORS: Op<LinalgMatrixRankTensorsFn> = Op::compo
     f::linalg_matrix_rank_tensors,
     linalg_matrix_rank_tensors_adaptor,
 );
-static LINALG_MATRIX_RANK_TENSORS_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_MATRIX_RANK_TENSORS_INFO: OpInfo = OpInfo {
     name: "linalg_matrix_rank.atol_rtol_tensor",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -996,6 +1013,7 @@ static LINALG_MATRIX_RANK_TENSORS_INFO: OpInfo = OpInfo {
     boxed: linalg_matrix_rank_tensors_boxed,
     doc: "How many singular values are above `max(atol, rtol * largest)`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_matrix_rank_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_matrix_rank_tensors(
@@ -1051,7 +1069,7 @@ pub static LINALG_MATRIX_RANK_TENSORS_OUT: Op<LinalgMatrixRankTensorsOutFn> = Op
     linalg_matrix_rank_tensors_out_cpu,
     linalg_matrix_rank_tensors_out_adaptor,
 );
-static LINALG_MATRIX_RANK_TENSORS_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_MATRIX_RANK_TENSORS_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_matrix_rank.atol_rtol_tensor_out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -1074,6 +1092,7 @@ static LINALG_MATRIX_RANK_TENSORS_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_matrix_rank_tensors_out_boxed,
     doc: "How many singular values are above `max(atol, rtol * largest)`.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_MATRIX_RANK_TENSORS_INFO),
 };
 fn linalg_matrix_rank_tensors_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -1103,7 +1122,7 @@ pub type LinalgMatrixRankFn = fn(&Tensor, Option<f64>, Option<f64>, bool) -> Res
 /// `linalg_matrix_rank.atol_rtol_float`: How many singular values are above `max(atol, rtol * largest)`, as int64.
 pub static LINALG_MATRIX_RANK: Op<LinalgMatrixRankFn> =
     Op::composite(&LINALG_MATRIX_RANK_INFO, f::linalg_matrix_rank, linalg_matrix_rank_adaptor);
-static LINALG_MATRIX_RANK_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_MATRIX_RANK_INFO: OpInfo = OpInfo {
     name: "linalg_matrix_rank.atol_rtol_float",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -1132,6 +1151,7 @@ static LINALG_MATRIX_RANK_INFO: OpInfo = OpInfo {
     boxed: linalg_matrix_rank_boxed,
     doc: "How many singular values are above `max(atol, rtol * largest)`, as int64.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_matrix_rank_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_matrix_rank(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -1167,7 +1187,7 @@ pub type LinalgMatrixRankOutFn = fn(&Tensor, Option<f64>, Option<f64>, bool, &mu
 /// `linalg_matrix_rank.atol_rtol_float_out`: How many singular values are above `max(atol, rtol * largest)`, as int64.
 pub static LINALG_MATRIX_RANK_OUT: Op<LinalgMatrixRankOutFn> =
     Op::composite(&LINALG_MATRIX_RANK_OUT_INFO, linalg_matrix_rank_out_cpu, linalg_matrix_rank_out_adaptor);
-static LINALG_MATRIX_RANK_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_MATRIX_RANK_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_matrix_rank.atol_rtol_float_out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -1190,6 +1210,7 @@ static LINALG_MATRIX_RANK_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_matrix_rank_out_boxed,
     doc: "How many singular values are above `max(atol, rtol * largest)`, as int64.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_MATRIX_RANK_INFO),
 };
 fn linalg_matrix_rank_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -1213,7 +1234,7 @@ pub type LinalgMatrixRankTolFn = fn(&Tensor, f64, bool) -> Result<Tensor>;
 /// `linalg_matrix_rank`: How many singular values are above `tol`.
 pub static LINALG_MATRIX_RANK_TOL: Op<LinalgMatrixRankTolFn> =
     Op::composite(&LINALG_MATRIX_RANK_TOL_INFO, f::linalg_matrix_rank_tol, linalg_matrix_rank_tol_adaptor);
-static LINALG_MATRIX_RANK_TOL_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_MATRIX_RANK_TOL_INFO: OpInfo = OpInfo {
     name: "linalg_matrix_rank",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -1241,6 +1262,7 @@ static LINALG_MATRIX_RANK_TOL_INFO: OpInfo = OpInfo {
     boxed: linalg_matrix_rank_tol_boxed,
     doc: "How many singular values are above `tol`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_matrix_rank_tol_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_matrix_rank_tol(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1262,7 +1284,7 @@ pub static LINALG_MATRIX_RANK_TOL_OUT: Op<LinalgMatrixRankTolOutFn> = Op::compos
     linalg_matrix_rank_tol_out_cpu,
     linalg_matrix_rank_tol_out_adaptor,
 );
-static LINALG_MATRIX_RANK_TOL_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_MATRIX_RANK_TOL_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_matrix_rank.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -1284,6 +1306,7 @@ static LINALG_MATRIX_RANK_TOL_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_matrix_rank_tol_out_boxed,
     doc: "How many singular values are above `tol`.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_MATRIX_RANK_TOL_INFO),
 };
 fn linalg_matrix_rank_tol_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -1309,7 +1332,7 @@ pub static LINALG_MATRIX_RANK_TOL_TENSOR: Op<LinalgMatrixRankTolTensorFn> = Op::
     f::linalg_matrix_rank_tol_tensor,
     linalg_matrix_rank_tol_tensor_adaptor,
 );
-static LINALG_MATRIX_RANK_TOL_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_MATRIX_RANK_TOL_TENSOR_INFO: OpInfo = OpInfo {
     name: "linalg_matrix_rank.tol_tensor",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -1337,6 +1360,7 @@ static LINALG_MATRIX_RANK_TOL_TENSOR_INFO: OpInfo = OpInfo {
     boxed: linalg_matrix_rank_tol_tensor_boxed,
     doc: "How many singular values are above `tol`, one for each matrix.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_matrix_rank_tol_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_matrix_rank_tol_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1363,7 +1387,7 @@ pub static LINALG_MATRIX_RANK_TOL_TENSOR_OUT: Op<LinalgMatrixRankTolTensorOutFn>
     linalg_matrix_rank_tol_tensor_out_cpu,
     linalg_matrix_rank_tol_tensor_out_adaptor,
 );
-static LINALG_MATRIX_RANK_TOL_TENSOR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_MATRIX_RANK_TOL_TENSOR_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_matrix_rank.tol_tensor_out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -1385,6 +1409,7 @@ static LINALG_MATRIX_RANK_TOL_TENSOR_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_matrix_rank_tol_tensor_out_boxed,
     doc: "How many singular values are above `tol`, one for each matrix.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_MATRIX_RANK_TOL_TENSOR_INFO),
 };
 fn linalg_matrix_rank_tol_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -1407,7 +1432,7 @@ pub type LinalgCondFn = fn(&Tensor, Option<Scalar>) -> Result<Tensor>;
 /// `linalg_cond`: Condition numbers: the norm of each matrix times that of its inverse. `p` is 1, -1, 2, -2, inf or -inf.
 pub static LINALG_COND: Op<LinalgCondFn> =
     Op::composite(&LINALG_COND_INFO, f::linalg_cond, linalg_cond_adaptor);
-static LINALG_COND_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_COND_INFO: OpInfo = OpInfo {
     name: "linalg_cond",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -1431,6 +1456,7 @@ static LINALG_COND_INFO: OpInfo = OpInfo {
     boxed: linalg_cond_boxed,
     doc: "Condition numbers: the norm of each matrix times that of its inverse. `p` is 1, -1, 2, -2, inf or -inf.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_cond_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_cond(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1455,7 +1481,7 @@ pub type LinalgCondOutFn = fn(&Tensor, Option<Scalar>, &mut Tensor) -> Result<()
 /// `linalg_cond.out`: Condition numbers: the norm of each matrix times that of its inverse. `p` is 1, -1, 2, -2, inf or -inf.
 pub static LINALG_COND_OUT: Op<LinalgCondOutFn> =
     Op::composite(&LINALG_COND_OUT_INFO, linalg_cond_out_cpu, linalg_cond_out_adaptor);
-static LINALG_COND_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_COND_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_cond.out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -1476,6 +1502,7 @@ static LINALG_COND_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_cond_out_boxed,
     doc: "Condition numbers: the norm of each matrix times that of its inverse. `p` is 1, -1, 2, -2, inf or -inf.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_COND_INFO),
 };
 fn linalg_cond_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1493,7 +1520,7 @@ pub type LinalgCondNamedFn = fn(&Tensor, &str) -> Result<Tensor>;
 /// `linalg_cond.p_str`: Condition numbers by the norm `fro` or `nuc`.
 pub static LINALG_COND_NAMED: Op<LinalgCondNamedFn> =
     Op::composite(&LINALG_COND_NAMED_INFO, f::linalg_cond_named, linalg_cond_named_adaptor);
-static LINALG_COND_NAMED_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_COND_NAMED_INFO: OpInfo = OpInfo {
     name: "linalg_cond.p_str",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -1517,6 +1544,7 @@ static LINALG_COND_NAMED_INFO: OpInfo = OpInfo {
     boxed: linalg_cond_named_boxed,
     doc: "Condition numbers by the norm `fro` or `nuc`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linalg_cond_named_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linalg_cond_named(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values())
@@ -1541,7 +1569,7 @@ pub type LinalgCondNamedOutFn = fn(&Tensor, &str, &mut Tensor) -> Result<()>;
 /// `linalg_cond.p_str_out`: Condition numbers by the norm `fro` or `nuc`.
 pub static LINALG_COND_NAMED_OUT: Op<LinalgCondNamedOutFn> =
     Op::composite(&LINALG_COND_NAMED_OUT_INFO, linalg_cond_named_out_cpu, linalg_cond_named_out_adaptor);
-static LINALG_COND_NAMED_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINALG_COND_NAMED_OUT_INFO: OpInfo = OpInfo {
     name: "linalg_cond.p_str_out",
     owner: "flambeau-linalg",
     schema: Schema {
@@ -1562,6 +1590,7 @@ static LINALG_COND_NAMED_OUT_INFO: OpInfo = OpInfo {
     boxed: linalg_cond_named_out_boxed,
     doc: "Condition numbers by the norm `fro` or `nuc`.",
     grad: Differentiability::Composite,
+    functional: Some(&LINALG_COND_NAMED_INFO),
 };
 fn linalg_cond_named_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;

@@ -12,7 +12,7 @@ pub type MaskedCumsumFn = fn(&Tensor, i64, Option<DType>, Option<&Tensor>) -> Re
 /// `masked_cumsum`: Running sums along `dim` of the elements that the mask leaves; the others add nothing.
 pub static MASKED_CUMSUM: Op<MaskedCumsumFn> =
     Op::composite(&MASKED_CUMSUM_INFO, f::masked_cumsum, masked_cumsum_adaptor);
-static MASKED_CUMSUM_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_CUMSUM_INFO: OpInfo = OpInfo {
     name: "masked_cumsum",
     owner: "flambeau-masked",
     schema: Schema {
@@ -37,6 +37,7 @@ static MASKED_CUMSUM_INFO: OpInfo = OpInfo {
     boxed: masked_cumsum_boxed,
     doc: "Running sums along `dim` of the elements that the mask leaves; the others add nothing.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn masked_cumsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_cumsum(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
@@ -56,7 +57,7 @@ pub type MaskedCumprodFn = fn(&Tensor, i64, Option<DType>, Option<&Tensor>) -> R
 /// `masked_cumprod`: Running products along `dim` of the elements that the mask leaves; the others change nothing.
 pub static MASKED_CUMPROD: Op<MaskedCumprodFn> =
     Op::composite(&MASKED_CUMPROD_INFO, f::masked_cumprod, masked_cumprod_adaptor);
-static MASKED_CUMPROD_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_CUMPROD_INFO: OpInfo = OpInfo {
     name: "masked_cumprod",
     owner: "flambeau-masked",
     schema: Schema {
@@ -81,6 +82,7 @@ static MASKED_CUMPROD_INFO: OpInfo = OpInfo {
     boxed: masked_cumprod_boxed,
     doc: "Running products along `dim` of the elements that the mask leaves; the others change nothing.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn masked_cumprod_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_cumprod(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
@@ -100,7 +102,7 @@ pub type MaskedSoftmaxFn = fn(&Tensor, i64, Option<DType>, Option<&Tensor>) -> R
 /// `masked_softmax`: Softmax along `dim` of the elements that the mask leaves, as if the others were infinitely small; NaN where it leaves none.
 pub static MASKED_SOFTMAX: Op<MaskedSoftmaxFn> =
     Op::composite(&MASKED_SOFTMAX_INFO, f::masked_softmax, masked_softmax_adaptor);
-static MASKED_SOFTMAX_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_SOFTMAX_INFO: OpInfo = OpInfo {
     name: "masked_softmax",
     owner: "flambeau-masked",
     schema: Schema {
@@ -125,6 +127,7 @@ static MASKED_SOFTMAX_INFO: OpInfo = OpInfo {
     boxed: masked_softmax_boxed,
     doc: "Softmax along `dim` of the elements that the mask leaves, as if the others were infinitely small; NaN where it leaves none.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn masked_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
@@ -144,7 +147,7 @@ pub type MaskedLogSoftmaxFn = fn(&Tensor, i64, Option<DType>, Option<&Tensor>) -
 /// `masked_log_softmax`: The logarithm of softmax along `dim` of the elements that the mask leaves, as if the others were infinitely small; NaN where it leaves none.
 pub static MASKED_LOG_SOFTMAX: Op<MaskedLogSoftmaxFn> =
     Op::composite(&MASKED_LOG_SOFTMAX_INFO, f::masked_log_softmax, masked_log_softmax_adaptor);
-static MASKED_LOG_SOFTMAX_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     name: "masked_log_softmax",
     owner: "flambeau-masked",
     schema: Schema {
@@ -169,6 +172,7 @@ static MASKED_LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     boxed: masked_log_softmax_boxed,
     doc: "The logarithm of softmax along `dim` of the elements that the mask leaves, as if the others were infinitely small; NaN where it leaves none.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn masked_log_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_log_softmax(
@@ -193,7 +197,7 @@ pub type MaskedSoftminFn = fn(&Tensor, i64, Option<DType>, Option<&Tensor>) -> R
 /// `masked_softmin`: Softmin along `dim` of the elements that the mask leaves, as if the others were infinitely large; NaN where it leaves none.
 pub static MASKED_SOFTMIN: Op<MaskedSoftminFn> =
     Op::composite(&MASKED_SOFTMIN_INFO, f::masked_softmin, masked_softmin_adaptor);
-static MASKED_SOFTMIN_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_SOFTMIN_INFO: OpInfo = OpInfo {
     name: "masked_softmin",
     owner: "flambeau-masked",
     schema: Schema {
@@ -218,6 +222,7 @@ static MASKED_SOFTMIN_INFO: OpInfo = OpInfo {
     boxed: masked_softmin_boxed,
     doc: "Softmin along `dim` of the elements that the mask leaves, as if the others were infinitely large; NaN where it leaves none.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn masked_softmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_softmin(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
@@ -237,7 +242,7 @@ pub type MaskedNormalizeFn = fn(&Tensor, Scalar, i64, f64, Option<DType>, Option
 /// `masked_normalize`: The elements that the mask leaves, divided by their `ord`-norm along `dim`, or by `eps` if that is larger.
 pub static MASKED_NORMALIZE: Op<MaskedNormalizeFn> =
     Op::composite(&MASKED_NORMALIZE_INFO, f::masked_normalize, masked_normalize_adaptor);
-static MASKED_NORMALIZE_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_NORMALIZE_INFO: OpInfo = OpInfo {
     name: "masked_normalize",
     owner: "flambeau-masked",
     schema: Schema {
@@ -264,6 +269,7 @@ static MASKED_NORMALIZE_INFO: OpInfo = OpInfo {
     boxed: masked_normalize_boxed,
     doc: "The elements that the mask leaves, divided by their `ord`-norm along `dim`, or by `eps` if that is larger.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn masked_normalize_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_normalize(
@@ -293,7 +299,7 @@ pub type MaskedLogaddexpFn =
 /// `masked_logaddexp`: `log(exp(input) + exp(other))` of the elements that the masks leave; the others count as minus infinity.
 pub static MASKED_LOGADDEXP: Op<MaskedLogaddexpFn> =
     Op::composite(&MASKED_LOGADDEXP_INFO, f::masked_logaddexp, masked_logaddexp_adaptor);
-static MASKED_LOGADDEXP_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_LOGADDEXP_INFO: OpInfo = OpInfo {
     name: "masked_logaddexp",
     owner: "flambeau-masked",
     schema: Schema {
@@ -319,6 +325,7 @@ static MASKED_LOGADDEXP_INFO: OpInfo = OpInfo {
     boxed: masked_logaddexp_boxed,
     doc: "`log(exp(input) + exp(other))` of the elements that the masks leave; the others count as minus infinity.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn masked_logaddexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_logaddexp(

@@ -11,7 +11,7 @@ use crate::ops::reduction as f;
 pub type MaskedSumFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, Option<&Tensor>) -> Result<Tensor>;
 /// `masked_sum`: The sum of the elements that the mask leaves.
 pub static MASKED_SUM: Op<MaskedSumFn> = Op::composite(&MASKED_SUM_INFO, f::masked_sum, masked_sum_adaptor);
-static MASKED_SUM_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_SUM_INFO: OpInfo = OpInfo {
     name: "masked_sum",
     owner: "flambeau-masked",
     schema: Schema {
@@ -37,6 +37,7 @@ static MASKED_SUM_INFO: OpInfo = OpInfo {
     boxed: masked_sum_boxed,
     doc: "The sum of the elements that the mask leaves.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn masked_sum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_sum(
@@ -63,7 +64,7 @@ pub type MaskedProdFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, Option<
 /// `masked_prod`: The product of the elements that the mask leaves.
 pub static MASKED_PROD: Op<MaskedProdFn> =
     Op::composite(&MASKED_PROD_INFO, f::masked_prod, masked_prod_adaptor);
-static MASKED_PROD_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_PROD_INFO: OpInfo = OpInfo {
     name: "masked_prod",
     owner: "flambeau-masked",
     schema: Schema {
@@ -89,6 +90,7 @@ static MASKED_PROD_INFO: OpInfo = OpInfo {
     boxed: masked_prod_boxed,
     doc: "The product of the elements that the mask leaves.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn masked_prod_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_prod(
@@ -115,7 +117,7 @@ pub type MaskedAmaxFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, Option<
 /// `masked_amax`: The largest of the elements that the mask leaves; the least value of the dtype where it leaves none.
 pub static MASKED_AMAX: Op<MaskedAmaxFn> =
     Op::composite(&MASKED_AMAX_INFO, f::masked_amax, masked_amax_adaptor);
-static MASKED_AMAX_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_AMAX_INFO: OpInfo = OpInfo {
     name: "masked_amax",
     owner: "flambeau-masked",
     schema: Schema {
@@ -141,6 +143,7 @@ static MASKED_AMAX_INFO: OpInfo = OpInfo {
     boxed: masked_amax_boxed,
     doc: "The largest of the elements that the mask leaves; the least value of the dtype where it leaves none.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn masked_amax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_amax(
@@ -167,7 +170,7 @@ pub type MaskedAminFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, Option<
 /// `masked_amin`: The smallest of the elements that the mask leaves; the largest value of the dtype where it leaves none.
 pub static MASKED_AMIN: Op<MaskedAminFn> =
     Op::composite(&MASKED_AMIN_INFO, f::masked_amin, masked_amin_adaptor);
-static MASKED_AMIN_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_AMIN_INFO: OpInfo = OpInfo {
     name: "masked_amin",
     owner: "flambeau-masked",
     schema: Schema {
@@ -193,6 +196,7 @@ static MASKED_AMIN_INFO: OpInfo = OpInfo {
     boxed: masked_amin_boxed,
     doc: "The smallest of the elements that the mask leaves; the largest value of the dtype where it leaves none.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn masked_amin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_amin(
@@ -219,7 +223,7 @@ pub type MaskedMeanFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, Option<
 /// `masked_mean`: The mean of the elements that the mask leaves; NaN where it leaves none.
 pub static MASKED_MEAN: Op<MaskedMeanFn> =
     Op::composite(&MASKED_MEAN_INFO, f::masked_mean, masked_mean_adaptor);
-static MASKED_MEAN_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_MEAN_INFO: OpInfo = OpInfo {
     name: "masked_mean",
     owner: "flambeau-masked",
     schema: Schema {
@@ -245,6 +249,7 @@ static MASKED_MEAN_INFO: OpInfo = OpInfo {
     boxed: masked_mean_boxed,
     doc: "The mean of the elements that the mask leaves; NaN where it leaves none.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn masked_mean_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_mean(
@@ -272,7 +277,7 @@ pub type MaskedLogsumexpFn =
 /// `masked_logsumexp`: The logarithm of the sum of the exponentials of the elements that the mask leaves.
 pub static MASKED_LOGSUMEXP: Op<MaskedLogsumexpFn> =
     Op::composite(&MASKED_LOGSUMEXP_INFO, f::masked_logsumexp, masked_logsumexp_adaptor);
-static MASKED_LOGSUMEXP_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_LOGSUMEXP_INFO: OpInfo = OpInfo {
     name: "masked_logsumexp",
     owner: "flambeau-masked",
     schema: Schema {
@@ -298,6 +303,7 @@ static MASKED_LOGSUMEXP_INFO: OpInfo = OpInfo {
     boxed: masked_logsumexp_boxed,
     doc: "The logarithm of the sum of the exponentials of the elements that the mask leaves.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn masked_logsumexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_logsumexp(
@@ -324,7 +330,7 @@ pub type MaskedArgmaxFn = fn(&Tensor, Option<i64>, bool, Option<DType>, Option<&
 /// `masked_argmax`: The place of the largest of the elements that the mask leaves, in the flattened input or along `dim`.
 pub static MASKED_ARGMAX: Op<MaskedArgmaxFn> =
     Op::composite(&MASKED_ARGMAX_INFO, f::masked_argmax, masked_argmax_adaptor);
-static MASKED_ARGMAX_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_ARGMAX_INFO: OpInfo = OpInfo {
     name: "masked_argmax",
     owner: "flambeau-masked",
     schema: Schema {
@@ -350,6 +356,7 @@ static MASKED_ARGMAX_INFO: OpInfo = OpInfo {
     boxed: masked_argmax_boxed,
     doc: "The place of the largest of the elements that the mask leaves, in the flattened input or along `dim`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn masked_argmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_argmax(
@@ -376,7 +383,7 @@ pub type MaskedArgminFn = fn(&Tensor, Option<i64>, bool, Option<DType>, Option<&
 /// `masked_argmin`: The place of the smallest of the elements that the mask leaves, in the flattened input or along `dim`.
 pub static MASKED_ARGMIN: Op<MaskedArgminFn> =
     Op::composite(&MASKED_ARGMIN_INFO, f::masked_argmin, masked_argmin_adaptor);
-static MASKED_ARGMIN_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_ARGMIN_INFO: OpInfo = OpInfo {
     name: "masked_argmin",
     owner: "flambeau-masked",
     schema: Schema {
@@ -402,6 +409,7 @@ static MASKED_ARGMIN_INFO: OpInfo = OpInfo {
     boxed: masked_argmin_boxed,
     doc: "The place of the smallest of the elements that the mask leaves, in the flattened input or along `dim`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn masked_argmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_argmin(
@@ -428,7 +436,7 @@ pub type MaskedMedianFn = fn(&Tensor, i64, bool, Option<DType>, Option<&Tensor>)
 /// `masked_median`: The median of the elements that the mask leaves along `dim`, the lower of two; NaN where it leaves none.
 pub static MASKED_MEDIAN: Op<MaskedMedianFn> =
     Op::composite(&MASKED_MEDIAN_INFO, f::masked_median, masked_median_adaptor);
-static MASKED_MEDIAN_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_MEDIAN_INFO: OpInfo = OpInfo {
     name: "masked_median",
     owner: "flambeau-masked",
     schema: Schema {
@@ -454,6 +462,7 @@ static MASKED_MEDIAN_INFO: OpInfo = OpInfo {
     boxed: masked_median_boxed,
     doc: "The median of the elements that the mask leaves along `dim`, the lower of two; NaN where it leaves none.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn masked_median_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_median(
@@ -481,7 +490,7 @@ pub type MaskedNormFn =
 /// `masked_norm`: The `ord`-norm of the elements that the mask leaves, as a vector.
 pub static MASKED_NORM: Op<MaskedNormFn> =
     Op::composite(&MASKED_NORM_INFO, f::masked_norm, masked_norm_adaptor);
-static MASKED_NORM_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_NORM_INFO: OpInfo = OpInfo {
     name: "masked_norm",
     owner: "flambeau-masked",
     schema: Schema {
@@ -508,6 +517,7 @@ static MASKED_NORM_INFO: OpInfo = OpInfo {
     boxed: masked_norm_boxed,
     doc: "The `ord`-norm of the elements that the mask leaves, as a vector.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn masked_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_norm(
@@ -543,7 +553,7 @@ pub type MaskedVarFn = fn(
 ) -> Result<Tensor>;
 /// `masked_var`: The variance of the elements that the mask leaves.
 pub static MASKED_VAR: Op<MaskedVarFn> = Op::composite(&MASKED_VAR_INFO, f::masked_var, masked_var_adaptor);
-static MASKED_VAR_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_VAR_INFO: OpInfo = OpInfo {
     name: "masked_var",
     owner: "flambeau-masked",
     schema: Schema {
@@ -571,6 +581,7 @@ static MASKED_VAR_INFO: OpInfo = OpInfo {
     boxed: masked_var_boxed,
     doc: "The variance of the elements that the mask leaves.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn masked_var_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_var(
@@ -608,7 +619,7 @@ pub type MaskedStdFn = fn(
 ) -> Result<Tensor>;
 /// `masked_std`: The standard deviation of the elements that the mask leaves.
 pub static MASKED_STD: Op<MaskedStdFn> = Op::composite(&MASKED_STD_INFO, f::masked_std, masked_std_adaptor);
-static MASKED_STD_INFO: OpInfo = OpInfo {
+pub(super) static MASKED_STD_INFO: OpInfo = OpInfo {
     name: "masked_std",
     owner: "flambeau-masked",
     schema: Schema {
@@ -636,6 +647,7 @@ static MASKED_STD_INFO: OpInfo = OpInfo {
     boxed: masked_std_boxed,
     doc: "The standard deviation of the elements that the mask leaves.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn masked_std_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::masked_std(

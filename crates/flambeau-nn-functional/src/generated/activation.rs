@@ -31,7 +31,7 @@ pub static LEAKY_RELU_RAW: Op<LeakyReluRawFn> = Op::new(
     ],
     leaky_relu_raw_adaptor,
 );
-static LEAKY_RELU_RAW_INFO: OpInfo = OpInfo {
+pub(super) static LEAKY_RELU_RAW_INFO: OpInfo = OpInfo {
     name: "leaky_relu",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -48,6 +48,7 @@ static LEAKY_RELU_RAW_INFO: OpInfo = OpInfo {
     boxed: leaky_relu_raw_boxed,
     doc: "The input, scaled by the slope below 0.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn leaky_relu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::leaky_relu_raw(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -71,7 +72,7 @@ pub static LEAKY_RELU_RAW_: Op<LeakyReluRawInplaceFn> = Op::new(
     ],
     leaky_relu_raw_inplace_adaptor,
 );
-static LEAKY_RELU_RAW__INFO: OpInfo = OpInfo {
+pub(super) static LEAKY_RELU_RAW__INFO: OpInfo = OpInfo {
     name: "leaky_relu_",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -88,6 +89,7 @@ static LEAKY_RELU_RAW__INFO: OpInfo = OpInfo {
     boxed: leaky_relu_raw_inplace_boxed,
     doc: "The input, scaled by the slope below 0.",
     grad: Differentiability::Formula,
+    functional: Some(&LEAKY_RELU_RAW_INFO),
 };
 fn leaky_relu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::leaky_relu_raw_(tensor_arg(a, 0)?, arg(a, 1)?)?;
@@ -112,7 +114,7 @@ pub static LEAKY_RELU_RAW_OUT: Op<LeakyReluRawOutFn> = Op::new(
     ],
     leaky_relu_raw_out_adaptor,
 );
-static LEAKY_RELU_RAW_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LEAKY_RELU_RAW_OUT_INFO: OpInfo = OpInfo {
     name: "leaky_relu.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -133,6 +135,7 @@ static LEAKY_RELU_RAW_OUT_INFO: OpInfo = OpInfo {
     boxed: leaky_relu_raw_out_boxed,
     doc: "The input, scaled by the slope below 0.",
     grad: Differentiability::Formula,
+    functional: Some(&LEAKY_RELU_RAW_INFO),
 };
 fn leaky_relu_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -169,7 +172,7 @@ pub static ELU_RAW: Op<EluRawFn> = Op::new(
     ],
     elu_raw_adaptor,
 );
-static ELU_RAW_INFO: OpInfo = OpInfo {
+pub(super) static ELU_RAW_INFO: OpInfo = OpInfo {
     name: "elu",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -191,6 +194,7 @@ static ELU_RAW_INFO: OpInfo = OpInfo {
     boxed: elu_raw_boxed,
     doc: "Exponential linear unit with its scales.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn elu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::elu_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -218,7 +222,7 @@ pub static ELU_RAW_: Op<EluRawInplaceFn> = Op::new(
     ],
     elu_raw_inplace_adaptor,
 );
-static ELU_RAW__INFO: OpInfo = OpInfo {
+pub(super) static ELU_RAW__INFO: OpInfo = OpInfo {
     name: "elu_",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -240,6 +244,7 @@ static ELU_RAW__INFO: OpInfo = OpInfo {
     boxed: elu_raw_inplace_boxed,
     doc: "Exponential linear unit with its scales.",
     grad: Differentiability::Formula,
+    functional: Some(&ELU_RAW_INFO),
 };
 fn elu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::elu_raw_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?;
@@ -276,7 +281,7 @@ pub static ELU_RAW_OUT: Op<EluRawOutFn> = Op::new(
     ],
     elu_raw_out_adaptor,
 );
-static ELU_RAW_OUT_INFO: OpInfo = OpInfo {
+pub(super) static ELU_RAW_OUT_INFO: OpInfo = OpInfo {
     name: "elu.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -299,6 +304,7 @@ static ELU_RAW_OUT_INFO: OpInfo = OpInfo {
     boxed: elu_raw_out_boxed,
     doc: "Exponential linear unit with its scales.",
     grad: Differentiability::Formula,
+    functional: Some(&ELU_RAW_INFO),
 };
 fn elu_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -341,7 +347,7 @@ pub static GELU_ERF: Op<GeluErfFn> = Op::new(
     ],
     gelu_erf_adaptor,
 );
-static GELU_ERF_INFO: OpInfo = OpInfo {
+pub(super) static GELU_ERF_INFO: OpInfo = OpInfo {
     name: "gelu",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -355,6 +361,7 @@ static GELU_ERF_INFO: OpInfo = OpInfo {
     boxed: gelu_erf_boxed,
     doc: "The input times the normal distribution function.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn gelu_erf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gelu_erf(tensor_arg(a, 0)?)?.into_values())
@@ -378,7 +385,7 @@ pub static GELU_ERF_OUT: Op<GeluErfOutFn> = Op::new(
     ],
     gelu_erf_out_adaptor,
 );
-static GELU_ERF_OUT_INFO: OpInfo = OpInfo {
+pub(super) static GELU_ERF_OUT_INFO: OpInfo = OpInfo {
     name: "gelu.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -395,6 +402,7 @@ static GELU_ERF_OUT_INFO: OpInfo = OpInfo {
     boxed: gelu_erf_out_boxed,
     doc: "The input times the normal distribution function.",
     grad: Differentiability::Formula,
+    functional: Some(&GELU_ERF_INFO),
 };
 fn gelu_erf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -431,7 +439,7 @@ pub static GELU_TANH: Op<GeluTanhFn> = Op::new(
     ],
     gelu_tanh_adaptor,
 );
-static GELU_TANH_INFO: OpInfo = OpInfo {
+pub(super) static GELU_TANH_INFO: OpInfo = OpInfo {
     name: "_gelu_tanh",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -445,6 +453,7 @@ static GELU_TANH_INFO: OpInfo = OpInfo {
     boxed: gelu_tanh_boxed,
     doc: "Approximation of gelu by a tanh.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn gelu_tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gelu_tanh(tensor_arg(a, 0)?)?.into_values())
@@ -468,7 +477,7 @@ pub static GELU_TANH_OUT: Op<GeluTanhOutFn> = Op::new(
     ],
     gelu_tanh_out_adaptor,
 );
-static GELU_TANH_OUT_INFO: OpInfo = OpInfo {
+pub(super) static GELU_TANH_OUT_INFO: OpInfo = OpInfo {
     name: "_gelu_tanh.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -485,6 +494,7 @@ static GELU_TANH_OUT_INFO: OpInfo = OpInfo {
     boxed: gelu_tanh_out_boxed,
     doc: "Approximation of gelu by a tanh.",
     grad: Differentiability::Formula,
+    functional: Some(&GELU_TANH_INFO),
 };
 fn gelu_tanh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -521,7 +531,7 @@ pub static SILU_RAW: Op<SiluRawFn> = Op::new(
     ],
     silu_raw_adaptor,
 );
-static SILU_RAW_INFO: OpInfo = OpInfo {
+pub(super) static SILU_RAW_INFO: OpInfo = OpInfo {
     name: "silu",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -535,6 +545,7 @@ static SILU_RAW_INFO: OpInfo = OpInfo {
     boxed: silu_raw_boxed,
     doc: "The input times its sigmoid.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn silu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::silu_raw(tensor_arg(a, 0)?)?.into_values())
@@ -558,7 +569,7 @@ pub static SILU_RAW_: Op<SiluRawInplaceFn> = Op::new(
     ],
     silu_raw_inplace_adaptor,
 );
-static SILU_RAW__INFO: OpInfo = OpInfo {
+pub(super) static SILU_RAW__INFO: OpInfo = OpInfo {
     name: "silu_",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -572,6 +583,7 @@ static SILU_RAW__INFO: OpInfo = OpInfo {
     boxed: silu_raw_inplace_boxed,
     doc: "The input times its sigmoid.",
     grad: Differentiability::Formula,
+    functional: Some(&SILU_RAW_INFO),
 };
 fn silu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::silu_raw_(tensor_arg(a, 0)?)?;
@@ -596,7 +608,7 @@ pub static SILU_RAW_OUT: Op<SiluRawOutFn> = Op::new(
     ],
     silu_raw_out_adaptor,
 );
-static SILU_RAW_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SILU_RAW_OUT_INFO: OpInfo = OpInfo {
     name: "silu.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -613,6 +625,7 @@ static SILU_RAW_OUT_INFO: OpInfo = OpInfo {
     boxed: silu_raw_out_boxed,
     doc: "The input times its sigmoid.",
     grad: Differentiability::Formula,
+    functional: Some(&SILU_RAW_INFO),
 };
 fn silu_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -649,7 +662,7 @@ pub static MISH_RAW: Op<MishRawFn> = Op::new(
     ],
     mish_raw_adaptor,
 );
-static MISH_RAW_INFO: OpInfo = OpInfo {
+pub(super) static MISH_RAW_INFO: OpInfo = OpInfo {
     name: "mish",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -663,6 +676,7 @@ static MISH_RAW_INFO: OpInfo = OpInfo {
     boxed: mish_raw_boxed,
     doc: "The input times the tanh of its softplus.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn mish_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mish_raw(tensor_arg(a, 0)?)?.into_values())
@@ -686,7 +700,7 @@ pub static MISH_RAW_: Op<MishRawInplaceFn> = Op::new(
     ],
     mish_raw_inplace_adaptor,
 );
-static MISH_RAW__INFO: OpInfo = OpInfo {
+pub(super) static MISH_RAW__INFO: OpInfo = OpInfo {
     name: "mish_",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -700,6 +714,7 @@ static MISH_RAW__INFO: OpInfo = OpInfo {
     boxed: mish_raw_inplace_boxed,
     doc: "The input times the tanh of its softplus.",
     grad: Differentiability::Formula,
+    functional: Some(&MISH_RAW_INFO),
 };
 fn mish_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::mish_raw_(tensor_arg(a, 0)?)?;
@@ -724,7 +739,7 @@ pub static MISH_RAW_OUT: Op<MishRawOutFn> = Op::new(
     ],
     mish_raw_out_adaptor,
 );
-static MISH_RAW_OUT_INFO: OpInfo = OpInfo {
+pub(super) static MISH_RAW_OUT_INFO: OpInfo = OpInfo {
     name: "mish.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -741,6 +756,7 @@ static MISH_RAW_OUT_INFO: OpInfo = OpInfo {
     boxed: mish_raw_out_boxed,
     doc: "The input times the tanh of its softplus.",
     grad: Differentiability::Formula,
+    functional: Some(&MISH_RAW_INFO),
 };
 fn mish_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -778,7 +794,7 @@ pub static HARDTANH_RAW: Op<HardtanhRawFn> = Op::new(
     ],
     hardtanh_raw_adaptor,
 );
-static HARDTANH_RAW_INFO: OpInfo = OpInfo {
+pub(super) static HARDTANH_RAW_INFO: OpInfo = OpInfo {
     name: "hardtanh",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -799,6 +815,7 @@ static HARDTANH_RAW_INFO: OpInfo = OpInfo {
     boxed: hardtanh_raw_boxed,
     doc: "The input within bounds.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn hardtanh_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardtanh_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -823,7 +840,7 @@ pub static HARDTANH_RAW_: Op<HardtanhRawInplaceFn> = Op::new(
     ],
     hardtanh_raw_inplace_adaptor,
 );
-static HARDTANH_RAW__INFO: OpInfo = OpInfo {
+pub(super) static HARDTANH_RAW__INFO: OpInfo = OpInfo {
     name: "hardtanh_",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -844,6 +861,7 @@ static HARDTANH_RAW__INFO: OpInfo = OpInfo {
     boxed: hardtanh_raw_inplace_boxed,
     doc: "The input within bounds.",
     grad: Differentiability::Formula,
+    functional: Some(&HARDTANH_RAW_INFO),
 };
 fn hardtanh_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hardtanh_raw_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
@@ -875,7 +893,7 @@ pub static HARDTANH_RAW_OUT: Op<HardtanhRawOutFn> = Op::new(
     ],
     hardtanh_raw_out_adaptor,
 );
-static HARDTANH_RAW_OUT_INFO: OpInfo = OpInfo {
+pub(super) static HARDTANH_RAW_OUT_INFO: OpInfo = OpInfo {
     name: "hardtanh.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -897,6 +915,7 @@ static HARDTANH_RAW_OUT_INFO: OpInfo = OpInfo {
     boxed: hardtanh_raw_out_boxed,
     doc: "The input within bounds.",
     grad: Differentiability::Formula,
+    functional: Some(&HARDTANH_RAW_INFO),
 };
 fn hardtanh_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -938,7 +957,7 @@ pub static HARDSIGMOID_RAW: Op<HardsigmoidRawFn> = Op::new(
     ],
     hardsigmoid_raw_adaptor,
 );
-static HARDSIGMOID_RAW_INFO: OpInfo = OpInfo {
+pub(super) static HARDSIGMOID_RAW_INFO: OpInfo = OpInfo {
     name: "hardsigmoid",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -952,6 +971,7 @@ static HARDSIGMOID_RAW_INFO: OpInfo = OpInfo {
     boxed: hardsigmoid_raw_boxed,
     doc: "(x + 3) / 6 within 0 and 1.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn hardsigmoid_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardsigmoid_raw(tensor_arg(a, 0)?)?.into_values())
@@ -975,7 +995,7 @@ pub static HARDSIGMOID_RAW_: Op<HardsigmoidRawInplaceFn> = Op::new(
     ],
     hardsigmoid_raw_inplace_adaptor,
 );
-static HARDSIGMOID_RAW__INFO: OpInfo = OpInfo {
+pub(super) static HARDSIGMOID_RAW__INFO: OpInfo = OpInfo {
     name: "hardsigmoid_",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -989,6 +1009,7 @@ static HARDSIGMOID_RAW__INFO: OpInfo = OpInfo {
     boxed: hardsigmoid_raw_inplace_boxed,
     doc: "(x + 3) / 6 within 0 and 1.",
     grad: Differentiability::Formula,
+    functional: Some(&HARDSIGMOID_RAW_INFO),
 };
 fn hardsigmoid_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hardsigmoid_raw_(tensor_arg(a, 0)?)?;
@@ -1013,7 +1034,7 @@ pub static HARDSIGMOID_RAW_OUT: Op<HardsigmoidRawOutFn> = Op::new(
     ],
     hardsigmoid_raw_out_adaptor,
 );
-static HARDSIGMOID_RAW_OUT_INFO: OpInfo = OpInfo {
+pub(super) static HARDSIGMOID_RAW_OUT_INFO: OpInfo = OpInfo {
     name: "hardsigmoid.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1030,6 +1051,7 @@ static HARDSIGMOID_RAW_OUT_INFO: OpInfo = OpInfo {
     boxed: hardsigmoid_raw_out_boxed,
     doc: "(x + 3) / 6 within 0 and 1.",
     grad: Differentiability::Formula,
+    functional: Some(&HARDSIGMOID_RAW_INFO),
 };
 fn hardsigmoid_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1066,7 +1088,7 @@ pub static HARDSWISH_RAW: Op<HardswishRawFn> = Op::new(
     ],
     hardswish_raw_adaptor,
 );
-static HARDSWISH_RAW_INFO: OpInfo = OpInfo {
+pub(super) static HARDSWISH_RAW_INFO: OpInfo = OpInfo {
     name: "hardswish",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1080,6 +1102,7 @@ static HARDSWISH_RAW_INFO: OpInfo = OpInfo {
     boxed: hardswish_raw_boxed,
     doc: "The input times its hardsigmoid.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn hardswish_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardswish_raw(tensor_arg(a, 0)?)?.into_values())
@@ -1103,7 +1126,7 @@ pub static HARDSWISH_RAW_: Op<HardswishRawInplaceFn> = Op::new(
     ],
     hardswish_raw_inplace_adaptor,
 );
-static HARDSWISH_RAW__INFO: OpInfo = OpInfo {
+pub(super) static HARDSWISH_RAW__INFO: OpInfo = OpInfo {
     name: "hardswish_",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -1117,6 +1140,7 @@ static HARDSWISH_RAW__INFO: OpInfo = OpInfo {
     boxed: hardswish_raw_inplace_boxed,
     doc: "The input times its hardsigmoid.",
     grad: Differentiability::Formula,
+    functional: Some(&HARDSWISH_RAW_INFO),
 };
 fn hardswish_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hardswish_raw_(tensor_arg(a, 0)?)?;
@@ -1141,7 +1165,7 @@ pub static HARDSWISH_RAW_OUT: Op<HardswishRawOutFn> = Op::new(
     ],
     hardswish_raw_out_adaptor,
 );
-static HARDSWISH_RAW_OUT_INFO: OpInfo = OpInfo {
+pub(super) static HARDSWISH_RAW_OUT_INFO: OpInfo = OpInfo {
     name: "hardswish.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1158,6 +1182,7 @@ static HARDSWISH_RAW_OUT_INFO: OpInfo = OpInfo {
     boxed: hardswish_raw_out_boxed,
     doc: "The input times its hardsigmoid.",
     grad: Differentiability::Formula,
+    functional: Some(&HARDSWISH_RAW_INFO),
 };
 fn hardswish_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1194,7 +1219,7 @@ pub static HARDSHRINK: Op<HardshrinkFn> = Op::new(
     ],
     hardshrink_adaptor,
 );
-static HARDSHRINK_INFO: OpInfo = OpInfo {
+pub(super) static HARDSHRINK_INFO: OpInfo = OpInfo {
     name: "hardshrink",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1211,6 +1236,7 @@ static HARDSHRINK_INFO: OpInfo = OpInfo {
     boxed: hardshrink_boxed,
     doc: "The input, and 0 within `-lambd..lambd`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn hardshrink_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardshrink(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1240,7 +1266,7 @@ pub static HARDSHRINK_OUT: Op<HardshrinkOutFn> = Op::new(
     ],
     hardshrink_out_adaptor,
 );
-static HARDSHRINK_OUT_INFO: OpInfo = OpInfo {
+pub(super) static HARDSHRINK_OUT_INFO: OpInfo = OpInfo {
     name: "hardshrink.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1261,6 +1287,7 @@ static HARDSHRINK_OUT_INFO: OpInfo = OpInfo {
     boxed: hardshrink_out_boxed,
     doc: "The input, and 0 within `-lambd..lambd`.",
     grad: Differentiability::Formula,
+    functional: Some(&HARDSHRINK_INFO),
 };
 fn hardshrink_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1298,7 +1325,7 @@ pub static SOFTSHRINK: Op<SoftshrinkFn> = Op::new(
     ],
     softshrink_adaptor,
 );
-static SOFTSHRINK_INFO: OpInfo = OpInfo {
+pub(super) static SOFTSHRINK_INFO: OpInfo = OpInfo {
     name: "softshrink",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1315,6 +1342,7 @@ static SOFTSHRINK_INFO: OpInfo = OpInfo {
     boxed: softshrink_boxed,
     doc: "The input moved towards 0 by `lambd`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn softshrink_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::softshrink(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -1345,7 +1373,7 @@ pub static SOFTSHRINK_OUT: Op<SoftshrinkOutFn> = Op::new(
     ],
     softshrink_out_adaptor,
 );
-static SOFTSHRINK_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SOFTSHRINK_OUT_INFO: OpInfo = OpInfo {
     name: "softshrink.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1366,6 +1394,7 @@ static SOFTSHRINK_OUT_INFO: OpInfo = OpInfo {
     boxed: softshrink_out_boxed,
     doc: "The input moved towards 0 by `lambd`.",
     grad: Differentiability::Formula,
+    functional: Some(&SOFTSHRINK_INFO),
 };
 fn softshrink_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 2)?;
@@ -1402,7 +1431,7 @@ pub static SOFTPLUS: Op<SoftplusFn> = Op::new(
     ],
     softplus_adaptor,
 );
-static SOFTPLUS_INFO: OpInfo = OpInfo {
+pub(super) static SOFTPLUS_INFO: OpInfo = OpInfo {
     name: "softplus",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1430,6 +1459,7 @@ static SOFTPLUS_INFO: OpInfo = OpInfo {
     boxed: softplus_boxed,
     doc: "`log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn softplus_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::softplus(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1459,7 +1489,7 @@ pub static SOFTPLUS_OUT: Op<SoftplusOutFn> = Op::new(
     ],
     softplus_out_adaptor,
 );
-static SOFTPLUS_OUT_INFO: OpInfo = OpInfo {
+pub(super) static SOFTPLUS_OUT_INFO: OpInfo = OpInfo {
     name: "softplus.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1481,6 +1511,7 @@ static SOFTPLUS_OUT_INFO: OpInfo = OpInfo {
     boxed: softplus_out_boxed,
     doc: "`log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`.",
     grad: Differentiability::Formula,
+    functional: Some(&SOFTPLUS_INFO),
 };
 fn softplus_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -1517,7 +1548,7 @@ pub static THRESHOLD_RAW: Op<ThresholdRawFn> = Op::new(
     ],
     threshold_raw_adaptor,
 );
-static THRESHOLD_RAW_INFO: OpInfo = OpInfo {
+pub(super) static THRESHOLD_RAW_INFO: OpInfo = OpInfo {
     name: "threshold",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1538,6 +1569,7 @@ static THRESHOLD_RAW_INFO: OpInfo = OpInfo {
     boxed: threshold_raw_boxed,
     doc: "The input where it is above `threshold`, `value` elsewhere.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn threshold_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::threshold_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1561,7 +1593,7 @@ pub static THRESHOLD_RAW_: Op<ThresholdRawInplaceFn> = Op::new(
     ],
     threshold_raw_inplace_adaptor,
 );
-static THRESHOLD_RAW__INFO: OpInfo = OpInfo {
+pub(super) static THRESHOLD_RAW__INFO: OpInfo = OpInfo {
     name: "threshold_",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1582,6 +1614,7 @@ static THRESHOLD_RAW__INFO: OpInfo = OpInfo {
     boxed: threshold_raw_inplace_boxed,
     doc: "The input where it is above `threshold`, `value` elsewhere.",
     grad: Differentiability::Formula,
+    functional: Some(&THRESHOLD_RAW_INFO),
 };
 fn threshold_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::threshold_raw_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
@@ -1617,7 +1650,7 @@ pub static THRESHOLD_RAW_OUT: Op<ThresholdRawOutFn> = Op::new(
     ],
     threshold_raw_out_adaptor,
 );
-static THRESHOLD_RAW_OUT_INFO: OpInfo = OpInfo {
+pub(super) static THRESHOLD_RAW_OUT_INFO: OpInfo = OpInfo {
     name: "threshold.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1639,6 +1672,7 @@ static THRESHOLD_RAW_OUT_INFO: OpInfo = OpInfo {
     boxed: threshold_raw_out_boxed,
     doc: "The input where it is above `threshold`, `value` elsewhere.",
     grad: Differentiability::Formula,
+    functional: Some(&THRESHOLD_RAW_INFO),
 };
 fn threshold_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -1680,7 +1714,7 @@ pub static LOGSIGMOID: Op<LogsigmoidFn> = Op::new(
     ],
     logsigmoid_adaptor,
 );
-static LOGSIGMOID_INFO: OpInfo = OpInfo {
+pub(super) static LOGSIGMOID_INFO: OpInfo = OpInfo {
     name: "log_sigmoid",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -1694,6 +1728,7 @@ static LOGSIGMOID_INFO: OpInfo = OpInfo {
     boxed: logsigmoid_boxed,
     doc: "Logarithm of the sigmoid.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn logsigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::logsigmoid(tensor_arg(a, 0)?)?.into_values())
@@ -1723,7 +1758,7 @@ pub static LOGSIGMOID_OUT: Op<LogsigmoidOutFn> = Op::new(
     ],
     logsigmoid_out_adaptor,
 );
-static LOGSIGMOID_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LOGSIGMOID_OUT_INFO: OpInfo = OpInfo {
     name: "log_sigmoid.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1740,6 +1775,7 @@ static LOGSIGMOID_OUT_INFO: OpInfo = OpInfo {
     boxed: logsigmoid_out_boxed,
     doc: "Logarithm of the sigmoid.",
     grad: Differentiability::Formula,
+    functional: Some(&LOGSIGMOID_INFO),
 };
 fn logsigmoid_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 1)?;
@@ -1780,7 +1816,7 @@ pub static LEAKY_RELU_BACKWARD: Op<LeakyReluBackwardFn> = Op::new(
     ],
     leaky_relu_backward_adaptor,
 );
-static LEAKY_RELU_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static LEAKY_RELU_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_leaky_relu_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1801,6 +1837,7 @@ static LEAKY_RELU_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: leaky_relu_backward_boxed,
     doc: "The gradient of an activation, from its input.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn leaky_relu_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::leaky_relu_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1847,7 +1884,7 @@ pub static ELU_BACKWARD: Op<EluBackwardFn> = Op::new(
     ],
     elu_backward_adaptor,
 );
-static ELU_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static ELU_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_elu_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1870,6 +1907,7 @@ static ELU_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: elu_backward_boxed,
     doc: "The gradient of an activation, from its input.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn elu_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::elu_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -1909,7 +1947,7 @@ pub static GELU_ERF_BACKWARD: Op<GeluErfBackwardFn> = Op::new(
     ],
     gelu_erf_backward_adaptor,
 );
-static GELU_ERF_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static GELU_ERF_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_gelu_erf_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1926,6 +1964,7 @@ static GELU_ERF_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: gelu_erf_backward_boxed,
     doc: "The gradient of an activation, from its input.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn gelu_erf_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gelu_erf_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -1958,7 +1997,7 @@ pub static GELU_TANH_BACKWARD: Op<GeluTanhBackwardFn> = Op::new(
     ],
     gelu_tanh_backward_adaptor,
 );
-static GELU_TANH_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static GELU_TANH_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_gelu_tanh_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1975,6 +2014,7 @@ static GELU_TANH_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: gelu_tanh_backward_boxed,
     doc: "The gradient of an activation, from its input.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn gelu_tanh_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gelu_tanh_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -2007,7 +2047,7 @@ pub static SILU_BACKWARD: Op<SiluBackwardFn> = Op::new(
     ],
     silu_backward_adaptor,
 );
-static SILU_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static SILU_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_silu_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2024,6 +2064,7 @@ static SILU_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: silu_backward_boxed,
     doc: "The gradient of an activation, from its input.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn silu_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::silu_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -2056,7 +2097,7 @@ pub static MISH_BACKWARD: Op<MishBackwardFn> = Op::new(
     ],
     mish_backward_adaptor,
 );
-static MISH_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static MISH_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_mish_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2073,6 +2114,7 @@ static MISH_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: mish_backward_boxed,
     doc: "The gradient of an activation, from its input.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn mish_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mish_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -2110,7 +2152,7 @@ pub static HARDTANH_BACKWARD: Op<HardtanhBackwardFn> = Op::new(
     ],
     hardtanh_backward_adaptor,
 );
-static HARDTANH_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static HARDTANH_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_hardtanh_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2132,6 +2174,7 @@ static HARDTANH_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: hardtanh_backward_boxed,
     doc: "The gradient of an activation, from its input.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn hardtanh_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardtanh_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -2169,7 +2212,7 @@ pub static HARDSIGMOID_BACKWARD: Op<HardsigmoidBackwardFn> = Op::new(
     ],
     hardsigmoid_backward_adaptor,
 );
-static HARDSIGMOID_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static HARDSIGMOID_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_hardsigmoid_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2186,6 +2229,7 @@ static HARDSIGMOID_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: hardsigmoid_backward_boxed,
     doc: "The gradient of an activation, from its input.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn hardsigmoid_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardsigmoid_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -2218,7 +2262,7 @@ pub static HARDSWISH_BACKWARD: Op<HardswishBackwardFn> = Op::new(
     ],
     hardswish_backward_adaptor,
 );
-static HARDSWISH_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static HARDSWISH_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_hardswish_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2235,6 +2279,7 @@ static HARDSWISH_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: hardswish_backward_boxed,
     doc: "The gradient of an activation, from its input.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn hardswish_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardswish_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -2267,7 +2312,7 @@ pub static SHRINK_BACKWARD: Op<ShrinkBackwardFn> = Op::new(
     ],
     shrink_backward_adaptor,
 );
-static SHRINK_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static SHRINK_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_shrink_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2288,6 +2333,7 @@ static SHRINK_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: shrink_backward_boxed,
     doc: "The gradient of an activation, from its input.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn shrink_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::shrink_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2320,7 +2366,7 @@ pub static THRESHOLD_BACKWARD: Op<ThresholdBackwardFn> = Op::new(
     ],
     threshold_backward_adaptor,
 );
-static THRESHOLD_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static THRESHOLD_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_threshold_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2341,6 +2387,7 @@ static THRESHOLD_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: threshold_backward_boxed,
     doc: "The gradient of an activation, from its input.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn threshold_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::threshold_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2373,7 +2420,7 @@ pub static LOG_SIGMOID_BACKWARD: Op<LogSigmoidBackwardFn> = Op::new(
     ],
     log_sigmoid_backward_adaptor,
 );
-static LOG_SIGMOID_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static LOG_SIGMOID_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_log_sigmoid_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2390,6 +2437,7 @@ static LOG_SIGMOID_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: log_sigmoid_backward_boxed,
     doc: "The gradient of an activation, from its input.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn log_sigmoid_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::log_sigmoid_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -2402,7 +2450,7 @@ fn log_sigmoid_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<
 pub type LeakyReluFn = fn(&Tensor, f64, bool) -> Result<Tensor>;
 /// `leaky_relu.functional`: The input, scaled by `negative_slope` below 0.
 pub static LEAKY_RELU: Op<LeakyReluFn> = Op::composite(&LEAKY_RELU_INFO, f::leaky_relu, leaky_relu_adaptor);
-static LEAKY_RELU_INFO: OpInfo = OpInfo {
+pub(super) static LEAKY_RELU_INFO: OpInfo = OpInfo {
     name: "leaky_relu.functional",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2423,6 +2471,7 @@ static LEAKY_RELU_INFO: OpInfo = OpInfo {
     boxed: leaky_relu_boxed,
     doc: "The input, scaled by `negative_slope` below 0.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn leaky_relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::leaky_relu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2435,7 +2484,7 @@ fn leaky_relu_adaptor(input: &Tensor, negative_slope: f64, inplace: bool) -> Res
 pub type EluFn = fn(&Tensor, f64, bool) -> Result<Tensor>;
 /// `elu.functional`: `max(0, x) + min(0, alpha * (exp(x) - 1))`.
 pub static ELU: Op<EluFn> = Op::composite(&ELU_INFO, f::elu, elu_adaptor);
-static ELU_INFO: OpInfo = OpInfo {
+pub(super) static ELU_INFO: OpInfo = OpInfo {
     name: "elu.functional",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2456,6 +2505,7 @@ static ELU_INFO: OpInfo = OpInfo {
     boxed: elu_boxed,
     doc: "`max(0, x) + min(0, alpha * (exp(x) - 1))`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn elu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::elu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2468,7 +2518,7 @@ fn elu_adaptor(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
 pub type CeluFn = fn(&Tensor, f64, bool) -> Result<Tensor>;
 /// `celu.functional`: `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
 pub static CELU: Op<CeluFn> = Op::composite(&CELU_INFO, f::celu, celu_adaptor);
-static CELU_INFO: OpInfo = OpInfo {
+pub(super) static CELU_INFO: OpInfo = OpInfo {
     name: "celu.functional",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2489,6 +2539,7 @@ static CELU_INFO: OpInfo = OpInfo {
     boxed: celu_boxed,
     doc: "`max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn celu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::celu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -2501,7 +2552,7 @@ fn celu_adaptor(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
 pub type SeluFn = fn(&Tensor, bool) -> Result<Tensor>;
 /// `selu.functional`: Self-normalising exponential linear unit.
 pub static SELU: Op<SeluFn> = Op::composite(&SELU_INFO, f::selu, selu_adaptor);
-static SELU_INFO: OpInfo = OpInfo {
+pub(super) static SELU_INFO: OpInfo = OpInfo {
     name: "selu.functional",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2518,6 +2569,7 @@ static SELU_INFO: OpInfo = OpInfo {
     boxed: selu_boxed,
     doc: "Self-normalising exponential linear unit.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn selu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::selu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -2530,7 +2582,7 @@ fn selu_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
 pub type GeluFn = fn(&Tensor, &str) -> Result<Tensor>;
 /// `gelu.functional`: The input times the normal distribution function, exact or (`"tanh"`) approximated.
 pub static GELU: Op<GeluFn> = Op::composite(&GELU_INFO, f::gelu, gelu_adaptor);
-static GELU_INFO: OpInfo = OpInfo {
+pub(super) static GELU_INFO: OpInfo = OpInfo {
     name: "gelu.functional",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2547,6 +2599,7 @@ static GELU_INFO: OpInfo = OpInfo {
     boxed: gelu_boxed,
     doc: "The input times the normal distribution function, exact or (`\"tanh\"`) approximated.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn gelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gelu(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values())
@@ -2559,7 +2612,7 @@ fn gelu_adaptor(input: &Tensor, approximate: &str) -> Result<Tensor> {
 pub type SiluFn = fn(&Tensor, bool) -> Result<Tensor>;
 /// `silu.functional`: The input times its sigmoid (swish).
 pub static SILU: Op<SiluFn> = Op::composite(&SILU_INFO, f::silu, silu_adaptor);
-static SILU_INFO: OpInfo = OpInfo {
+pub(super) static SILU_INFO: OpInfo = OpInfo {
     name: "silu.functional",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2576,6 +2629,7 @@ static SILU_INFO: OpInfo = OpInfo {
     boxed: silu_boxed,
     doc: "The input times its sigmoid (swish).",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn silu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::silu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -2588,7 +2642,7 @@ fn silu_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
 pub type MishFn = fn(&Tensor, bool) -> Result<Tensor>;
 /// `mish.functional`: The input times the tanh of its softplus.
 pub static MISH: Op<MishFn> = Op::composite(&MISH_INFO, f::mish, mish_adaptor);
-static MISH_INFO: OpInfo = OpInfo {
+pub(super) static MISH_INFO: OpInfo = OpInfo {
     name: "mish.functional",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2605,6 +2659,7 @@ static MISH_INFO: OpInfo = OpInfo {
     boxed: mish_boxed,
     doc: "The input times the tanh of its softplus.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn mish_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mish(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -2617,7 +2672,7 @@ fn mish_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
 pub type HardtanhFn = fn(&Tensor, Scalar, Scalar, bool) -> Result<Tensor>;
 /// `hardtanh.functional`: The input within `min_val..max_val`.
 pub static HARDTANH: Op<HardtanhFn> = Op::composite(&HARDTANH_INFO, f::hardtanh, hardtanh_adaptor);
-static HARDTANH_INFO: OpInfo = OpInfo {
+pub(super) static HARDTANH_INFO: OpInfo = OpInfo {
     name: "hardtanh.functional",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2639,6 +2694,7 @@ static HARDTANH_INFO: OpInfo = OpInfo {
     boxed: hardtanh_boxed,
     doc: "The input within `min_val..max_val`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn hardtanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardtanh(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -2651,7 +2707,7 @@ fn hardtanh_adaptor(input: &Tensor, min_val: Scalar, max_val: Scalar, inplace: b
 pub type Relu6Fn = fn(&Tensor, bool) -> Result<Tensor>;
 /// `relu6`: `min(max(0, x), 6)`.
 pub static RELU6: Op<Relu6Fn> = Op::composite(&RELU6_INFO, f::relu6, relu6_adaptor);
-static RELU6_INFO: OpInfo = OpInfo {
+pub(super) static RELU6_INFO: OpInfo = OpInfo {
     name: "relu6",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2668,6 +2724,7 @@ static RELU6_INFO: OpInfo = OpInfo {
     boxed: relu6_boxed,
     doc: "`min(max(0, x), 6)`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn relu6_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::relu6(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -2681,7 +2738,7 @@ pub type HardsigmoidFn = fn(&Tensor, bool) -> Result<Tensor>;
 /// `hardsigmoid.functional`: `(x + 3) / 6` within 0 and 1.
 pub static HARDSIGMOID: Op<HardsigmoidFn> =
     Op::composite(&HARDSIGMOID_INFO, f::hardsigmoid, hardsigmoid_adaptor);
-static HARDSIGMOID_INFO: OpInfo = OpInfo {
+pub(super) static HARDSIGMOID_INFO: OpInfo = OpInfo {
     name: "hardsigmoid.functional",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2698,6 +2755,7 @@ static HARDSIGMOID_INFO: OpInfo = OpInfo {
     boxed: hardsigmoid_boxed,
     doc: "`(x + 3) / 6` within 0 and 1.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn hardsigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardsigmoid(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -2710,7 +2768,7 @@ fn hardsigmoid_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
 pub type HardswishFn = fn(&Tensor, bool) -> Result<Tensor>;
 /// `hardswish.functional`: The input times its hardsigmoid.
 pub static HARDSWISH: Op<HardswishFn> = Op::composite(&HARDSWISH_INFO, f::hardswish, hardswish_adaptor);
-static HARDSWISH_INFO: OpInfo = OpInfo {
+pub(super) static HARDSWISH_INFO: OpInfo = OpInfo {
     name: "hardswish.functional",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2727,6 +2785,7 @@ static HARDSWISH_INFO: OpInfo = OpInfo {
     boxed: hardswish_boxed,
     doc: "The input times its hardsigmoid.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn hardswish_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hardswish(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -2739,7 +2798,7 @@ fn hardswish_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
 pub type ThresholdFn = fn(&Tensor, Scalar, Scalar, bool) -> Result<Tensor>;
 /// `threshold.functional`: The input where it is above `threshold`, `value` elsewhere.
 pub static THRESHOLD: Op<ThresholdFn> = Op::composite(&THRESHOLD_INFO, f::threshold, threshold_adaptor);
-static THRESHOLD_INFO: OpInfo = OpInfo {
+pub(super) static THRESHOLD_INFO: OpInfo = OpInfo {
     name: "threshold.functional",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2761,6 +2820,7 @@ static THRESHOLD_INFO: OpInfo = OpInfo {
     boxed: threshold_boxed,
     doc: "The input where it is above `threshold`, `value` elsewhere.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn threshold_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::threshold(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -2794,7 +2854,7 @@ pub static CELU_RAW: Op<CeluRawFn> = Op::new(
     ],
     celu_raw_adaptor,
 );
-static CELU_RAW_INFO: OpInfo = OpInfo {
+pub(super) static CELU_RAW_INFO: OpInfo = OpInfo {
     name: "celu",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2811,6 +2871,7 @@ static CELU_RAW_INFO: OpInfo = OpInfo {
     boxed: celu_raw_boxed,
     doc: "`max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn celu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::celu_raw(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -2835,7 +2896,7 @@ pub static CELU_RAW_: Op<CeluRawInplaceFn> = Op::new(
     ],
     celu_raw_inplace_adaptor,
 );
-static CELU_RAW__INFO: OpInfo = OpInfo {
+pub(super) static CELU_RAW__INFO: OpInfo = OpInfo {
     name: "celu_",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2852,6 +2913,7 @@ static CELU_RAW__INFO: OpInfo = OpInfo {
     boxed: celu_raw_inplace_boxed,
     doc: "`max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.",
     grad: Differentiability::Formula,
+    functional: Some(&CELU_RAW_INFO),
 };
 fn celu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::celu_raw_(tensor_arg(a, 0)?, arg(a, 1)?)?;
@@ -2885,7 +2947,7 @@ pub static SELU_RAW: Op<SeluRawFn> = Op::new(
     ],
     selu_raw_adaptor,
 );
-static SELU_RAW_INFO: OpInfo = OpInfo {
+pub(super) static SELU_RAW_INFO: OpInfo = OpInfo {
     name: "selu",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -2899,6 +2961,7 @@ static SELU_RAW_INFO: OpInfo = OpInfo {
     boxed: selu_raw_boxed,
     doc: "Self-normalising exponential linear unit.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn selu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::selu_raw(tensor_arg(a, 0)?)?.into_values())
@@ -2922,7 +2985,7 @@ pub static SELU_RAW_: Op<SeluRawInplaceFn> = Op::new(
     ],
     selu_raw_inplace_adaptor,
 );
-static SELU_RAW__INFO: OpInfo = OpInfo {
+pub(super) static SELU_RAW__INFO: OpInfo = OpInfo {
     name: "selu_",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[mu(a("self", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -2936,6 +2999,7 @@ static SELU_RAW__INFO: OpInfo = OpInfo {
     boxed: selu_raw_inplace_boxed,
     doc: "Self-normalising exponential linear unit.",
     grad: Differentiability::Formula,
+    functional: Some(&SELU_RAW_INFO),
 };
 fn selu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::selu_raw_(tensor_arg(a, 0)?)?;
@@ -2949,7 +3013,7 @@ fn selu_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
 pub type ReluFn = fn(&Tensor, bool) -> Result<Tensor>;
 /// `relu.functional`: `max(0, x)`.
 pub static RELU: Op<ReluFn> = Op::composite(&RELU_INFO, f::relu, relu_adaptor);
-static RELU_INFO: OpInfo = OpInfo {
+pub(super) static RELU_INFO: OpInfo = OpInfo {
     name: "relu.functional",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2966,6 +3030,7 @@ static RELU_INFO: OpInfo = OpInfo {
     boxed: relu_boxed,
     doc: "`max(0, x)`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::relu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -2988,7 +3053,7 @@ pub static RELU_: Op<ReluInplaceFn> = Op::new(
     ],
     relu_inplace_adaptor,
 );
-static RELU__INFO: OpInfo = OpInfo {
+pub(super) static RELU__INFO: OpInfo = OpInfo {
     name: "relu_.functional",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[mu(a("input", Ty::Tensor, D::Required))], returns: &[("", Ty::Tensor)] },
@@ -3002,6 +3067,7 @@ static RELU__INFO: OpInfo = OpInfo {
     boxed: relu_inplace_boxed,
     doc: "`max(0, x)` in place.",
     grad: Differentiability::Formula,
+    functional: Some(&super::activation::RELU_INFO),
 };
 fn relu_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::relu_(tensor_arg(a, 0)?)?;
@@ -3015,7 +3081,7 @@ fn relu_inplace_adaptor(input: &Tensor) -> Result<()> {
 pub type PreluFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `prelu`: The input, scaled by `weight` (one, or one per channel) below 0.
 pub static PRELU: Op<PreluFn> = Op::composite(&PRELU_INFO, f::prelu, prelu_adaptor);
-static PRELU_INFO: OpInfo = OpInfo {
+pub(super) static PRELU_INFO: OpInfo = OpInfo {
     name: "prelu",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -3032,6 +3098,7 @@ static PRELU_INFO: OpInfo = OpInfo {
     boxed: prelu_boxed,
     doc: "The input, scaled by `weight` (one, or one per channel) below 0.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn prelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::prelu(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -3044,7 +3111,7 @@ fn prelu_adaptor(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
 pub type RreluFn = fn(&Tensor, f64, f64, bool, bool) -> Result<Tensor>;
 /// `rrelu.functional`: Leaky relu with a slope drawn between `lower` and `upper` for each element in training, and their mean outside it.
 pub static RRELU: Op<RreluFn> = Op::composite(&RRELU_INFO, f::rrelu, rrelu_adaptor);
-static RRELU_INFO: OpInfo = OpInfo {
+pub(super) static RRELU_INFO: OpInfo = OpInfo {
     name: "rrelu.functional",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -3067,6 +3134,7 @@ static RRELU_INFO: OpInfo = OpInfo {
     boxed: rrelu_boxed,
     doc: "Leaky relu with a slope drawn between `lower` and `upper` for each element in training, and their mean outside it.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn rrelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rrelu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
@@ -3103,7 +3171,7 @@ pub static RRELU_SLOPES: Op<RreluSlopesFn> = Op::new(
     &[(Key::Cpu, rrelu_slopes_slot), (Key::Meta, rrelu_slopes_slot)],
     rrelu_slopes_adaptor,
 );
-static RRELU_SLOPES_INFO: OpInfo = OpInfo {
+pub(super) static RRELU_SLOPES_INFO: OpInfo = OpInfo {
     name: "_rrelu_slopes",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -3125,6 +3193,7 @@ static RRELU_SLOPES_INFO: OpInfo = OpInfo {
     boxed: rrelu_slopes_boxed,
     doc: "The factors of randomized leaky relu: uniform numbers of `[lower, upper)` where the input is not positive, else 1.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn rrelu_slopes_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rrelu_slopes(
@@ -3149,7 +3218,7 @@ pub type RreluTorchFn = fn(&Tensor, Scalar, Scalar, bool, Option<&Generator>) ->
 /// `rrelu`: `torch.nn.functional.rrelu` with a generator.
 pub static RRELU_TORCH: Op<RreluTorchFn> =
     Op::composite(&RRELU_TORCH_INFO, f::rrelu_torch, rrelu_torch_adaptor);
-static RRELU_TORCH_INFO: OpInfo = OpInfo {
+pub(super) static RRELU_TORCH_INFO: OpInfo = OpInfo {
     name: "rrelu",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -3172,6 +3241,7 @@ static RRELU_TORCH_INFO: OpInfo = OpInfo {
     boxed: rrelu_torch_boxed,
     doc: "`torch.nn.functional.rrelu` with a generator.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn rrelu_torch_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rrelu_torch(
@@ -3209,7 +3279,7 @@ pub type RreluTorchInplaceFn = fn(&Tensor, Scalar, Scalar, bool, Option<&Generat
 /// `rrelu_`: `torch.nn.functional.rrelu` with a generator.
 pub static RRELU_TORCH_: Op<RreluTorchInplaceFn> =
     Op::composite(&RRELU_TORCH__INFO, rrelu_torch_inplace_cpu, rrelu_torch_inplace_adaptor);
-static RRELU_TORCH__INFO: OpInfo = OpInfo {
+pub(super) static RRELU_TORCH__INFO: OpInfo = OpInfo {
     name: "rrelu_",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -3232,6 +3302,7 @@ static RRELU_TORCH__INFO: OpInfo = OpInfo {
     boxed: rrelu_torch_inplace_boxed,
     doc: "`torch.nn.functional.rrelu` with a generator.",
     grad: Differentiability::Composite,
+    functional: Some(&RRELU_TORCH_INFO),
 };
 fn rrelu_torch_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::rrelu_torch_(
@@ -3260,7 +3331,7 @@ fn glu_cpu(input: &Tensor, dim: i64) -> Result<Tensor> {
 pub type GluFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `glu`: The first half of a dimension times the sigmoid of the second.
 pub static GLU: Op<GluFn> = Op::composite(&GLU_INFO, glu_cpu, glu_adaptor);
-static GLU_INFO: OpInfo = OpInfo {
+pub(super) static GLU_INFO: OpInfo = OpInfo {
     name: "glu",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -3280,6 +3351,7 @@ static GLU_INFO: OpInfo = OpInfo {
     boxed: glu_boxed,
     doc: "The first half of a dimension times the sigmoid of the second.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn glu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::glu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -3292,7 +3364,7 @@ fn glu_adaptor(input: &Tensor, dim: i64) -> Result<Tensor> {
 pub type SoftsignFn = fn(&Tensor) -> Result<Tensor>;
 /// `softsign`: `x / (1 + |x|)`.
 pub static SOFTSIGN: Op<SoftsignFn> = Op::composite(&SOFTSIGN_INFO, f::softsign, softsign_adaptor);
-static SOFTSIGN_INFO: OpInfo = OpInfo {
+pub(super) static SOFTSIGN_INFO: OpInfo = OpInfo {
     name: "softsign",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[a("input", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3309,6 +3381,7 @@ static SOFTSIGN_INFO: OpInfo = OpInfo {
     boxed: softsign_boxed,
     doc: "`x / (1 + |x|)`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn softsign_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::softsign(tensor_arg(a, 0)?)?.into_values())
@@ -3321,7 +3394,7 @@ fn softsign_adaptor(input: &Tensor) -> Result<Tensor> {
 pub type TanhshrinkFn = fn(&Tensor) -> Result<Tensor>;
 /// `tanhshrink`: `x - tanh(x)`.
 pub static TANHSHRINK: Op<TanhshrinkFn> = Op::composite(&TANHSHRINK_INFO, f::tanhshrink, tanhshrink_adaptor);
-static TANHSHRINK_INFO: OpInfo = OpInfo {
+pub(super) static TANHSHRINK_INFO: OpInfo = OpInfo {
     name: "tanhshrink",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[a("input", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3338,6 +3411,7 @@ static TANHSHRINK_INFO: OpInfo = OpInfo {
     boxed: tanhshrink_boxed,
     doc: "`x - tanh(x)`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn tanhshrink_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tanhshrink(tensor_arg(a, 0)?)?.into_values())
@@ -3350,7 +3424,7 @@ fn tanhshrink_adaptor(input: &Tensor) -> Result<Tensor> {
 pub type SoftminFn = fn(&Tensor, Option<i64>, i64, Option<DType>) -> Result<Tensor>;
 /// `softmin`: `softmax(-x)`.
 pub static SOFTMIN: Op<SoftminFn> = Op::composite(&SOFTMIN_INFO, f::softmin, softmin_adaptor);
-static SOFTMIN_INFO: OpInfo = OpInfo {
+pub(super) static SOFTMIN_INFO: OpInfo = OpInfo {
     name: "softmin",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -3372,6 +3446,7 @@ static SOFTMIN_INFO: OpInfo = OpInfo {
     boxed: softmin_boxed,
     doc: "`softmax(-x)`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn softmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::softmin(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -3389,7 +3464,7 @@ fn softmin_adaptor(
 pub type SoftmaxFn = fn(&Tensor, Option<i64>, i64, Option<DType>) -> Result<Tensor>;
 /// `softmax.functional`: `exp(x) / sum(exp(x))` along `dim`.
 pub static SOFTMAX: Op<SoftmaxFn> = Op::composite(&SOFTMAX_INFO, f::softmax, softmax_adaptor);
-static SOFTMAX_INFO: OpInfo = OpInfo {
+pub(super) static SOFTMAX_INFO: OpInfo = OpInfo {
     name: "softmax.functional",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -3411,6 +3486,7 @@ static SOFTMAX_INFO: OpInfo = OpInfo {
     boxed: softmax_boxed,
     doc: "`exp(x) / sum(exp(x))` along `dim`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -3429,7 +3505,7 @@ pub type LogSoftmaxFn = fn(&Tensor, Option<i64>, i64, Option<DType>) -> Result<T
 /// `log_softmax.functional`: The logarithm of `softmax`.
 pub static LOG_SOFTMAX: Op<LogSoftmaxFn> =
     Op::composite(&LOG_SOFTMAX_INFO, f::log_softmax, log_softmax_adaptor);
-static LOG_SOFTMAX_INFO: OpInfo = OpInfo {
+pub(super) static LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     name: "log_softmax.functional",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -3451,6 +3527,7 @@ static LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     boxed: log_softmax_boxed,
     doc: "The logarithm of `softmax`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn log_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -3468,7 +3545,7 @@ fn log_softmax_adaptor(
 pub type SigmoidFn = fn(&Tensor) -> Result<Tensor>;
 /// `sigmoid.functional`: `1 / (1 + exp(-x))`.
 pub static SIGMOID: Op<SigmoidFn> = Op::composite(&SIGMOID_INFO, f::sigmoid, sigmoid_adaptor);
-static SIGMOID_INFO: OpInfo = OpInfo {
+pub(super) static SIGMOID_INFO: OpInfo = OpInfo {
     name: "sigmoid.functional",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[a("input", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3482,6 +3559,7 @@ static SIGMOID_INFO: OpInfo = OpInfo {
     boxed: sigmoid_boxed,
     doc: "`1 / (1 + exp(-x))`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn sigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sigmoid(tensor_arg(a, 0)?)?.into_values())
@@ -3494,7 +3572,7 @@ fn sigmoid_adaptor(input: &Tensor) -> Result<Tensor> {
 pub type TanhFn = fn(&Tensor) -> Result<Tensor>;
 /// `tanh.functional`: Hyperbolic tangent.
 pub static TANH: Op<TanhFn> = Op::composite(&TANH_INFO, f::tanh, tanh_adaptor);
-static TANH_INFO: OpInfo = OpInfo {
+pub(super) static TANH_INFO: OpInfo = OpInfo {
     name: "tanh.functional",
     owner: "flambeau-nn-functional",
     schema: Schema { args: &[a("input", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -3508,6 +3586,7 @@ static TANH_INFO: OpInfo = OpInfo {
     boxed: tanh_boxed,
     doc: "Hyperbolic tangent.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::tanh(tensor_arg(a, 0)?)?.into_values())
@@ -3521,7 +3600,7 @@ pub type GumbelSoftmaxFn = fn(&Tensor, f64, bool, f64, i64) -> Result<Tensor>;
 /// `gumbel_softmax`: Samples from the Gumbel-softmax distribution; with `hard` one-hot, with the soft sample's gradient.
 pub static GUMBEL_SOFTMAX: Op<GumbelSoftmaxFn> =
     Op::composite(&GUMBEL_SOFTMAX_INFO, f::gumbel_softmax, gumbel_softmax_adaptor);
-static GUMBEL_SOFTMAX_INFO: OpInfo = OpInfo {
+pub(super) static GUMBEL_SOFTMAX_INFO: OpInfo = OpInfo {
     name: "gumbel_softmax",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -3544,6 +3623,7 @@ static GUMBEL_SOFTMAX_INFO: OpInfo = OpInfo {
     boxed: gumbel_softmax_boxed,
     doc: "Samples from the Gumbel-softmax distribution; with `hard` one-hot, with the soft sample's gradient.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn gumbel_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gumbel_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())

@@ -16,7 +16,7 @@ pub static SCALED_DOT_PRODUCT_ATTENTION: Op<ScaledDotProductAttentionFn> = Op::c
     f::scaled_dot_product_attention,
     scaled_dot_product_attention_adaptor,
 );
-static SCALED_DOT_PRODUCT_ATTENTION_INFO: OpInfo = OpInfo {
+pub(super) static SCALED_DOT_PRODUCT_ATTENTION_INFO: OpInfo = OpInfo {
     name: "scaled_dot_product_attention",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -49,6 +49,7 @@ static SCALED_DOT_PRODUCT_ATTENTION_INFO: OpInfo = OpInfo {
     boxed: scaled_dot_product_attention_boxed,
     doc: "`softmax(query key^T scale + mask) value`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn scaled_dot_product_attention_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::scaled_dot_product_attention(
@@ -113,7 +114,7 @@ pub static FUSED_ATTENTION: Op<FusedAttentionFn> = Op::new(
     ],
     fused_attention_adaptor,
 );
-static FUSED_ATTENTION_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ATTENTION_INFO: OpInfo = OpInfo {
     name: "_fused_attention",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -136,6 +137,7 @@ static FUSED_ATTENTION_INFO: OpInfo = OpInfo {
     boxed: fused_attention_boxed,
     doc: "Attention without mask over `[N, H, rows, features]`, with the logarithms of the rows' sums that its gradient needs.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fused_attention_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_attention(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -186,7 +188,7 @@ pub static FUSED_ATTENTION_BACKWARD: Op<FusedAttentionBackwardFn> = Op::new(
     &[(Key::Cpu, fused_attention_backward_slot), (Key::Meta, fused_attention_backward_slot)],
     fused_attention_backward_adaptor,
 );
-static FUSED_ATTENTION_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ATTENTION_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_fused_attention_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -212,6 +214,7 @@ static FUSED_ATTENTION_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: fused_attention_backward_boxed,
     doc: "The gradients of attention for query, key and value.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn fused_attention_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_attention_backward(
@@ -252,7 +255,7 @@ pub static SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU: Op<ScaledDotProductFlashA
         f::scaled_dot_product_flash_attention_for_cpu,
         scaled_dot_product_flash_attention_for_cpu_adaptor,
     );
-static SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_INFO: OpInfo = OpInfo {
+pub(super) static SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_INFO: OpInfo = OpInfo {
     name: "_scaled_dot_product_flash_attention_for_cpu",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -277,6 +280,7 @@ static SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_INFO: OpInfo = OpInfo {
     boxed: scaled_dot_product_flash_attention_for_cpu_boxed,
     doc: "Attention over `[N, H, rows, features]`, with the logarithms of the rows' sums, which have no gradient.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn scaled_dot_product_flash_attention_for_cpu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::scaled_dot_product_flash_attention_for_cpu(
@@ -320,7 +324,7 @@ pub static ROUNDED_ATTENTION: Op<RoundedAttentionFn> = Op::new(
     ],
     rounded_attention_adaptor,
 );
-static ROUNDED_ATTENTION_INFO: OpInfo = OpInfo {
+pub(super) static ROUNDED_ATTENTION_INFO: OpInfo = OpInfo {
     name: "_rounded_attention",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -344,6 +348,7 @@ static ROUNDED_ATTENTION_INFO: OpInfo = OpInfo {
     boxed: rounded_attention_boxed,
     doc: "Attention of halves over `[*, rows, features]`: sums in float32, weights rounded to the halves before they meet the values, as PyTorch's kernel rounds them.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn rounded_attention_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rounded_attention(
@@ -401,7 +406,7 @@ pub static MULTI_HEAD_ATTENTION_FORWARD: Op<MultiHeadAttentionForwardFn> = Op::c
     f::multi_head_attention_forward,
     multi_head_attention_forward_adaptor,
 );
-static MULTI_HEAD_ATTENTION_FORWARD_INFO: OpInfo = OpInfo {
+pub(super) static MULTI_HEAD_ATTENTION_FORWARD_INFO: OpInfo = OpInfo {
     name: "multi_head_attention_forward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -447,6 +452,7 @@ static MULTI_HEAD_ATTENTION_FORWARD_INFO: OpInfo = OpInfo {
     boxed: multi_head_attention_forward_boxed,
     doc: "Multi-head attention with its projections; the weights of the attention, if they are wanted, come second.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn multi_head_attention_forward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::multi_head_attention_forward(

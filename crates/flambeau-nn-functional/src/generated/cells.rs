@@ -13,7 +13,7 @@ pub type RnnTanhCellFn =
 /// `rnn_tanh_cell`: One step of a recurrent network: `tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
 pub static RNN_TANH_CELL: Op<RnnTanhCellFn> =
     Op::composite(&RNN_TANH_CELL_INFO, f::rnn_tanh_cell, rnn_tanh_cell_adaptor);
-static RNN_TANH_CELL_INFO: OpInfo = OpInfo {
+pub(super) static RNN_TANH_CELL_INFO: OpInfo = OpInfo {
     name: "rnn_tanh_cell",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -44,6 +44,7 @@ static RNN_TANH_CELL_INFO: OpInfo = OpInfo {
     boxed: rnn_tanh_cell_boxed,
     doc: "One step of a recurrent network: `tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn rnn_tanh_cell_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rnn_tanh_cell(
@@ -73,7 +74,7 @@ pub type RnnReluCellFn =
 /// `rnn_relu_cell`: One step of a recurrent network: `relu(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.
 pub static RNN_RELU_CELL: Op<RnnReluCellFn> =
     Op::composite(&RNN_RELU_CELL_INFO, f::rnn_relu_cell, rnn_relu_cell_adaptor);
-static RNN_RELU_CELL_INFO: OpInfo = OpInfo {
+pub(super) static RNN_RELU_CELL_INFO: OpInfo = OpInfo {
     name: "rnn_relu_cell",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -104,6 +105,7 @@ static RNN_RELU_CELL_INFO: OpInfo = OpInfo {
     boxed: rnn_relu_cell_boxed,
     doc: "One step of a recurrent network: `relu(input w_ih^T + b_ih + hx w_hh^T + b_hh)`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn rnn_relu_cell_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rnn_relu_cell(
@@ -132,7 +134,7 @@ pub type GruCellFn =
     fn(&Tensor, &Tensor, &Tensor, &Tensor, Option<&Tensor>, Option<&Tensor>) -> Result<Tensor>;
 /// `gru_cell`: One step of a network of gated recurrent units; the weights hold the reset, update and new gate one below the other.
 pub static GRU_CELL: Op<GruCellFn> = Op::composite(&GRU_CELL_INFO, f::gru_cell, gru_cell_adaptor);
-static GRU_CELL_INFO: OpInfo = OpInfo {
+pub(super) static GRU_CELL_INFO: OpInfo = OpInfo {
     name: "gru_cell",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -163,6 +165,7 @@ static GRU_CELL_INFO: OpInfo = OpInfo {
     boxed: gru_cell_boxed,
     doc: "One step of a network of gated recurrent units; the weights hold the reset, update and new gate one below the other.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn gru_cell_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gru_cell(
@@ -191,7 +194,7 @@ pub type LstmCellFn =
     fn(&Tensor, &[Tensor], &Tensor, &Tensor, Option<&Tensor>, Option<&Tensor>) -> Result<(Tensor, Tensor)>;
 /// `lstm_cell`: One step of a long short-term memory, from hidden and cell state to the next; the weights hold the input, forget, cell and output gate one below the other.
 pub static LSTM_CELL: Op<LstmCellFn> = Op::composite(&LSTM_CELL_INFO, f::lstm_cell, lstm_cell_adaptor);
-static LSTM_CELL_INFO: OpInfo = OpInfo {
+pub(super) static LSTM_CELL_INFO: OpInfo = OpInfo {
     name: "lstm_cell",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -222,6 +225,7 @@ static LSTM_CELL_INFO: OpInfo = OpInfo {
     boxed: lstm_cell_boxed,
     doc: "One step of a long short-term memory, from hidden and cell state to the next; the weights hold the input, forget, cell and output gate one below the other.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn lstm_cell_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lstm_cell(

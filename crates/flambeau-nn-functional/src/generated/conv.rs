@@ -54,7 +54,7 @@ pub static CONVOLUTION: Op<ConvolutionFn> = Op::new(
     ],
     convolution_adaptor,
 );
-static CONVOLUTION_INFO: OpInfo = OpInfo {
+pub(super) static CONVOLUTION_INFO: OpInfo = OpInfo {
     name: "convolution",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -88,6 +88,7 @@ static CONVOLUTION_INFO: OpInfo = OpInfo {
     boxed: convolution_boxed,
     doc: "Convolution, or transposed convolution, over one to three spatial dimensions of a batched input.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn convolution_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::convolution(
@@ -156,7 +157,7 @@ pub static CONVOLUTION_INPUT_GRAD: Op<ConvolutionInputGradFn> = Op::new(
     ],
     convolution_input_grad_adaptor,
 );
-static CONVOLUTION_INPUT_GRAD_INFO: OpInfo = OpInfo {
+pub(super) static CONVOLUTION_INPUT_GRAD_INFO: OpInfo = OpInfo {
     name: "_convolution_input_grad",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -181,6 +182,7 @@ static CONVOLUTION_INPUT_GRAD_INFO: OpInfo = OpInfo {
     boxed: convolution_input_grad_boxed,
     doc: "The gradient of a convolution for its input, from that of its output.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn convolution_input_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::convolution_input_grad(
@@ -246,7 +248,7 @@ pub static CONVOLUTION_WEIGHT_GRAD: Op<ConvolutionWeightGradFn> = Op::new(
     ],
     convolution_weight_grad_adaptor,
 );
-static CONVOLUTION_WEIGHT_GRAD_INFO: OpInfo = OpInfo {
+pub(super) static CONVOLUTION_WEIGHT_GRAD_INFO: OpInfo = OpInfo {
     name: "_convolution_weight_grad",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -271,6 +273,7 @@ static CONVOLUTION_WEIGHT_GRAD_INFO: OpInfo = OpInfo {
     boxed: convolution_weight_grad_boxed,
     doc: "The gradient of a convolution for its weight, from that of its output.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn convolution_weight_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::convolution_weight_grad(
@@ -304,7 +307,7 @@ pub type Conv1dFn =
     fn(&Tensor, &Tensor, Option<&Tensor>, &[i64], &[i64], &[i64], i64, &str) -> Result<Tensor>;
 /// `conv1d`: Applies a one-dimensional convolution over an input of one or several planes.
 pub static CONV1D: Op<Conv1dFn> = Op::composite(&CONV1D_INFO, f::conv1d, conv1d_adaptor);
-static CONV1D_INFO: OpInfo = OpInfo {
+pub(super) static CONV1D_INFO: OpInfo = OpInfo {
     name: "conv1d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -330,6 +333,7 @@ static CONV1D_INFO: OpInfo = OpInfo {
     boxed: conv1d_boxed,
     doc: "Applies a one-dimensional convolution over an input of one or several planes.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn conv1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::conv1d(
@@ -363,7 +367,7 @@ pub type Conv1dPaddingFn =
 /// `conv1d.padding`: `conv1d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
 pub static CONV1D_PADDING: Op<Conv1dPaddingFn> =
     Op::composite(&CONV1D_PADDING_INFO, f::conv1d_padding, conv1d_padding_adaptor);
-static CONV1D_PADDING_INFO: OpInfo = OpInfo {
+pub(super) static CONV1D_PADDING_INFO: OpInfo = OpInfo {
     name: "conv1d.padding",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -396,6 +400,7 @@ static CONV1D_PADDING_INFO: OpInfo = OpInfo {
     boxed: conv1d_padding_boxed,
     doc: "`conv1d` with the padding `\"valid\"` (none) or `\"same\"` (the output as large as the input; stride 1 only).",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn conv1d_padding_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::conv1d_padding(
@@ -431,7 +436,7 @@ pub type Conv2dFn =
     fn(&Tensor, &Tensor, Option<&Tensor>, &[i64], &[i64], &[i64], i64, &str) -> Result<Tensor>;
 /// `conv2d`: Applies a two-dimensional convolution over an input of one or several planes.
 pub static CONV2D: Op<Conv2dFn> = Op::composite(&CONV2D_INFO, f::conv2d, conv2d_adaptor);
-static CONV2D_INFO: OpInfo = OpInfo {
+pub(super) static CONV2D_INFO: OpInfo = OpInfo {
     name: "conv2d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -464,6 +469,7 @@ static CONV2D_INFO: OpInfo = OpInfo {
     boxed: conv2d_boxed,
     doc: "Applies a two-dimensional convolution over an input of one or several planes.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn conv2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::conv2d(
@@ -497,7 +503,7 @@ pub type Conv2dPaddingFn =
 /// `conv2d.padding`: `conv2d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
 pub static CONV2D_PADDING: Op<Conv2dPaddingFn> =
     Op::composite(&CONV2D_PADDING_INFO, f::conv2d_padding, conv2d_padding_adaptor);
-static CONV2D_PADDING_INFO: OpInfo = OpInfo {
+pub(super) static CONV2D_PADDING_INFO: OpInfo = OpInfo {
     name: "conv2d.padding",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -530,6 +536,7 @@ static CONV2D_PADDING_INFO: OpInfo = OpInfo {
     boxed: conv2d_padding_boxed,
     doc: "`conv2d` with the padding `\"valid\"` (none) or `\"same\"` (the output as large as the input; stride 1 only).",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn conv2d_padding_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::conv2d_padding(
@@ -565,7 +572,7 @@ pub type Conv3dFn =
     fn(&Tensor, &Tensor, Option<&Tensor>, &[i64], &[i64], &[i64], i64, &str) -> Result<Tensor>;
 /// `conv3d`: Applies a three-dimensional convolution over an input of one or several planes.
 pub static CONV3D: Op<Conv3dFn> = Op::composite(&CONV3D_INFO, f::conv3d, conv3d_adaptor);
-static CONV3D_INFO: OpInfo = OpInfo {
+pub(super) static CONV3D_INFO: OpInfo = OpInfo {
     name: "conv3d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -591,6 +598,7 @@ static CONV3D_INFO: OpInfo = OpInfo {
     boxed: conv3d_boxed,
     doc: "Applies a three-dimensional convolution over an input of one or several planes.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn conv3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::conv3d(
@@ -624,7 +632,7 @@ pub type Conv3dPaddingFn =
 /// `conv3d.padding`: `conv3d` with the padding `"valid"` (none) or `"same"` (the output as large as the input; stride 1 only).
 pub static CONV3D_PADDING: Op<Conv3dPaddingFn> =
     Op::composite(&CONV3D_PADDING_INFO, f::conv3d_padding, conv3d_padding_adaptor);
-static CONV3D_PADDING_INFO: OpInfo = OpInfo {
+pub(super) static CONV3D_PADDING_INFO: OpInfo = OpInfo {
     name: "conv3d.padding",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -657,6 +665,7 @@ static CONV3D_PADDING_INFO: OpInfo = OpInfo {
     boxed: conv3d_padding_boxed,
     doc: "`conv3d` with the padding `\"valid\"` (none) or `\"same\"` (the output as large as the input; stride 1 only).",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn conv3d_padding_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::conv3d_padding(
@@ -693,7 +702,7 @@ pub type ConvTranspose1dFn =
 /// `conv_transpose1d`: Applies a one-dimensional transposed convolution (the gradient of a convolution for its input).
 pub static CONV_TRANSPOSE1D: Op<ConvTranspose1dFn> =
     Op::composite(&CONV_TRANSPOSE1D_INFO, f::conv_transpose1d, conv_transpose1d_adaptor);
-static CONV_TRANSPOSE1D_INFO: OpInfo = OpInfo {
+pub(super) static CONV_TRANSPOSE1D_INFO: OpInfo = OpInfo {
     name: "conv_transpose1d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -719,6 +728,7 @@ static CONV_TRANSPOSE1D_INFO: OpInfo = OpInfo {
     boxed: conv_transpose1d_boxed,
     doc: "Applies a one-dimensional transposed convolution (the gradient of a convolution for its input).",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn conv_transpose1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::conv_transpose1d(
@@ -755,7 +765,7 @@ pub type ConvTranspose2dFn =
 /// `conv_transpose2d.input`: Applies a two-dimensional transposed convolution (the gradient of a convolution for its input).
 pub static CONV_TRANSPOSE2D: Op<ConvTranspose2dFn> =
     Op::composite(&CONV_TRANSPOSE2D_INFO, f::conv_transpose2d, conv_transpose2d_adaptor);
-static CONV_TRANSPOSE2D_INFO: OpInfo = OpInfo {
+pub(super) static CONV_TRANSPOSE2D_INFO: OpInfo = OpInfo {
     name: "conv_transpose2d.input",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -781,6 +791,7 @@ static CONV_TRANSPOSE2D_INFO: OpInfo = OpInfo {
     boxed: conv_transpose2d_boxed,
     doc: "Applies a two-dimensional transposed convolution (the gradient of a convolution for its input).",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn conv_transpose2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::conv_transpose2d(
@@ -817,7 +828,7 @@ pub type ConvTranspose3dFn =
 /// `conv_transpose3d.input`: Applies a three-dimensional transposed convolution (the gradient of a convolution for its input).
 pub static CONV_TRANSPOSE3D: Op<ConvTranspose3dFn> =
     Op::composite(&CONV_TRANSPOSE3D_INFO, f::conv_transpose3d, conv_transpose3d_adaptor);
-static CONV_TRANSPOSE3D_INFO: OpInfo = OpInfo {
+pub(super) static CONV_TRANSPOSE3D_INFO: OpInfo = OpInfo {
     name: "conv_transpose3d.input",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -843,6 +854,7 @@ static CONV_TRANSPOSE3D_INFO: OpInfo = OpInfo {
     boxed: conv_transpose3d_boxed,
     doc: "Applies a three-dimensional transposed convolution (the gradient of a convolution for its input).",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn conv_transpose3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::conv_transpose3d(
@@ -880,7 +892,7 @@ fn conv_tbc_cpu(self_: &Tensor, weight: &Tensor, bias: &Tensor, pad: i64) -> Res
 pub type ConvTbcFn = fn(&Tensor, &Tensor, &Tensor, i64) -> Result<Tensor>;
 /// `conv_tbc`: One-dimensional convolution over `[time, batch, channels]`; the weight is `[width, in, out]`.
 pub static CONV_TBC: Op<ConvTbcFn> = Op::composite(&CONV_TBC_INFO, conv_tbc_cpu, conv_tbc_adaptor);
-static CONV_TBC_INFO: OpInfo = OpInfo {
+pub(super) static CONV_TBC_INFO: OpInfo = OpInfo {
     name: "conv_tbc",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -902,6 +914,7 @@ static CONV_TBC_INFO: OpInfo = OpInfo {
     boxed: conv_tbc_boxed,
     doc: "One-dimensional convolution over `[time, batch, channels]`; the weight is `[width, in, out]`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn conv_tbc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::conv_tbc(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())

@@ -30,7 +30,7 @@ pub static DROPOUT_MASK: Op<DropoutMaskFn> = Op::new(
     &[(Key::Cpu, dropout_mask_slot), (Key::Meta, dropout_mask_slot)],
     dropout_mask_adaptor,
 );
-static DROPOUT_MASK_INFO: OpInfo = OpInfo {
+pub(super) static DROPOUT_MASK_INFO: OpInfo = OpInfo {
     name: "_dropout_mask",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -47,6 +47,7 @@ static DROPOUT_MASK_INFO: OpInfo = OpInfo {
     boxed: dropout_mask_boxed,
     doc: "The factors of dropout: 0 with probability `p`, else `1 / (1 - p)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn dropout_mask_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dropout_mask(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -59,7 +60,7 @@ fn dropout_mask_adaptor(self_: &Tensor, p: f64) -> Result<Tensor> {
 pub type DropoutFn = fn(&Tensor, f64, bool, bool) -> Result<Tensor>;
 /// `dropout.training`: Zeroes elements with probability `p` and scales the others by `1 / (1 - p)`; nothing outside training.
 pub static DROPOUT: Op<DropoutFn> = Op::composite(&DROPOUT_INFO, f::dropout, dropout_adaptor);
-static DROPOUT_INFO: OpInfo = OpInfo {
+pub(super) static DROPOUT_INFO: OpInfo = OpInfo {
     name: "dropout.training",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -81,6 +82,7 @@ static DROPOUT_INFO: OpInfo = OpInfo {
     boxed: dropout_boxed,
     doc: "Zeroes elements with probability `p` and scales the others by `1 / (1 - p)`; nothing outside training.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -94,7 +96,7 @@ pub type DropoutTrainFn = fn(&Tensor, f64, bool) -> Result<Tensor>;
 /// `dropout`: `dropout` with all arguments required.
 pub static DROPOUT_TRAIN: Op<DropoutTrainFn> =
     Op::composite(&DROPOUT_TRAIN_INFO, f::dropout_train, dropout_train_adaptor);
-static DROPOUT_TRAIN_INFO: OpInfo = OpInfo {
+pub(super) static DROPOUT_TRAIN_INFO: OpInfo = OpInfo {
     name: "dropout",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -115,6 +117,7 @@ static DROPOUT_TRAIN_INFO: OpInfo = OpInfo {
     boxed: dropout_train_boxed,
     doc: "`dropout` with all arguments required.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn dropout_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -133,7 +136,7 @@ pub type DropoutTrainInplaceFn = fn(&Tensor, f64, bool) -> Result<()>;
 /// `dropout_`: `dropout` with all arguments required.
 pub static DROPOUT_TRAIN_: Op<DropoutTrainInplaceFn> =
     Op::composite(&DROPOUT_TRAIN__INFO, dropout_train_inplace_cpu, dropout_train_inplace_adaptor);
-static DROPOUT_TRAIN__INFO: OpInfo = OpInfo {
+pub(super) static DROPOUT_TRAIN__INFO: OpInfo = OpInfo {
     name: "dropout_",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -154,6 +157,7 @@ static DROPOUT_TRAIN__INFO: OpInfo = OpInfo {
     boxed: dropout_train_inplace_boxed,
     doc: "`dropout` with all arguments required.",
     grad: Differentiability::Composite,
+    functional: Some(&DROPOUT_TRAIN_INFO),
 };
 fn dropout_train_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::dropout_train_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
@@ -167,7 +171,7 @@ fn dropout_train_inplace_adaptor(input: &Tensor, p: f64, train: bool) -> Result<
 pub type Dropout1dFn = fn(&Tensor, f64, bool, bool) -> Result<Tensor>;
 /// `dropout1d`: Zeroes whole channels (of 1 spatial dimension) with probability `p` and scales the others.
 pub static DROPOUT1D: Op<Dropout1dFn> = Op::composite(&DROPOUT1D_INFO, f::dropout1d, dropout1d_adaptor);
-static DROPOUT1D_INFO: OpInfo = OpInfo {
+pub(super) static DROPOUT1D_INFO: OpInfo = OpInfo {
     name: "dropout1d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -192,6 +196,7 @@ static DROPOUT1D_INFO: OpInfo = OpInfo {
     boxed: dropout1d_boxed,
     doc: "Zeroes whole channels (of 1 spatial dimension) with probability `p` and scales the others.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn dropout1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dropout1d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -204,7 +209,7 @@ fn dropout1d_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> R
 pub type Dropout2dFn = fn(&Tensor, f64, bool, bool) -> Result<Tensor>;
 /// `dropout2d`: Zeroes whole channels (of 2 spatial dimensions) with probability `p` and scales the others.
 pub static DROPOUT2D: Op<Dropout2dFn> = Op::composite(&DROPOUT2D_INFO, f::dropout2d, dropout2d_adaptor);
-static DROPOUT2D_INFO: OpInfo = OpInfo {
+pub(super) static DROPOUT2D_INFO: OpInfo = OpInfo {
     name: "dropout2d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -229,6 +234,7 @@ static DROPOUT2D_INFO: OpInfo = OpInfo {
     boxed: dropout2d_boxed,
     doc: "Zeroes whole channels (of 2 spatial dimensions) with probability `p` and scales the others.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn dropout2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dropout2d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -241,7 +247,7 @@ fn dropout2d_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> R
 pub type Dropout3dFn = fn(&Tensor, f64, bool, bool) -> Result<Tensor>;
 /// `dropout3d`: Zeroes whole channels (of 3 spatial dimensions) with probability `p` and scales the others.
 pub static DROPOUT3D: Op<Dropout3dFn> = Op::composite(&DROPOUT3D_INFO, f::dropout3d, dropout3d_adaptor);
-static DROPOUT3D_INFO: OpInfo = OpInfo {
+pub(super) static DROPOUT3D_INFO: OpInfo = OpInfo {
     name: "dropout3d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -266,6 +272,7 @@ static DROPOUT3D_INFO: OpInfo = OpInfo {
     boxed: dropout3d_boxed,
     doc: "Zeroes whole channels (of 3 spatial dimensions) with probability `p` and scales the others.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn dropout3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dropout3d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -279,7 +286,7 @@ pub type AlphaDropoutFn = fn(&Tensor, f64, bool, bool) -> Result<Tensor>;
 /// `alpha_dropout.training`: Dropout that keeps mean and variance for inputs of zero mean and unit variance (goes with `selu`).
 pub static ALPHA_DROPOUT: Op<AlphaDropoutFn> =
     Op::composite(&ALPHA_DROPOUT_INFO, f::alpha_dropout, alpha_dropout_adaptor);
-static ALPHA_DROPOUT_INFO: OpInfo = OpInfo {
+pub(super) static ALPHA_DROPOUT_INFO: OpInfo = OpInfo {
     name: "alpha_dropout.training",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -301,6 +308,7 @@ static ALPHA_DROPOUT_INFO: OpInfo = OpInfo {
     boxed: alpha_dropout_boxed,
     doc: "Dropout that keeps mean and variance for inputs of zero mean and unit variance (goes with `selu`).",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn alpha_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::alpha_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -314,7 +322,7 @@ pub type AlphaDropoutTrainFn = fn(&Tensor, f64, bool) -> Result<Tensor>;
 /// `alpha_dropout`: `alpha_dropout` with all arguments required.
 pub static ALPHA_DROPOUT_TRAIN: Op<AlphaDropoutTrainFn> =
     Op::composite(&ALPHA_DROPOUT_TRAIN_INFO, f::alpha_dropout_train, alpha_dropout_train_adaptor);
-static ALPHA_DROPOUT_TRAIN_INFO: OpInfo = OpInfo {
+pub(super) static ALPHA_DROPOUT_TRAIN_INFO: OpInfo = OpInfo {
     name: "alpha_dropout",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -335,6 +343,7 @@ static ALPHA_DROPOUT_TRAIN_INFO: OpInfo = OpInfo {
     boxed: alpha_dropout_train_boxed,
     doc: "`alpha_dropout` with all arguments required.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn alpha_dropout_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::alpha_dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -356,7 +365,7 @@ pub static ALPHA_DROPOUT_TRAIN_: Op<AlphaDropoutTrainInplaceFn> = Op::composite(
     alpha_dropout_train_inplace_cpu,
     alpha_dropout_train_inplace_adaptor,
 );
-static ALPHA_DROPOUT_TRAIN__INFO: OpInfo = OpInfo {
+pub(super) static ALPHA_DROPOUT_TRAIN__INFO: OpInfo = OpInfo {
     name: "alpha_dropout_",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -377,6 +386,7 @@ static ALPHA_DROPOUT_TRAIN__INFO: OpInfo = OpInfo {
     boxed: alpha_dropout_train_inplace_boxed,
     doc: "`alpha_dropout` with all arguments required.",
     grad: Differentiability::Composite,
+    functional: Some(&ALPHA_DROPOUT_TRAIN_INFO),
 };
 fn alpha_dropout_train_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::alpha_dropout_train_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
@@ -391,7 +401,7 @@ pub type FeatureAlphaDropoutFn = fn(&Tensor, f64, bool, bool) -> Result<Tensor>;
 /// `feature_alpha_dropout.training`: Alpha dropout of whole channels.
 pub static FEATURE_ALPHA_DROPOUT: Op<FeatureAlphaDropoutFn> =
     Op::composite(&FEATURE_ALPHA_DROPOUT_INFO, f::feature_alpha_dropout, feature_alpha_dropout_adaptor);
-static FEATURE_ALPHA_DROPOUT_INFO: OpInfo = OpInfo {
+pub(super) static FEATURE_ALPHA_DROPOUT_INFO: OpInfo = OpInfo {
     name: "feature_alpha_dropout.training",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -416,6 +426,7 @@ static FEATURE_ALPHA_DROPOUT_INFO: OpInfo = OpInfo {
     boxed: feature_alpha_dropout_boxed,
     doc: "Alpha dropout of whole channels.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn feature_alpha_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::feature_alpha_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -432,7 +443,7 @@ pub static FEATURE_ALPHA_DROPOUT_TRAIN: Op<FeatureAlphaDropoutTrainFn> = Op::com
     f::feature_alpha_dropout_train,
     feature_alpha_dropout_train_adaptor,
 );
-static FEATURE_ALPHA_DROPOUT_TRAIN_INFO: OpInfo = OpInfo {
+pub(super) static FEATURE_ALPHA_DROPOUT_TRAIN_INFO: OpInfo = OpInfo {
     name: "feature_alpha_dropout",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -453,6 +464,7 @@ static FEATURE_ALPHA_DROPOUT_TRAIN_INFO: OpInfo = OpInfo {
     boxed: feature_alpha_dropout_train_boxed,
     doc: "`feature_alpha_dropout` with all arguments required.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn feature_alpha_dropout_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::feature_alpha_dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -474,7 +486,7 @@ pub static FEATURE_ALPHA_DROPOUT_TRAIN_: Op<FeatureAlphaDropoutTrainInplaceFn> =
     feature_alpha_dropout_train_inplace_cpu,
     feature_alpha_dropout_train_inplace_adaptor,
 );
-static FEATURE_ALPHA_DROPOUT_TRAIN__INFO: OpInfo = OpInfo {
+pub(super) static FEATURE_ALPHA_DROPOUT_TRAIN__INFO: OpInfo = OpInfo {
     name: "feature_alpha_dropout_",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -495,6 +507,7 @@ static FEATURE_ALPHA_DROPOUT_TRAIN__INFO: OpInfo = OpInfo {
     boxed: feature_alpha_dropout_train_inplace_boxed,
     doc: "`feature_alpha_dropout` with all arguments required.",
     grad: Differentiability::Composite,
+    functional: Some(&FEATURE_ALPHA_DROPOUT_TRAIN_INFO),
 };
 fn feature_alpha_dropout_train_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::feature_alpha_dropout_train_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
@@ -509,7 +522,7 @@ pub type FeatureDropoutFn = fn(&Tensor, f64, bool) -> Result<Tensor>;
 /// `feature_dropout`: Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`.
 pub static FEATURE_DROPOUT: Op<FeatureDropoutFn> =
     Op::composite(&FEATURE_DROPOUT_INFO, f::feature_dropout, feature_dropout_adaptor);
-static FEATURE_DROPOUT_INFO: OpInfo = OpInfo {
+pub(super) static FEATURE_DROPOUT_INFO: OpInfo = OpInfo {
     name: "feature_dropout",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -530,6 +543,7 @@ static FEATURE_DROPOUT_INFO: OpInfo = OpInfo {
     boxed: feature_dropout_boxed,
     doc: "Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn feature_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::feature_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -548,7 +562,7 @@ pub type FeatureDropoutInplaceFn = fn(&Tensor, f64, bool) -> Result<()>;
 /// `feature_dropout_`: Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`.
 pub static FEATURE_DROPOUT_: Op<FeatureDropoutInplaceFn> =
     Op::composite(&FEATURE_DROPOUT__INFO, feature_dropout_inplace_cpu, feature_dropout_inplace_adaptor);
-static FEATURE_DROPOUT__INFO: OpInfo = OpInfo {
+pub(super) static FEATURE_DROPOUT__INFO: OpInfo = OpInfo {
     name: "feature_dropout_",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -569,6 +583,7 @@ static FEATURE_DROPOUT__INFO: OpInfo = OpInfo {
     boxed: feature_dropout_inplace_boxed,
     doc: "Zeroes whole channels with probability `p` and scales the others by `1 / (1 - p)`.",
     grad: Differentiability::Composite,
+    functional: Some(&FEATURE_DROPOUT_INFO),
 };
 fn feature_dropout_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::feature_dropout_(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?;
@@ -592,7 +607,7 @@ pub static NATIVE_DROPOUT: Op<NativeDropoutFn> = Op::new(
     ],
     native_dropout_adaptor,
 );
-static NATIVE_DROPOUT_INFO: OpInfo = OpInfo {
+pub(super) static NATIVE_DROPOUT_INFO: OpInfo = OpInfo {
     name: "native_dropout",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -613,6 +628,7 @@ static NATIVE_DROPOUT_INFO: OpInfo = OpInfo {
     boxed: native_dropout_boxed,
     doc: "`dropout`, and which elements were kept. Without `train` it is training.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn native_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -626,7 +642,7 @@ pub type NativeDropoutBackwardFn = fn(&Tensor, &Tensor, f64) -> Result<Tensor>;
 /// `native_dropout_backward`: The gradient of `native_dropout`: what was kept, times `scale`.
 pub static NATIVE_DROPOUT_BACKWARD: Op<NativeDropoutBackwardFn> =
     Op::composite(&NATIVE_DROPOUT_BACKWARD_INFO, f::native_dropout_backward, native_dropout_backward_adaptor);
-static NATIVE_DROPOUT_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static NATIVE_DROPOUT_BACKWARD_INFO: OpInfo = OpInfo {
     name: "native_dropout_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -647,6 +663,7 @@ static NATIVE_DROPOUT_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: native_dropout_backward_boxed,
     doc: "The gradient of `native_dropout`: what was kept, times `scale`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn native_dropout_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_dropout_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())

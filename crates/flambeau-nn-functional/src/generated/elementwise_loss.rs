@@ -22,7 +22,7 @@ pub type MseLossFn =
     fn(&Tensor, &Tensor, Option<bool>, Option<bool>, &str, Option<&Tensor>) -> Result<Tensor>;
 /// `mse_loss`: Mean of squared differences.
 pub static MSE_LOSS: Op<MseLossFn> = Op::composite(&MSE_LOSS_INFO, mse_loss_cpu, mse_loss_adaptor);
-static MSE_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static MSE_LOSS_INFO: OpInfo = OpInfo {
     name: "mse_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -49,6 +49,7 @@ static MSE_LOSS_INFO: OpInfo = OpInfo {
     boxed: mse_loss_boxed,
     doc: "Mean of squared differences.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn mse_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::mse_loss(
@@ -76,7 +77,7 @@ fn mse_loss_adaptor(
 pub type L1LossFn = fn(&Tensor, &Tensor, Option<bool>, Option<bool>, &str, Option<&Tensor>) -> Result<Tensor>;
 /// `l1_loss`: Mean of absolute differences.
 pub static L1_LOSS: Op<L1LossFn> = Op::composite(&L1_LOSS_INFO, f::l1_loss, l1_loss_adaptor);
-static L1_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static L1_LOSS_INFO: OpInfo = OpInfo {
     name: "l1_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -103,6 +104,7 @@ static L1_LOSS_INFO: OpInfo = OpInfo {
     boxed: l1_loss_boxed,
     doc: "Mean of absolute differences.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn l1_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::l1_loss(
@@ -143,7 +145,7 @@ pub type SmoothL1LossFn = fn(&Tensor, &Tensor, Option<bool>, Option<bool>, &str,
 /// `smooth_l1_loss`: Squared differences below `beta`, absolute ones above, joined smoothly.
 pub static SMOOTH_L1_LOSS: Op<SmoothL1LossFn> =
     Op::composite(&SMOOTH_L1_LOSS_INFO, smooth_l1_loss_cpu, smooth_l1_loss_adaptor);
-static SMOOTH_L1_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static SMOOTH_L1_LOSS_INFO: OpInfo = OpInfo {
     name: "smooth_l1_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -170,6 +172,7 @@ static SMOOTH_L1_LOSS_INFO: OpInfo = OpInfo {
     boxed: smooth_l1_loss_boxed,
     doc: "Squared differences below `beta`, absolute ones above, joined smoothly.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn smooth_l1_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::smooth_l1_loss(
@@ -206,7 +209,7 @@ fn huber_loss_cpu(
 pub type HuberLossFn = fn(&Tensor, &Tensor, &str, f64, Option<&Tensor>) -> Result<Tensor>;
 /// `huber_loss`: Squared differences below `delta`, absolute ones scaled by `delta` above.
 pub static HUBER_LOSS: Op<HuberLossFn> = Op::composite(&HUBER_LOSS_INFO, huber_loss_cpu, huber_loss_adaptor);
-static HUBER_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static HUBER_LOSS_INFO: OpInfo = OpInfo {
     name: "huber_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -232,6 +235,7 @@ static HUBER_LOSS_INFO: OpInfo = OpInfo {
     boxed: huber_loss_boxed,
     doc: "Squared differences below `delta`, absolute ones scaled by `delta` above.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn huber_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::huber_loss(
@@ -271,7 +275,7 @@ pub type BinaryCrossEntropyFn =
 /// `binary_cross_entropy`: Binary cross-entropy of probabilities.
 pub static BINARY_CROSS_ENTROPY: Op<BinaryCrossEntropyFn> =
     Op::composite(&BINARY_CROSS_ENTROPY_INFO, binary_cross_entropy_cpu, binary_cross_entropy_adaptor);
-static BINARY_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
+pub(super) static BINARY_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     name: "binary_cross_entropy",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -305,6 +309,7 @@ static BINARY_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     boxed: binary_cross_entropy_boxed,
     doc: "Binary cross-entropy of probabilities.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn binary_cross_entropy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::binary_cross_entropy(
@@ -365,7 +370,7 @@ pub static BINARY_CROSS_ENTROPY_WITH_LOGITS: Op<BinaryCrossEntropyWithLogitsFn> 
     binary_cross_entropy_with_logits_cpu,
     binary_cross_entropy_with_logits_adaptor,
 );
-static BINARY_CROSS_ENTROPY_WITH_LOGITS_INFO: OpInfo = OpInfo {
+pub(super) static BINARY_CROSS_ENTROPY_WITH_LOGITS_INFO: OpInfo = OpInfo {
     name: "binary_cross_entropy_with_logits",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -399,6 +404,7 @@ static BINARY_CROSS_ENTROPY_WITH_LOGITS_INFO: OpInfo = OpInfo {
     boxed: binary_cross_entropy_with_logits_boxed,
     doc: "Binary cross-entropy of logits.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn binary_cross_entropy_with_logits_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::binary_cross_entropy_with_logits(
@@ -431,7 +437,7 @@ fn binary_cross_entropy_with_logits_adaptor(
 pub type KlDivFn = fn(&Tensor, &Tensor, Option<bool>, Option<bool>, &str, bool) -> Result<Tensor>;
 /// `kl_div`: Kullback-Leibler divergence of log-probabilities; the reduction `batchmean` is the mathematical one.
 pub static KL_DIV: Op<KlDivFn> = Op::composite(&KL_DIV_INFO, f::kl_div, kl_div_adaptor);
-static KL_DIV_INFO: OpInfo = OpInfo {
+pub(super) static KL_DIV_INFO: OpInfo = OpInfo {
     name: "kl_div",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -458,6 +464,7 @@ static KL_DIV_INFO: OpInfo = OpInfo {
     boxed: kl_div_boxed,
     doc: "Kullback-Leibler divergence of log-probabilities; the reduction `batchmean` is the mathematical one.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn kl_div_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::kl_div(
@@ -486,7 +493,7 @@ pub type HingeEmbeddingLossFn = fn(&Tensor, &Tensor, f64, Option<bool>, Option<b
 /// `hinge_embedding_loss`: Distances of similar pairs (target 1), and `max(0, margin - distance)` of others (target -1).
 pub static HINGE_EMBEDDING_LOSS: Op<HingeEmbeddingLossFn> =
     Op::composite(&HINGE_EMBEDDING_LOSS_INFO, f::hinge_embedding_loss, hinge_embedding_loss_adaptor);
-static HINGE_EMBEDDING_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static HINGE_EMBEDDING_LOSS_INFO: OpInfo = OpInfo {
     name: "hinge_embedding_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -513,6 +520,7 @@ static HINGE_EMBEDDING_LOSS_INFO: OpInfo = OpInfo {
     boxed: hinge_embedding_loss_boxed,
     doc: "Distances of similar pairs (target 1), and `max(0, margin - distance)` of others (target -1).",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn hinge_embedding_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hinge_embedding_loss(
@@ -542,7 +550,7 @@ pub type MarginRankingLossFn =
 /// `margin_ranking_loss`: `max(0, -target * (input1 - input2) + margin)`.
 pub static MARGIN_RANKING_LOSS: Op<MarginRankingLossFn> =
     Op::composite(&MARGIN_RANKING_LOSS_INFO, f::margin_ranking_loss, margin_ranking_loss_adaptor);
-static MARGIN_RANKING_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static MARGIN_RANKING_LOSS_INFO: OpInfo = OpInfo {
     name: "margin_ranking_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -576,6 +584,7 @@ static MARGIN_RANKING_LOSS_INFO: OpInfo = OpInfo {
     boxed: margin_ranking_loss_boxed,
     doc: "`max(0, -target * (input1 - input2) + margin)`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn margin_ranking_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::margin_ranking_loss(
@@ -620,7 +629,7 @@ pub type SoftMarginLossFn = fn(&Tensor, &Tensor, Option<bool>, Option<bool>, &st
 /// `soft_margin_loss`: `log(1 + exp(-target * input))`.
 pub static SOFT_MARGIN_LOSS: Op<SoftMarginLossFn> =
     Op::composite(&SOFT_MARGIN_LOSS_INFO, soft_margin_loss_cpu, soft_margin_loss_adaptor);
-static SOFT_MARGIN_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static SOFT_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     name: "soft_margin_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -643,6 +652,7 @@ static SOFT_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     boxed: soft_margin_loss_boxed,
     doc: "`log(1 + exp(-target * input))`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn soft_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::soft_margin_loss(
@@ -673,7 +683,7 @@ pub static MULTILABEL_SOFT_MARGIN_LOSS: Op<MultilabelSoftMarginLossFn> = Op::com
     f::multilabel_soft_margin_loss,
     multilabel_soft_margin_loss_adaptor,
 );
-static MULTILABEL_SOFT_MARGIN_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static MULTILABEL_SOFT_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     name: "multilabel_soft_margin_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -700,6 +710,7 @@ static MULTILABEL_SOFT_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     boxed: multilabel_soft_margin_loss_boxed,
     doc: "Binary cross-entropy of logits, averaged over classes.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn multilabel_soft_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::multilabel_soft_margin_loss(
@@ -746,7 +757,7 @@ pub type MultiMarginLossFn =
 /// `multi_margin_loss`: Hinge loss over classes: `sum(max(0, margin - x[y] + x[i])^p) / C`.
 pub static MULTI_MARGIN_LOSS: Op<MultiMarginLossFn> =
     Op::composite(&MULTI_MARGIN_LOSS_INFO, multi_margin_loss_cpu, multi_margin_loss_adaptor);
-static MULTI_MARGIN_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static MULTI_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     name: "multi_margin_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -772,6 +783,7 @@ static MULTI_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     boxed: multi_margin_loss_boxed,
     doc: "Hinge loss over classes: `sum(max(0, margin - x[y] + x[i])^p) / C`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn multi_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::multi_margin_loss(
@@ -807,7 +819,7 @@ pub type MultilabelMarginLossFn = fn(&Tensor, &Tensor, Option<bool>, Option<bool
 /// `multilabel_margin_loss`: Hinge loss over several target classes, up to the first -1.
 pub static MULTILABEL_MARGIN_LOSS: Op<MultilabelMarginLossFn> =
     Op::composite(&MULTILABEL_MARGIN_LOSS_INFO, f::multilabel_margin_loss, multilabel_margin_loss_adaptor);
-static MULTILABEL_MARGIN_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static MULTILABEL_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     name: "multilabel_margin_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -840,6 +852,7 @@ static MULTILABEL_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     boxed: multilabel_margin_loss_boxed,
     doc: "Hinge loss over several target classes, up to the first -1.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn multilabel_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::multilabel_margin_loss(
@@ -867,7 +880,7 @@ pub type TripletMarginLossFn =
 /// `triplet_margin_loss`: `max(0, d(anchor, positive) - d(anchor, negative) + margin)`.
 pub static TRIPLET_MARGIN_LOSS: Op<TripletMarginLossFn> =
     Op::composite(&TRIPLET_MARGIN_LOSS_INFO, f::triplet_margin_loss, triplet_margin_loss_adaptor);
-static TRIPLET_MARGIN_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static TRIPLET_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     name: "triplet_margin_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -910,6 +923,7 @@ static TRIPLET_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     boxed: triplet_margin_loss_boxed,
     doc: "`max(0, d(anchor, positive) - d(anchor, negative) + margin)`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn triplet_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::triplet_margin_loss(
@@ -950,7 +964,7 @@ pub type CosineEmbeddingLossFn =
 /// `cosine_embedding_loss`: `1 - cos` of similar pairs (target 1), `max(0, cos - margin)` of others (target -1).
 pub static COSINE_EMBEDDING_LOSS: Op<CosineEmbeddingLossFn> =
     Op::composite(&COSINE_EMBEDDING_LOSS_INFO, f::cosine_embedding_loss, cosine_embedding_loss_adaptor);
-static COSINE_EMBEDDING_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static COSINE_EMBEDDING_LOSS_INFO: OpInfo = OpInfo {
     name: "cosine_embedding_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -981,6 +995,7 @@ static COSINE_EMBEDDING_LOSS_INFO: OpInfo = OpInfo {
     boxed: cosine_embedding_loss_boxed,
     doc: "`1 - cos` of similar pairs (target 1), `max(0, cos - margin)` of others (target -1).",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn cosine_embedding_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cosine_embedding_loss(
@@ -1014,7 +1029,7 @@ pub type GaussianNllLossOfFn = fn(&Tensor, &Tensor, f64, bool, f64, &str) -> Res
 /// `gaussian_nll_loss.number`: `gaussian_nll_loss` with one variance for all elements.
 pub static GAUSSIAN_NLL_LOSS_OF: Op<GaussianNllLossOfFn> =
     Op::composite(&GAUSSIAN_NLL_LOSS_OF_INFO, f::gaussian_nll_loss_of, gaussian_nll_loss_of_adaptor);
-static GAUSSIAN_NLL_LOSS_OF_INFO: OpInfo = OpInfo {
+pub(super) static GAUSSIAN_NLL_LOSS_OF_INFO: OpInfo = OpInfo {
     name: "gaussian_nll_loss.number",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1038,6 +1053,7 @@ static GAUSSIAN_NLL_LOSS_OF_INFO: OpInfo = OpInfo {
     boxed: gaussian_nll_loss_of_boxed,
     doc: "`gaussian_nll_loss` with one variance for all elements.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn gaussian_nll_loss_of_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gaussian_nll_loss_of(
@@ -1066,7 +1082,7 @@ pub type GaussianNllLossFn = fn(&Tensor, &Tensor, &Tensor, bool, f64, &str) -> R
 /// `gaussian_nll_loss`: Negative log likelihood of a normal distribution.
 pub static GAUSSIAN_NLL_LOSS: Op<GaussianNllLossFn> =
     Op::composite(&GAUSSIAN_NLL_LOSS_INFO, f::gaussian_nll_loss, gaussian_nll_loss_adaptor);
-static GAUSSIAN_NLL_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static GAUSSIAN_NLL_LOSS_INFO: OpInfo = OpInfo {
     name: "gaussian_nll_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1090,6 +1106,7 @@ static GAUSSIAN_NLL_LOSS_INFO: OpInfo = OpInfo {
     boxed: gaussian_nll_loss_boxed,
     doc: "Negative log likelihood of a normal distribution.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn gaussian_nll_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gaussian_nll_loss(
@@ -1119,7 +1136,7 @@ pub type PoissonNllLossFn =
 /// `poisson_nll_loss`: Negative log likelihood of a Poisson distribution.
 pub static POISSON_NLL_LOSS: Op<PoissonNllLossFn> =
     Op::composite(&POISSON_NLL_LOSS_INFO, f::poisson_nll_loss, poisson_nll_loss_adaptor);
-static POISSON_NLL_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static POISSON_NLL_LOSS_INFO: OpInfo = OpInfo {
     name: "poisson_nll_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1151,6 +1168,7 @@ static POISSON_NLL_LOSS_INFO: OpInfo = OpInfo {
     boxed: poisson_nll_loss_boxed,
     doc: "Negative log likelihood of a Poisson distribution.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn poisson_nll_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::poisson_nll_loss(
@@ -1186,7 +1204,7 @@ pub type CosineSimilarityFn = fn(&Tensor, &Tensor, i64, f64) -> Result<Tensor>;
 /// `cosine_similarity`: Cosine of the angle between vectors along `dim`.
 pub static COSINE_SIMILARITY: Op<CosineSimilarityFn> =
     Op::composite(&COSINE_SIMILARITY_INFO, f::cosine_similarity, cosine_similarity_adaptor);
-static COSINE_SIMILARITY_INFO: OpInfo = OpInfo {
+pub(super) static COSINE_SIMILARITY_INFO: OpInfo = OpInfo {
     name: "cosine_similarity",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1215,6 +1233,7 @@ static COSINE_SIMILARITY_INFO: OpInfo = OpInfo {
     boxed: cosine_similarity_boxed,
     doc: "Cosine of the angle between vectors along `dim`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn cosine_similarity_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cosine_similarity(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -1228,7 +1247,7 @@ pub type PairwiseDistanceFn = fn(&Tensor, &Tensor, f64, f64, bool) -> Result<Ten
 /// `pairwise_distance`: Distances between the vectors of the last dimension.
 pub static PAIRWISE_DISTANCE: Op<PairwiseDistanceFn> =
     Op::composite(&PAIRWISE_DISTANCE_INFO, f::pairwise_distance, pairwise_distance_adaptor);
-static PAIRWISE_DISTANCE_INFO: OpInfo = OpInfo {
+pub(super) static PAIRWISE_DISTANCE_INFO: OpInfo = OpInfo {
     name: "pairwise_distance",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1251,6 +1270,7 @@ static PAIRWISE_DISTANCE_INFO: OpInfo = OpInfo {
     boxed: pairwise_distance_boxed,
     doc: "Distances between the vectors of the last dimension.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn pairwise_distance_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pairwise_distance(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -1264,7 +1284,7 @@ fn pairwise_distance_adaptor(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim
 pub type NormalizeFn = fn(&Tensor, f64, &[i64], f64) -> Result<Tensor>;
 /// `normalize`: Divides by the norm along `dim`.
 pub static NORMALIZE: Op<NormalizeFn> = Op::composite(&NORMALIZE_INFO, f::normalize, normalize_adaptor);
-static NORMALIZE_INFO: OpInfo = OpInfo {
+pub(super) static NORMALIZE_INFO: OpInfo = OpInfo {
     name: "normalize",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1289,6 +1309,7 @@ static NORMALIZE_INFO: OpInfo = OpInfo {
     boxed: normalize_boxed,
     doc: "Divides by the norm along `dim`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn normalize_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::normalize(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?.into_values())
@@ -1307,7 +1328,7 @@ pub type NormalizeOutFn = fn(&Tensor, f64, &[i64], f64, &mut Tensor) -> Result<(
 /// `normalize.out`: Divides by the norm along `dim`.
 pub static NORMALIZE_OUT: Op<NormalizeOutFn> =
     Op::composite(&NORMALIZE_OUT_INFO, normalize_out_cpu, normalize_out_adaptor);
-static NORMALIZE_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NORMALIZE_OUT_INFO: OpInfo = OpInfo {
     name: "normalize.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1330,6 +1351,7 @@ static NORMALIZE_OUT_INFO: OpInfo = OpInfo {
     boxed: normalize_out_boxed,
     doc: "Divides by the norm along `dim`.",
     grad: Differentiability::Composite,
+    functional: Some(&NORMALIZE_INFO),
 };
 fn normalize_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 4)?;
@@ -1346,7 +1368,7 @@ fn normalize_out_adaptor(input: &Tensor, p: f64, dim: &[i64], eps: f64, out: &mu
 pub type OneHotFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `one_hot`: One-hot vectors of class indices.
 pub static ONE_HOT: Op<OneHotFn> = Op::composite(&ONE_HOT_INFO, f::one_hot, one_hot_adaptor);
-static ONE_HOT_INFO: OpInfo = OpInfo {
+pub(super) static ONE_HOT_INFO: OpInfo = OpInfo {
     name: "one_hot",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1363,6 +1385,7 @@ static ONE_HOT_INFO: OpInfo = OpInfo {
     boxed: one_hot_boxed,
     doc: "One-hot vectors of class indices.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn one_hot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::one_hot(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())

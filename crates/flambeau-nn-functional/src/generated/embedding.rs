@@ -40,7 +40,7 @@ pub static EMBEDDING_LOOKUP: Op<EmbeddingLookupFn> = Op::new(
     ],
     embedding_lookup_adaptor,
 );
-static EMBEDDING_LOOKUP_INFO: OpInfo = OpInfo {
+pub(super) static EMBEDDING_LOOKUP_INFO: OpInfo = OpInfo {
     name: "embedding",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -63,6 +63,7 @@ static EMBEDDING_LOOKUP_INFO: OpInfo = OpInfo {
     boxed: embedding_lookup_boxed,
     doc: "Rows of `weight` by their indices.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn embedding_lookup_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::embedding_lookup(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -112,7 +113,7 @@ pub static EMBEDDING_DENSE_BACKWARD: Op<EmbeddingDenseBackwardFn> = Op::new(
     ],
     embedding_dense_backward_adaptor,
 );
-static EMBEDDING_DENSE_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static EMBEDDING_DENSE_BACKWARD_INFO: OpInfo = OpInfo {
     name: "embedding_dense_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -135,6 +136,7 @@ static EMBEDDING_DENSE_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: embedding_dense_backward_boxed,
     doc: "The gradient of `embedding` for its weight.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn embedding_dense_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::embedding_dense_backward(
@@ -163,7 +165,7 @@ fn embedding_dense_backward_adaptor(
 pub type EmbeddingFn = fn(&Tensor, &Tensor, Option<i64>, Option<f64>, f64, bool, bool) -> Result<Tensor>;
 /// `embedding.functional`: Looks up the rows of `weight` that `input` names.
 pub static EMBEDDING: Op<EmbeddingFn> = Op::composite(&EMBEDDING_INFO, f::embedding, embedding_adaptor);
-static EMBEDDING_INFO: OpInfo = OpInfo {
+pub(super) static EMBEDDING_INFO: OpInfo = OpInfo {
     name: "embedding.functional",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -188,6 +190,7 @@ static EMBEDDING_INFO: OpInfo = OpInfo {
     boxed: embedding_boxed,
     doc: "Looks up the rows of `weight` that `input` names.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn embedding_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::embedding(
@@ -230,7 +233,7 @@ pub static EMBEDDING_RENORM_: Op<EmbeddingRenormInplaceFn> = Op::new(
     ],
     embedding_renorm_inplace_adaptor,
 );
-static EMBEDDING_RENORM__INFO: OpInfo = OpInfo {
+pub(super) static EMBEDDING_RENORM__INFO: OpInfo = OpInfo {
     name: "embedding_renorm_",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -252,6 +255,7 @@ static EMBEDDING_RENORM__INFO: OpInfo = OpInfo {
     boxed: embedding_renorm_inplace_boxed,
     doc: "Scales the rows that `indices` names down to at most `max_norm`, in place.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn embedding_renorm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::embedding_renorm_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?;
@@ -283,7 +287,7 @@ pub type EmbeddingBagFn = fn(
 /// `embedding_bag.functional`: Sums, means or maxima of bags of embeddings.
 pub static EMBEDDING_BAG: Op<EmbeddingBagFn> =
     Op::composite(&EMBEDDING_BAG_INFO, f::embedding_bag, embedding_bag_adaptor);
-static EMBEDDING_BAG_INFO: OpInfo = OpInfo {
+pub(super) static EMBEDDING_BAG_INFO: OpInfo = OpInfo {
     name: "embedding_bag.functional",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -315,6 +319,7 @@ static EMBEDDING_BAG_INFO: OpInfo = OpInfo {
     boxed: embedding_bag_boxed,
     doc: "Sums, means or maxima of bags of embeddings.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn embedding_bag_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::embedding_bag(

@@ -33,7 +33,7 @@ pub static LINEAR: Op<LinearFn> = Op::new(
     ],
     linear_adaptor,
 );
-static LINEAR_INFO: OpInfo = OpInfo {
+pub(super) static LINEAR_INFO: OpInfo = OpInfo {
     name: "linear",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -54,6 +54,7 @@ static LINEAR_INFO: OpInfo = OpInfo {
     boxed: linear_boxed,
     doc: "Applies a linear transformation: `input @ weight.T + bias`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linear_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linear(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Tensor>>(a, 2)?.as_ref())?
@@ -90,7 +91,7 @@ pub static LINEAR_OUT: Op<LinearOutFn> = Op::new(
     ],
     linear_out_adaptor,
 );
-static LINEAR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static LINEAR_OUT_INFO: OpInfo = OpInfo {
     name: "linear.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -112,6 +113,7 @@ static LINEAR_OUT_INFO: OpInfo = OpInfo {
     boxed: linear_out_boxed,
     doc: "Applies a linear transformation: `input @ weight.T + bias`.",
     grad: Differentiability::Formula,
+    functional: Some(&LINEAR_INFO),
 };
 fn linear_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 3)?;
@@ -133,7 +135,7 @@ fn linear_out_adaptor(
 pub type BilinearFn = fn(&Tensor, &Tensor, &Tensor, Option<&Tensor>) -> Result<Tensor>;
 /// `bilinear`: Applies a bilinear transformation: `input1^T weight input2 + bias`.
 pub static BILINEAR: Op<BilinearFn> = Op::composite(&BILINEAR_INFO, f::bilinear, bilinear_adaptor);
-static BILINEAR_INFO: OpInfo = OpInfo {
+pub(super) static BILINEAR_INFO: OpInfo = OpInfo {
     name: "bilinear",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -162,6 +164,7 @@ static BILINEAR_INFO: OpInfo = OpInfo {
     boxed: bilinear_boxed,
     doc: "Applies a bilinear transformation: `input1^T weight input2 + bias`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn bilinear_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::bilinear(

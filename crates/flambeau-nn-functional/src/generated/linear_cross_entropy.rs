@@ -26,7 +26,7 @@ pub type LinearCrossEntropyFn = fn(
 /// `linear_cross_entropy`: Cross-entropy of the linear map `input linear_weight^T + linear_bias`.
 pub static LINEAR_CROSS_ENTROPY: Op<LinearCrossEntropyFn> =
     Op::composite(&LINEAR_CROSS_ENTROPY_INFO, f::linear_cross_entropy, linear_cross_entropy_adaptor);
-static LINEAR_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
+pub(super) static LINEAR_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     name: "linear_cross_entropy",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -63,6 +63,7 @@ static LINEAR_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     boxed: linear_cross_entropy_boxed,
     doc: "Cross-entropy of the linear map `input linear_weight^T + linear_bias`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn linear_cross_entropy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linear_cross_entropy(
@@ -132,7 +133,7 @@ pub static LINEAR_CROSS_ENTROPY_CHUNKED: Op<LinearCrossEntropyChunkedFn> = Op::n
     ],
     linear_cross_entropy_chunked_adaptor,
 );
-static LINEAR_CROSS_ENTROPY_CHUNKED_INFO: OpInfo = OpInfo {
+pub(super) static LINEAR_CROSS_ENTROPY_CHUNKED_INFO: OpInfo = OpInfo {
     name: "_linear_cross_entropy_chunked",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -159,6 +160,7 @@ static LINEAR_CROSS_ENTROPY_CHUNKED_INFO: OpInfo = OpInfo {
     boxed: linear_cross_entropy_chunked_boxed,
     doc: "Cross-entropy of a linear map by chunks of rows; the gradient works through the same chunks again.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn linear_cross_entropy_chunked_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::linear_cross_entropy_chunked(

@@ -41,7 +41,7 @@ pub static FUSED_NLL_LOSS: Op<FusedNllLossFn> = Op::new(
     ],
     fused_nll_loss_adaptor,
 );
-static FUSED_NLL_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_NLL_LOSS_INFO: OpInfo = OpInfo {
     name: "_nll_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -64,6 +64,7 @@ static FUSED_NLL_LOSS_INFO: OpInfo = OpInfo {
     boxed: fused_nll_loss_boxed,
     doc: "Negative log likelihood over dimension 1, and the weight that a mean is divided by.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fused_nll_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_nll_loss(
@@ -129,7 +130,7 @@ pub static FUSED_NLL_LOSS_BACKWARD: Op<FusedNllLossBackwardFn> = Op::new(
     ],
     fused_nll_loss_backward_adaptor,
 );
-static FUSED_NLL_LOSS_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_NLL_LOSS_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_nll_loss_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -154,6 +155,7 @@ static FUSED_NLL_LOSS_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: fused_nll_loss_backward_boxed,
     doc: "The gradient of the negative log likelihood.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fused_nll_loss_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_nll_loss_backward(
@@ -218,7 +220,7 @@ pub static FUSED_CROSS_ENTROPY: Op<FusedCrossEntropyFn> = Op::new(
     ],
     fused_cross_entropy_adaptor,
 );
-static FUSED_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     name: "_cross_entropy",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -242,6 +244,7 @@ static FUSED_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     boxed: fused_cross_entropy_boxed,
     doc: "Cross-entropy of logits over dimension 1 and class indices, with what its gradient needs.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fused_cross_entropy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_cross_entropy(
@@ -316,7 +319,7 @@ pub static FUSED_CROSS_ENTROPY_BACKWARD: Op<FusedCrossEntropyBackwardFn> = Op::n
     ],
     fused_cross_entropy_backward_adaptor,
 );
-static FUSED_CROSS_ENTROPY_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_CROSS_ENTROPY_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_cross_entropy_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -343,6 +346,7 @@ static FUSED_CROSS_ENTROPY_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: fused_cross_entropy_backward_boxed,
     doc: "The gradient of cross-entropy.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fused_cross_entropy_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_cross_entropy_backward(
@@ -390,7 +394,7 @@ pub type NllLossFn =
     fn(&Tensor, &Tensor, Option<&Tensor>, Option<bool>, i64, Option<bool>, &str) -> Result<Tensor>;
 /// `nll_loss`: Negative log likelihood of log-probabilities.
 pub static NLL_LOSS: Op<NllLossFn> = Op::composite(&NLL_LOSS_INFO, f::nll_loss, nll_loss_adaptor);
-static NLL_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static NLL_LOSS_INFO: OpInfo = OpInfo {
     name: "nll_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -422,6 +426,7 @@ static NLL_LOSS_INFO: OpInfo = OpInfo {
     boxed: nll_loss_boxed,
     doc: "Negative log likelihood of log-probabilities.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn nll_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nll_loss(
@@ -453,7 +458,7 @@ pub type CrossEntropyFn =
 /// `cross_entropy`: Cross-entropy between logits and class indices or class probabilities.
 pub static CROSS_ENTROPY: Op<CrossEntropyFn> =
     Op::composite(&CROSS_ENTROPY_INFO, f::cross_entropy, cross_entropy_adaptor);
-static CROSS_ENTROPY_INFO: OpInfo = OpInfo {
+pub(super) static CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     name: "cross_entropy",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -486,6 +491,7 @@ static CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     boxed: cross_entropy_boxed,
     doc: "Cross-entropy between logits and class indices or class probabilities.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn cross_entropy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::cross_entropy(
@@ -552,7 +558,7 @@ pub static FUSED_CTC_LOSS: Op<FusedCtcLossFn> = Op::new(
     ],
     fused_ctc_loss_adaptor,
 );
-static FUSED_CTC_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_CTC_LOSS_INFO: OpInfo = OpInfo {
     name: "_ctc_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -576,6 +582,7 @@ static FUSED_CTC_LOSS_INFO: OpInfo = OpInfo {
     boxed: fused_ctc_loss_boxed,
     doc: "Connectionist temporal classification loss of each row, and the forward variables.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fused_ctc_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_ctc_loss(
@@ -650,7 +657,7 @@ pub static FUSED_CTC_LOSS_BACKWARD: Op<FusedCtcLossBackwardFn> = Op::new(
     ],
     fused_ctc_loss_backward_adaptor,
 );
-static FUSED_CTC_LOSS_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_CTC_LOSS_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_ctc_loss_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -677,6 +684,7 @@ static FUSED_CTC_LOSS_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: fused_ctc_loss_backward_boxed,
     doc: "The gradient of the connectionist temporal classification loss.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fused_ctc_loss_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_ctc_loss_backward(
@@ -723,7 +731,7 @@ fn fused_ctc_loss_backward_adaptor(
 pub type CtcLossFn = fn(&Tensor, &Tensor, &Tensor, &Tensor, i64, &str, bool) -> Result<Tensor>;
 /// `ctc_loss`: Connectionist temporal classification loss (Graves et al. 2006). Concatenated targets should be contiguous: of a strided view PyTorch, and so this, finds where a row begins by elements of memory.
 pub static CTC_LOSS: Op<CtcLossFn> = Op::composite(&CTC_LOSS_INFO, f::ctc_loss, ctc_loss_adaptor);
-static CTC_LOSS_INFO: OpInfo = OpInfo {
+pub(super) static CTC_LOSS_INFO: OpInfo = OpInfo {
     name: "ctc_loss",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -755,6 +763,7 @@ static CTC_LOSS_INFO: OpInfo = OpInfo {
     boxed: ctc_loss_boxed,
     doc: "Connectionist temporal classification loss (Graves et al. 2006). Concatenated targets should be contiguous: of a strided view PyTorch, and so this, finds where a row begins by elements of memory.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn ctc_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::ctc_loss(
@@ -788,7 +797,7 @@ pub type CtcLossOfFn = fn(&Tensor, &Tensor, &[i64], &[i64], i64, &str, bool) -> 
 /// `ctc_loss.lengths`: `ctc_loss` with lengths that are no tensors.
 pub static CTC_LOSS_OF: Op<CtcLossOfFn> =
     Op::composite(&CTC_LOSS_OF_INFO, f::ctc_loss_of, ctc_loss_of_adaptor);
-static CTC_LOSS_OF_INFO: OpInfo = OpInfo {
+pub(super) static CTC_LOSS_OF_INFO: OpInfo = OpInfo {
     name: "ctc_loss.lengths",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -820,6 +829,7 @@ static CTC_LOSS_OF_INFO: OpInfo = OpInfo {
     boxed: ctc_loss_of_boxed,
     doc: "`ctc_loss` with lengths that are no tensors.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn ctc_loss_of_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::ctc_loss_of(

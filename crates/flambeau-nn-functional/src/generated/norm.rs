@@ -21,7 +21,7 @@ pub type NativeBatchNormFn = fn(
 /// `native_batch_norm`: Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`.
 pub static NATIVE_BATCH_NORM: Op<NativeBatchNormFn> =
     Op::composite(&NATIVE_BATCH_NORM_INFO, f::native_batch_norm, native_batch_norm_adaptor);
-static NATIVE_BATCH_NORM_INFO: OpInfo = OpInfo {
+pub(super) static NATIVE_BATCH_NORM_INFO: OpInfo = OpInfo {
     name: "native_batch_norm",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -47,6 +47,7 @@ static NATIVE_BATCH_NORM_INFO: OpInfo = OpInfo {
     boxed: native_batch_norm_boxed,
     doc: "Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn native_batch_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_batch_norm(
@@ -125,7 +126,7 @@ pub type NativeBatchNormOutFn = fn(
 /// `native_batch_norm.out`: Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`.
 pub static NATIVE_BATCH_NORM_OUT: Op<NativeBatchNormOutFn> =
     Op::composite(&NATIVE_BATCH_NORM_OUT_INFO, native_batch_norm_out_cpu, native_batch_norm_out_adaptor);
-static NATIVE_BATCH_NORM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NATIVE_BATCH_NORM_OUT_INFO: OpInfo = OpInfo {
     name: "native_batch_norm.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -154,6 +155,7 @@ static NATIVE_BATCH_NORM_OUT_INFO: OpInfo = OpInfo {
     boxed: native_batch_norm_out_boxed,
     doc: "Batch normalisation with the statistics that its gradient needs; in training the running ones move by `momentum`.",
     grad: Differentiability::Composite,
+    functional: Some(&NATIVE_BATCH_NORM_INFO),
 };
 fn native_batch_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 8)?;
@@ -253,7 +255,7 @@ pub static BATCH_NORM_TRAIN: Op<BatchNormTrainFn> = Op::new(
     ],
     batch_norm_train_adaptor,
 );
-static BATCH_NORM_TRAIN_INFO: OpInfo = OpInfo {
+pub(super) static BATCH_NORM_TRAIN_INFO: OpInfo = OpInfo {
     name: "_batch_norm_train",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -278,6 +280,7 @@ static BATCH_NORM_TRAIN_INFO: OpInfo = OpInfo {
     boxed: batch_norm_train_boxed,
     doc: "`native_batch_norm` in training. Its gradient does not look at the running statistics, which the next call moves.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn batch_norm_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::batch_norm_train(
@@ -345,7 +348,7 @@ pub static BATCH_NORM_EVAL: Op<BatchNormEvalFn> = Op::new(
     ],
     batch_norm_eval_adaptor,
 );
-static BATCH_NORM_EVAL_INFO: OpInfo = OpInfo {
+pub(super) static BATCH_NORM_EVAL_INFO: OpInfo = OpInfo {
     name: "_batch_norm_eval",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -369,6 +372,7 @@ static BATCH_NORM_EVAL_INFO: OpInfo = OpInfo {
     boxed: batch_norm_eval_boxed,
     doc: "`native_batch_norm` by the running statistics.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn batch_norm_eval_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::batch_norm_eval(
@@ -452,7 +456,7 @@ pub static NATIVE_BATCH_NORM_BACKWARD: Op<NativeBatchNormBackwardFn> = Op::new(
     ],
     native_batch_norm_backward_adaptor,
 );
-static NATIVE_BATCH_NORM_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static NATIVE_BATCH_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     name: "native_batch_norm_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -480,6 +484,7 @@ static NATIVE_BATCH_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: native_batch_norm_backward_boxed,
     doc: "Gradients of batch normalisation; empty tensors for those that the mask leaves out.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn native_batch_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_batch_norm_backward(
@@ -538,7 +543,7 @@ pub type BatchNormFn = fn(
 ) -> Result<Tensor>;
 /// `batch_norm`: Normalises each channel over the batch: `(x - mean) / sqrt(var + eps) * weight + bias`.
 pub static BATCH_NORM: Op<BatchNormFn> = Op::composite(&BATCH_NORM_INFO, f::batch_norm, batch_norm_adaptor);
-static BATCH_NORM_INFO: OpInfo = OpInfo {
+pub(super) static BATCH_NORM_INFO: OpInfo = OpInfo {
     name: "batch_norm",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -574,6 +579,7 @@ static BATCH_NORM_INFO: OpInfo = OpInfo {
     boxed: batch_norm_boxed,
     doc: "Normalises each channel over the batch: `(x - mean) / sqrt(var + eps) * weight + bias`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn batch_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::batch_norm(
@@ -619,7 +625,7 @@ pub type BatchNormTorchFn = fn(
 /// `batch_norm.torch`: `torch.nn.functional.batch_norm` with another order of arguments, all required.
 pub static BATCH_NORM_TORCH: Op<BatchNormTorchFn> =
     Op::composite(&BATCH_NORM_TORCH_INFO, f::batch_norm_torch, batch_norm_torch_adaptor);
-static BATCH_NORM_TORCH_INFO: OpInfo = OpInfo {
+pub(super) static BATCH_NORM_TORCH_INFO: OpInfo = OpInfo {
     name: "batch_norm.torch",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -646,6 +652,7 @@ static BATCH_NORM_TORCH_INFO: OpInfo = OpInfo {
     boxed: batch_norm_torch_boxed,
     doc: "`torch.nn.functional.batch_norm` with another order of arguments, all required.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn batch_norm_torch_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::batch_norm_torch(
@@ -692,7 +699,7 @@ pub type InstanceNormFn = fn(
 /// `instance_norm`: Normalises each channel of each sample over its spatial dimensions.
 pub static INSTANCE_NORM: Op<InstanceNormFn> =
     Op::composite(&INSTANCE_NORM_INFO, f::instance_norm, instance_norm_adaptor);
-static INSTANCE_NORM_INFO: OpInfo = OpInfo {
+pub(super) static INSTANCE_NORM_INFO: OpInfo = OpInfo {
     name: "instance_norm",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -721,6 +728,7 @@ static INSTANCE_NORM_INFO: OpInfo = OpInfo {
     boxed: instance_norm_boxed,
     doc: "Normalises each channel of each sample over its spatial dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn instance_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::instance_norm(
@@ -766,7 +774,7 @@ pub type InstanceNormTorchFn = fn(
 /// `instance_norm.torch`: `torch.nn.functional.instance_norm` with another order of arguments, all required.
 pub static INSTANCE_NORM_TORCH: Op<InstanceNormTorchFn> =
     Op::composite(&INSTANCE_NORM_TORCH_INFO, f::instance_norm_torch, instance_norm_torch_adaptor);
-static INSTANCE_NORM_TORCH_INFO: OpInfo = OpInfo {
+pub(super) static INSTANCE_NORM_TORCH_INFO: OpInfo = OpInfo {
     name: "instance_norm.torch",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -793,6 +801,7 @@ static INSTANCE_NORM_TORCH_INFO: OpInfo = OpInfo {
     boxed: instance_norm_torch_boxed,
     doc: "`torch.nn.functional.instance_norm` with another order of arguments, all required.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn instance_norm_torch_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::instance_norm_torch(
@@ -870,7 +879,7 @@ pub static NATIVE_LAYER_NORM: Op<NativeLayerNormFn> = Op::new(
     ],
     native_layer_norm_adaptor,
 );
-static NATIVE_LAYER_NORM_INFO: OpInfo = OpInfo {
+pub(super) static NATIVE_LAYER_NORM_INFO: OpInfo = OpInfo {
     name: "native_layer_norm",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -900,6 +909,7 @@ static NATIVE_LAYER_NORM_INFO: OpInfo = OpInfo {
     boxed: native_layer_norm_boxed,
     doc: "Layer normalisation with the statistics that its gradient needs.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn native_layer_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_layer_norm(
@@ -975,7 +985,7 @@ pub static NATIVE_LAYER_NORM_BACKWARD: Op<NativeLayerNormBackwardFn> = Op::new(
     ],
     native_layer_norm_backward_adaptor,
 );
-static NATIVE_LAYER_NORM_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static NATIVE_LAYER_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     name: "native_layer_norm_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1001,6 +1011,7 @@ static NATIVE_LAYER_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: native_layer_norm_backward_boxed,
     doc: "Gradients of layer normalisation; empty tensors for those that the mask leaves out.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn native_layer_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_layer_norm_backward(
@@ -1035,7 +1046,7 @@ fn native_layer_norm_backward_adaptor(
 pub type LayerNormFn = fn(&Tensor, &[i64], Option<&Tensor>, Option<&Tensor>, f64, bool) -> Result<Tensor>;
 /// `layer_norm`: Normalises over the last dimensions, those of `normalized_shape`.
 pub static LAYER_NORM: Op<LayerNormFn> = Op::composite(&LAYER_NORM_INFO, f::layer_norm, layer_norm_adaptor);
-static LAYER_NORM_INFO: OpInfo = OpInfo {
+pub(super) static LAYER_NORM_INFO: OpInfo = OpInfo {
     name: "layer_norm",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1066,6 +1077,7 @@ static LAYER_NORM_INFO: OpInfo = OpInfo {
     boxed: layer_norm_boxed,
     doc: "Normalises over the last dimensions, those of `normalized_shape`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn layer_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::layer_norm(
@@ -1122,7 +1134,7 @@ pub static FUSED_RMS_NORM: Op<FusedRmsNormFn> = Op::new(
     ],
     fused_rms_norm_adaptor,
 );
-static FUSED_RMS_NORM_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_RMS_NORM_INFO: OpInfo = OpInfo {
     name: "_fused_rms_norm",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1144,6 +1156,7 @@ static FUSED_RMS_NORM_INFO: OpInfo = OpInfo {
     boxed: fused_rms_norm_boxed,
     doc: "RMS normalisation with the statistics that its gradient needs.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fused_rms_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_rms_norm(
@@ -1198,7 +1211,7 @@ pub static FUSED_RMS_NORM_BACKWARD: Op<FusedRmsNormBackwardFn> = Op::new(
     ],
     fused_rms_norm_backward_adaptor,
 );
-static FUSED_RMS_NORM_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_RMS_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_fused_rms_norm_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1222,6 +1235,7 @@ static FUSED_RMS_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: fused_rms_norm_backward_boxed,
     doc: "Gradients of RMS normalisation; empty tensors for those that the mask leaves out.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fused_rms_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_rms_norm_backward(
@@ -1252,7 +1266,7 @@ fn fused_rms_norm_backward_adaptor(
 pub type RmsNormFn = fn(&Tensor, &[i64], Option<&Tensor>, Option<f64>) -> Result<Tensor>;
 /// `rms_norm`: Divides by the root of the mean square over the last dimensions, those of `normalized_shape`.
 pub static RMS_NORM: Op<RmsNormFn> = Op::composite(&RMS_NORM_INFO, f::rms_norm, rms_norm_adaptor);
-static RMS_NORM_INFO: OpInfo = OpInfo {
+pub(super) static RMS_NORM_INFO: OpInfo = OpInfo {
     name: "rms_norm",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1281,6 +1295,7 @@ static RMS_NORM_INFO: OpInfo = OpInfo {
     boxed: rms_norm_boxed,
     doc: "Divides by the root of the mean square over the last dimensions, those of `normalized_shape`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn rms_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rms_norm(
@@ -1346,7 +1361,7 @@ pub static FUSED_GROUP_NORM: Op<FusedGroupNormFn> = Op::new(
     ],
     fused_group_norm_adaptor,
 );
-static FUSED_GROUP_NORM_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_GROUP_NORM_INFO: OpInfo = OpInfo {
     name: "_fused_group_norm",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1372,6 +1387,7 @@ static FUSED_GROUP_NORM_INFO: OpInfo = OpInfo {
     boxed: fused_group_norm_boxed,
     doc: "Group normalisation with the statistics that its gradient needs.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fused_group_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_group_norm(
@@ -1427,7 +1443,7 @@ pub type NativeGroupNormFn = fn(
 /// `native_group_norm`: Group normalisation with its statistics, all differentiable.
 pub static NATIVE_GROUP_NORM: Op<NativeGroupNormFn> =
     Op::composite(&NATIVE_GROUP_NORM_INFO, native_group_norm_cpu, native_group_norm_adaptor);
-static NATIVE_GROUP_NORM_INFO: OpInfo = OpInfo {
+pub(super) static NATIVE_GROUP_NORM_INFO: OpInfo = OpInfo {
     name: "native_group_norm",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1453,6 +1469,7 @@ static NATIVE_GROUP_NORM_INFO: OpInfo = OpInfo {
     boxed: native_group_norm_boxed,
     doc: "Group normalisation with its statistics, all differentiable.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn native_group_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_group_norm(
@@ -1530,7 +1547,7 @@ pub static NATIVE_GROUP_NORM_BACKWARD: Op<NativeGroupNormBackwardFn> = Op::new(
     ],
     native_group_norm_backward_adaptor,
 );
-static NATIVE_GROUP_NORM_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static NATIVE_GROUP_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     name: "native_group_norm_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1558,6 +1575,7 @@ static NATIVE_GROUP_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: native_group_norm_backward_boxed,
     doc: "Gradients of group normalisation; empty tensors for those that the mask leaves out.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn native_group_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_group_norm_backward(
@@ -1596,7 +1614,7 @@ fn native_group_norm_backward_adaptor(
 pub type GroupNormFn = fn(&Tensor, i64, Option<&Tensor>, Option<&Tensor>, f64, bool) -> Result<Tensor>;
 /// `group_norm`: Normalises groups of channels of each sample.
 pub static GROUP_NORM: Op<GroupNormFn> = Op::composite(&GROUP_NORM_INFO, f::group_norm, group_norm_adaptor);
-static GROUP_NORM_INFO: OpInfo = OpInfo {
+pub(super) static GROUP_NORM_INFO: OpInfo = OpInfo {
     name: "group_norm",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1630,6 +1648,7 @@ static GROUP_NORM_INFO: OpInfo = OpInfo {
     boxed: group_norm_boxed,
     doc: "Normalises groups of channels of each sample.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn group_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::group_norm(
@@ -1658,7 +1677,7 @@ pub type LocalResponseNormFn = fn(&Tensor, i64, f64, f64, f64) -> Result<Tensor>
 /// `local_response_norm`: Divides by a power of the mean square over neighbouring channels.
 pub static LOCAL_RESPONSE_NORM: Op<LocalResponseNormFn> =
     Op::composite(&LOCAL_RESPONSE_NORM_INFO, f::local_response_norm, local_response_norm_adaptor);
-static LOCAL_RESPONSE_NORM_INFO: OpInfo = OpInfo {
+pub(super) static LOCAL_RESPONSE_NORM_INFO: OpInfo = OpInfo {
     name: "local_response_norm",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1684,6 +1703,7 @@ static LOCAL_RESPONSE_NORM_INFO: OpInfo = OpInfo {
     boxed: local_response_norm_boxed,
     doc: "Divides by a power of the mean square over neighbouring channels.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn local_response_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::local_response_norm(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -1707,7 +1727,7 @@ pub type NativeBatchNormLegitFn = fn(
 /// `_native_batch_norm_legit`: `native_batch_norm` with running statistics.
 pub static NATIVE_BATCH_NORM_LEGIT: Op<NativeBatchNormLegitFn> =
     Op::composite(&NATIVE_BATCH_NORM_LEGIT_INFO, f::native_batch_norm_legit, native_batch_norm_legit_adaptor);
-static NATIVE_BATCH_NORM_LEGIT_INFO: OpInfo = OpInfo {
+pub(super) static NATIVE_BATCH_NORM_LEGIT_INFO: OpInfo = OpInfo {
     name: "_native_batch_norm_legit",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1733,6 +1753,7 @@ static NATIVE_BATCH_NORM_LEGIT_INFO: OpInfo = OpInfo {
     boxed: native_batch_norm_legit_boxed,
     doc: "`native_batch_norm` with running statistics.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn native_batch_norm_legit_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_batch_norm_legit(
@@ -1815,7 +1836,7 @@ pub static NATIVE_BATCH_NORM_LEGIT_OUT: Op<NativeBatchNormLegitOutFn> = Op::comp
     native_batch_norm_legit_out_cpu,
     native_batch_norm_legit_out_adaptor,
 );
-static NATIVE_BATCH_NORM_LEGIT_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NATIVE_BATCH_NORM_LEGIT_OUT_INFO: OpInfo = OpInfo {
     name: "_native_batch_norm_legit.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1844,6 +1865,7 @@ static NATIVE_BATCH_NORM_LEGIT_OUT_INFO: OpInfo = OpInfo {
     boxed: native_batch_norm_legit_out_boxed,
     doc: "`native_batch_norm` with running statistics.",
     grad: Differentiability::Composite,
+    functional: Some(&NATIVE_BATCH_NORM_LEGIT_INFO),
 };
 fn native_batch_norm_legit_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 8)?;
@@ -1908,7 +1930,7 @@ pub static NATIVE_BATCH_NORM_LEGIT_NO_STATS: Op<NativeBatchNormLegitNoStatsFn> =
     f::native_batch_norm_legit_no_stats,
     native_batch_norm_legit_no_stats_adaptor,
 );
-static NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO: OpInfo = OpInfo {
+pub(super) static NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO: OpInfo = OpInfo {
     name: "_native_batch_norm_legit.no_stats",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1932,6 +1954,7 @@ static NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO: OpInfo = OpInfo {
     boxed: native_batch_norm_legit_no_stats_boxed,
     doc: "`native_batch_norm` without running statistics.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn native_batch_norm_legit_no_stats_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_batch_norm_legit_no_stats(
@@ -2000,7 +2023,7 @@ pub static NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT: Op<NativeBatchNormLegitNoStatsO
     native_batch_norm_legit_no_stats_out_cpu,
     native_batch_norm_legit_no_stats_out_adaptor,
 );
-static NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT_INFO: OpInfo = OpInfo {
+pub(super) static NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT_INFO: OpInfo = OpInfo {
     name: "_native_batch_norm_legit.no_stats_out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2027,6 +2050,7 @@ static NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT_INFO: OpInfo = OpInfo {
     boxed: native_batch_norm_legit_no_stats_out_boxed,
     doc: "`native_batch_norm` without running statistics.",
     grad: Differentiability::Composite,
+    functional: Some(&NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO),
 };
 fn native_batch_norm_legit_no_stats_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out0 = arg::<Tensor>(a, 6)?;
@@ -2082,7 +2106,7 @@ pub static NATIVE_BATCH_NORM_LEGIT_NO_TRAINING: Op<NativeBatchNormLegitNoTrainin
     f::native_batch_norm_legit_no_training,
     native_batch_norm_legit_no_training_adaptor,
 );
-static NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_INFO: OpInfo = OpInfo {
+pub(super) static NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_INFO: OpInfo = OpInfo {
     name: "_native_batch_norm_legit_no_training",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2107,6 +2131,7 @@ static NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_INFO: OpInfo = OpInfo {
     boxed: native_batch_norm_legit_no_training_boxed,
     doc: "`native_batch_norm` by the running statistics.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn native_batch_norm_legit_no_training_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_batch_norm_legit_no_training(
@@ -2148,7 +2173,7 @@ pub type BatchNormWithUpdateFn = fn(
 /// `_batch_norm_with_update`: `native_batch_norm` in training, and an empty tensor where other devices keep what they need.
 pub static BATCH_NORM_WITH_UPDATE: Op<BatchNormWithUpdateFn> =
     Op::composite(&BATCH_NORM_WITH_UPDATE_INFO, f::batch_norm_with_update, batch_norm_with_update_adaptor);
-static BATCH_NORM_WITH_UPDATE_INFO: OpInfo = OpInfo {
+pub(super) static BATCH_NORM_WITH_UPDATE_INFO: OpInfo = OpInfo {
     name: "_batch_norm_with_update",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2178,6 +2203,7 @@ static BATCH_NORM_WITH_UPDATE_INFO: OpInfo = OpInfo {
     boxed: batch_norm_with_update_boxed,
     doc: "`native_batch_norm` in training, and an empty tensor where other devices keep what they need.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn batch_norm_with_update_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::batch_norm_with_update(
@@ -2219,7 +2245,7 @@ pub type BatchNormNoUpdateFn = fn(
 /// `_batch_norm_no_update`: `native_batch_norm` by the running statistics, and an empty tensor where other devices keep what they need.
 pub static BATCH_NORM_NO_UPDATE: Op<BatchNormNoUpdateFn> =
     Op::composite(&BATCH_NORM_NO_UPDATE_INFO, f::batch_norm_no_update, batch_norm_no_update_adaptor);
-static BATCH_NORM_NO_UPDATE_INFO: OpInfo = OpInfo {
+pub(super) static BATCH_NORM_NO_UPDATE_INFO: OpInfo = OpInfo {
     name: "_batch_norm_no_update",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2244,6 +2270,7 @@ static BATCH_NORM_NO_UPDATE_INFO: OpInfo = OpInfo {
     boxed: batch_norm_no_update_boxed,
     doc: "`native_batch_norm` by the running statistics, and an empty tensor where other devices keep what they need.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn batch_norm_no_update_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::batch_norm_no_update(

@@ -21,7 +21,7 @@ pub static CONSTANT_PAD_ND: Op<ConstantPadNdFn> = Op::new(
     ],
     constant_pad_nd_adaptor,
 );
-static CONSTANT_PAD_ND_INFO: OpInfo = OpInfo {
+pub(super) static CONSTANT_PAD_ND_INFO: OpInfo = OpInfo {
     name: "constant_pad_nd",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -42,6 +42,7 @@ static CONSTANT_PAD_ND_INFO: OpInfo = OpInfo {
     boxed: constant_pad_nd_boxed,
     doc: "Pads with one value; negative padding crops.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn constant_pad_nd_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::constant_pad_nd(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -76,7 +77,7 @@ pub static PAD_GATHER: Op<PadGatherFn> = Op::new(
     ],
     pad_gather_adaptor,
 );
-static PAD_GATHER_INFO: OpInfo = OpInfo {
+pub(super) static PAD_GATHER_INFO: OpInfo = OpInfo {
     name: "_pad_gather",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -110,6 +111,7 @@ static PAD_GATHER_INFO: OpInfo = OpInfo {
     boxed: pad_gather_boxed,
     doc: "Pads with elements of the input: 0 reflects, 1 replicates, 2 wraps around.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn pad_gather_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pad_gather(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -144,7 +146,7 @@ pub static PAD_SCATTER: Op<PadScatterFn> = Op::new(
     ],
     pad_scatter_adaptor,
 );
-static PAD_SCATTER_INFO: OpInfo = OpInfo {
+pub(super) static PAD_SCATTER_INFO: OpInfo = OpInfo {
     name: "_pad_scatter",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -166,6 +168,7 @@ static PAD_SCATTER_INFO: OpInfo = OpInfo {
     boxed: pad_scatter_boxed,
     doc: "The gradient of padding with elements of the input.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn pad_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pad_scatter(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
@@ -179,7 +182,7 @@ fn pad_scatter_adaptor(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i
 pub type PadFn = fn(&Tensor, &[i64], &str, Option<f64>) -> Result<Tensor>;
 /// `pad`: Pads a tensor: `"constant"`, `"reflect"`, `"replicate"` or `"circular"`.
 pub static PAD: Op<PadFn> = Op::composite(&PAD_INFO, f::pad, pad_adaptor);
-static PAD_INFO: OpInfo = OpInfo {
+pub(super) static PAD_INFO: OpInfo = OpInfo {
     name: "pad",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -201,6 +204,7 @@ static PAD_INFO: OpInfo = OpInfo {
     boxed: pad_boxed,
     doc: "Pads a tensor: `\"constant\"`, `\"reflect\"`, `\"replicate\"` or `\"circular\"`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn pad_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pad(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<String>(a, 2)?, arg(a, 3)?)?.into_values())
@@ -214,7 +218,7 @@ pub type PadCircularFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `pad_circular`: Pads by wrapping around.
 pub static PAD_CIRCULAR: Op<PadCircularFn> =
     Op::composite(&PAD_CIRCULAR_INFO, f::pad_circular, pad_circular_adaptor);
-static PAD_CIRCULAR_INFO: OpInfo = OpInfo {
+pub(super) static PAD_CIRCULAR_INFO: OpInfo = OpInfo {
     name: "pad_circular",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -231,6 +235,7 @@ static PAD_CIRCULAR_INFO: OpInfo = OpInfo {
     boxed: pad_circular_boxed,
     doc: "Pads by wrapping around.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn pad_circular_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pad_circular(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())

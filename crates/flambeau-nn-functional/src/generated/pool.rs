@@ -41,7 +41,7 @@ pub static MAX_POOL: Op<MaxPoolFn> = Op::new(
     ],
     max_pool_adaptor,
 );
-static MAX_POOL_INFO: OpInfo = OpInfo {
+pub(super) static MAX_POOL_INFO: OpInfo = OpInfo {
     name: "_max_pool",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -65,6 +65,7 @@ static MAX_POOL_INFO: OpInfo = OpInfo {
     boxed: max_pool_boxed,
     doc: "Largest values of windows over the last dimensions, and their positions in the plane.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn max_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::max_pool(
@@ -116,7 +117,7 @@ pub static ADAPTIVE_MAX_POOL: Op<AdaptiveMaxPoolFn> = Op::new(
     ],
     adaptive_max_pool_adaptor,
 );
-static ADAPTIVE_MAX_POOL_INFO: OpInfo = OpInfo {
+pub(super) static ADAPTIVE_MAX_POOL_INFO: OpInfo = OpInfo {
     name: "_adaptive_max_pool",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -133,6 +134,7 @@ static ADAPTIVE_MAX_POOL_INFO: OpInfo = OpInfo {
     boxed: adaptive_max_pool_boxed,
     doc: "Largest values of windows that split the last dimensions evenly, and their positions in the plane.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn adaptive_max_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_max_pool(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -168,7 +170,7 @@ pub static PLANE_SCATTER: Op<PlaneScatterFn> = Op::new(
     ],
     plane_scatter_adaptor,
 );
-static PLANE_SCATTER_INFO: OpInfo = OpInfo {
+pub(super) static PLANE_SCATTER_INFO: OpInfo = OpInfo {
     name: "_plane_scatter",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -190,6 +192,7 @@ static PLANE_SCATTER_INFO: OpInfo = OpInfo {
     boxed: plane_scatter_boxed,
     doc: "Adds each element to the position of its plane that its index names: the gradient of max pooling.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn plane_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::plane_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
@@ -226,7 +229,7 @@ pub static PLANE_UNPOOL: Op<PlaneUnpoolFn> = Op::new(
     ],
     plane_unpool_adaptor,
 );
-static PLANE_UNPOOL_INFO: OpInfo = OpInfo {
+pub(super) static PLANE_UNPOOL_INFO: OpInfo = OpInfo {
     name: "_plane_unpool",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -248,6 +251,7 @@ static PLANE_UNPOOL_INFO: OpInfo = OpInfo {
     boxed: plane_unpool_boxed,
     doc: "Sets the position of its plane that its index names to each element, the last one staying.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn plane_unpool_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::plane_unpool(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
@@ -284,7 +288,7 @@ pub static PLANE_GATHER: Op<PlaneGatherFn> = Op::new(
     ],
     plane_gather_adaptor,
 );
-static PLANE_GATHER_INFO: OpInfo = OpInfo {
+pub(super) static PLANE_GATHER_INFO: OpInfo = OpInfo {
     name: "_plane_gather",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -305,6 +309,7 @@ static PLANE_GATHER_INFO: OpInfo = OpInfo {
     boxed: plane_gather_boxed,
     doc: "The elements of each plane that the indices name.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn plane_gather_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::plane_gather(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -348,7 +353,7 @@ pub static AVG_POOL: Op<AvgPoolFn> = Op::new(
     ],
     avg_pool_adaptor,
 );
-static AVG_POOL_INFO: OpInfo = OpInfo {
+pub(super) static AVG_POOL_INFO: OpInfo = OpInfo {
     name: "_avg_pool",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -373,6 +378,7 @@ static AVG_POOL_INFO: OpInfo = OpInfo {
     boxed: avg_pool_boxed,
     doc: "Means of windows over the last dimensions.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn avg_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::avg_pool(
@@ -447,7 +453,7 @@ pub static AVG_POOL_BACKWARD: Op<AvgPoolBackwardFn> = Op::new(
     ],
     avg_pool_backward_adaptor,
 );
-static AVG_POOL_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static AVG_POOL_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_avg_pool_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -473,6 +479,7 @@ static AVG_POOL_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: avg_pool_backward_boxed,
     doc: "The gradient of average pooling.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn avg_pool_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::avg_pool_backward(
@@ -539,7 +546,7 @@ pub static ADAPTIVE_AVG_POOL: Op<AdaptiveAvgPoolFn> = Op::new(
     ],
     adaptive_avg_pool_adaptor,
 );
-static ADAPTIVE_AVG_POOL_INFO: OpInfo = OpInfo {
+pub(super) static ADAPTIVE_AVG_POOL_INFO: OpInfo = OpInfo {
     name: "_adaptive_avg_pool",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -556,6 +563,7 @@ static ADAPTIVE_AVG_POOL_INFO: OpInfo = OpInfo {
     boxed: adaptive_avg_pool_boxed,
     doc: "Means of windows that split the last dimensions evenly.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn adaptive_avg_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_avg_pool(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -595,7 +603,7 @@ pub static ADAPTIVE_AVG_POOL_BACKWARD: Op<AdaptiveAvgPoolBackwardFn> = Op::new(
     ],
     adaptive_avg_pool_backward_adaptor,
 );
-static ADAPTIVE_AVG_POOL_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static ADAPTIVE_AVG_POOL_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_adaptive_avg_pool_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -616,6 +624,7 @@ static ADAPTIVE_AVG_POOL_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: adaptive_avg_pool_backward_boxed,
     doc: "The gradient of adaptive average pooling.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn adaptive_avg_pool_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_avg_pool_backward(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -632,7 +641,7 @@ fn adaptive_avg_pool_backward_adaptor(
 pub type MaxPool1dFn = fn(&Tensor, &[i64], Option<&[i64]>, &[i64], &[i64], bool, bool) -> Result<Tensor>;
 /// `max_pool1d`: Largest values of windows over one dimension of an input of several planes.
 pub static MAX_POOL1D: Op<MaxPool1dFn> = Op::composite(&MAX_POOL1D_INFO, f::max_pool1d, max_pool1d_adaptor);
-static MAX_POOL1D_INFO: OpInfo = OpInfo {
+pub(super) static MAX_POOL1D_INFO: OpInfo = OpInfo {
     name: "max_pool1d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -667,6 +676,7 @@ static MAX_POOL1D_INFO: OpInfo = OpInfo {
     boxed: max_pool1d_boxed,
     doc: "Largest values of windows over one dimension of an input of several planes.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn max_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::max_pool1d(
@@ -701,7 +711,7 @@ pub type MaxPool1dWithIndicesFn =
 /// `max_pool1d_with_indices`: `max_pool1d`, with the position of each value in its plane.
 pub static MAX_POOL1D_WITH_INDICES: Op<MaxPool1dWithIndicesFn> =
     Op::composite(&MAX_POOL1D_WITH_INDICES_INFO, f::max_pool1d_with_indices, max_pool1d_with_indices_adaptor);
-static MAX_POOL1D_WITH_INDICES_INFO: OpInfo = OpInfo {
+pub(super) static MAX_POOL1D_WITH_INDICES_INFO: OpInfo = OpInfo {
     name: "max_pool1d_with_indices",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -729,6 +739,7 @@ static MAX_POOL1D_WITH_INDICES_INFO: OpInfo = OpInfo {
     boxed: max_pool1d_with_indices_boxed,
     doc: "`max_pool1d`, with the position of each value in its plane.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn max_pool1d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::max_pool1d_with_indices(
@@ -761,7 +772,7 @@ fn max_pool1d_with_indices_adaptor(
 pub type AvgPool1dFn = fn(&Tensor, &[i64], Option<&[i64]>, &[i64], bool, bool) -> Result<Tensor>;
 /// `avg_pool1d`: Means of windows over one dimension of an input of several planes.
 pub static AVG_POOL1D: Op<AvgPool1dFn> = Op::composite(&AVG_POOL1D_INFO, f::avg_pool1d, avg_pool1d_adaptor);
-static AVG_POOL1D_INFO: OpInfo = OpInfo {
+pub(super) static AVG_POOL1D_INFO: OpInfo = OpInfo {
     name: "avg_pool1d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -785,6 +796,7 @@ static AVG_POOL1D_INFO: OpInfo = OpInfo {
     boxed: avg_pool1d_boxed,
     doc: "Means of windows over one dimension of an input of several planes.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn avg_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::avg_pool1d(
@@ -813,7 +825,7 @@ pub type AdaptiveAvgPool1dFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `adaptive_avg_pool1d`: Means of windows that split one dimension evenly into `output_size`.
 pub static ADAPTIVE_AVG_POOL1D: Op<AdaptiveAvgPool1dFn> =
     Op::composite(&ADAPTIVE_AVG_POOL1D_INFO, f::adaptive_avg_pool1d, adaptive_avg_pool1d_adaptor);
-static ADAPTIVE_AVG_POOL1D_INFO: OpInfo = OpInfo {
+pub(super) static ADAPTIVE_AVG_POOL1D_INFO: OpInfo = OpInfo {
     name: "adaptive_avg_pool1d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -830,6 +842,7 @@ static ADAPTIVE_AVG_POOL1D_INFO: OpInfo = OpInfo {
     boxed: adaptive_avg_pool1d_boxed,
     doc: "Means of windows that split one dimension evenly into `output_size`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn adaptive_avg_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_avg_pool1d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -843,7 +856,7 @@ pub type AdaptiveMaxPool1dFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
 /// `adaptive_max_pool1d`: Largest values of windows that split one dimension evenly into `output_size`.
 pub static ADAPTIVE_MAX_POOL1D: Op<AdaptiveMaxPool1dFn> =
     Op::composite(&ADAPTIVE_MAX_POOL1D_INFO, f::adaptive_max_pool1d, adaptive_max_pool1d_adaptor);
-static ADAPTIVE_MAX_POOL1D_INFO: OpInfo = OpInfo {
+pub(super) static ADAPTIVE_MAX_POOL1D_INFO: OpInfo = OpInfo {
     name: "adaptive_max_pool1d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -874,6 +887,7 @@ static ADAPTIVE_MAX_POOL1D_INFO: OpInfo = OpInfo {
     boxed: adaptive_max_pool1d_boxed,
     doc: "Largest values of windows that split one dimension evenly into `output_size`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn adaptive_max_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_max_pool1d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -890,7 +904,7 @@ pub static ADAPTIVE_MAX_POOL1D_WITH_INDICES: Op<AdaptiveMaxPool1dWithIndicesFn> 
     f::adaptive_max_pool1d_with_indices,
     adaptive_max_pool1d_with_indices_adaptor,
 );
-static ADAPTIVE_MAX_POOL1D_WITH_INDICES_INFO: OpInfo = OpInfo {
+pub(super) static ADAPTIVE_MAX_POOL1D_WITH_INDICES_INFO: OpInfo = OpInfo {
     name: "adaptive_max_pool1d_with_indices",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -914,6 +928,7 @@ static ADAPTIVE_MAX_POOL1D_WITH_INDICES_INFO: OpInfo = OpInfo {
     boxed: adaptive_max_pool1d_with_indices_boxed,
     doc: "`adaptive_max_pool1d`, with the position of each value in its plane.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn adaptive_max_pool1d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_max_pool1d_with_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?
@@ -933,7 +948,7 @@ pub type MaxUnpool1dFn =
 /// `max_unpool1d`: Partial inverse of `max_pool1d`: values go back to their positions, the rest is 0.
 pub static MAX_UNPOOL1D: Op<MaxUnpool1dFn> =
     Op::composite(&MAX_UNPOOL1D_INFO, f::max_unpool1d, max_unpool1d_adaptor);
-static MAX_UNPOOL1D_INFO: OpInfo = OpInfo {
+pub(super) static MAX_UNPOOL1D_INFO: OpInfo = OpInfo {
     name: "max_unpool1d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -960,6 +975,7 @@ static MAX_UNPOOL1D_INFO: OpInfo = OpInfo {
     boxed: max_unpool1d_boxed,
     doc: "Partial inverse of `max_pool1d`: values go back to their positions, the rest is 0.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn max_unpool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::max_unpool1d(
@@ -1000,7 +1016,7 @@ fn max_pool2d_cpu(
 pub type MaxPool2dFn = fn(&Tensor, &[i64], Option<&[i64]>, &[i64], &[i64], bool, bool) -> Result<Tensor>;
 /// `max_pool2d`: Largest values of windows over two dimensions of an input of several planes.
 pub static MAX_POOL2D: Op<MaxPool2dFn> = Op::composite(&MAX_POOL2D_INFO, max_pool2d_cpu, max_pool2d_adaptor);
-static MAX_POOL2D_INFO: OpInfo = OpInfo {
+pub(super) static MAX_POOL2D_INFO: OpInfo = OpInfo {
     name: "max_pool2d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1035,6 +1051,7 @@ static MAX_POOL2D_INFO: OpInfo = OpInfo {
     boxed: max_pool2d_boxed,
     doc: "Largest values of windows over two dimensions of an input of several planes.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::max_pool2d(
@@ -1085,7 +1102,7 @@ pub static MAX_POOL2D_WITH_INDICES: Op<MaxPool2dWithIndicesFn> = Op::composite(
     max_pool2d_with_indices_cpu,
     max_pool2d_with_indices_adaptor,
 );
-static MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
+pub(super) static MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     name: "max_pool2d_with_indices",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1113,6 +1130,7 @@ static MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     boxed: max_pool2d_with_indices_boxed,
     doc: "`max_pool2d`, with the position of each value in its plane.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn max_pool2d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::max_pool2d_with_indices(
@@ -1158,7 +1176,7 @@ fn avg_pool2d_cpu(
 pub type AvgPool2dFn = fn(&Tensor, &[i64], Option<&[i64]>, &[i64], bool, bool, Option<i64>) -> Result<Tensor>;
 /// `avg_pool2d`: Means of windows over two dimensions of an input of several planes.
 pub static AVG_POOL2D: Op<AvgPool2dFn> = Op::composite(&AVG_POOL2D_INFO, avg_pool2d_cpu, avg_pool2d_adaptor);
-static AVG_POOL2D_INFO: OpInfo = OpInfo {
+pub(super) static AVG_POOL2D_INFO: OpInfo = OpInfo {
     name: "avg_pool2d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1183,6 +1201,7 @@ static AVG_POOL2D_INFO: OpInfo = OpInfo {
     boxed: avg_pool2d_boxed,
     doc: "Means of windows over two dimensions of an input of several planes.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn avg_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::avg_pool2d(
@@ -1232,7 +1251,7 @@ pub type AvgPool2dOutFn =
 /// `avg_pool2d.out`: Means of windows over two dimensions of an input of several planes.
 pub static AVG_POOL2D_OUT: Op<AvgPool2dOutFn> =
     Op::composite(&AVG_POOL2D_OUT_INFO, avg_pool2d_out_cpu, avg_pool2d_out_adaptor);
-static AVG_POOL2D_OUT_INFO: OpInfo = OpInfo {
+pub(super) static AVG_POOL2D_OUT_INFO: OpInfo = OpInfo {
     name: "avg_pool2d.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1258,6 +1277,7 @@ static AVG_POOL2D_OUT_INFO: OpInfo = OpInfo {
     boxed: avg_pool2d_out_boxed,
     doc: "Means of windows over two dimensions of an input of several planes.",
     grad: Differentiability::Composite,
+    functional: Some(&AVG_POOL2D_INFO),
 };
 fn avg_pool2d_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 7)?;
@@ -1296,7 +1316,7 @@ pub type AdaptiveAvgPool2dFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `adaptive_avg_pool2d`: Means of windows that split two dimensions evenly into `output_size`.
 pub static ADAPTIVE_AVG_POOL2D: Op<AdaptiveAvgPool2dFn> =
     Op::composite(&ADAPTIVE_AVG_POOL2D_INFO, f::adaptive_avg_pool2d, adaptive_avg_pool2d_adaptor);
-static ADAPTIVE_AVG_POOL2D_INFO: OpInfo = OpInfo {
+pub(super) static ADAPTIVE_AVG_POOL2D_INFO: OpInfo = OpInfo {
     name: "adaptive_avg_pool2d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1319,6 +1339,7 @@ static ADAPTIVE_AVG_POOL2D_INFO: OpInfo = OpInfo {
     boxed: adaptive_avg_pool2d_boxed,
     doc: "Means of windows that split two dimensions evenly into `output_size`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn adaptive_avg_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_avg_pool2d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -1335,7 +1356,7 @@ pub type AdaptiveMaxPool2dFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
 /// `adaptive_max_pool2d`: Largest values of windows that split two dimensions evenly into `output_size`.
 pub static ADAPTIVE_MAX_POOL2D: Op<AdaptiveMaxPool2dFn> =
     Op::composite(&ADAPTIVE_MAX_POOL2D_INFO, adaptive_max_pool2d_cpu, adaptive_max_pool2d_adaptor);
-static ADAPTIVE_MAX_POOL2D_INFO: OpInfo = OpInfo {
+pub(super) static ADAPTIVE_MAX_POOL2D_INFO: OpInfo = OpInfo {
     name: "adaptive_max_pool2d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1370,6 +1391,7 @@ static ADAPTIVE_MAX_POOL2D_INFO: OpInfo = OpInfo {
     boxed: adaptive_max_pool2d_boxed,
     doc: "Largest values of windows that split two dimensions evenly into `output_size`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn adaptive_max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_max_pool2d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1386,7 +1408,7 @@ pub static ADAPTIVE_MAX_POOL2D_WITH_INDICES: Op<AdaptiveMaxPool2dWithIndicesFn> 
     f::adaptive_max_pool2d_with_indices,
     adaptive_max_pool2d_with_indices_adaptor,
 );
-static ADAPTIVE_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
+pub(super) static ADAPTIVE_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     name: "adaptive_max_pool2d_with_indices",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1413,6 +1435,7 @@ static ADAPTIVE_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     boxed: adaptive_max_pool2d_with_indices_boxed,
     doc: "`adaptive_max_pool2d`, with the position of each value in its plane.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn adaptive_max_pool2d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_max_pool2d_with_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?
@@ -1444,7 +1467,7 @@ pub type MaxUnpool2dFn =
 /// `max_unpool2d`: Partial inverse of `max_pool2d`: values go back to their positions, the rest is 0.
 pub static MAX_UNPOOL2D: Op<MaxUnpool2dFn> =
     Op::composite(&MAX_UNPOOL2D_INFO, max_unpool2d_cpu, max_unpool2d_adaptor);
-static MAX_UNPOOL2D_INFO: OpInfo = OpInfo {
+pub(super) static MAX_UNPOOL2D_INFO: OpInfo = OpInfo {
     name: "max_unpool2d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1478,6 +1501,7 @@ static MAX_UNPOOL2D_INFO: OpInfo = OpInfo {
     boxed: max_unpool2d_boxed,
     doc: "Partial inverse of `max_pool2d`: values go back to their positions, the rest is 0.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn max_unpool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::max_unpool2d(
@@ -1505,7 +1529,7 @@ fn max_unpool2d_adaptor(
 pub type MaxPool3dFn = fn(&Tensor, &[i64], Option<&[i64]>, &[i64], &[i64], bool, bool) -> Result<Tensor>;
 /// `max_pool3d`: Largest values of windows over three dimensions of an input of several planes.
 pub static MAX_POOL3D: Op<MaxPool3dFn> = Op::composite(&MAX_POOL3D_INFO, f::max_pool3d, max_pool3d_adaptor);
-static MAX_POOL3D_INFO: OpInfo = OpInfo {
+pub(super) static MAX_POOL3D_INFO: OpInfo = OpInfo {
     name: "max_pool3d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1547,6 +1571,7 @@ static MAX_POOL3D_INFO: OpInfo = OpInfo {
     boxed: max_pool3d_boxed,
     doc: "Largest values of windows over three dimensions of an input of several planes.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn max_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::max_pool3d(
@@ -1597,7 +1622,7 @@ pub static MAX_POOL3D_WITH_INDICES: Op<MaxPool3dWithIndicesFn> = Op::composite(
     max_pool3d_with_indices_cpu,
     max_pool3d_with_indices_adaptor,
 );
-static MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
+pub(super) static MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     name: "max_pool3d_with_indices",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1625,6 +1650,7 @@ static MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     boxed: max_pool3d_with_indices_boxed,
     doc: "`max_pool3d`, with the position of each value in its plane.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn max_pool3d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::max_pool3d_with_indices(
@@ -1670,7 +1696,7 @@ fn avg_pool3d_cpu(
 pub type AvgPool3dFn = fn(&Tensor, &[i64], Option<&[i64]>, &[i64], bool, bool, Option<i64>) -> Result<Tensor>;
 /// `avg_pool3d`: Means of windows over three dimensions of an input of several planes.
 pub static AVG_POOL3D: Op<AvgPool3dFn> = Op::composite(&AVG_POOL3D_INFO, avg_pool3d_cpu, avg_pool3d_adaptor);
-static AVG_POOL3D_INFO: OpInfo = OpInfo {
+pub(super) static AVG_POOL3D_INFO: OpInfo = OpInfo {
     name: "avg_pool3d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1702,6 +1728,7 @@ static AVG_POOL3D_INFO: OpInfo = OpInfo {
     boxed: avg_pool3d_boxed,
     doc: "Means of windows over three dimensions of an input of several planes.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn avg_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::avg_pool3d(
@@ -1751,7 +1778,7 @@ pub type AvgPool3dOutFn =
 /// `avg_pool3d.out`: Means of windows over three dimensions of an input of several planes.
 pub static AVG_POOL3D_OUT: Op<AvgPool3dOutFn> =
     Op::composite(&AVG_POOL3D_OUT_INFO, avg_pool3d_out_cpu, avg_pool3d_out_adaptor);
-static AVG_POOL3D_OUT_INFO: OpInfo = OpInfo {
+pub(super) static AVG_POOL3D_OUT_INFO: OpInfo = OpInfo {
     name: "avg_pool3d.out",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1777,6 +1804,7 @@ static AVG_POOL3D_OUT_INFO: OpInfo = OpInfo {
     boxed: avg_pool3d_out_boxed,
     doc: "Means of windows over three dimensions of an input of several planes.",
     grad: Differentiability::Composite,
+    functional: Some(&AVG_POOL3D_INFO),
 };
 fn avg_pool3d_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     let mut out = arg::<Tensor>(a, 7)?;
@@ -1815,7 +1843,7 @@ pub type AdaptiveAvgPool3dFn = fn(&Tensor, &[i64]) -> Result<Tensor>;
 /// `adaptive_avg_pool3d`: Means of windows that split three dimensions evenly into `output_size`.
 pub static ADAPTIVE_AVG_POOL3D: Op<AdaptiveAvgPool3dFn> =
     Op::composite(&ADAPTIVE_AVG_POOL3D_INFO, f::adaptive_avg_pool3d, adaptive_avg_pool3d_adaptor);
-static ADAPTIVE_AVG_POOL3D_INFO: OpInfo = OpInfo {
+pub(super) static ADAPTIVE_AVG_POOL3D_INFO: OpInfo = OpInfo {
     name: "adaptive_avg_pool3d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1845,6 +1873,7 @@ static ADAPTIVE_AVG_POOL3D_INFO: OpInfo = OpInfo {
     boxed: adaptive_avg_pool3d_boxed,
     doc: "Means of windows that split three dimensions evenly into `output_size`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn adaptive_avg_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_avg_pool3d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
@@ -1861,7 +1890,7 @@ pub type AdaptiveMaxPool3dFn = fn(&Tensor, &[i64], bool) -> Result<Tensor>;
 /// `adaptive_max_pool3d`: Largest values of windows that split three dimensions evenly into `output_size`.
 pub static ADAPTIVE_MAX_POOL3D: Op<AdaptiveMaxPool3dFn> =
     Op::composite(&ADAPTIVE_MAX_POOL3D_INFO, adaptive_max_pool3d_cpu, adaptive_max_pool3d_adaptor);
-static ADAPTIVE_MAX_POOL3D_INFO: OpInfo = OpInfo {
+pub(super) static ADAPTIVE_MAX_POOL3D_INFO: OpInfo = OpInfo {
     name: "adaptive_max_pool3d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1903,6 +1932,7 @@ static ADAPTIVE_MAX_POOL3D_INFO: OpInfo = OpInfo {
     boxed: adaptive_max_pool3d_boxed,
     doc: "Largest values of windows that split three dimensions evenly into `output_size`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn adaptive_max_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_max_pool3d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -1919,7 +1949,7 @@ pub static ADAPTIVE_MAX_POOL3D_WITH_INDICES: Op<AdaptiveMaxPool3dWithIndicesFn> 
     f::adaptive_max_pool3d_with_indices,
     adaptive_max_pool3d_with_indices_adaptor,
 );
-static ADAPTIVE_MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
+pub(super) static ADAPTIVE_MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     name: "adaptive_max_pool3d_with_indices",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1953,6 +1983,7 @@ static ADAPTIVE_MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     boxed: adaptive_max_pool3d_with_indices_boxed,
     doc: "`adaptive_max_pool3d`, with the position of each value in its plane.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn adaptive_max_pool3d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::adaptive_max_pool3d_with_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?
@@ -1984,7 +2015,7 @@ pub type MaxUnpool3dFn =
 /// `max_unpool3d`: Partial inverse of `max_pool3d`: values go back to their positions, the rest is 0.
 pub static MAX_UNPOOL3D: Op<MaxUnpool3dFn> =
     Op::composite(&MAX_UNPOOL3D_INFO, max_unpool3d_cpu, max_unpool3d_adaptor);
-static MAX_UNPOOL3D_INFO: OpInfo = OpInfo {
+pub(super) static MAX_UNPOOL3D_INFO: OpInfo = OpInfo {
     name: "max_unpool3d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2018,6 +2049,7 @@ static MAX_UNPOOL3D_INFO: OpInfo = OpInfo {
     boxed: max_unpool3d_boxed,
     doc: "Partial inverse of `max_pool3d`: values go back to their positions, the rest is 0.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn max_unpool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::max_unpool3d(
@@ -2045,7 +2077,7 @@ fn max_unpool3d_adaptor(
 pub type LpPool1dFn = fn(&Tensor, f64, &[i64], Option<&[i64]>, bool) -> Result<Tensor>;
 /// `lp_pool1d`: Norms of windows: `sum(x^p)^(1/p)`.
 pub static LP_POOL1D: Op<LpPool1dFn> = Op::composite(&LP_POOL1D_INFO, f::lp_pool1d, lp_pool1d_adaptor);
-static LP_POOL1D_INFO: OpInfo = OpInfo {
+pub(super) static LP_POOL1D_INFO: OpInfo = OpInfo {
     name: "lp_pool1d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2071,6 +2103,7 @@ static LP_POOL1D_INFO: OpInfo = OpInfo {
     boxed: lp_pool1d_boxed,
     doc: "Norms of windows: `sum(x^p)^(1/p)`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn lp_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lp_pool1d(
@@ -2096,7 +2129,7 @@ fn lp_pool1d_adaptor(
 pub type LpPool2dFn = fn(&Tensor, f64, &[i64], Option<&[i64]>, bool) -> Result<Tensor>;
 /// `lp_pool2d`: Norms of windows: `sum(x^p)^(1/p)`.
 pub static LP_POOL2D: Op<LpPool2dFn> = Op::composite(&LP_POOL2D_INFO, f::lp_pool2d, lp_pool2d_adaptor);
-static LP_POOL2D_INFO: OpInfo = OpInfo {
+pub(super) static LP_POOL2D_INFO: OpInfo = OpInfo {
     name: "lp_pool2d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2122,6 +2155,7 @@ static LP_POOL2D_INFO: OpInfo = OpInfo {
     boxed: lp_pool2d_boxed,
     doc: "Norms of windows: `sum(x^p)^(1/p)`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn lp_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lp_pool2d(
@@ -2147,7 +2181,7 @@ fn lp_pool2d_adaptor(
 pub type LpPool3dFn = fn(&Tensor, f64, &[i64], Option<&[i64]>, bool) -> Result<Tensor>;
 /// `lp_pool3d`: Norms of windows: `sum(x^p)^(1/p)`.
 pub static LP_POOL3D: Op<LpPool3dFn> = Op::composite(&LP_POOL3D_INFO, f::lp_pool3d, lp_pool3d_adaptor);
-static LP_POOL3D_INFO: OpInfo = OpInfo {
+pub(super) static LP_POOL3D_INFO: OpInfo = OpInfo {
     name: "lp_pool3d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2173,6 +2207,7 @@ static LP_POOL3D_INFO: OpInfo = OpInfo {
     boxed: lp_pool3d_boxed,
     doc: "Norms of windows: `sum(x^p)^(1/p)`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn lp_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lp_pool3d(
@@ -2227,7 +2262,7 @@ pub static FRACTIONAL_MAX_POOL: Op<FractionalMaxPoolFn> = Op::new(
     ],
     fractional_max_pool_adaptor,
 );
-static FRACTIONAL_MAX_POOL_INFO: OpInfo = OpInfo {
+pub(super) static FRACTIONAL_MAX_POOL_INFO: OpInfo = OpInfo {
     name: "_fractional_max_pool",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2249,6 +2284,7 @@ static FRACTIONAL_MAX_POOL_INFO: OpInfo = OpInfo {
     boxed: fractional_max_pool_boxed,
     doc: "Largest values of windows at pseudo-random places, and their positions in the plane.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn fractional_max_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fractional_max_pool(
@@ -2293,7 +2329,7 @@ pub type FractionalMaxPool2dFn =
 /// `fractional_max_pool2d`: Largest values of windows at pseudo-random places over two dimensions (Graham 2015).
 pub static FRACTIONAL_MAX_POOL2D: Op<FractionalMaxPool2dFn> =
     Op::composite(&FRACTIONAL_MAX_POOL2D_INFO, fractional_max_pool2d_cpu, fractional_max_pool2d_adaptor);
-static FRACTIONAL_MAX_POOL2D_INFO: OpInfo = OpInfo {
+pub(super) static FRACTIONAL_MAX_POOL2D_INFO: OpInfo = OpInfo {
     name: "fractional_max_pool2d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2337,6 +2373,7 @@ static FRACTIONAL_MAX_POOL2D_INFO: OpInfo = OpInfo {
     boxed: fractional_max_pool2d_boxed,
     doc: "Largest values of windows at pseudo-random places over two dimensions (Graham 2015).",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fractional_max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fractional_max_pool2d(
@@ -2391,7 +2428,7 @@ pub static FRACTIONAL_MAX_POOL2D_WITH_INDICES: Op<FractionalMaxPool2dWithIndices
     fractional_max_pool2d_with_indices_cpu,
     fractional_max_pool2d_with_indices_adaptor,
 );
-static FRACTIONAL_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
+pub(super) static FRACTIONAL_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     name: "fractional_max_pool2d_with_indices",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2418,6 +2455,7 @@ static FRACTIONAL_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     boxed: fractional_max_pool2d_with_indices_boxed,
     doc: "`fractional_max_pool2d`, with the position of each value in its plane.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fractional_max_pool2d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fractional_max_pool2d_with_indices(
@@ -2469,7 +2507,7 @@ pub type FractionalMaxPool3dFn =
 /// `fractional_max_pool3d`: Largest values of windows at pseudo-random places over three dimensions (Graham 2015).
 pub static FRACTIONAL_MAX_POOL3D: Op<FractionalMaxPool3dFn> =
     Op::composite(&FRACTIONAL_MAX_POOL3D_INFO, fractional_max_pool3d_cpu, fractional_max_pool3d_adaptor);
-static FRACTIONAL_MAX_POOL3D_INFO: OpInfo = OpInfo {
+pub(super) static FRACTIONAL_MAX_POOL3D_INFO: OpInfo = OpInfo {
     name: "fractional_max_pool3d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2507,6 +2545,7 @@ static FRACTIONAL_MAX_POOL3D_INFO: OpInfo = OpInfo {
     boxed: fractional_max_pool3d_boxed,
     doc: "Largest values of windows at pseudo-random places over three dimensions (Graham 2015).",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fractional_max_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fractional_max_pool3d(
@@ -2561,7 +2600,7 @@ pub static FRACTIONAL_MAX_POOL3D_WITH_INDICES: Op<FractionalMaxPool3dWithIndices
     fractional_max_pool3d_with_indices_cpu,
     fractional_max_pool3d_with_indices_adaptor,
 );
-static FRACTIONAL_MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
+pub(super) static FRACTIONAL_MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     name: "fractional_max_pool3d_with_indices",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2585,6 +2624,7 @@ static FRACTIONAL_MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     boxed: fractional_max_pool3d_with_indices_boxed,
     doc: "`fractional_max_pool3d`, with the position of each value in its plane.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fractional_max_pool3d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fractional_max_pool3d_with_indices(
@@ -2639,7 +2679,7 @@ pub static FRACTIONAL_MAX_POOL3D_BY: Op<FractionalMaxPool3dByFn> = Op::composite
     fractional_max_pool3d_by_cpu,
     fractional_max_pool3d_by_adaptor,
 );
-static FRACTIONAL_MAX_POOL3D_BY_INFO: OpInfo = OpInfo {
+pub(super) static FRACTIONAL_MAX_POOL3D_BY_INFO: OpInfo = OpInfo {
     name: "fractional_max_pool3d.one_ratio",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2663,6 +2703,7 @@ static FRACTIONAL_MAX_POOL3D_BY_INFO: OpInfo = OpInfo {
     boxed: fractional_max_pool3d_by_boxed,
     doc: "`fractional_max_pool3d` with one ratio for all dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fractional_max_pool3d_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fractional_max_pool3d_by(
@@ -2717,7 +2758,7 @@ pub static FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY: Op<FractionalMaxPool3dWithIndi
     fractional_max_pool3d_with_indices_by_cpu,
     fractional_max_pool3d_with_indices_by_adaptor,
 );
-static FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY_INFO: OpInfo = OpInfo {
+pub(super) static FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY_INFO: OpInfo = OpInfo {
     name: "fractional_max_pool3d_with_indices.one_ratio",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -2741,6 +2782,7 @@ static FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY_INFO: OpInfo = OpInfo {
     boxed: fractional_max_pool3d_with_indices_by_boxed,
     doc: "`fractional_max_pool3d_with_indices` with one ratio for all dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fractional_max_pool3d_with_indices_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fractional_max_pool3d_with_indices_by(

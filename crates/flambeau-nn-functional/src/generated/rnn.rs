@@ -12,7 +12,7 @@ pub type LstmFn =
     fn(&Tensor, &[Tensor], &[Tensor], bool, i64, f64, bool, bool, bool) -> Result<(Tensor, Tensor, Tensor)>;
 /// `lstm.input`: Layers of long short-term memory over a batch of sequences: the last layer's hidden states, and the hidden and cell states after the last step.
 pub static LSTM: Op<LstmFn> = Op::composite(&LSTM_INFO, f::lstm, lstm_adaptor);
-static LSTM_INFO: OpInfo = OpInfo {
+pub(super) static LSTM_INFO: OpInfo = OpInfo {
     name: "lstm.input",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -46,6 +46,7 @@ static LSTM_INFO: OpInfo = OpInfo {
     boxed: lstm_boxed,
     doc: "Layers of long short-term memory over a batch of sequences: the last layer's hidden states, and the hidden and cell states after the last step.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn lstm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lstm(
@@ -93,7 +94,7 @@ pub type LstmPackedFn = fn(
 /// `lstm.data`: `lstm` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
 pub static LSTM_PACKED: Op<LstmPackedFn> =
     Op::composite(&LSTM_PACKED_INFO, f::lstm_packed, lstm_packed_adaptor);
-static LSTM_PACKED_INFO: OpInfo = OpInfo {
+pub(super) static LSTM_PACKED_INFO: OpInfo = OpInfo {
     name: "lstm.data",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -127,6 +128,7 @@ static LSTM_PACKED_INFO: OpInfo = OpInfo {
     boxed: lstm_packed_boxed,
     doc: "`lstm` over a packed batch: `batch_sizes` are the rows of each step, which never grow.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn lstm_packed_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::lstm_packed(
@@ -164,7 +166,7 @@ pub type GruFn =
     fn(&Tensor, &Tensor, &[Tensor], bool, i64, f64, bool, bool, bool) -> Result<(Tensor, Tensor)>;
 /// `gru.input`: Layers of gated recurrent units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.
 pub static GRU: Op<GruFn> = Op::composite(&GRU_INFO, f::gru, gru_adaptor);
-static GRU_INFO: OpInfo = OpInfo {
+pub(super) static GRU_INFO: OpInfo = OpInfo {
     name: "gru.input",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -198,6 +200,7 @@ static GRU_INFO: OpInfo = OpInfo {
     boxed: gru_boxed,
     doc: "Layers of gated recurrent units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn gru_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gru(
@@ -235,7 +238,7 @@ pub type GruPackedFn =
     fn(&Tensor, &Tensor, &Tensor, &[Tensor], bool, i64, f64, bool, bool) -> Result<(Tensor, Tensor)>;
 /// `gru.data`: `gru` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
 pub static GRU_PACKED: Op<GruPackedFn> = Op::composite(&GRU_PACKED_INFO, f::gru_packed, gru_packed_adaptor);
-static GRU_PACKED_INFO: OpInfo = OpInfo {
+pub(super) static GRU_PACKED_INFO: OpInfo = OpInfo {
     name: "gru.data",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -269,6 +272,7 @@ static GRU_PACKED_INFO: OpInfo = OpInfo {
     boxed: gru_packed_boxed,
     doc: "`gru` over a packed batch: `batch_sizes` are the rows of each step, which never grow.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn gru_packed_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::gru_packed(
@@ -306,7 +310,7 @@ pub type RnnTanhFn =
     fn(&Tensor, &Tensor, &[Tensor], bool, i64, f64, bool, bool, bool) -> Result<(Tensor, Tensor)>;
 /// `rnn_tanh.input`: Layers of `tanh` units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.
 pub static RNN_TANH: Op<RnnTanhFn> = Op::composite(&RNN_TANH_INFO, f::rnn_tanh, rnn_tanh_adaptor);
-static RNN_TANH_INFO: OpInfo = OpInfo {
+pub(super) static RNN_TANH_INFO: OpInfo = OpInfo {
     name: "rnn_tanh.input",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -340,6 +344,7 @@ static RNN_TANH_INFO: OpInfo = OpInfo {
     boxed: rnn_tanh_boxed,
     doc: "Layers of `tanh` units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn rnn_tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rnn_tanh(
@@ -378,7 +383,7 @@ pub type RnnTanhPackedFn =
 /// `rnn_tanh.data`: `rnn_tanh` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
 pub static RNN_TANH_PACKED: Op<RnnTanhPackedFn> =
     Op::composite(&RNN_TANH_PACKED_INFO, f::rnn_tanh_packed, rnn_tanh_packed_adaptor);
-static RNN_TANH_PACKED_INFO: OpInfo = OpInfo {
+pub(super) static RNN_TANH_PACKED_INFO: OpInfo = OpInfo {
     name: "rnn_tanh.data",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -412,6 +417,7 @@ static RNN_TANH_PACKED_INFO: OpInfo = OpInfo {
     boxed: rnn_tanh_packed_boxed,
     doc: "`rnn_tanh` over a packed batch: `batch_sizes` are the rows of each step, which never grow.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn rnn_tanh_packed_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rnn_tanh_packed(
@@ -449,7 +455,7 @@ pub type RnnReluFn =
     fn(&Tensor, &Tensor, &[Tensor], bool, i64, f64, bool, bool, bool) -> Result<(Tensor, Tensor)>;
 /// `rnn_relu.input`: Layers of `relu` units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.
 pub static RNN_RELU: Op<RnnReluFn> = Op::composite(&RNN_RELU_INFO, f::rnn_relu, rnn_relu_adaptor);
-static RNN_RELU_INFO: OpInfo = OpInfo {
+pub(super) static RNN_RELU_INFO: OpInfo = OpInfo {
     name: "rnn_relu.input",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -483,6 +489,7 @@ static RNN_RELU_INFO: OpInfo = OpInfo {
     boxed: rnn_relu_boxed,
     doc: "Layers of `relu` units over a batch of sequences: the last layer's hidden states, and the hidden states after the last step.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn rnn_relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rnn_relu(
@@ -521,7 +528,7 @@ pub type RnnReluPackedFn =
 /// `rnn_relu.data`: `rnn_relu` over a packed batch: `batch_sizes` are the rows of each step, which never grow.
 pub static RNN_RELU_PACKED: Op<RnnReluPackedFn> =
     Op::composite(&RNN_RELU_PACKED_INFO, f::rnn_relu_packed, rnn_relu_packed_adaptor);
-static RNN_RELU_PACKED_INFO: OpInfo = OpInfo {
+pub(super) static RNN_RELU_PACKED_INFO: OpInfo = OpInfo {
     name: "rnn_relu.data",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -555,6 +562,7 @@ static RNN_RELU_PACKED_INFO: OpInfo = OpInfo {
     boxed: rnn_relu_packed_boxed,
     doc: "`rnn_relu` over a packed batch: `batch_sizes` are the rows of each step, which never grow.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn rnn_relu_packed_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::rnn_relu_packed(
@@ -640,7 +648,7 @@ pub static RECURRENT_LAYER: Op<RecurrentLayerFn> = Op::new(
     ],
     recurrent_layer_adaptor,
 );
-static RECURRENT_LAYER_INFO: OpInfo = OpInfo {
+pub(super) static RECURRENT_LAYER_INFO: OpInfo = OpInfo {
     name: "_recurrent_layer",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -669,6 +677,7 @@ static RECURRENT_LAYER_INFO: OpInfo = OpInfo {
     boxed: recurrent_layer_boxed,
     doc: "One direction of one recurrent layer over packed rows, with the cell states and what its gradient needs. `mode` is 0 for relu, 1 for tanh, 2 for LSTM, 3 for GRU.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn recurrent_layer_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::recurrent_layer(
@@ -768,7 +777,7 @@ pub static RECURRENT_LAYER_BACKWARD: Op<RecurrentLayerBackwardFn> = Op::new(
     &[(Key::Cpu, recurrent_layer_backward_slot), (Key::Meta, recurrent_layer_backward_slot)],
     recurrent_layer_backward_adaptor,
 );
-static RECURRENT_LAYER_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static RECURRENT_LAYER_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_recurrent_layer_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -798,6 +807,7 @@ static RECURRENT_LAYER_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: recurrent_layer_backward_boxed,
     doc: "The gradients of a recurrent layer's gates, initial states, and of its results with what later steps add.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn recurrent_layer_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::recurrent_layer_backward(
@@ -854,7 +864,7 @@ pub type PackPaddedRowsFn = fn(&Tensor, &Tensor, bool) -> Result<(Tensor, Tensor
 /// `_pack_padded_sequence`: The rows of padded sequences, step by step without the padding, and how many each step has. Lengths must not grow.
 pub static PACK_PADDED_ROWS: Op<PackPaddedRowsFn> =
     Op::composite(&PACK_PADDED_ROWS_INFO, f::pack_padded_rows, pack_padded_rows_adaptor);
-static PACK_PADDED_ROWS_INFO: OpInfo = OpInfo {
+pub(super) static PACK_PADDED_ROWS_INFO: OpInfo = OpInfo {
     name: "_pack_padded_sequence",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -875,6 +885,7 @@ static PACK_PADDED_ROWS_INFO: OpInfo = OpInfo {
     boxed: pack_padded_rows_boxed,
     doc: "The rows of padded sequences, step by step without the padding, and how many each step has. Lengths must not grow.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn pack_padded_rows_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pack_padded_rows(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -888,7 +899,7 @@ pub type PadPackedRowsFn = fn(&Tensor, &Tensor, bool, Scalar, i64) -> Result<(Te
 /// `_pad_packed_sequence`: Padded sequences of packed rows, and their lengths.
 pub static PAD_PACKED_ROWS: Op<PadPackedRowsFn> =
     Op::composite(&PAD_PACKED_ROWS_INFO, f::pad_packed_rows, pad_packed_rows_adaptor);
-static PAD_PACKED_ROWS_INFO: OpInfo = OpInfo {
+pub(super) static PAD_PACKED_ROWS_INFO: OpInfo = OpInfo {
     name: "_pad_packed_sequence",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -911,6 +922,7 @@ static PAD_PACKED_ROWS_INFO: OpInfo = OpInfo {
     boxed: pad_packed_rows_boxed,
     doc: "Padded sequences of packed rows, and their lengths.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn pad_packed_rows_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pad_packed_rows(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -931,7 +943,7 @@ pub type PadSequenceFn = fn(&[Tensor], bool, f64, &str) -> Result<Tensor>;
 /// `pad_sequence`: Sequences of different lengths side by side, filled up at the right or left.
 pub static PAD_SEQUENCE: Op<PadSequenceFn> =
     Op::composite(&PAD_SEQUENCE_INFO, f::pad_sequence, pad_sequence_adaptor);
-static PAD_SEQUENCE_INFO: OpInfo = OpInfo {
+pub(super) static PAD_SEQUENCE_INFO: OpInfo = OpInfo {
     name: "pad_sequence",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -953,6 +965,7 @@ static PAD_SEQUENCE_INFO: OpInfo = OpInfo {
     boxed: pad_sequence_boxed,
     doc: "Sequences of different lengths side by side, filled up at the right or left.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn pad_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pad_sequence(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, &arg::<String>(a, 3)?)?

@@ -42,7 +42,7 @@ pub static RESAMPLE: Op<ResampleFn> = Op::new(
     ],
     resample_adaptor,
 );
-static RESAMPLE_INFO: OpInfo = OpInfo {
+pub(super) static RESAMPLE_INFO: OpInfo = OpInfo {
     name: "_resample",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -87,6 +87,7 @@ static RESAMPLE_INFO: OpInfo = OpInfo {
     boxed: resample_boxed,
     doc: "Resamples one dimension: every result is a weighted sum of a few elements. The weights are rounded to the dtype `weights`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn resample_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::resample(
@@ -149,7 +150,7 @@ pub static RESAMPLE_BACKWARD: Op<ResampleBackwardFn> = Op::new(
     ],
     resample_backward_adaptor,
 );
-static RESAMPLE_BACKWARD_INFO: OpInfo = OpInfo {
+pub(super) static RESAMPLE_BACKWARD_INFO: OpInfo = OpInfo {
     name: "_resample_backward",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -174,6 +175,7 @@ static RESAMPLE_BACKWARD_INFO: OpInfo = OpInfo {
     boxed: resample_backward_boxed,
     doc: "The gradient of resampling one dimension.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn resample_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::resample_backward(
@@ -231,7 +233,7 @@ pub static IM2COL: Op<Im2colFn> = Op::new(
     ],
     im2col_adaptor,
 );
-static IM2COL_INFO: OpInfo = OpInfo {
+pub(super) static IM2COL_INFO: OpInfo = OpInfo {
     name: "im2col",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -254,6 +256,7 @@ static IM2COL_INFO: OpInfo = OpInfo {
     boxed: im2col_boxed,
     doc: "Sliding blocks of a batch of images as columns.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn im2col_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::im2col(
@@ -308,7 +311,7 @@ pub static COL2IM: Op<Col2imFn> = Op::new(
     ],
     col2im_adaptor,
 );
-static COL2IM_INFO: OpInfo = OpInfo {
+pub(super) static COL2IM_INFO: OpInfo = OpInfo {
     name: "col2im",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -332,6 +335,7 @@ static COL2IM_INFO: OpInfo = OpInfo {
     boxed: col2im_boxed,
     doc: "Sums columns back into a batch of images.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn col2im_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::col2im(
@@ -359,7 +363,7 @@ fn col2im_adaptor(
 pub type UnfoldFn = fn(&Tensor, &[i64], &[i64], &[i64], &[i64]) -> Result<Tensor>;
 /// `unfold`: Extracts sliding blocks.
 pub static UNFOLD: Op<UnfoldFn> = Op::composite(&UNFOLD_INFO, f::unfold, unfold_adaptor);
-static UNFOLD_INFO: OpInfo = OpInfo {
+pub(super) static UNFOLD_INFO: OpInfo = OpInfo {
     name: "unfold",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -382,6 +386,7 @@ static UNFOLD_INFO: OpInfo = OpInfo {
     boxed: unfold_boxed,
     doc: "Extracts sliding blocks.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn unfold_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::unfold(
@@ -407,7 +412,7 @@ fn unfold_adaptor(
 pub type FoldFn = fn(&Tensor, &[i64], &[i64], &[i64], &[i64], &[i64]) -> Result<Tensor>;
 /// `fold`: Sums sliding blocks back into images of `output_size`.
 pub static FOLD: Op<FoldFn> = Op::composite(&FOLD_INFO, f::fold, fold_adaptor);
-static FOLD_INFO: OpInfo = OpInfo {
+pub(super) static FOLD_INFO: OpInfo = OpInfo {
     name: "fold",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -431,6 +436,7 @@ static FOLD_INFO: OpInfo = OpInfo {
     boxed: fold_boxed,
     doc: "Sums sliding blocks back into images of `output_size`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fold_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fold(
@@ -460,7 +466,7 @@ pub type InterpolateFn =
 /// `interpolate`: Resamples the spatial dimensions to `size`, or by `scale_factor`.
 pub static INTERPOLATE: Op<InterpolateFn> =
     Op::composite(&INTERPOLATE_INFO, f::interpolate, interpolate_adaptor);
-static INTERPOLATE_INFO: OpInfo = OpInfo {
+pub(super) static INTERPOLATE_INFO: OpInfo = OpInfo {
     name: "interpolate",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -485,6 +491,7 @@ static INTERPOLATE_INFO: OpInfo = OpInfo {
     boxed: interpolate_boxed,
     doc: "Resamples the spatial dimensions to `size`, or by `scale_factor`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn interpolate_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::interpolate(
@@ -519,7 +526,7 @@ pub type InterpolateByFn =
 /// `interpolate.one_factor`: `interpolate` with one factor for all dimensions.
 pub static INTERPOLATE_BY: Op<InterpolateByFn> =
     Op::composite(&INTERPOLATE_BY_INFO, f::interpolate_by, interpolate_by_adaptor);
-static INTERPOLATE_BY_INFO: OpInfo = OpInfo {
+pub(super) static INTERPOLATE_BY_INFO: OpInfo = OpInfo {
     name: "interpolate.one_factor",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -544,6 +551,7 @@ static INTERPOLATE_BY_INFO: OpInfo = OpInfo {
     boxed: interpolate_by_boxed,
     doc: "`interpolate` with one factor for all dimensions.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn interpolate_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::interpolate_by(
@@ -576,7 +584,7 @@ fn interpolate_by_adaptor(
 pub type UpsampleFn = fn(&Tensor, Option<&[i64]>, Option<&[f64]>, &str, Option<bool>) -> Result<Tensor>;
 /// `upsample`: `interpolate` under its old name.
 pub static UPSAMPLE: Op<UpsampleFn> = Op::composite(&UPSAMPLE_INFO, f::upsample, upsample_adaptor);
-static UPSAMPLE_INFO: OpInfo = OpInfo {
+pub(super) static UPSAMPLE_INFO: OpInfo = OpInfo {
     name: "upsample",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -603,6 +611,7 @@ static UPSAMPLE_INFO: OpInfo = OpInfo {
     boxed: upsample_boxed,
     doc: "`interpolate` under its old name.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn upsample_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::upsample(
@@ -629,7 +638,7 @@ pub type UpsampleNearestFn = fn(&Tensor, Option<&[i64]>, Option<&[f64]>) -> Resu
 /// `upsample_nearest`: `interpolate` with the mode `nearest`.
 pub static UPSAMPLE_NEAREST: Op<UpsampleNearestFn> =
     Op::composite(&UPSAMPLE_NEAREST_INFO, f::upsample_nearest, upsample_nearest_adaptor);
-static UPSAMPLE_NEAREST_INFO: OpInfo = OpInfo {
+pub(super) static UPSAMPLE_NEAREST_INFO: OpInfo = OpInfo {
     name: "upsample_nearest",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -657,6 +666,7 @@ static UPSAMPLE_NEAREST_INFO: OpInfo = OpInfo {
     boxed: upsample_nearest_boxed,
     doc: "`interpolate` with the mode `nearest`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn upsample_nearest_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::upsample_nearest(
@@ -679,7 +689,7 @@ pub type UpsampleBilinearFn = fn(&Tensor, Option<&[i64]>, Option<&[f64]>) -> Res
 /// `upsample_bilinear`: `interpolate` with the mode `bilinear` and aligned corners.
 pub static UPSAMPLE_BILINEAR: Op<UpsampleBilinearFn> =
     Op::composite(&UPSAMPLE_BILINEAR_INFO, f::upsample_bilinear, upsample_bilinear_adaptor);
-static UPSAMPLE_BILINEAR_INFO: OpInfo = OpInfo {
+pub(super) static UPSAMPLE_BILINEAR_INFO: OpInfo = OpInfo {
     name: "upsample_bilinear",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -707,6 +717,7 @@ static UPSAMPLE_BILINEAR_INFO: OpInfo = OpInfo {
     boxed: upsample_bilinear_boxed,
     doc: "`interpolate` with the mode `bilinear` and aligned corners.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn upsample_bilinear_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::upsample_bilinear(
@@ -729,7 +740,7 @@ pub type GridSampleFn = fn(&Tensor, &Tensor, &str, &str, Option<bool>) -> Result
 /// `grid_sample`: Samples the input at the positions of a grid, in coordinates from -1 to 1.
 pub static GRID_SAMPLE: Op<GridSampleFn> =
     Op::composite(&GRID_SAMPLE_INFO, f::grid_sample, grid_sample_adaptor);
-static GRID_SAMPLE_INFO: OpInfo = OpInfo {
+pub(super) static GRID_SAMPLE_INFO: OpInfo = OpInfo {
     name: "grid_sample",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -759,6 +770,7 @@ static GRID_SAMPLE_INFO: OpInfo = OpInfo {
     boxed: grid_sample_boxed,
     doc: "Samples the input at the positions of a grid, in coordinates from -1 to 1.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn grid_sample_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::grid_sample(
@@ -785,7 +797,7 @@ pub type AffineGridFn = fn(&Tensor, &[i64], Option<bool>) -> Result<Tensor>;
 /// `affine_grid`: The sampling grid of a batch of affine maps, for `grid_sample`.
 pub static AFFINE_GRID: Op<AffineGridFn> =
     Op::composite(&AFFINE_GRID_INFO, f::affine_grid, affine_grid_adaptor);
-static AFFINE_GRID_INFO: OpInfo = OpInfo {
+pub(super) static AFFINE_GRID_INFO: OpInfo = OpInfo {
     name: "affine_grid",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -812,6 +824,7 @@ static AFFINE_GRID_INFO: OpInfo = OpInfo {
     boxed: affine_grid_boxed,
     doc: "The sampling grid of a batch of affine maps, for `grid_sample`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn affine_grid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::affine_grid(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -828,7 +841,7 @@ pub type PixelShuffleFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `pixel_shuffle`: Moves channels into space: `[*, C r^2, H, W]` becomes `[*, C, H r, W r]`.
 pub static PIXEL_SHUFFLE: Op<PixelShuffleFn> =
     Op::composite(&PIXEL_SHUFFLE_INFO, pixel_shuffle_cpu, pixel_shuffle_adaptor);
-static PIXEL_SHUFFLE_INFO: OpInfo = OpInfo {
+pub(super) static PIXEL_SHUFFLE_INFO: OpInfo = OpInfo {
     name: "pixel_shuffle",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -845,6 +858,7 @@ static PIXEL_SHUFFLE_INFO: OpInfo = OpInfo {
     boxed: pixel_shuffle_boxed,
     doc: "Moves channels into space: `[*, C r^2, H, W]` becomes `[*, C, H r, W r]`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn pixel_shuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pixel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -861,7 +875,7 @@ pub type PixelUnshuffleFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `pixel_unshuffle`: Moves space into channels: `[*, C, H r, W r]` becomes `[*, C r^2, H, W]`.
 pub static PIXEL_UNSHUFFLE: Op<PixelUnshuffleFn> =
     Op::composite(&PIXEL_UNSHUFFLE_INFO, pixel_unshuffle_cpu, pixel_unshuffle_adaptor);
-static PIXEL_UNSHUFFLE_INFO: OpInfo = OpInfo {
+pub(super) static PIXEL_UNSHUFFLE_INFO: OpInfo = OpInfo {
     name: "pixel_unshuffle",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -878,6 +892,7 @@ static PIXEL_UNSHUFFLE_INFO: OpInfo = OpInfo {
     boxed: pixel_unshuffle_boxed,
     doc: "Moves space into channels: `[*, C, H r, W r]` becomes `[*, C r^2, H, W]`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn pixel_unshuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::pixel_unshuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -894,7 +909,7 @@ pub type ChannelShuffleFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `channel_shuffle`: Interleaves the channels of `groups` groups.
 pub static CHANNEL_SHUFFLE: Op<ChannelShuffleFn> =
     Op::composite(&CHANNEL_SHUFFLE_INFO, channel_shuffle_cpu, channel_shuffle_adaptor);
-static CHANNEL_SHUFFLE_INFO: OpInfo = OpInfo {
+pub(super) static CHANNEL_SHUFFLE_INFO: OpInfo = OpInfo {
     name: "channel_shuffle",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -911,6 +926,7 @@ static CHANNEL_SHUFFLE_INFO: OpInfo = OpInfo {
     boxed: channel_shuffle_boxed,
     doc: "Interleaves the channels of `groups` groups.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn channel_shuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::channel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -924,7 +940,7 @@ pub type NativeChannelShuffleFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `native_channel_shuffle`: `channel_shuffle`.
 pub static NATIVE_CHANNEL_SHUFFLE: Op<NativeChannelShuffleFn> =
     Op::composite(&NATIVE_CHANNEL_SHUFFLE_INFO, f::native_channel_shuffle, native_channel_shuffle_adaptor);
-static NATIVE_CHANNEL_SHUFFLE_INFO: OpInfo = OpInfo {
+pub(super) static NATIVE_CHANNEL_SHUFFLE_INFO: OpInfo = OpInfo {
     name: "native_channel_shuffle",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -941,6 +957,7 @@ static NATIVE_CHANNEL_SHUFFLE_INFO: OpInfo = OpInfo {
     boxed: native_channel_shuffle_boxed,
     doc: "`channel_shuffle`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn native_channel_shuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::native_channel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -954,7 +971,7 @@ pub type GridSamplerFn = fn(&Tensor, &Tensor, i64, i64, bool) -> Result<Tensor>;
 /// `grid_sampler`: `grid_sample` with numbers for its modes: bilinear, nearest, bicubic; zeros, border, reflection.
 pub static GRID_SAMPLER: Op<GridSamplerFn> =
     Op::composite(&GRID_SAMPLER_INFO, f::grid_sampler, grid_sampler_adaptor);
-static GRID_SAMPLER_INFO: OpInfo = OpInfo {
+pub(super) static GRID_SAMPLER_INFO: OpInfo = OpInfo {
     name: "grid_sampler",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -984,6 +1001,7 @@ static GRID_SAMPLER_INFO: OpInfo = OpInfo {
     boxed: grid_sampler_boxed,
     doc: "`grid_sample` with numbers for its modes: bilinear, nearest, bicubic; zeros, border, reflection.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn grid_sampler_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::grid_sampler(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -1004,7 +1022,7 @@ pub type GridSampler2dFn = fn(&Tensor, &Tensor, i64, i64, bool) -> Result<Tensor
 /// `grid_sampler_2d`: `grid_sampler` of images.
 pub static GRID_SAMPLER_2D: Op<GridSampler2dFn> =
     Op::composite(&GRID_SAMPLER_2D_INFO, f::grid_sampler_2d, grid_sampler_2d_adaptor);
-static GRID_SAMPLER_2D_INFO: OpInfo = OpInfo {
+pub(super) static GRID_SAMPLER_2D_INFO: OpInfo = OpInfo {
     name: "grid_sampler_2d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1034,6 +1052,7 @@ static GRID_SAMPLER_2D_INFO: OpInfo = OpInfo {
     boxed: grid_sampler_2d_boxed,
     doc: "`grid_sampler` of images.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn grid_sampler_2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::grid_sampler_2d(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -1054,7 +1073,7 @@ pub type GridSampler3dFn = fn(&Tensor, &Tensor, i64, i64, bool) -> Result<Tensor
 /// `grid_sampler_3d`: `grid_sampler` of volumes.
 pub static GRID_SAMPLER_3D: Op<GridSampler3dFn> =
     Op::composite(&GRID_SAMPLER_3D_INFO, f::grid_sampler_3d, grid_sampler_3d_adaptor);
-static GRID_SAMPLER_3D_INFO: OpInfo = OpInfo {
+pub(super) static GRID_SAMPLER_3D_INFO: OpInfo = OpInfo {
     name: "grid_sampler_3d",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1084,6 +1103,7 @@ static GRID_SAMPLER_3D_INFO: OpInfo = OpInfo {
     boxed: grid_sampler_3d_boxed,
     doc: "`grid_sampler` of volumes.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn grid_sampler_3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::grid_sampler_3d(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -1104,7 +1124,7 @@ pub type UpsampleBilinear2dAaFn = fn(&Tensor, &[i64], bool, Option<f64>, Option<
 /// `_upsample_bilinear2d_aa`: Bilinear resampling of images whose triangles widen where they shrink.
 pub static UPSAMPLE_BILINEAR2D_AA: Op<UpsampleBilinear2dAaFn> =
     Op::composite(&UPSAMPLE_BILINEAR2D_AA_INFO, f::upsample_bilinear2d_aa, upsample_bilinear2d_aa_adaptor);
-static UPSAMPLE_BILINEAR2D_AA_INFO: OpInfo = OpInfo {
+pub(super) static UPSAMPLE_BILINEAR2D_AA_INFO: OpInfo = OpInfo {
     name: "_upsample_bilinear2d_aa",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1134,6 +1154,7 @@ static UPSAMPLE_BILINEAR2D_AA_INFO: OpInfo = OpInfo {
     boxed: upsample_bilinear2d_aa_boxed,
     doc: "Bilinear resampling of images whose triangles widen where they shrink.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn upsample_bilinear2d_aa_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::upsample_bilinear2d_aa(
@@ -1163,7 +1184,7 @@ pub static UPSAMPLE_BILINEAR2D_AA_VEC: Op<UpsampleBilinear2dAaVecFn> = Op::compo
     f::upsample_bilinear2d_aa_vec,
     upsample_bilinear2d_aa_vec_adaptor,
 );
-static UPSAMPLE_BILINEAR2D_AA_VEC_INFO: OpInfo = OpInfo {
+pub(super) static UPSAMPLE_BILINEAR2D_AA_VEC_INFO: OpInfo = OpInfo {
     name: "_upsample_bilinear2d_aa.vec",
     owner: "flambeau-nn-functional",
     schema: Schema {
@@ -1185,6 +1206,7 @@ static UPSAMPLE_BILINEAR2D_AA_VEC_INFO: OpInfo = OpInfo {
     boxed: upsample_bilinear2d_aa_vec_boxed,
     doc: "`_upsample_bilinear2d_aa` to a size or by factors.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn upsample_bilinear2d_aa_vec_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::upsample_bilinear2d_aa_vec(

@@ -242,7 +242,7 @@ impl ModuleObject {
     /// # Errors
     /// It was taken before.
     pub fn take(&self) -> Result<Box<dyn Run>> {
-        ensure!(self.path.is_empty(), Runtime, "the module is part of another one already");
+        ensure!(self.path.is_empty(), Missing, "a module that is part of two others, in calls by name");
         let taken = self.inner.write().unwrap_or_else(|e| e.into_inner()).take();
         let taken = taken.ok_or_else(|| Error::runtime("the module is part of another one already"))?;
         Arc::try_unwrap(taken).map_err(|shared| {

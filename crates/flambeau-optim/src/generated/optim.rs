@@ -35,7 +35,7 @@ pub static FUSED_ADAM_: Op<FusedAdamInplaceFn> = Op::new(
     ],
     fused_adam_inplace_adaptor,
 );
-static FUSED_ADAM__INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAM__INFO: OpInfo = OpInfo {
     name: "_fused_adam_",
     owner: "flambeau-optim",
     schema: Schema {
@@ -68,6 +68,7 @@ static FUSED_ADAM__INFO: OpInfo = OpInfo {
     boxed: fused_adam_inplace_boxed,
     doc: "A step of Adam over lists of tensors.",
     grad: Differentiability::None,
+    functional: Some(&super::optim::FUSED_ADAM_INFO),
 };
 fn fused_adam_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_adam_(
@@ -188,7 +189,7 @@ pub static FUSED_ADAM_TENSOR_LR_: Op<FusedAdamTensorLrInplaceFn> = Op::composite
     fused_adam_tensor_lr_inplace_each,
     fused_adam_tensor_lr_inplace_adaptor,
 );
-static FUSED_ADAM_TENSOR_LR__INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAM_TENSOR_LR__INFO: OpInfo = OpInfo {
     name: "_fused_adam_.tensor_lr",
     owner: "flambeau-optim",
     schema: Schema {
@@ -221,6 +222,7 @@ static FUSED_ADAM_TENSOR_LR__INFO: OpInfo = OpInfo {
     boxed: fused_adam_tensor_lr_inplace_boxed,
     doc: "A step of Adam over lists of tensors, with a learning rate that is a tensor.",
     grad: Differentiability::Composite,
+    functional: Some(&super::optim::FUSED_ADAM_TENSOR_LR_INFO),
 };
 fn fused_adam_tensor_lr_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_adam_tensor_lr_(
@@ -310,7 +312,7 @@ pub static FUSED_ADAMW_: Op<FusedAdamwInplaceFn> = Op::new(
     ],
     fused_adamw_inplace_adaptor,
 );
-static FUSED_ADAMW__INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAMW__INFO: OpInfo = OpInfo {
     name: "_fused_adamw_",
     owner: "flambeau-optim",
     schema: Schema {
@@ -343,6 +345,7 @@ static FUSED_ADAMW__INFO: OpInfo = OpInfo {
     boxed: fused_adamw_inplace_boxed,
     doc: "A step of AdamW over lists of tensors: as `_fused_adam_`, but parameters are shrunk by `1 - lr * weight_decay` first.",
     grad: Differentiability::None,
+    functional: Some(&super::optim::FUSED_ADAMW_INFO),
 };
 fn fused_adamw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_adamw_(
@@ -463,7 +466,7 @@ pub static FUSED_ADAMW_TENSOR_LR_: Op<FusedAdamwTensorLrInplaceFn> = Op::composi
     fused_adamw_tensor_lr_inplace_each,
     fused_adamw_tensor_lr_inplace_adaptor,
 );
-static FUSED_ADAMW_TENSOR_LR__INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAMW_TENSOR_LR__INFO: OpInfo = OpInfo {
     name: "_fused_adamw_.tensor_lr",
     owner: "flambeau-optim",
     schema: Schema {
@@ -496,6 +499,7 @@ static FUSED_ADAMW_TENSOR_LR__INFO: OpInfo = OpInfo {
     boxed: fused_adamw_tensor_lr_inplace_boxed,
     doc: "A step of AdamW over lists of tensors, with a learning rate that is a tensor.",
     grad: Differentiability::Composite,
+    functional: Some(&super::optim::FUSED_ADAMW_TENSOR_LR_INFO),
 };
 fn fused_adamw_tensor_lr_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_adamw_tensor_lr_(
@@ -582,7 +586,7 @@ pub static FUSED_SGD_: Op<FusedSgdInplaceFn> = Op::new(
     ],
     fused_sgd_inplace_adaptor,
 );
-static FUSED_SGD__INFO: OpInfo = OpInfo {
+pub(super) static FUSED_SGD__INFO: OpInfo = OpInfo {
     name: "_fused_sgd_",
     owner: "flambeau-optim",
     schema: Schema {
@@ -612,6 +616,7 @@ static FUSED_SGD__INFO: OpInfo = OpInfo {
     boxed: fused_sgd_inplace_boxed,
     doc: "A step of stochastic gradient descent over lists of tensors.",
     grad: Differentiability::None,
+    functional: Some(&super::optim::FUSED_SGD_INFO),
 };
 fn fused_sgd_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_sgd_(
@@ -714,7 +719,7 @@ pub static FUSED_SGD_TENSOR_LR_: Op<FusedSgdTensorLrInplaceFn> = Op::composite(
     fused_sgd_tensor_lr_inplace_each,
     fused_sgd_tensor_lr_inplace_adaptor,
 );
-static FUSED_SGD_TENSOR_LR__INFO: OpInfo = OpInfo {
+pub(super) static FUSED_SGD_TENSOR_LR__INFO: OpInfo = OpInfo {
     name: "_fused_sgd_.tensor_lr",
     owner: "flambeau-optim",
     schema: Schema {
@@ -744,6 +749,7 @@ static FUSED_SGD_TENSOR_LR__INFO: OpInfo = OpInfo {
     boxed: fused_sgd_tensor_lr_inplace_boxed,
     doc: "A step of stochastic gradient descent over lists of tensors, with a learning rate that is a tensor.",
     grad: Differentiability::Composite,
+    functional: Some(&super::optim::FUSED_SGD_TENSOR_LR_INFO),
 };
 fn fused_sgd_tensor_lr_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_sgd_tensor_lr_(
@@ -820,7 +826,7 @@ pub static FUSED_ADAGRAD_: Op<FusedAdagradInplaceFn> = Op::new(
     ],
     fused_adagrad_inplace_adaptor,
 );
-static FUSED_ADAGRAD__INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAGRAD__INFO: OpInfo = OpInfo {
     name: "_fused_adagrad_",
     owner: "flambeau-optim",
     schema: Schema {
@@ -849,6 +855,7 @@ static FUSED_ADAGRAD__INFO: OpInfo = OpInfo {
     boxed: fused_adagrad_inplace_boxed,
     doc: "A step of Adagrad over lists of tensors, with the sums of squares of their gradients.",
     grad: Differentiability::None,
+    functional: Some(&super::optim::FUSED_ADAGRAD_INFO),
 };
 fn fused_adagrad_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_adagrad_(
@@ -945,7 +952,7 @@ pub static FUSED_ADAGRAD_TENSOR_LR_: Op<FusedAdagradTensorLrInplaceFn> = Op::com
     fused_adagrad_tensor_lr_inplace_each,
     fused_adagrad_tensor_lr_inplace_adaptor,
 );
-static FUSED_ADAGRAD_TENSOR_LR__INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAGRAD_TENSOR_LR__INFO: OpInfo = OpInfo {
     name: "_fused_adagrad_.tensor_lr",
     owner: "flambeau-optim",
     schema: Schema {
@@ -974,6 +981,7 @@ static FUSED_ADAGRAD_TENSOR_LR__INFO: OpInfo = OpInfo {
     boxed: fused_adagrad_tensor_lr_inplace_boxed,
     doc: "A step of Adagrad over lists of tensors, with a learning rate that is a tensor.",
     grad: Differentiability::Composite,
+    functional: Some(&super::optim::FUSED_ADAGRAD_TENSOR_LR_INFO),
 };
 fn fused_adagrad_tensor_lr_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_adagrad_tensor_lr_(
@@ -1036,7 +1044,7 @@ pub static FUSED_ADADELTA_: Op<FusedAdadeltaInplaceFn> = Op::new(
     ],
     fused_adadelta_inplace_adaptor,
 );
-static FUSED_ADADELTA__INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADADELTA__INFO: OpInfo = OpInfo {
     name: "flambeau::_fused_adadelta_",
     owner: "flambeau-optim",
     schema: Schema {
@@ -1063,6 +1071,7 @@ static FUSED_ADADELTA__INFO: OpInfo = OpInfo {
     boxed: fused_adadelta_inplace_boxed,
     doc: "A step of Adadelta over lists of tensors.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn fused_adadelta_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_adadelta_(
@@ -1109,7 +1118,7 @@ pub static FUSED_ADAMAX_: Op<FusedAdamaxInplaceFn> = Op::new(
     ],
     fused_adamax_inplace_adaptor,
 );
-static FUSED_ADAMAX__INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAMAX__INFO: OpInfo = OpInfo {
     name: "flambeau::_fused_adamax_",
     owner: "flambeau-optim",
     schema: Schema {
@@ -1137,6 +1146,7 @@ static FUSED_ADAMAX__INFO: OpInfo = OpInfo {
     boxed: fused_adamax_inplace_boxed,
     doc: "A step of Adamax over lists of tensors; `step_size` is `lr / (1 - beta1^t)`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn fused_adamax_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_adamax_(
@@ -1184,7 +1194,7 @@ pub static FUSED_ASGD_: Op<FusedAsgdInplaceFn> = Op::new(
     ],
     fused_asgd_inplace_adaptor,
 );
-static FUSED_ASGD__INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ASGD__INFO: OpInfo = OpInfo {
     name: "flambeau::_fused_asgd_",
     owner: "flambeau-optim",
     schema: Schema {
@@ -1210,6 +1220,7 @@ static FUSED_ASGD__INFO: OpInfo = OpInfo {
     boxed: fused_asgd_inplace_boxed,
     doc: "A step of averaged gradient descent over lists of tensors: `eta` is its size, `mu` its part in the averages `axs`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn fused_asgd_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_asgd_(
@@ -1264,7 +1275,7 @@ pub static FUSED_NADAM_: Op<FusedNadamInplaceFn> = Op::new(
     ],
     fused_nadam_inplace_adaptor,
 );
-static FUSED_NADAM__INFO: OpInfo = OpInfo {
+pub(super) static FUSED_NADAM__INFO: OpInfo = OpInfo {
     name: "flambeau::_fused_nadam_",
     owner: "flambeau-optim",
     schema: Schema {
@@ -1295,6 +1306,7 @@ static FUSED_NADAM__INFO: OpInfo = OpInfo {
     boxed: fused_nadam_inplace_boxed,
     doc: "A step of NAdam over lists of tensors.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn fused_nadam_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_nadam_(
@@ -1377,7 +1389,7 @@ pub static FUSED_RADAM_: Op<FusedRadamInplaceFn> = Op::new(
     ],
     fused_radam_inplace_adaptor,
 );
-static FUSED_RADAM__INFO: OpInfo = OpInfo {
+pub(super) static FUSED_RADAM__INFO: OpInfo = OpInfo {
     name: "flambeau::_fused_radam_",
     owner: "flambeau-optim",
     schema: Schema {
@@ -1409,6 +1421,7 @@ static FUSED_RADAM__INFO: OpInfo = OpInfo {
     boxed: fused_radam_inplace_boxed,
     doc: "A step of RAdam over lists of tensors.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn fused_radam_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_radam_(
@@ -1492,7 +1505,7 @@ pub static FUSED_RMSPROP_: Op<FusedRmspropInplaceFn> = Op::new(
     ],
     fused_rmsprop_inplace_adaptor,
 );
-static FUSED_RMSPROP__INFO: OpInfo = OpInfo {
+pub(super) static FUSED_RMSPROP__INFO: OpInfo = OpInfo {
     name: "flambeau::_fused_rmsprop_",
     owner: "flambeau-optim",
     schema: Schema {
@@ -1522,6 +1535,7 @@ static FUSED_RMSPROP__INFO: OpInfo = OpInfo {
     boxed: fused_rmsprop_inplace_boxed,
     doc: "A step of RMSprop over lists of tensors; averages of gradients where it is centered, buffers where there is momentum.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn fused_rmsprop_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_rmsprop_(
@@ -1587,7 +1601,7 @@ pub static FUSED_RPROP_: Op<FusedRpropInplaceFn> = Op::new(
     ],
     fused_rprop_inplace_adaptor,
 );
-static FUSED_RPROP__INFO: OpInfo = OpInfo {
+pub(super) static FUSED_RPROP__INFO: OpInfo = OpInfo {
     name: "flambeau::_fused_rprop_",
     owner: "flambeau-optim",
     schema: Schema {
@@ -1614,6 +1628,7 @@ static FUSED_RPROP__INFO: OpInfo = OpInfo {
     boxed: fused_rprop_inplace_boxed,
     doc: "A step of resilient backpropagation over lists of tensors, with previous gradients and step sizes.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn fused_rprop_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_rprop_(
@@ -1718,7 +1733,7 @@ pub type FusedAdamFn = fn(
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)>;
 /// `_fused_adam`: A step of Adam over lists of tensors. Writes to copies, and returns them.
 pub static FUSED_ADAM: Op<FusedAdamFn> = Op::composite(&FUSED_ADAM_INFO, fused_adam_each, fused_adam_adaptor);
-static FUSED_ADAM_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAM_INFO: OpInfo = OpInfo {
     name: "_fused_adam",
     owner: "flambeau-optim",
     schema: Schema {
@@ -1757,6 +1772,7 @@ static FUSED_ADAM_INFO: OpInfo = OpInfo {
     boxed: fused_adam_boxed,
     doc: "A step of Adam over lists of tensors. Writes to copies, and returns them.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fused_adam_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_adam(
@@ -1876,7 +1892,7 @@ pub type FusedAdamOutFn = fn(
 /// `_fused_adam.out`: A step of Adam over lists of tensors. Of copies, of which the first list's go into `out`.
 pub static FUSED_ADAM_OUT: Op<FusedAdamOutFn> =
     Op::composite(&FUSED_ADAM_OUT_INFO, fused_adam_out_each, fused_adam_out_adaptor);
-static FUSED_ADAM_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAM_OUT_INFO: OpInfo = OpInfo {
     name: "_fused_adam.out",
     owner: "flambeau-optim",
     schema: Schema {
@@ -1910,6 +1926,7 @@ static FUSED_ADAM_OUT_INFO: OpInfo = OpInfo {
     boxed: fused_adam_out_boxed,
     doc: "A step of Adam over lists of tensors. Of copies, of which the first list's go into `out`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fused_adam_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_adam_out(
@@ -2037,7 +2054,7 @@ pub type FusedAdamTensorLrFn =
 /// `_fused_adam.tensor_lr`: A step of Adam over lists of tensors, with a learning rate that is a tensor. Writes to copies, and returns them.
 pub static FUSED_ADAM_TENSOR_LR: Op<FusedAdamTensorLrFn> =
     Op::composite(&FUSED_ADAM_TENSOR_LR_INFO, fused_adam_tensor_lr_each, fused_adam_tensor_lr_adaptor);
-static FUSED_ADAM_TENSOR_LR_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAM_TENSOR_LR_INFO: OpInfo = OpInfo {
     name: "_fused_adam.tensor_lr",
     owner: "flambeau-optim",
     schema: Schema {
@@ -2076,6 +2093,7 @@ static FUSED_ADAM_TENSOR_LR_INFO: OpInfo = OpInfo {
     boxed: fused_adam_tensor_lr_boxed,
     doc: "A step of Adam over lists of tensors, with a learning rate that is a tensor. Writes to copies, and returns them.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fused_adam_tensor_lr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_adam_tensor_lr(
@@ -2198,7 +2216,7 @@ pub static FUSED_ADAM_TENSOR_LR_OUT: Op<FusedAdamTensorLrOutFn> = Op::composite(
     fused_adam_tensor_lr_out_each,
     fused_adam_tensor_lr_out_adaptor,
 );
-static FUSED_ADAM_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAM_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
     name: "_fused_adam.tensor_lr_out",
     owner: "flambeau-optim",
     schema: Schema {
@@ -2232,6 +2250,7 @@ static FUSED_ADAM_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
     boxed: fused_adam_tensor_lr_out_boxed,
     doc: "A step of Adam over lists of tensors, with a learning rate that is a tensor. Of copies, of which the first list's go into `out`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fused_adam_tensor_lr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_adam_tensor_lr_out(
@@ -2358,7 +2377,7 @@ pub type FusedAdamwFn = fn(
 /// `_fused_adamw`: A step of AdamW over lists of tensors: as `_fused_adam_`, but parameters are shrunk by `1 - lr * weight_decay` first. Writes to copies, and returns them.
 pub static FUSED_ADAMW: Op<FusedAdamwFn> =
     Op::composite(&FUSED_ADAMW_INFO, fused_adamw_each, fused_adamw_adaptor);
-static FUSED_ADAMW_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAMW_INFO: OpInfo = OpInfo {
     name: "_fused_adamw",
     owner: "flambeau-optim",
     schema: Schema {
@@ -2397,6 +2416,7 @@ static FUSED_ADAMW_INFO: OpInfo = OpInfo {
     boxed: fused_adamw_boxed,
     doc: "A step of AdamW over lists of tensors: as `_fused_adam_`, but parameters are shrunk by `1 - lr * weight_decay` first. Writes to copies, and returns them.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fused_adamw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_adamw(
@@ -2516,7 +2536,7 @@ pub type FusedAdamwOutFn = fn(
 /// `_fused_adamw.out`: A step of AdamW over lists of tensors: as `_fused_adam_`, but parameters are shrunk by `1 - lr * weight_decay` first. Of copies, of which the first list's go into `out`.
 pub static FUSED_ADAMW_OUT: Op<FusedAdamwOutFn> =
     Op::composite(&FUSED_ADAMW_OUT_INFO, fused_adamw_out_each, fused_adamw_out_adaptor);
-static FUSED_ADAMW_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAMW_OUT_INFO: OpInfo = OpInfo {
     name: "_fused_adamw.out",
     owner: "flambeau-optim",
     schema: Schema {
@@ -2550,6 +2570,7 @@ static FUSED_ADAMW_OUT_INFO: OpInfo = OpInfo {
     boxed: fused_adamw_out_boxed,
     doc: "A step of AdamW over lists of tensors: as `_fused_adam_`, but parameters are shrunk by `1 - lr * weight_decay` first. Of copies, of which the first list's go into `out`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fused_adamw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_adamw_out(
@@ -2677,7 +2698,7 @@ pub type FusedAdamwTensorLrFn =
 /// `_fused_adamw.tensor_lr`: A step of AdamW over lists of tensors, with a learning rate that is a tensor. Writes to copies, and returns them.
 pub static FUSED_ADAMW_TENSOR_LR: Op<FusedAdamwTensorLrFn> =
     Op::composite(&FUSED_ADAMW_TENSOR_LR_INFO, fused_adamw_tensor_lr_each, fused_adamw_tensor_lr_adaptor);
-static FUSED_ADAMW_TENSOR_LR_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAMW_TENSOR_LR_INFO: OpInfo = OpInfo {
     name: "_fused_adamw.tensor_lr",
     owner: "flambeau-optim",
     schema: Schema {
@@ -2716,6 +2737,7 @@ static FUSED_ADAMW_TENSOR_LR_INFO: OpInfo = OpInfo {
     boxed: fused_adamw_tensor_lr_boxed,
     doc: "A step of AdamW over lists of tensors, with a learning rate that is a tensor. Writes to copies, and returns them.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fused_adamw_tensor_lr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_adamw_tensor_lr(
@@ -2838,7 +2860,7 @@ pub static FUSED_ADAMW_TENSOR_LR_OUT: Op<FusedAdamwTensorLrOutFn> = Op::composit
     fused_adamw_tensor_lr_out_each,
     fused_adamw_tensor_lr_out_adaptor,
 );
-static FUSED_ADAMW_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAMW_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
     name: "_fused_adamw.tensor_lr_out",
     owner: "flambeau-optim",
     schema: Schema {
@@ -2872,6 +2894,7 @@ static FUSED_ADAMW_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
     boxed: fused_adamw_tensor_lr_out_boxed,
     doc: "A step of AdamW over lists of tensors, with a learning rate that is a tensor. Of copies, of which the first list's go into `out`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fused_adamw_tensor_lr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_adamw_tensor_lr_out(
@@ -2986,7 +3009,7 @@ pub type FusedSgdFn = fn(
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)>;
 /// `_fused_sgd`: A step of stochastic gradient descent over lists of tensors. Writes to copies, and returns them.
 pub static FUSED_SGD: Op<FusedSgdFn> = Op::composite(&FUSED_SGD_INFO, fused_sgd_each, fused_sgd_adaptor);
-static FUSED_SGD_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_SGD_INFO: OpInfo = OpInfo {
     name: "_fused_sgd",
     owner: "flambeau-optim",
     schema: Schema {
@@ -3020,6 +3043,7 @@ static FUSED_SGD_INFO: OpInfo = OpInfo {
     boxed: fused_sgd_boxed,
     doc: "A step of stochastic gradient descent over lists of tensors. Writes to copies, and returns them.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fused_sgd_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_sgd(
@@ -3121,7 +3145,7 @@ pub type FusedSgdOutFn = fn(
 /// `_fused_sgd.out`: A step of stochastic gradient descent over lists of tensors. Of copies, of which the first list's go into `out`.
 pub static FUSED_SGD_OUT: Op<FusedSgdOutFn> =
     Op::composite(&FUSED_SGD_OUT_INFO, fused_sgd_out_each, fused_sgd_out_adaptor);
-static FUSED_SGD_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_SGD_OUT_INFO: OpInfo = OpInfo {
     name: "_fused_sgd.out",
     owner: "flambeau-optim",
     schema: Schema {
@@ -3152,6 +3176,7 @@ static FUSED_SGD_OUT_INFO: OpInfo = OpInfo {
     boxed: fused_sgd_out_boxed,
     doc: "A step of stochastic gradient descent over lists of tensors. Of copies, of which the first list's go into `out`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fused_sgd_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_sgd_out(
@@ -3258,7 +3283,7 @@ pub type FusedSgdTensorLrFn = fn(
 /// `_fused_sgd.tensor_lr`: A step of stochastic gradient descent over lists of tensors, with a learning rate that is a tensor. Writes to copies, and returns them.
 pub static FUSED_SGD_TENSOR_LR: Op<FusedSgdTensorLrFn> =
     Op::composite(&FUSED_SGD_TENSOR_LR_INFO, fused_sgd_tensor_lr_each, fused_sgd_tensor_lr_adaptor);
-static FUSED_SGD_TENSOR_LR_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_SGD_TENSOR_LR_INFO: OpInfo = OpInfo {
     name: "_fused_sgd.tensor_lr",
     owner: "flambeau-optim",
     schema: Schema {
@@ -3292,6 +3317,7 @@ static FUSED_SGD_TENSOR_LR_INFO: OpInfo = OpInfo {
     boxed: fused_sgd_tensor_lr_boxed,
     doc: "A step of stochastic gradient descent over lists of tensors, with a learning rate that is a tensor. Writes to copies, and returns them.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fused_sgd_tensor_lr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_sgd_tensor_lr(
@@ -3396,7 +3422,7 @@ pub static FUSED_SGD_TENSOR_LR_OUT: Op<FusedSgdTensorLrOutFn> = Op::composite(
     fused_sgd_tensor_lr_out_each,
     fused_sgd_tensor_lr_out_adaptor,
 );
-static FUSED_SGD_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_SGD_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
     name: "_fused_sgd.tensor_lr_out",
     owner: "flambeau-optim",
     schema: Schema {
@@ -3427,6 +3453,7 @@ static FUSED_SGD_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
     boxed: fused_sgd_tensor_lr_out_boxed,
     doc: "A step of stochastic gradient descent over lists of tensors, with a learning rate that is a tensor. Of copies, of which the first list's go into `out`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fused_sgd_tensor_lr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_sgd_tensor_lr_out(
@@ -3531,7 +3558,7 @@ pub type FusedAdagradFn = fn(
 /// `_fused_adagrad`: A step of Adagrad over lists of tensors, with the sums of squares of their gradients. Writes to copies, and returns them.
 pub static FUSED_ADAGRAD: Op<FusedAdagradFn> =
     Op::composite(&FUSED_ADAGRAD_INFO, fused_adagrad_each, fused_adagrad_adaptor);
-static FUSED_ADAGRAD_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAGRAD_INFO: OpInfo = OpInfo {
     name: "_fused_adagrad",
     owner: "flambeau-optim",
     schema: Schema {
@@ -3565,6 +3592,7 @@ static FUSED_ADAGRAD_INFO: OpInfo = OpInfo {
     boxed: fused_adagrad_boxed,
     doc: "A step of Adagrad over lists of tensors, with the sums of squares of their gradients. Writes to copies, and returns them.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fused_adagrad_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_adagrad(
@@ -3660,7 +3688,7 @@ pub type FusedAdagradOutFn = fn(
 /// `_fused_adagrad.out`: A step of Adagrad over lists of tensors, with the sums of squares of their gradients. Of copies, of which the first list's go into `out`.
 pub static FUSED_ADAGRAD_OUT: Op<FusedAdagradOutFn> =
     Op::composite(&FUSED_ADAGRAD_OUT_INFO, fused_adagrad_out_each, fused_adagrad_out_adaptor);
-static FUSED_ADAGRAD_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAGRAD_OUT_INFO: OpInfo = OpInfo {
     name: "_fused_adagrad.out",
     owner: "flambeau-optim",
     schema: Schema {
@@ -3690,6 +3718,7 @@ static FUSED_ADAGRAD_OUT_INFO: OpInfo = OpInfo {
     boxed: fused_adagrad_out_boxed,
     doc: "A step of Adagrad over lists of tensors, with the sums of squares of their gradients. Of copies, of which the first list's go into `out`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fused_adagrad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_adagrad_out(
@@ -3793,7 +3822,7 @@ pub static FUSED_ADAGRAD_TENSOR_LR: Op<FusedAdagradTensorLrFn> = Op::composite(
     fused_adagrad_tensor_lr_each,
     fused_adagrad_tensor_lr_adaptor,
 );
-static FUSED_ADAGRAD_TENSOR_LR_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAGRAD_TENSOR_LR_INFO: OpInfo = OpInfo {
     name: "_fused_adagrad.tensor_lr",
     owner: "flambeau-optim",
     schema: Schema {
@@ -3826,6 +3855,7 @@ static FUSED_ADAGRAD_TENSOR_LR_INFO: OpInfo = OpInfo {
     boxed: fused_adagrad_tensor_lr_boxed,
     doc: "A step of Adagrad over lists of tensors, with a learning rate that is a tensor. Writes to copies, and returns them.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fused_adagrad_tensor_lr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::fused_adagrad_tensor_lr(
@@ -3924,7 +3954,7 @@ pub static FUSED_ADAGRAD_TENSOR_LR_OUT: Op<FusedAdagradTensorLrOutFn> = Op::comp
     fused_adagrad_tensor_lr_out_each,
     fused_adagrad_tensor_lr_out_adaptor,
 );
-static FUSED_ADAGRAD_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
+pub(super) static FUSED_ADAGRAD_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
     name: "_fused_adagrad.tensor_lr_out",
     owner: "flambeau-optim",
     schema: Schema {
@@ -3954,6 +3984,7 @@ static FUSED_ADAGRAD_TENSOR_LR_OUT_INFO: OpInfo = OpInfo {
     boxed: fused_adagrad_tensor_lr_out_boxed,
     doc: "A step of Adagrad over lists of tensors, with a learning rate that is a tensor. Of copies, of which the first list's go into `out`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn fused_adagrad_tensor_lr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fused_adagrad_tensor_lr_out(

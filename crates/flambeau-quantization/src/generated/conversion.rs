@@ -12,7 +12,7 @@ pub type QuantizePerTensorFn = fn(&Tensor, f64, i64, DType) -> Result<Tensor>;
 /// `quantize_per_tensor`: The integers `round(x / scale) + zero_point`, within the dtype's range, as a tensor that stands for the numbers near `x`.
 pub static QUANTIZE_PER_TENSOR: Op<QuantizePerTensorFn> =
     Op::new(&QUANTIZE_PER_TENSOR_INFO, &[(Key::Cpu, f::quantize_per_tensor)], quantize_per_tensor_adaptor);
-static QUANTIZE_PER_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static QUANTIZE_PER_TENSOR_INFO: OpInfo = OpInfo {
     name: "quantize_per_tensor",
     owner: "flambeau-quantization",
     schema: Schema {
@@ -34,6 +34,7 @@ static QUANTIZE_PER_TENSOR_INFO: OpInfo = OpInfo {
     boxed: quantize_per_tensor_boxed,
     doc: "The integers `round(x / scale) + zero_point`, within the dtype's range, as a tensor that stands for the numbers near `x`.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn quantize_per_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::quantize_per_tensor(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
@@ -50,7 +51,7 @@ pub static QUANTIZE_PER_TENSOR_BY: Op<QuantizePerTensorByFn> = Op::new(
     &[(Key::Cpu, f::quantize_per_tensor_by)],
     quantize_per_tensor_by_adaptor,
 );
-static QUANTIZE_PER_TENSOR_BY_INFO: OpInfo = OpInfo {
+pub(super) static QUANTIZE_PER_TENSOR_BY_INFO: OpInfo = OpInfo {
     name: "quantize_per_tensor.tensor_qparams",
     owner: "flambeau-quantization",
     schema: Schema {
@@ -72,6 +73,7 @@ static QUANTIZE_PER_TENSOR_BY_INFO: OpInfo = OpInfo {
     boxed: quantize_per_tensor_by_boxed,
     doc: "`quantize_per_tensor` with scale and zero point in tensors of one element.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn quantize_per_tensor_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::quantize_per_tensor_by(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?
@@ -94,7 +96,7 @@ pub static QUANTIZE_ALL_PER_TENSOR: Op<QuantizeAllPerTensorFn> = Op::new(
     &[(Key::Cpu, f::quantize_all_per_tensor)],
     quantize_all_per_tensor_adaptor,
 );
-static QUANTIZE_ALL_PER_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static QUANTIZE_ALL_PER_TENSOR_INFO: OpInfo = OpInfo {
     name: "quantize_per_tensor.tensors",
     owner: "flambeau-quantization",
     schema: Schema {
@@ -116,6 +118,7 @@ static QUANTIZE_ALL_PER_TENSOR_INFO: OpInfo = OpInfo {
     boxed: quantize_all_per_tensor_boxed,
     doc: "`quantize_per_tensor` of each tensor of a list, with a scale and a zero point for each.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn quantize_all_per_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::quantize_all_per_tensor(
@@ -140,7 +143,7 @@ pub type QuantizePerChannelFn = fn(&Tensor, &Tensor, &Tensor, i64, DType) -> Res
 /// `quantize_per_channel`: `quantize_per_tensor` with a scale and a zero point for each place of a dimension; zero points that are floats need not be whole.
 pub static QUANTIZE_PER_CHANNEL: Op<QuantizePerChannelFn> =
     Op::new(&QUANTIZE_PER_CHANNEL_INFO, &[(Key::Cpu, f::quantize_per_channel)], quantize_per_channel_adaptor);
-static QUANTIZE_PER_CHANNEL_INFO: OpInfo = OpInfo {
+pub(super) static QUANTIZE_PER_CHANNEL_INFO: OpInfo = OpInfo {
     name: "quantize_per_channel",
     owner: "flambeau-quantization",
     schema: Schema {
@@ -163,6 +166,7 @@ static QUANTIZE_PER_CHANNEL_INFO: OpInfo = OpInfo {
     boxed: quantize_per_channel_boxed,
     doc: "`quantize_per_tensor` with a scale and a zero point for each place of a dimension; zero points that are floats need not be whole.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn quantize_per_channel_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::quantize_per_channel(
@@ -192,7 +196,7 @@ pub static QUANTIZE_PER_TENSOR_DYNAMIC: Op<QuantizePerTensorDynamicFn> = Op::new
     &[(Key::Cpu, f::quantize_per_tensor_dynamic)],
     quantize_per_tensor_dynamic_adaptor,
 );
-static QUANTIZE_PER_TENSOR_DYNAMIC_INFO: OpInfo = OpInfo {
+pub(super) static QUANTIZE_PER_TENSOR_DYNAMIC_INFO: OpInfo = OpInfo {
     name: "quantize_per_tensor_dynamic",
     owner: "flambeau-quantization",
     schema: Schema {
@@ -213,6 +217,7 @@ static QUANTIZE_PER_TENSOR_DYNAMIC_INFO: OpInfo = OpInfo {
     boxed: quantize_per_tensor_dynamic_boxed,
     doc: "`quantize_per_tensor` with the scale and zero point that the least and the greatest element ask for.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn quantize_per_tensor_dynamic_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::quantize_per_tensor_dynamic(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -226,7 +231,7 @@ pub type DequantizeFn = fn(&Tensor) -> Result<Tensor>;
 /// `dequantize.self`: The numbers that a quantized tensor stands for, in float32; other tensors as float32.
 pub static DEQUANTIZE: Op<DequantizeFn> =
     Op::new(&DEQUANTIZE_INFO, &[(Key::Cpu, f::dequantize)], dequantize_adaptor);
-static DEQUANTIZE_INFO: OpInfo = OpInfo {
+pub(super) static DEQUANTIZE_INFO: OpInfo = OpInfo {
     name: "dequantize.self",
     owner: "flambeau-quantization",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -240,6 +245,7 @@ static DEQUANTIZE_INFO: OpInfo = OpInfo {
     boxed: dequantize_boxed,
     doc: "The numbers that a quantized tensor stands for, in float32; other tensors as float32.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn dequantize_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dequantize(tensor_arg(a, 0)?)?.into_values())
@@ -253,7 +259,7 @@ pub type DequantizeAllFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
 /// `dequantize.tensors`: `dequantize` of each tensor of a list.
 pub static DEQUANTIZE_ALL: Op<DequantizeAllFn> =
     Op::new(&DEQUANTIZE_ALL_INFO, &[(Key::Cpu, f::dequantize_all)], dequantize_all_adaptor);
-static DEQUANTIZE_ALL_INFO: OpInfo = OpInfo {
+pub(super) static DEQUANTIZE_ALL_INFO: OpInfo = OpInfo {
     name: "dequantize.tensors",
     owner: "flambeau-quantization",
     schema: Schema { args: &[a("tensors", Ty::TensorList, D::Required)], returns: &[("", Ty::TensorList)] },
@@ -267,6 +273,7 @@ static DEQUANTIZE_ALL_INFO: OpInfo = OpInfo {
     boxed: dequantize_all_boxed,
     doc: "`dequantize` of each tensor of a list.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn dequantize_all_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dequantize_all(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
@@ -279,7 +286,7 @@ fn dequantize_all_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
 pub type IntReprFn = fn(&Tensor) -> Result<Tensor>;
 /// `int_repr`: A copy of a quantized tensor's integers.
 pub static INT_REPR: Op<IntReprFn> = Op::new(&INT_REPR_INFO, &[(Key::Cpu, f::int_repr)], int_repr_adaptor);
-static INT_REPR_INFO: OpInfo = OpInfo {
+pub(super) static INT_REPR_INFO: OpInfo = OpInfo {
     name: "int_repr",
     owner: "flambeau-quantization",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -293,6 +300,7 @@ static INT_REPR_INFO: OpInfo = OpInfo {
     boxed: int_repr_boxed,
     doc: "A copy of a quantized tensor's integers.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn int_repr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::int_repr(tensor_arg(a, 0)?)?.into_values())
@@ -309,7 +317,7 @@ pub static MAKE_PER_TENSOR_QUANTIZED_TENSOR: Op<MakePerTensorQuantizedTensorFn> 
     &[(Key::Cpu, f::make_per_tensor_quantized_tensor)],
     make_per_tensor_quantized_tensor_adaptor,
 );
-static MAKE_PER_TENSOR_QUANTIZED_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static MAKE_PER_TENSOR_QUANTIZED_TENSOR_INFO: OpInfo = OpInfo {
     name: "_make_per_tensor_quantized_tensor",
     owner: "flambeau-quantization",
     schema: Schema {
@@ -330,6 +338,7 @@ static MAKE_PER_TENSOR_QUANTIZED_TENSOR_INFO: OpInfo = OpInfo {
     boxed: make_per_tensor_quantized_tensor_boxed,
     doc: "A copy of a tensor of integers as a quantized one.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn make_per_tensor_quantized_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::make_per_tensor_quantized_tensor(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -346,7 +355,7 @@ pub static MAKE_PER_CHANNEL_QUANTIZED_TENSOR: Op<MakePerChannelQuantizedTensorFn
     &[(Key::Cpu, f::make_per_channel_quantized_tensor)],
     make_per_channel_quantized_tensor_adaptor,
 );
-static MAKE_PER_CHANNEL_QUANTIZED_TENSOR_INFO: OpInfo = OpInfo {
+pub(super) static MAKE_PER_CHANNEL_QUANTIZED_TENSOR_INFO: OpInfo = OpInfo {
     name: "_make_per_channel_quantized_tensor",
     owner: "flambeau-quantization",
     schema: Schema {
@@ -368,6 +377,7 @@ static MAKE_PER_CHANNEL_QUANTIZED_TENSOR_INFO: OpInfo = OpInfo {
     boxed: make_per_channel_quantized_tensor_boxed,
     doc: "A copy of a tensor of integers as a quantized one with parameters for each channel.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn make_per_channel_quantized_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::make_per_channel_quantized_tensor(

@@ -11,7 +11,7 @@ use crate::ops::parameters as f;
 pub type QScaleFn = fn(&Tensor) -> Result<f64>;
 /// `q_scale`: The scale of a tensor that has one.
 pub static Q_SCALE: Op<QScaleFn> = Op::new(&Q_SCALE_INFO, &[(Key::Cpu, f::q_scale)], q_scale_adaptor);
-static Q_SCALE_INFO: OpInfo = OpInfo {
+pub(super) static Q_SCALE_INFO: OpInfo = OpInfo {
     name: "q_scale",
     owner: "flambeau-quantization",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Float)] },
@@ -25,6 +25,7 @@ static Q_SCALE_INFO: OpInfo = OpInfo {
     boxed: q_scale_boxed,
     doc: "The scale of a tensor that has one.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn q_scale_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::q_scale(tensor_arg(a, 0)?)?.into_values())
@@ -38,7 +39,7 @@ pub type QZeroPointFn = fn(&Tensor) -> Result<i64>;
 /// `q_zero_point`: The zero point of a tensor that has one.
 pub static Q_ZERO_POINT: Op<QZeroPointFn> =
     Op::new(&Q_ZERO_POINT_INFO, &[(Key::Cpu, f::q_zero_point)], q_zero_point_adaptor);
-static Q_ZERO_POINT_INFO: OpInfo = OpInfo {
+pub(super) static Q_ZERO_POINT_INFO: OpInfo = OpInfo {
     name: "q_zero_point",
     owner: "flambeau-quantization",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Int)] },
@@ -52,6 +53,7 @@ static Q_ZERO_POINT_INFO: OpInfo = OpInfo {
     boxed: q_zero_point_boxed,
     doc: "The zero point of a tensor that has one.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn q_zero_point_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::q_zero_point(tensor_arg(a, 0)?)?.into_values())
@@ -65,7 +67,7 @@ pub type QPerChannelScalesFn = fn(&Tensor) -> Result<Tensor>;
 /// `q_per_channel_scales`: The scales of a tensor that has one per channel.
 pub static Q_PER_CHANNEL_SCALES: Op<QPerChannelScalesFn> =
     Op::new(&Q_PER_CHANNEL_SCALES_INFO, &[(Key::Cpu, f::q_per_channel_scales)], q_per_channel_scales_adaptor);
-static Q_PER_CHANNEL_SCALES_INFO: OpInfo = OpInfo {
+pub(super) static Q_PER_CHANNEL_SCALES_INFO: OpInfo = OpInfo {
     name: "q_per_channel_scales",
     owner: "flambeau-quantization",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -79,6 +81,7 @@ static Q_PER_CHANNEL_SCALES_INFO: OpInfo = OpInfo {
     boxed: q_per_channel_scales_boxed,
     doc: "The scales of a tensor that has one per channel.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn q_per_channel_scales_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::q_per_channel_scales(tensor_arg(a, 0)?)?.into_values())
@@ -95,7 +98,7 @@ pub static Q_PER_CHANNEL_ZERO_POINTS: Op<QPerChannelZeroPointsFn> = Op::new(
     &[(Key::Cpu, f::q_per_channel_zero_points)],
     q_per_channel_zero_points_adaptor,
 );
-static Q_PER_CHANNEL_ZERO_POINTS_INFO: OpInfo = OpInfo {
+pub(super) static Q_PER_CHANNEL_ZERO_POINTS_INFO: OpInfo = OpInfo {
     name: "q_per_channel_zero_points",
     owner: "flambeau-quantization",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -109,6 +112,7 @@ static Q_PER_CHANNEL_ZERO_POINTS_INFO: OpInfo = OpInfo {
     boxed: q_per_channel_zero_points_boxed,
     doc: "The zero points of a tensor that has one per channel.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn q_per_channel_zero_points_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::q_per_channel_zero_points(tensor_arg(a, 0)?)?.into_values())
@@ -122,7 +126,7 @@ pub type QPerChannelAxisFn = fn(&Tensor) -> Result<i64>;
 /// `q_per_channel_axis`: The dimension along which parameters differ.
 pub static Q_PER_CHANNEL_AXIS: Op<QPerChannelAxisFn> =
     Op::new(&Q_PER_CHANNEL_AXIS_INFO, &[(Key::Cpu, f::q_per_channel_axis)], q_per_channel_axis_adaptor);
-static Q_PER_CHANNEL_AXIS_INFO: OpInfo = OpInfo {
+pub(super) static Q_PER_CHANNEL_AXIS_INFO: OpInfo = OpInfo {
     name: "q_per_channel_axis",
     owner: "flambeau-quantization",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Int)] },
@@ -136,6 +140,7 @@ static Q_PER_CHANNEL_AXIS_INFO: OpInfo = OpInfo {
     boxed: q_per_channel_axis_boxed,
     doc: "The dimension along which parameters differ.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn q_per_channel_axis_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::q_per_channel_axis(tensor_arg(a, 0)?)?.into_values())

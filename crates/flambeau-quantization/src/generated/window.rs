@@ -12,7 +12,7 @@ pub type QuantizedMaxPool1dFn = fn(&Tensor, &[i64], Option<&[i64]>, &[i64], &[i6
 /// `quantized_max_pool1d`: The greatest of each window of a quantized tensor.
 pub static QUANTIZED_MAX_POOL1D: Op<QuantizedMaxPool1dFn> =
     Op::new(&QUANTIZED_MAX_POOL1D_INFO, &[(Key::Cpu, f::quantized_max_pool1d)], quantized_max_pool1d_adaptor);
-static QUANTIZED_MAX_POOL1D_INFO: OpInfo = OpInfo {
+pub(super) static QUANTIZED_MAX_POOL1D_INFO: OpInfo = OpInfo {
     name: "quantized_max_pool1d",
     owner: "flambeau-quantization",
     schema: Schema {
@@ -36,6 +36,7 @@ static QUANTIZED_MAX_POOL1D_INFO: OpInfo = OpInfo {
     boxed: quantized_max_pool1d_boxed,
     doc: "The greatest of each window of a quantized tensor.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn quantized_max_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::quantized_max_pool1d(
@@ -64,7 +65,7 @@ pub type QuantizedMaxPool2dFn = fn(&Tensor, &[i64], Option<&[i64]>, &[i64], &[i6
 /// `quantized_max_pool2d`: The greatest of each window of a quantized tensor.
 pub static QUANTIZED_MAX_POOL2D: Op<QuantizedMaxPool2dFn> =
     Op::new(&QUANTIZED_MAX_POOL2D_INFO, &[(Key::Cpu, f::quantized_max_pool2d)], quantized_max_pool2d_adaptor);
-static QUANTIZED_MAX_POOL2D_INFO: OpInfo = OpInfo {
+pub(super) static QUANTIZED_MAX_POOL2D_INFO: OpInfo = OpInfo {
     name: "quantized_max_pool2d",
     owner: "flambeau-quantization",
     schema: Schema {
@@ -88,6 +89,7 @@ static QUANTIZED_MAX_POOL2D_INFO: OpInfo = OpInfo {
     boxed: quantized_max_pool2d_boxed,
     doc: "The greatest of each window of a quantized tensor.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn quantized_max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::quantized_max_pool2d(
@@ -117,7 +119,7 @@ pub type QuantizedBatchNormFn =
 /// `quantized_batch_norm`: Batch normalisation of a quantized tensor by given statistics, with a scale and a zero point of its own.
 pub static QUANTIZED_BATCH_NORM: Op<QuantizedBatchNormFn> =
     Op::new(&QUANTIZED_BATCH_NORM_INFO, &[(Key::Cpu, f::quantized_batch_norm)], quantized_batch_norm_adaptor);
-static QUANTIZED_BATCH_NORM_INFO: OpInfo = OpInfo {
+pub(super) static QUANTIZED_BATCH_NORM_INFO: OpInfo = OpInfo {
     name: "quantized_batch_norm",
     owner: "flambeau-quantization",
     schema: Schema {
@@ -143,6 +145,7 @@ static QUANTIZED_BATCH_NORM_INFO: OpInfo = OpInfo {
     boxed: quantized_batch_norm_boxed,
     doc: "Batch normalisation of a quantized tensor by given statistics, with a scale and a zero point of its own.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn quantized_batch_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::quantized_batch_norm(

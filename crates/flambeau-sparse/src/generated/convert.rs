@@ -15,7 +15,7 @@ pub static DENSE_COPY: Op<DenseCopyFn> = Op::new(
     &[(Key::Cpu, f::dense_copy), (Key::Autograd, super::convert_grad::dense_copy_autograd)],
     dense_copy_adaptor,
 );
-static DENSE_COPY_INFO: OpInfo = OpInfo {
+pub(super) static DENSE_COPY_INFO: OpInfo = OpInfo {
     name: "_to_dense",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -32,6 +32,7 @@ static DENSE_COPY_INFO: OpInfo = OpInfo {
     boxed: dense_copy_boxed,
     doc: "A sparse tensor as a dense one.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn dense_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dense_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -44,7 +45,7 @@ fn dense_copy_adaptor(self_: &Tensor, masked_grad: Option<bool>) -> Result<Tenso
 pub type ToDenseFn = fn(&Tensor, Option<DType>, Option<bool>) -> Result<Tensor>;
 /// `to_dense`: The tensor with dense memory; dense tensors as they are.
 pub static TO_DENSE: Op<ToDenseFn> = Op::composite(&TO_DENSE_INFO, f::to_dense, to_dense_adaptor);
-static TO_DENSE_INFO: OpInfo = OpInfo {
+pub(super) static TO_DENSE_INFO: OpInfo = OpInfo {
     name: "to_dense",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -65,6 +66,7 @@ static TO_DENSE_INFO: OpInfo = OpInfo {
     boxed: to_dense_boxed,
     doc: "The tensor with dense memory; dense tensors as they are.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn to_dense_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::to_dense(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -81,7 +83,7 @@ pub static SPARSE_COPY: Op<SparseCopyFn> = Op::new(
     &[(Key::Cpu, f::sparse_copy), (Key::Autograd, super::convert_grad::sparse_copy_autograd)],
     sparse_copy_adaptor,
 );
-static SPARSE_COPY_INFO: OpInfo = OpInfo {
+pub(super) static SPARSE_COPY_INFO: OpInfo = OpInfo {
     name: "_to_sparse",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -103,6 +105,7 @@ static SPARSE_COPY_INFO: OpInfo = OpInfo {
     boxed: sparse_copy_boxed,
     doc: "A dense tensor in a sparse layout, or a sparse one in another.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn sparse_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sparse_copy(
@@ -130,7 +133,7 @@ pub static SPARSE_COPY_DIM: Op<SparseCopyDimFn> = Op::new(
     &[(Key::Cpu, f::sparse_copy_dim), (Key::Autograd, super::convert_grad::sparse_copy_dim_autograd)],
     sparse_copy_dim_adaptor,
 );
-static SPARSE_COPY_DIM_INFO: OpInfo = OpInfo {
+pub(super) static SPARSE_COPY_DIM_INFO: OpInfo = OpInfo {
     name: "_to_sparse.sparse_dim",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -147,6 +150,7 @@ static SPARSE_COPY_DIM_INFO: OpInfo = OpInfo {
     boxed: sparse_copy_dim_boxed,
     doc: "A dense tensor as a COO tensor whose first `sparse_dim` dimensions are sparse.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn sparse_copy_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sparse_copy_dim(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -159,7 +163,7 @@ fn sparse_copy_dim_adaptor(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
 pub type ToSparseFn = fn(&Tensor, Option<Layout>, Option<&[i64]>, Option<i64>) -> Result<Tensor>;
 /// `to_sparse`: The tensor in a sparse layout, COO unless another is named.
 pub static TO_SPARSE: Op<ToSparseFn> = Op::composite(&TO_SPARSE_INFO, f::to_sparse, to_sparse_adaptor);
-static TO_SPARSE_INFO: OpInfo = OpInfo {
+pub(super) static TO_SPARSE_INFO: OpInfo = OpInfo {
     name: "to_sparse",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -181,6 +185,7 @@ static TO_SPARSE_INFO: OpInfo = OpInfo {
     boxed: to_sparse_boxed,
     doc: "The tensor in a sparse layout, COO unless another is named.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn to_sparse_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::to_sparse(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Vec<i64>>>(a, 2)?.as_deref(), arg(a, 3)?)?
@@ -200,7 +205,7 @@ pub type ToSparseDimFn = fn(&Tensor, i64) -> Result<Tensor>;
 /// `to_sparse.sparse_dim`: A COO tensor whose first `sparse_dim` dimensions are sparse.
 pub static TO_SPARSE_DIM: Op<ToSparseDimFn> =
     Op::composite(&TO_SPARSE_DIM_INFO, f::to_sparse_dim, to_sparse_dim_adaptor);
-static TO_SPARSE_DIM_INFO: OpInfo = OpInfo {
+pub(super) static TO_SPARSE_DIM_INFO: OpInfo = OpInfo {
     name: "to_sparse.sparse_dim",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -217,6 +222,7 @@ static TO_SPARSE_DIM_INFO: OpInfo = OpInfo {
     boxed: to_sparse_dim_boxed,
     doc: "A COO tensor whose first `sparse_dim` dimensions are sparse.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn to_sparse_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::to_sparse_dim(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -230,7 +236,7 @@ pub type ToSparseCooFn = fn(&Tensor) -> Result<Tensor>;
 /// `to_sparse_coo`: The tensor by coordinates.
 pub static TO_SPARSE_COO: Op<ToSparseCooFn> =
     Op::composite(&TO_SPARSE_COO_INFO, f::to_sparse_coo, to_sparse_coo_adaptor);
-static TO_SPARSE_COO_INFO: OpInfo = OpInfo {
+pub(super) static TO_SPARSE_COO_INFO: OpInfo = OpInfo {
     name: "to_sparse_coo",
     owner: "flambeau-sparse",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -244,6 +250,7 @@ static TO_SPARSE_COO_INFO: OpInfo = OpInfo {
     boxed: to_sparse_coo_boxed,
     doc: "The tensor by coordinates.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn to_sparse_coo_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::to_sparse_coo(tensor_arg(a, 0)?)?.into_values())
@@ -257,7 +264,7 @@ pub type ToSparseCsrFn = fn(&Tensor, Option<i64>) -> Result<Tensor>;
 /// `to_sparse_csr`: The tensor by compressed rows.
 pub static TO_SPARSE_CSR: Op<ToSparseCsrFn> =
     Op::composite(&TO_SPARSE_CSR_INFO, f::to_sparse_csr, to_sparse_csr_adaptor);
-static TO_SPARSE_CSR_INFO: OpInfo = OpInfo {
+pub(super) static TO_SPARSE_CSR_INFO: OpInfo = OpInfo {
     name: "to_sparse_csr",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -274,6 +281,7 @@ static TO_SPARSE_CSR_INFO: OpInfo = OpInfo {
     boxed: to_sparse_csr_boxed,
     doc: "The tensor by compressed rows.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn to_sparse_csr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::to_sparse_csr(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -287,7 +295,7 @@ pub type ToSparseCscFn = fn(&Tensor, Option<i64>) -> Result<Tensor>;
 /// `to_sparse_csc`: The tensor by compressed columns.
 pub static TO_SPARSE_CSC: Op<ToSparseCscFn> =
     Op::composite(&TO_SPARSE_CSC_INFO, f::to_sparse_csc, to_sparse_csc_adaptor);
-static TO_SPARSE_CSC_INFO: OpInfo = OpInfo {
+pub(super) static TO_SPARSE_CSC_INFO: OpInfo = OpInfo {
     name: "to_sparse_csc",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -304,6 +312,7 @@ static TO_SPARSE_CSC_INFO: OpInfo = OpInfo {
     boxed: to_sparse_csc_boxed,
     doc: "The tensor by compressed columns.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn to_sparse_csc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::to_sparse_csc(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
@@ -317,7 +326,7 @@ pub type ToSparseBsrFn = fn(&Tensor, &[i64], Option<i64>) -> Result<Tensor>;
 /// `to_sparse_bsr`: The tensor by compressed rows of blocks.
 pub static TO_SPARSE_BSR: Op<ToSparseBsrFn> =
     Op::composite(&TO_SPARSE_BSR_INFO, f::to_sparse_bsr, to_sparse_bsr_adaptor);
-static TO_SPARSE_BSR_INFO: OpInfo = OpInfo {
+pub(super) static TO_SPARSE_BSR_INFO: OpInfo = OpInfo {
     name: "to_sparse_bsr",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -338,6 +347,7 @@ static TO_SPARSE_BSR_INFO: OpInfo = OpInfo {
     boxed: to_sparse_bsr_boxed,
     doc: "The tensor by compressed rows of blocks.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn to_sparse_bsr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::to_sparse_bsr(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -351,7 +361,7 @@ pub type ToSparseBscFn = fn(&Tensor, &[i64], Option<i64>) -> Result<Tensor>;
 /// `to_sparse_bsc`: The tensor by compressed columns of blocks.
 pub static TO_SPARSE_BSC: Op<ToSparseBscFn> =
     Op::composite(&TO_SPARSE_BSC_INFO, f::to_sparse_bsc, to_sparse_bsc_adaptor);
-static TO_SPARSE_BSC_INFO: OpInfo = OpInfo {
+pub(super) static TO_SPARSE_BSC_INFO: OpInfo = OpInfo {
     name: "to_sparse_bsc",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -372,6 +382,7 @@ static TO_SPARSE_BSC_INFO: OpInfo = OpInfo {
     boxed: to_sparse_bsc_boxed,
     doc: "The tensor by compressed columns of blocks.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn to_sparse_bsc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::to_sparse_bsc(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
@@ -388,7 +399,7 @@ pub static SPARSE_MASK: Op<SparseMaskFn> = Op::new(
     &[(Key::Cpu, f::sparse_mask), (Key::Autograd, super::convert_grad::sparse_mask_autograd)],
     sparse_mask_adaptor,
 );
-static SPARSE_MASK_INFO: OpInfo = OpInfo {
+pub(super) static SPARSE_MASK_INFO: OpInfo = OpInfo {
     name: "sparse_mask",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -405,6 +416,7 @@ static SPARSE_MASK_INFO: OpInfo = OpInfo {
     boxed: sparse_mask_boxed,
     doc: "The elements of `self` at the places of the sparse tensor `mask`.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn sparse_mask_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sparse_mask(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())

@@ -18,7 +18,7 @@ pub static SPARSE_COO_TENSOR_UNSAFE: Op<SparseCooTensorUnsafeFn> = Op::new(
     ],
     sparse_coo_tensor_unsafe_adaptor,
 );
-static SPARSE_COO_TENSOR_UNSAFE_INFO: OpInfo = OpInfo {
+pub(super) static SPARSE_COO_TENSOR_UNSAFE_INFO: OpInfo = OpInfo {
     name: "_sparse_coo_tensor_unsafe",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -40,6 +40,7 @@ static SPARSE_COO_TENSOR_UNSAFE_INFO: OpInfo = OpInfo {
     boxed: sparse_coo_tensor_unsafe_boxed,
     doc: "A COO tensor of these indices, which are not checked, and values.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn sparse_coo_tensor_unsafe_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sparse_coo_tensor_unsafe(
@@ -70,7 +71,7 @@ pub static SPARSE_COMPRESSED_TENSOR_UNSAFE: Op<SparseCompressedTensorUnsafeFn> =
     ],
     sparse_compressed_tensor_unsafe_adaptor,
 );
-static SPARSE_COMPRESSED_TENSOR_UNSAFE_INFO: OpInfo = OpInfo {
+pub(super) static SPARSE_COMPRESSED_TENSOR_UNSAFE_INFO: OpInfo = OpInfo {
     name: "_sparse_compressed_tensor_unsafe",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -93,6 +94,7 @@ static SPARSE_COMPRESSED_TENSOR_UNSAFE_INFO: OpInfo = OpInfo {
     boxed: sparse_compressed_tensor_unsafe_boxed,
     doc: "A tensor of a compressed layout of these indices, which are not checked, and values.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn sparse_compressed_tensor_unsafe_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sparse_compressed_tensor_unsafe(
@@ -125,7 +127,7 @@ pub static ELEMENTS_AT: Op<ElementsAtFn> = Op::new(
     &[(Key::Cpu, f::elements_at), (Key::Autograd, super::parts_grad::elements_at_autograd)],
     elements_at_adaptor,
 );
-static ELEMENTS_AT_INFO: OpInfo = OpInfo {
+pub(super) static ELEMENTS_AT_INFO: OpInfo = OpInfo {
     name: "_elements_at",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -142,6 +144,7 @@ static ELEMENTS_AT_INFO: OpInfo = OpInfo {
     boxed: elements_at_boxed,
     doc: "The elements at `indices` (number of dimensions x n), of a dense tensor or a COO tensor.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn elements_at_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::elements_at(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -155,7 +158,7 @@ pub type IndicesUncheckedFn = fn(&Tensor) -> Result<Tensor>;
 /// `_indices`: The indices of a COO tensor, coalesced or not: number of sparse dimensions x number of elements.
 pub static INDICES_UNCHECKED: Op<IndicesUncheckedFn> =
     Op::new(&INDICES_UNCHECKED_INFO, &[(Key::Cpu, f::indices_unchecked)], indices_unchecked_adaptor);
-static INDICES_UNCHECKED_INFO: OpInfo = OpInfo {
+pub(super) static INDICES_UNCHECKED_INFO: OpInfo = OpInfo {
     name: "_indices",
     owner: "flambeau-sparse",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -169,6 +172,7 @@ static INDICES_UNCHECKED_INFO: OpInfo = OpInfo {
     boxed: indices_unchecked_boxed,
     doc: "The indices of a COO tensor, coalesced or not: number of sparse dimensions x number of elements.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn indices_unchecked_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::indices_unchecked(tensor_arg(a, 0)?)?.into_values())
@@ -182,7 +186,7 @@ pub type ValuesUncheckedFn = fn(&Tensor) -> Result<Tensor>;
 /// `_values`: The values of a COO tensor, coalesced or not, without a gradient.
 pub static VALUES_UNCHECKED: Op<ValuesUncheckedFn> =
     Op::new(&VALUES_UNCHECKED_INFO, &[(Key::Cpu, f::values_unchecked)], values_unchecked_adaptor);
-static VALUES_UNCHECKED_INFO: OpInfo = OpInfo {
+pub(super) static VALUES_UNCHECKED_INFO: OpInfo = OpInfo {
     name: "_values",
     owner: "flambeau-sparse",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -196,6 +200,7 @@ static VALUES_UNCHECKED_INFO: OpInfo = OpInfo {
     boxed: values_unchecked_boxed,
     doc: "The values of a COO tensor, coalesced or not, without a gradient.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn values_unchecked_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::values_unchecked(tensor_arg(a, 0)?)?.into_values())
@@ -208,7 +213,7 @@ fn values_unchecked_adaptor(self_: &Tensor) -> Result<Tensor> {
 pub type IndicesFn = fn(&Tensor) -> Result<Tensor>;
 /// `indices`: The indices of a coalesced COO tensor: number of sparse dimensions x number of elements.
 pub static INDICES: Op<IndicesFn> = Op::new(&INDICES_INFO, &[(Key::Cpu, f::indices)], indices_adaptor);
-static INDICES_INFO: OpInfo = OpInfo {
+pub(super) static INDICES_INFO: OpInfo = OpInfo {
     name: "indices",
     owner: "flambeau-sparse",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -222,6 +227,7 @@ static INDICES_INFO: OpInfo = OpInfo {
     boxed: indices_boxed,
     doc: "The indices of a coalesced COO tensor: number of sparse dimensions x number of elements.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::indices(tensor_arg(a, 0)?)?.into_values())
@@ -238,7 +244,7 @@ pub static VALUES: Op<ValuesFn> = Op::new(
     &[(Key::Cpu, f::values), (Key::Autograd, super::parts_grad::values_autograd)],
     values_adaptor,
 );
-static VALUES_INFO: OpInfo = OpInfo {
+pub(super) static VALUES_INFO: OpInfo = OpInfo {
     name: "values",
     owner: "flambeau-sparse",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -252,6 +258,7 @@ static VALUES_INFO: OpInfo = OpInfo {
     boxed: values_boxed,
     doc: "The values of a sparse tensor; a COO tensor must be coalesced.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn values_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::values(tensor_arg(a, 0)?)?.into_values())
@@ -265,7 +272,7 @@ pub type CrowIndicesFn = fn(&Tensor) -> Result<Tensor>;
 /// `crow_indices`: Where each row (of blocks) begins, of a CSR or BSR tensor.
 pub static CROW_INDICES: Op<CrowIndicesFn> =
     Op::new(&CROW_INDICES_INFO, &[(Key::Cpu, f::crow_indices)], crow_indices_adaptor);
-static CROW_INDICES_INFO: OpInfo = OpInfo {
+pub(super) static CROW_INDICES_INFO: OpInfo = OpInfo {
     name: "crow_indices",
     owner: "flambeau-sparse",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -279,6 +286,7 @@ static CROW_INDICES_INFO: OpInfo = OpInfo {
     boxed: crow_indices_boxed,
     doc: "Where each row (of blocks) begins, of a CSR or BSR tensor.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn crow_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::crow_indices(tensor_arg(a, 0)?)?.into_values())
@@ -292,7 +300,7 @@ pub type ColIndicesFn = fn(&Tensor) -> Result<Tensor>;
 /// `col_indices`: The column of each element (block) of a CSR or BSR tensor.
 pub static COL_INDICES: Op<ColIndicesFn> =
     Op::new(&COL_INDICES_INFO, &[(Key::Cpu, f::col_indices)], col_indices_adaptor);
-static COL_INDICES_INFO: OpInfo = OpInfo {
+pub(super) static COL_INDICES_INFO: OpInfo = OpInfo {
     name: "col_indices",
     owner: "flambeau-sparse",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -306,6 +314,7 @@ static COL_INDICES_INFO: OpInfo = OpInfo {
     boxed: col_indices_boxed,
     doc: "The column of each element (block) of a CSR or BSR tensor.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn col_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::col_indices(tensor_arg(a, 0)?)?.into_values())
@@ -319,7 +328,7 @@ pub type CcolIndicesFn = fn(&Tensor) -> Result<Tensor>;
 /// `ccol_indices`: Where each column (of blocks) begins, of a CSC or BSC tensor.
 pub static CCOL_INDICES: Op<CcolIndicesFn> =
     Op::new(&CCOL_INDICES_INFO, &[(Key::Cpu, f::ccol_indices)], ccol_indices_adaptor);
-static CCOL_INDICES_INFO: OpInfo = OpInfo {
+pub(super) static CCOL_INDICES_INFO: OpInfo = OpInfo {
     name: "ccol_indices",
     owner: "flambeau-sparse",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -333,6 +342,7 @@ static CCOL_INDICES_INFO: OpInfo = OpInfo {
     boxed: ccol_indices_boxed,
     doc: "Where each column (of blocks) begins, of a CSC or BSC tensor.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn ccol_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::ccol_indices(tensor_arg(a, 0)?)?.into_values())
@@ -346,7 +356,7 @@ pub type RowIndicesFn = fn(&Tensor) -> Result<Tensor>;
 /// `row_indices`: The row of each element (block) of a CSC or BSC tensor.
 pub static ROW_INDICES: Op<RowIndicesFn> =
     Op::new(&ROW_INDICES_INFO, &[(Key::Cpu, f::row_indices)], row_indices_adaptor);
-static ROW_INDICES_INFO: OpInfo = OpInfo {
+pub(super) static ROW_INDICES_INFO: OpInfo = OpInfo {
     name: "row_indices",
     owner: "flambeau-sparse",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -360,6 +370,7 @@ static ROW_INDICES_INFO: OpInfo = OpInfo {
     boxed: row_indices_boxed,
     doc: "The row of each element (block) of a CSC or BSC tensor.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn row_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::row_indices(tensor_arg(a, 0)?)?.into_values())
@@ -372,7 +383,7 @@ fn row_indices_adaptor(self_: &Tensor) -> Result<Tensor> {
 pub type NnzFn = fn(&Tensor) -> Result<i64>;
 /// `_nnz`: Number of elements (blocks) that are specified.
 pub static NNZ: Op<NnzFn> = Op::new(&NNZ_INFO, &[(Key::Cpu, f::nnz)], nnz_adaptor);
-static NNZ_INFO: OpInfo = OpInfo {
+pub(super) static NNZ_INFO: OpInfo = OpInfo {
     name: "_nnz",
     owner: "flambeau-sparse",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Int)] },
@@ -386,6 +397,7 @@ static NNZ_INFO: OpInfo = OpInfo {
     boxed: nnz_boxed,
     doc: "Number of elements (blocks) that are specified.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn nnz_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::nnz(tensor_arg(a, 0)?)?.into_values())
@@ -399,7 +411,7 @@ pub type IsCoalescedFn = fn(&Tensor) -> Result<bool>;
 /// `is_coalesced`: Whether each place of a COO tensor occurs once, in order.
 pub static IS_COALESCED: Op<IsCoalescedFn> =
     Op::new(&IS_COALESCED_INFO, &[(Key::Cpu, f::is_coalesced)], is_coalesced_adaptor);
-static IS_COALESCED_INFO: OpInfo = OpInfo {
+pub(super) static IS_COALESCED_INFO: OpInfo = OpInfo {
     name: "is_coalesced",
     owner: "flambeau-sparse",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Bool)] },
@@ -413,6 +425,7 @@ static IS_COALESCED_INFO: OpInfo = OpInfo {
     boxed: is_coalesced_boxed,
     doc: "Whether each place of a COO tensor occurs once, in order.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn is_coalesced_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::is_coalesced(tensor_arg(a, 0)?)?.into_values())
@@ -426,7 +439,7 @@ pub type SparseDimFn = fn(&Tensor) -> Result<i64>;
 /// `sparse_dim`: Number of sparse dimensions; 0 for dense tensors.
 pub static SPARSE_DIM: Op<SparseDimFn> =
     Op::new(&SPARSE_DIM_INFO, &[(Key::Cpu, f::sparse_dim)], sparse_dim_adaptor);
-static SPARSE_DIM_INFO: OpInfo = OpInfo {
+pub(super) static SPARSE_DIM_INFO: OpInfo = OpInfo {
     name: "sparse_dim",
     owner: "flambeau-sparse",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Int)] },
@@ -440,6 +453,7 @@ static SPARSE_DIM_INFO: OpInfo = OpInfo {
     boxed: sparse_dim_boxed,
     doc: "Number of sparse dimensions; 0 for dense tensors.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn sparse_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sparse_dim(tensor_arg(a, 0)?)?.into_values())
@@ -453,7 +467,7 @@ pub type DenseDimFn = fn(&Tensor) -> Result<i64>;
 /// `dense_dim`: Number of dense dimensions.
 pub static DENSE_DIM: Op<DenseDimFn> =
     Op::new(&DENSE_DIM_INFO, &[(Key::Cpu, f::dense_dim)], dense_dim_adaptor);
-static DENSE_DIM_INFO: OpInfo = OpInfo {
+pub(super) static DENSE_DIM_INFO: OpInfo = OpInfo {
     name: "dense_dim",
     owner: "flambeau-sparse",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Int)] },
@@ -467,6 +481,7 @@ static DENSE_DIM_INFO: OpInfo = OpInfo {
     boxed: dense_dim_boxed,
     doc: "Number of dense dimensions.",
     grad: Differentiability::None,
+    functional: None,
 };
 fn dense_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::dense_dim(tensor_arg(a, 0)?)?.into_values())
@@ -483,7 +498,7 @@ pub static COALESCED_COPY: Op<CoalescedCopyFn> = Op::new(
     &[(Key::Cpu, f::coalesced_copy), (Key::Autograd, super::parts_grad::coalesced_copy_autograd)],
     coalesced_copy_adaptor,
 );
-static COALESCED_COPY_INFO: OpInfo = OpInfo {
+pub(super) static COALESCED_COPY_INFO: OpInfo = OpInfo {
     name: "_coalesce",
     owner: "flambeau-sparse",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -497,6 +512,7 @@ static COALESCED_COPY_INFO: OpInfo = OpInfo {
     boxed: coalesced_copy_boxed,
     doc: "An uncoalesced COO tensor with each place once, in order.",
     grad: Differentiability::Formula,
+    functional: None,
 };
 fn coalesced_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::coalesced_copy(tensor_arg(a, 0)?)?.into_values())
@@ -509,7 +525,7 @@ fn coalesced_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
 pub type CoalesceFn = fn(&Tensor) -> Result<Tensor>;
 /// `coalesce`: The same COO tensor with each place once, in order; values of one place are added. The tensor itself if it is so.
 pub static COALESCE: Op<CoalesceFn> = Op::composite(&COALESCE_INFO, f::coalesce, coalesce_adaptor);
-static COALESCE_INFO: OpInfo = OpInfo {
+pub(super) static COALESCE_INFO: OpInfo = OpInfo {
     name: "coalesce",
     owner: "flambeau-sparse",
     schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
@@ -523,6 +539,7 @@ static COALESCE_INFO: OpInfo = OpInfo {
     boxed: coalesce_boxed,
     doc: "The same COO tensor with each place once, in order; values of one place are added. The tensor itself if it is so.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn coalesce_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::coalesce(tensor_arg(a, 0)?)?.into_values())

@@ -11,7 +11,7 @@ use crate::ops::product as f;
 pub type SparseMmFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `_sparse_mm`: The product of two matrices of which one at least is sparse.
 pub static SPARSE_MM: Op<SparseMmFn> = Op::composite(&SPARSE_MM_INFO, f::sparse_mm, sparse_mm_adaptor);
-static SPARSE_MM_INFO: OpInfo = OpInfo {
+pub(super) static SPARSE_MM_INFO: OpInfo = OpInfo {
     name: "_sparse_mm",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -28,6 +28,7 @@ static SPARSE_MM_INFO: OpInfo = OpInfo {
     boxed: sparse_mm_boxed,
     doc: "The product of two matrices of which one at least is sparse.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn sparse_mm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sparse_mm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -41,7 +42,7 @@ pub type SparseMmReduceFn = fn(&Tensor, &Tensor, &str) -> Result<Tensor>;
 /// `_sparse_mm.reduce`: Rows of `dense`, scaled by the elements of a CSR matrix and reduced for each of its rows: `sum`, `mean`, `amax` or `amin`.
 pub static SPARSE_MM_REDUCE: Op<SparseMmReduceFn> =
     Op::composite(&SPARSE_MM_REDUCE_INFO, f::sparse_mm_reduce, sparse_mm_reduce_adaptor);
-static SPARSE_MM_REDUCE_INFO: OpInfo = OpInfo {
+pub(super) static SPARSE_MM_REDUCE_INFO: OpInfo = OpInfo {
     name: "_sparse_mm.reduce",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -62,6 +63,7 @@ static SPARSE_MM_REDUCE_INFO: OpInfo = OpInfo {
     boxed: sparse_mm_reduce_boxed,
     doc: "Rows of `dense`, scaled by the elements of a CSR matrix and reduced for each of its rows: `sum`, `mean`, `amax` or `amin`.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn sparse_mm_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sparse_mm_reduce(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<String>(a, 2)?)?.into_values())
@@ -75,7 +77,7 @@ pub type SampledAddmmFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Resul
 /// `sparse_sampled_addmm`: `beta * input + alpha * (mat1 @ mat2)` at the places of the CSR matrix `input` alone.
 pub static SAMPLED_ADDMM: Op<SampledAddmmFn> =
     Op::composite(&SAMPLED_ADDMM_INFO, f::sampled_addmm, sampled_addmm_adaptor);
-static SAMPLED_ADDMM_INFO: OpInfo = OpInfo {
+pub(super) static SAMPLED_ADDMM_INFO: OpInfo = OpInfo {
     name: "sparse_sampled_addmm",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -98,6 +100,7 @@ static SAMPLED_ADDMM_INFO: OpInfo = OpInfo {
     boxed: sampled_addmm_boxed,
     doc: "`beta * input + alpha * (mat1 @ mat2)` at the places of the CSR matrix `input` alone.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn sampled_addmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sampled_addmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -118,7 +121,7 @@ pub type SparseAddmmFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result
 /// `_sparse_addmm`: `beta * mat + alpha * (mat1 @ mat2)` with a sparse `mat1`, differentiable for all three.
 pub static SPARSE_ADDMM: Op<SparseAddmmFn> =
     Op::composite(&SPARSE_ADDMM_INFO, f::sparse_addmm, sparse_addmm_adaptor);
-static SPARSE_ADDMM_INFO: OpInfo = OpInfo {
+pub(super) static SPARSE_ADDMM_INFO: OpInfo = OpInfo {
     name: "_sparse_addmm",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -141,6 +144,7 @@ static SPARSE_ADDMM_INFO: OpInfo = OpInfo {
     boxed: sparse_addmm_boxed,
     doc: "`beta * mat + alpha * (mat1 @ mat2)` with a sparse `mat1`, differentiable for all three.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn sparse_addmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sparse_addmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -160,7 +164,7 @@ fn sparse_addmm_adaptor(
 pub type SparseSumFn = fn(&Tensor, Option<&[i64]>, Option<DType>) -> Result<Tensor>;
 /// `_sparse_sum`: The sum of a COO tensor, over all dimensions or some: dense where no sparse dimension is left.
 pub static SPARSE_SUM: Op<SparseSumFn> = Op::composite(&SPARSE_SUM_INFO, f::sparse_sum, sparse_sum_adaptor);
-static SPARSE_SUM_INFO: OpInfo = OpInfo {
+pub(super) static SPARSE_SUM_INFO: OpInfo = OpInfo {
     name: "_sparse_sum",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -184,6 +188,7 @@ static SPARSE_SUM_INFO: OpInfo = OpInfo {
     boxed: sparse_sum_boxed,
     doc: "The sum of a COO tensor, over all dimensions or some: dense where no sparse dimension is left.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn sparse_sum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sparse_sum(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?
@@ -197,7 +202,7 @@ fn sparse_sum_adaptor(input: &Tensor, dim: Option<&[i64]>, dtype: Option<DType>)
 pub type HspmmFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `hspmm`: The product of a sparse and a dense matrix as a COO tensor of rows.
 pub static HSPMM: Op<HspmmFn> = Op::composite(&HSPMM_INFO, f::hspmm, hspmm_adaptor);
-static HSPMM_INFO: OpInfo = OpInfo {
+pub(super) static HSPMM_INFO: OpInfo = OpInfo {
     name: "hspmm",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -214,6 +219,7 @@ static HSPMM_INFO: OpInfo = OpInfo {
     boxed: hspmm_boxed,
     doc: "The product of a sparse and a dense matrix as a COO tensor of rows.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn hspmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::hspmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -226,7 +232,7 @@ fn hspmm_adaptor(mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 pub type SmmFn = fn(&Tensor, &Tensor) -> Result<Tensor>;
 /// `smm`: The product of a sparse and a dense matrix as a COO tensor.
 pub static SMM: Op<SmmFn> = Op::composite(&SMM_INFO, f::smm, smm_adaptor);
-static SMM_INFO: OpInfo = OpInfo {
+pub(super) static SMM_INFO: OpInfo = OpInfo {
     name: "smm",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -243,6 +249,7 @@ static SMM_INFO: OpInfo = OpInfo {
     boxed: smm_boxed,
     doc: "The product of a sparse and a dense matrix as a COO tensor.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn smm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::smm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
@@ -255,7 +262,7 @@ fn smm_adaptor(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
 pub type SspaddmmFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `sspaddmm`: `beta * input + alpha * (mat1 @ mat2)` of sparse `input` and `mat1`, as a COO tensor.
 pub static SSPADDMM: Op<SspaddmmFn> = Op::composite(&SSPADDMM_INFO, f::sspaddmm, sspaddmm_adaptor);
-static SSPADDMM_INFO: OpInfo = OpInfo {
+pub(super) static SSPADDMM_INFO: OpInfo = OpInfo {
     name: "sspaddmm",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -278,6 +285,7 @@ static SSPADDMM_INFO: OpInfo = OpInfo {
     boxed: sspaddmm_boxed,
     doc: "`beta * input + alpha * (mat1 @ mat2)` of sparse `input` and `mat1`, as a COO tensor.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn sspaddmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sspaddmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
@@ -298,7 +306,7 @@ pub type SparseSoftmaxFn = fn(&Tensor, i64, Option<DType>) -> Result<Tensor>;
 /// `_sparse_softmax.int`: Softmax over `dim` of a COO tensor; what is not specified counts as minus infinity.
 pub static SPARSE_SOFTMAX: Op<SparseSoftmaxFn> =
     Op::composite(&SPARSE_SOFTMAX_INFO, f::sparse_softmax, sparse_softmax_adaptor);
-static SPARSE_SOFTMAX_INFO: OpInfo = OpInfo {
+pub(super) static SPARSE_SOFTMAX_INFO: OpInfo = OpInfo {
     name: "_sparse_softmax.int",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -319,6 +327,7 @@ static SPARSE_SOFTMAX_INFO: OpInfo = OpInfo {
     boxed: sparse_softmax_boxed,
     doc: "Softmax over `dim` of a COO tensor; what is not specified counts as minus infinity.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn sparse_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sparse_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -332,7 +341,7 @@ pub type SparseLogSoftmaxFn = fn(&Tensor, i64, Option<DType>) -> Result<Tensor>;
 /// `_sparse_log_softmax.int`: The logarithm of softmax over `dim` of a COO tensor; what is not specified counts as minus infinity.
 pub static SPARSE_LOG_SOFTMAX: Op<SparseLogSoftmaxFn> =
     Op::composite(&SPARSE_LOG_SOFTMAX_INFO, f::sparse_log_softmax, sparse_log_softmax_adaptor);
-static SPARSE_LOG_SOFTMAX_INFO: OpInfo = OpInfo {
+pub(super) static SPARSE_LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     name: "_sparse_log_softmax.int",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -353,6 +362,7 @@ static SPARSE_LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     boxed: sparse_log_softmax_boxed,
     doc: "The logarithm of softmax over `dim` of a COO tensor; what is not specified counts as minus infinity.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn sparse_log_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::sparse_log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
@@ -365,7 +375,7 @@ fn sparse_log_softmax_adaptor(input: &Tensor, dim: i64, dtype: Option<DType>) ->
 pub type SpdiagsFn = fn(&Tensor, &Tensor, &[i64], Option<Layout>) -> Result<Tensor>;
 /// `_spdiags`: A sparse matrix with the rows of `diagonals` on the diagonals that `offsets` names.
 pub static SPDIAGS: Op<SpdiagsFn> = Op::composite(&SPDIAGS_INFO, f::spdiags, spdiags_adaptor);
-static SPDIAGS_INFO: OpInfo = OpInfo {
+pub(super) static SPDIAGS_INFO: OpInfo = OpInfo {
     name: "_spdiags",
     owner: "flambeau-sparse",
     schema: Schema {
@@ -387,6 +397,7 @@ static SPDIAGS_INFO: OpInfo = OpInfo {
     boxed: spdiags_boxed,
     doc: "A sparse matrix with the rows of `diagonals` on the diagonals that `offsets` names.",
     grad: Differentiability::Composite,
+    functional: None,
 };
 fn spdiags_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(ops::spdiags(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?.into_values())
