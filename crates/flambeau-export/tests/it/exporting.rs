@@ -402,7 +402,8 @@ fn data_classes_are_arguments_and_results() {
         let Value::Tensor(ref x) = batch.field(&args[0], "images")? else { panic!("no tensor") };
         batch.value([Value::None, (x * 2.0).into()])
     };
-    let p = try_export_values(None, run, std::slice::from_ref(&arg), ExportOptions::new().names(&["b"])).unwrap();
+    let p =
+        try_export_values(None, run, std::slice::from_ref(&arg), ExportOptions::new().names(&["b"])).unwrap();
     let m = p.module().unwrap();
     let out = m.run(std::slice::from_ref(&arg), &[]).unwrap();
     assert!(matches!(batch.field(&out, "images"), Ok(Value::None)));
@@ -412,7 +413,9 @@ fn data_classes_are_arguments_and_results() {
     let other = batch.value([Value::None, images.into()]).unwrap();
     assert!(m.run(&[other], &[]).is_err());
     assert!(batch.value([]).is_err() && batch.field(&Value::None, "images").is_err());
-    for (class, fields) in [("collections.OrderedDict", ["a", "b"]), ("a b", ["a", "b"]), ("A", ["a", "a"]), ("A", ["1", "b"])] {
+    for (class, fields) in
+        [("collections.OrderedDict", ["a", "b"]), ("a b", ["a", "b"]), ("A", ["a", "a"]), ("A", ["1", "b"])]
+    {
         assert!(register_dataclass(class, &fields).is_err(), "{class} {fields:?}");
     }
 }

@@ -4,7 +4,7 @@ use crate::building::{numbers, tensor};
 use flambeau_core::{BackwardOptions, Tensor, Value};
 use flambeau_fx::{
     Interpreter, MakeFxOptions, Op, SymbolicTraceOptions, make_fx, make_fx_with, symbolic_trace, try_make_fx,
-    try_symbolic_trace_with,
+    try_make_fx_with, try_symbolic_trace_with,
 };
 use flambeau_nn::prelude::*;
 use flambeau_nn::{Linear, ReLU, Sequential};
