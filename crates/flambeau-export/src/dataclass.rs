@@ -14,7 +14,7 @@ pub struct DataClass {
 ///
 /// ```
 /// use torch::export::register_dataclass;
-/// use torch::{Value, fx::pytree};
+/// use torch::{fx::pytree, library::Value};
 ///
 /// let batch = register_dataclass("example.Batch", &["images", "labels"]).unwrap();
 /// let v = batch.value([torch::zeros([2, 3]).into(), Value::None]).unwrap();
