@@ -30,6 +30,7 @@ use flambeau_nn::Module;
 /// assert_eq!(p.module().unwrap().try_forward(&[&x]).unwrap().sizes(), [4, 3]);
 /// ```
 #[doc(alias = "torch.export.export")]
+#[doc(alias = "torch.export.export_for_training")]
 pub fn export<R: Into<Value>>(
     module: &dyn Module,
     forward: impl Fn(&[Tensor]) -> R,

@@ -10,6 +10,7 @@
 //! | `guards` | conditions on inputs, as Python expressions |
 //! | `aten` | operators by their names in ATen |
 //! | [`unflatten`](fn@unflatten) | the program as the modules that it was made of |
+//! | [`register_dataclass`] | classes with fields as arguments and results |
 //! | `control` | branches and loops over graphs |
 //!
 //! Files are untrusted: nothing in them is executed but the operators that a graph names, and what does not fit is an error that
@@ -21,6 +22,7 @@ mod api;
 mod aten;
 mod capture;
 mod control;
+mod dataclass;
 mod decompose;
 mod dims;
 pub mod graph_signature;
@@ -43,6 +45,7 @@ mod write;
 
 pub use api::{export, export_with, try_export, try_export_values, try_export_with};
 pub use capture::ExportOptions;
+pub use dataclass::{DataClass, register_dataclass};
 pub use decompose::{CustomDecompTable, default_decompositions};
 pub use dims::{AdditionalInputs, Dim, DynamicShapes, Named, ShapesCollection};
 pub use module::ExportedModule;

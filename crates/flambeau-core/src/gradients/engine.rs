@@ -186,6 +186,9 @@ type Roots = SmallVec<[(Edge, Tensor); 1]>;
 
 /// Sends gradients from the roots to all leaves, or to `inputs` alone; returns the captured ones.
 fn run(roots: Roots, mode: Mode, inputs: Option<(&[Tensor], bool)>) -> Result<Vec<Option<Tensor>>> {
+    if let Some(allowed) = ALLOWED.get() {
+        allowed()?;
+    }
     let mut targets = match inputs {
         Some((inputs, accumulate)) => Some(Targets::new(&roots, inputs, accumulate)?),
         None => None,
@@ -538,6 +541,11 @@ fn check_grad_count(tensors: &[Tensor], grads: &[Option<Tensor>]) -> Result<()> 
     Ok(())
 }
 
+static ALLOWED: OnceLock<fn() -> Result<()>> = OnceLock::new();
+/// Says who knows whether gradients may be asked for: programs that are captured above the gradients would not hold them.
+pub fn set_allowed(f: fn() -> Result<()>) {
+    let _ = ALLOWED.set(f);
+}
 static TRANSFORMING: OnceLock<fn() -> bool> = OnceLock::new();
 /// Says who knows whether a function is being differentiated by a transform of `torch.func`.
 pub fn set_transforming(f: fn() -> bool) {

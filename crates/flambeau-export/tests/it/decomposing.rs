@@ -10,6 +10,8 @@ use flambeau_export::{
 use flambeau_nn as nn;
 use flambeau_nn::prelude::*;
 use flambeau_nn_functional::functional as F;
+use flambeau_test_support::python::{output, python_with};
+use std::process::Command;
 
 #[derive(Debug, Module)]
 struct Net {
@@ -126,4 +128,26 @@ fn new_values_of_buffers_are_results() {
     close(&run.try_forward(&[&x]).unwrap(), &m.call(&x));
     let mean = |l: Vec<(String, Tensor)>| l.into_iter().find(|(n, _)| n == "running_mean").map(|(_, t)| t);
     assert!(mean(run.state()).is_some_and(|t| t.to_vec::<f32>().iter().any(|v| *v != 0.0)));
+}
+#[test]
+fn pytorch_opens_decomposed_programs() {
+    let Some(python) = python_with("torch") else { return };
+    let m = net();
+    let p = program(&m).run_decompositions(&default_decompositions()).unwrap();
+    let path = std::env::temp_dir().join(format!("decomposed-python-{}.pt2", std::process::id()));
+    save(&p, &path).unwrap();
+    let x = floats(&[5, 1, 6, 6]);
+    let code = format!(
+        "import torch\nm = torch.export.load({:?}).module()\nx = torch.tensor({:?}).reshape(5, 1, 6, 6)\n\
+         print(m(x).flatten().tolist())",
+        path.to_string_lossy(),
+        x.to_vec::<f32>()
+    );
+    let said = output(Command::new(python).args(["-c", &code]), "");
+    std::fs::remove_file(&path).unwrap();
+    let got: Vec<f32> =
+        said.trim().trim_matches(['[', ']']).split(", ").map(|n| n.parse().unwrap()).collect();
+    let want = m.call(&x).to_vec::<f32>();
+    assert_eq!(got.len(), want.len());
+    assert!(got.iter().zip(&want).all(|(g, w)| (g - w).abs() < 1e-5), "{got:?} {want:?}");
 }

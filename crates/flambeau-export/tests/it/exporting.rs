@@ -3,8 +3,8 @@
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::{Result, Tensor, Value, functions as torch};
 use flambeau_export::{
-    AdditionalInputs, Dim, DynamicShapes, ExportOptions, ExportedProgram, ShapesCollection, load, save,
-    try_export_values, try_export_with,
+    AdditionalInputs, Dim, DynamicShapes, ExportOptions, ExportedProgram, ShapesCollection, load,
+    register_dataclass, save, try_export_values, try_export_with,
 };
 use flambeau_nn as nn;
 use flambeau_nn::prelude::*;
@@ -391,4 +391,31 @@ fn pytorchs_programs_are_written_again() {
         std::fs::remove_dir_all(&out).unwrap();
     }
     assert!(wrong.is_empty(), "{} faults in {count} programs:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn data_classes_are_arguments_and_results() {
+    let batch = register_dataclass("example.Batch", &["images", "labels"]).unwrap();
+    let images = floats(&[2, 3]);
+    let arg = batch.value([images.clone().into(), Value::None]).unwrap();
+    let run = |args: &[Value], _: &Kwargs| -> Result<Value> {
+        let Value::Tensor(ref x) = batch.field(&args[0], "images")? else { panic!("no tensor") };
+        batch.value([Value::None, (x * 2.0).into()])
+    };
+    let p =
+        try_export_values(None, run, std::slice::from_ref(&arg), ExportOptions::new().names(&["b"])).unwrap();
+    let m = p.module().unwrap();
+    let out = m.run(std::slice::from_ref(&arg), &[]).unwrap();
+    assert!(matches!(batch.field(&out, "images"), Ok(Value::None)));
+    let Ok(Value::Tensor(ref y)) = batch.field(&out, "labels") else { panic!("no tensor") };
+    assert_eq!(y.to_vec::<f32>(), (&images * 2.0).to_vec::<f32>());
+    // another field is None
+    let other = batch.value([Value::None, images.into()]).unwrap();
+    assert!(m.run(&[other], &[]).is_err());
+    assert!(batch.value([]).is_err() && batch.field(&Value::None, "images").is_err());
+    for (class, fields) in
+        [("collections.OrderedDict", ["a", "b"]), ("a b", ["a", "b"]), ("A", ["a", "a"]), ("A", ["1", "b"])]
+    {
+        assert!(register_dataclass(class, &fields).is_err(), "{class} {fields:?}");
+    }
 }

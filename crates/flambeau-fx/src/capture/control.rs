@@ -3,7 +3,7 @@
 //! A function runs once, in a capture of its own within that of the program. What it uses of the program's tensors is lifted: it
 //! becomes an input of the graph, and an operand of the call.
 
-use super::recorder::{Capture, Recorder, current};
+use super::recorder::{Capture, Level, Recorder, current};
 use super::wrapped;
 use crate::argument::Argument;
 use crate::graph::Graph;
@@ -20,6 +20,20 @@ use std::rc::Rc;
 /// Makes branches and loops known.
 pub(super) fn install() {
     set_capturing(Capturing { wanted, cond, while_loop, map, scan });
+    flambeau_autograd::engine::set_allowed(gradients);
+}
+/// Whether gradients may be asked for now: a capture above them would leave them out without a word.
+fn gradients() -> Result<()> {
+    let above = current().is_some_and(|r| {
+        let r = r.borrow();
+        r.level == Level::Calls && r.quiet == 0
+    });
+    if above {
+        return Err(Error::missing(
+            "a backward pass in a program that is captured above the gradients; make_fx captures below them",
+        ));
+    }
+    Ok(())
 }
 fn wanted(t: &Tensor) -> bool {
     wrapped::is_traced(t) && current().is_some_and(|r| r.borrow().quiet == 0)

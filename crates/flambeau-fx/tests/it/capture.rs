@@ -4,7 +4,7 @@ use crate::building::{numbers, tensor};
 use flambeau_core::{BackwardOptions, Tensor, Value};
 use flambeau_fx::{
     Interpreter, MakeFxOptions, Op, SymbolicTraceOptions, make_fx, make_fx_with, symbolic_trace, try_make_fx,
-    try_symbolic_trace_with,
+    try_make_fx_with, try_symbolic_trace_with,
 };
 use flambeau_nn::prelude::*;
 use flambeau_nn::{Linear, ReLU, Sequential};
@@ -156,4 +156,21 @@ fn memory_is_known_before_step_one() {
     assert_eq!(report.resident + sum, report.peak);
     assert_eq!(report.steps.iter().map(|(_, b)| *b).max(), Some(report.peak));
     assert!(report.svg().contains(&format!("peak {} bytes", report.peak)));
+}
+
+#[test]
+fn gradients_are_not_left_out_silently() {
+    let x = tensor(&[1.0, 2.0]);
+    let w = tensor(&[3.0, 4.0]);
+    w.try_requires_grad_(true).unwrap();
+    let step = |x: &[Tensor]| {
+        (&x[0] * &x[1]).sum().try_backward(BackwardOptions::new())?;
+        Ok(x[1].grad().unwrap())
+    };
+    let above = MakeFxOptions::new().pre_dispatch(true);
+    let e = try_make_fx_with(step, &[&x, &w], above).unwrap_err();
+    assert!(e.message().contains("captured above the gradients"), "{e}");
+    // below them the gradients are part of the graph
+    let m = try_make_fx_with(step, &[&x, &w], MakeFxOptions::new()).unwrap();
+    assert_eq!(numbers(&run(&m, &[&x, &w])[0]), [1.0, 2.0]);
 }

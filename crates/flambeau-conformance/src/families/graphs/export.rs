@@ -118,7 +118,10 @@ fn unflattened(f: &File, archive: &str) -> Result<(), Stop> {
         return unflattened_run(f, &m);
     }
     same("modules", &sorted(m.named_modules().to_vec()), &sorted(names.collect()))?;
-    same("graph", &m.graph().to_string(), text(want, "graph"))?;
+    // long texts are cut off in the record
+    let (got, want) = (m.graph().to_string(), text(want, "graph"));
+    let cut = !want.contains("\n    return ");
+    same("graph", if cut { got.get(..want.len()).unwrap_or(&got) } else { &got }, want)?;
     unflattened_run(f, &m)
 }
 fn unflattened_run(f: &File, m: &UnflattenedModule) -> Result<(), Stop> {
