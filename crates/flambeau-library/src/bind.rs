@@ -273,7 +273,7 @@ fn said_of(said: &str, v: &Value) -> Error {
         Value::None => "None".into(),
         v => v.as_scalar().map_or_else(|| v.type_name().to_string(), |s| s.py_text()),
     };
-    let text = text.replace("{value}", &shown).replace("{type}", &v.type_name());
+    let text = text.replace("{value}", &shown).replace("{type}", v.type_name());
     match class {
         "ValueError" => Error::value(text),
         "RuntimeError" => Error::runtime(text),

@@ -26,7 +26,7 @@ const HUGE: usize = 64 << 20;
 
 /// From now on requests of at least `large` bytes, of any thread, are refused, but for the first `served` ones.
 pub fn refuse(large: usize, served: usize) {
-    ASKED.with(|a| a.set(0));
+    let _ = ASKED.try_with(|a| a.set(0));
     REFUSED.store(0, Ordering::SeqCst);
     SERVED.store(served, Ordering::SeqCst);
     LARGE.store(large, Ordering::SeqCst);

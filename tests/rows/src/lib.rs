@@ -439,7 +439,9 @@ impl Walk {
             Some(e) if s.op.info().grad == Differentiability::None && e.kind() == ErrorKind::DType => Ok(()),
             // neither do results that are true or false, or positions, of rows made of others
             Some(e)
-                if ["bool", "int,"].iter().any(|d| e.message().contains(&format!("to have dtype {d}"))) =>
+                if ["bool", "int,", "long int,"]
+                    .iter()
+                    .any(|d| e.message().contains(&format!("to have dtype {d}"))) =>
             {
                 Ok(())
             }

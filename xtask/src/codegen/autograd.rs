@@ -404,7 +404,14 @@ fn wrapper(out: &mut String, form: &Form) -> Result<(), String> {
         out.push_str("super::prelude::out::as_factory(out, dtype, layout, device)?;\n");
     }
     if form.mode == Mode::Out && row.refuses_late() {
-        let _ = writeln!(out, "super::prelude::{}{call}\n}}", late(form));
+        // a kernel's write is not recorded, as a copy would be
+        let inputs = match row.out_grad.as_deref() {
+            Some("leaf") => {
+                format!("rt::check_out({:?}, {}, &[])?;\n", row.schema.base, tensor_slice(&tensors))
+            }
+            _ => String::new(),
+        };
+        let _ = writeln!(out, "super::prelude::{}{inputs}{call}\n}}", late(form));
         return Ok(());
     }
     if form.mode == Mode::Out {

@@ -853,6 +853,7 @@ pub(super) fn special_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
 
 pub(super) fn special_ndtr_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     super::prelude::out::refuse_leaves_late([&*out], |[own_out]| ops::special_ndtr_out(self_, own_out))?;
+    rt::check_out("special_ndtr", &[self_], &[])?;
     rt::below(|| ops::special_ndtr_out(self_, out))
 }
 /// Node of `special_ndtri`.
