@@ -5,6 +5,8 @@
 #else
 #define KERNEL(NAME, PARAMS) extern "C" __global__ void NAME(const PARAMS p)
 #define KERNEL_WITH_BARRIERS(NAME, PARAMS) KERNEL(NAME, PARAMS)
+// blocks of up to 1024 threads: the compiler gives each of them at most a 1024th of the registers
+#define KERNEL_OF_LARGE_BLOCKS(NAME, PARAMS) extern "C" __global__ void __launch_bounds__(1024) NAME(const PARAMS p)
 #pragma nv_diag_suppress 177
 #endif
 #define DEVICE __device__ inline
@@ -200,7 +202,7 @@ constexpr int OPERANDS = 4;
 struct Geometry {
     i64 n;
     i64 dims;
-    // how places are computed: WIDE, SHORT, or DENSE
+    // how places are computed: WIDE, SHORT, DENSE or PACKED
     i64 mode;
     i64 sizes[DIMS];
     // a division by a size as a product and a shift (Granlund and Montgomery, PLDI 1994)
@@ -210,7 +212,8 @@ struct Geometry {
 };
 constexpr i64 WIDE = 0;   // divisions of 64 bits
 constexpr i64 SHORT = 1;  // fewer than 2^31 elements: by factors
-constexpr i64 DENSE = 2;  // one dimension (dims is 1); an operand's elements lie side by side or are one element
+constexpr i64 DENSE = 2;  // one dimension (dims is 1): all operands' elements lie side by side, aligned to 16 bytes
+constexpr i64 PACKED = 3; // as SHORT; rows are whole numbers of 16 bytes, aligned so, and lie side by side or stand still
 DEVICE u32 high_half(u32 a, u32 b) { return (u32)((u64)a * b >> 32); }
 template <int N>
 DEVICE void places(const Geometry& g, i64 i, u64* out) {
@@ -219,7 +222,7 @@ DEVICE void places(const Geometry& g, i64 i, u64* out) {
         for (int k = 0; k < N; k++) out[k] += i * g.strides[k][0];
         return;
     }
-    if (g.mode == SHORT) {
+    if (g.mode != WIDE) {
         u32 rest = (u32)i;
         for (int d = (int)g.dims - 1; d > 0; d--) {
             u32 next = (u32)(((u64)high_half(rest, g.factor[d]) + rest) >> g.shift[d]), at = rest - next * (u32)g.sizes[d];
@@ -237,9 +240,9 @@ DEVICE void places(const Geometry& g, i64 i, u64* out) {
     }
 }
 
-// Several elements that are moved at once: 16 bytes on the device.
+// Several elements that are moved at once, by 16 bytes on the device.
 template <class T, int V>
-struct alignas(sizeof(T) * V) Pack {
+struct alignas(sizeof(T) * V > 16 ? 16 : sizeof(T) * V) Pack {
     T v[V];
 };
 template <class T>

@@ -2,6 +2,12 @@
 #pragma once
 #include "number.cuh"
 
+// A quotient as a product and a shift, for dividends below 2^31.
+struct Quotient {
+    u32 by, factor, shift;
+    DEVICE Quotient(i64 n, u64 packed) : by((u32)n), factor((u32)packed), shift((u32)(packed >> 32)) {}
+    DEVICE u32 of(u32 i) const { return (u32)(((u64)high_half(i, factor) + i) >> shift); }
+};
 constexpr int WARP = 32;
 // `join` over the threads of a warp; every thread gets the result. Warps are whole.
 template <class S, class J>
@@ -40,7 +46,8 @@ DEVICE void walk(const In* a, i64 n, u32 t, u32 step, F f) {
 // out[i] = f(a[i], i) along two dense rows, in packs where both are aligned.
 template <class In, class Out, class F>
 DEVICE void rewrite(const In* a, Out* out, i64 n, u32 t, u32 step, F f) {
-    constexpr int V = sizeof(In) > sizeof(Out) ? pack_of<In>() : pack_of<Out>();
+    // 16 bytes of the smaller elements, so several loads of the larger ones are under way at once
+    constexpr int V = sizeof(In) > sizeof(Out) ? pack_of<Out>() : pack_of<In>();
     i64 packs = 0;
     if constexpr (V > 1) {
         if (fits_packs((u64)(size_t)a) && fits_packs((u64)(size_t)out)) packs = n / V;
@@ -53,4 +60,53 @@ DEVICE void rewrite(const In* a, Out* out, i64 n, u32 t, u32 step, F f) {
         }
     }
     for (i64 i = packs * V + t; i < n; i += step) out[i] = f(a[i], i);
+}
+// The value of the lane `by` places before, and of the lane of a number; any struct. Warps are whole.
+template <class T>
+DEVICE T lane_up(T v, u32 by) {
+    constexpr int N = (sizeof(T) + 3) / 4;
+    u32 w[N] = {};
+    memcpy(w, &v, sizeof(T));
+#pragma unroll
+    for (int i = 0; i < N; i++) w[i] = __shfl_up_sync(0xffffffffu, w[i], by);
+    memcpy(&v, w, sizeof(T));
+    return v;
+}
+template <class T>
+DEVICE T lane_of(T v, u32 lane) {
+    constexpr int N = (sizeof(T) + 3) / 4;
+    u32 w[N] = {};
+    memcpy(w, &v, sizeof(T));
+#pragma unroll
+    for (int i = 0; i < N; i++) w[i] = __shfl_sync(0xffffffffu, w[i], lane);
+    memcpy(&v, w, sizeof(T));
+    return v;
+}
+// `join` over the threads before this one, in their order, from `start` on; `all` gets that of all threads. `whole`: over the
+// block's threads, a multiple of a warp's, and `room` is shared and holds 32 states; else over each warp's.
+template <class S, class J>
+DEVICE S scan_before(S v, S start, J join, S* room, bool whole, S& all) {
+    u32 lane = threadIdx.x % WARP;
+#pragma unroll
+    for (u32 by = 1; by < WARP; by *= 2) {
+        S o = lane_up(v, by);
+        if (lane >= by) v = join(o, v);
+    }
+    S before = lane_up(v, 1);
+    if (lane == 0) before = start;
+    if (!whole) {
+        all = lane_of(v, WARP - 1);
+        return before;
+    }
+    u32 warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+    __syncthreads();
+    if (lane == WARP - 1) room[warp] = v;
+    __syncthreads();
+    S earlier = start;
+    all = start;
+    for (u32 w = 0; w < warps; w++) {
+        if (w == warp) earlier = all;
+        all = join(all, room[w]);
+    }
+    return join(earlier, before);
 }

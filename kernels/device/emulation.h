@@ -191,6 +191,40 @@ T __shfl_down_sync(unsigned, T v, unsigned by) {
     return emulation::exchange(v, t % 32 + by < 32 ? t + by : t);
 }
 template <class T>
+T __shfl_up_sync(unsigned, T v, unsigned by) {
+    unsigned t = emulation::block.now;
+    return emulation::exchange(v, t % 32 >= by ? t - by : t);
+}
+template <class T>
+T __shfl_sync(unsigned, T v, unsigned lane) {
+    return emulation::exchange(v, emulation::block.now / 32 * 32 + lane % 32);
+}
+// The lanes of the warp whose value is this lane's.
+template <class T>
+unsigned __match_any_sync(unsigned, T v) {
+    static_assert(sizeof(T) <= 8);
+    unsigned t = emulation::block.now, first = t / 32 * 32, out = 0;
+    unsigned long long own = 0;
+    std::memcpy(&own, &v, sizeof(T));
+    emulation::block.lanes[t] = own;
+    emulation::pause(emulation::AT_SHUFFLE);
+    for (unsigned i = 0; i < 32 && first + i < emulation::block.n; i++) out |= (unsigned)(emulation::block.lanes[first + i] == own) << i;
+    emulation::pause(emulation::AT_SHUFFLE);
+    return out;
+}
+inline unsigned __ballot_sync(unsigned, int v) {
+    unsigned t = emulation::block.now, first = t / 32 * 32, out = 0;
+    emulation::block.lanes[t] = v != 0;
+    emulation::pause(emulation::AT_SHUFFLE);
+    for (unsigned i = 0; i < 32 && first + i < emulation::block.n; i++) out |= (unsigned)(emulation::block.lanes[first + i] != 0) << i;
+    emulation::pause(emulation::AT_SHUFFLE);
+    return out;
+}
+inline void __syncwarp(unsigned = 0xffffffffu) { emulation::pause(emulation::AT_SHUFFLE); }
+inline int __popc(unsigned v) { return __builtin_popcount(v); }
+inline int __clz(int v) { return v ? __builtin_clz((unsigned)v) : 32; }
+inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
+template <class T>
 T atomicAdd(T* to, T v) {
     T old = *to;
     *to = old + v;
@@ -203,6 +237,19 @@ T atomicCAS(T* to, T expected, T v) {
     return old;
 }
 
+template <class T>
+T atomicMax(T* to, T v) {
+    T old = *to;
+    if (v > old) *to = v;
+    return old;
+}
+template <class T>
+T atomicMin(T* to, T v) {
+    T old = *to;
+    if (v < old) *to = v;
+    return old;
+}
+
 #define KERNEL_AS(NAME, PARAMS, BARRIERS)                                                        \
     static void NAME##_body(const PARAMS& p);                                                    \
     extern "C" int NAME(const void* params, const unsigned* shape) {                             \
@@ -212,3 +259,4 @@ T atomicCAS(T* to, T expected, T v) {
     static void NAME##_body(const PARAMS& p)
 #define KERNEL(NAME, PARAMS) KERNEL_AS(NAME, PARAMS, false)
 #define KERNEL_WITH_BARRIERS(NAME, PARAMS) KERNEL_AS(NAME, PARAMS, true)
+#define KERNEL_OF_LARGE_BLOCKS(NAME, PARAMS) KERNEL_AS(NAME, PARAMS, true)

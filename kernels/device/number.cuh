@@ -75,7 +75,12 @@ DEVICE double max(double a, double b) { return ::fmax(a, b); }
 DEVICE double min(double a, double b) { return ::fmin(a, b); }
 DEVICE float sigmoid(float x) { return 1.0f / (1.0f + ::expf(-x)); }
 DEVICE double sigmoid(double x) { return 1.0 / (1.0 + ::exp(-x)); }
+#ifdef FLAMBEAU_EMULATED
 DEVICE float normal_cdf(float x) { return (float)(0.5 * ::erfc(-(double)x * 0.70710678118654752440)); }
+#else
+// doubles are many times slower there; as PyTorch computes it there
+DEVICE float normal_cdf(float x) { return 0.5f * (1.0f + ::erff(x * 0.70710678118654752440f)); }
+#endif
 DEVICE double normal_cdf(double x) { return 0.5 * ::erfc(-x * 0.70710678118654752440); }
 // From a rational start, by Halley's steps on erf (near 0) or erfc (in the tails).
 DEVICE double erfinv(double y) {
@@ -121,7 +126,8 @@ DEVICE float digamma(float x) { return (float)digamma((double)x); }
 DEVICE double i0(double x) {
     double a = ::fabs(x);
     if (!(a < 30)) {
-        if (a == Consts<double>::INF()) return a;
+        // as PyTorch: exp(a) / sqrt(a)
+        if (a == Consts<double>::INF()) return Consts<double>::NAN_();
         double term = 1, sum = 1;
         for (int k = 1; k < 30 && ::fabs(term) > 1e-18; k++) term *= (2.0 * k - 1) * (2.0 * k - 1) / (8 * a * k), sum += term;
         double h = ::exp(0.5 * a);

@@ -1,26 +1,86 @@
-// Elements picked by an index along one dimension. An index that is out of bounds is reported, and its element is not touched.
+// Elements at places that indices name: read, written, joined with others. An index that is out of bounds is reported, and its
+// element is not touched.
 #pragma once
-#include "../device/base.cuh"
+#include "../device/atomic.cuh"
 
 struct IndexParams {
-    // out, source without the dimension's stride, index
+    // the result, or what is written without the dimension's stride; the source (without it); the index
     Geometry g;
-    // the dimension: its size, and its stride in bytes in the source
-    i64 size, stride, dim;
+    // the dimension: its size, and its stride in bytes; whether negative indices count from the end
+    i64 size, stride, dim, wrap;
     u64 fault, kind;
+    // the bytes of one element that is written everywhere
+    u64 value[2];
+    // what elements are multiplied by before they are added
+    Param alpha;
+    i64 scaled;
 };
+// The index, or -1 with a report.
+template <class P>
+DEVICE i64 checked(const P& p, i64 k, i64 size, i64 dim) {
+    i64 w = p.wrap && k < 0 ? k + size : k;
+    if (w >= 0 && w < size) return w;
+    report(p.fault, p.kind, k, dim, size);
+    return -1;
+}
 template <class T, class I>
 DEVICE void pick(const IndexParams& p) {
     for (i64 i = first_index(); i < p.g.n; i += all_threads()) {
         u64 a[OPERANDS];
         places<3>(p.g, i, a);
-        i64 k = *at<I>(a[2]);
-        if (k < 0 || k >= p.size) {
-            report(p.fault, p.kind, k, p.dim, p.size);
-            continue;
-        }
-        *at<T>(a[0]) = *at<T>(a[1] + k * p.stride);
+        i64 k = checked(p, *at<I>(a[2]), p.size, p.dim);
+        if (k >= 0) *at<T>(a[0]) = *at<T>(a[1] + k * p.stride);
+    }
+}
+template <class T, class I>
+DEVICE void put(const IndexParams& p) {
+    for (i64 i = first_index(); i < p.g.n; i += all_threads()) {
+        u64 a[OPERANDS];
+        places<3>(p.g, i, a);
+        i64 k = checked(p, *at<I>(a[2]), p.size, p.dim);
+        if (k >= 0) *at<T>(a[0] + k * p.stride) = *at<T>(a[1]);
+    }
+}
+template <class T, class I>
+DEVICE void put_value(const IndexParams& p) {
+    T v;
+    memcpy(&v, p.value, sizeof(T));
+    for (i64 i = first_index(); i < p.g.n; i += all_threads()) {
+        u64 a[OPERANDS];
+        places<2>(p.g, i, a);
+        i64 k = checked(p, *at<I>(a[1]), p.size, p.dim);
+        if (k >= 0) *at<T>(a[0] + k * p.stride) = v;
     }
 }
 #define PICK(NAME, T, I) \
     KERNEL(NAME, IndexParams) { pick<T, I>(p); }
+#define PUT(NAME, T, I) \
+    KERNEL(NAME, IndexParams) { put<T, I>(p); }
+#define PUT_VALUE(NAME, T, I) \
+    KERNEL(NAME, IndexParams) { put_value<T, I>(p); }
+
+// Offsets in bytes of places that up to three indices name together.
+struct OffsetParams {
+    // the offsets, the indices
+    Geometry g;
+    i64 indices, sizes[3], strides[3];
+    // the number of the first index, and whether offsets are added to those that are there
+    i64 first, more;
+    i64 wrap;
+    u64 fault, kind;
+};
+DEVICE void offsets(const OffsetParams& p) {
+    for (i64 i = first_index(); i < p.g.n; i += all_threads()) {
+        u64 a[OPERANDS];
+        places<4>(p.g, i, a);
+        i64 out = p.more ? *at<i64>(a[0]) : 0;
+        for (int d = 0; d < p.indices; d++) {
+            i64 k = checked(p, *at<i64>(a[d + 1]), p.sizes[d], p.first + d);
+            // what is out of bounds goes nowhere, whatever is added to it
+            out = k < 0 || out < 0 ? -1 : out + k * p.strides[d];
+        }
+        *at<i64>(a[0]) = out;
+    }
+}
+#define OFFSETS(NAME) \
+    KERNEL(NAME, OffsetParams) { offsets(p); }

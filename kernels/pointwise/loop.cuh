@@ -35,43 +35,49 @@ DEVICE constexpr int together() {
 }
 // F: the formula; C: what it computes in; In, Out: elements in memory. The number of operands and of arguments is the formula's.
 template <class F, class C, class In, class Out>
-DEVICE void pointwise(const PointwiseParams& p) {
-    C n0 = Number<C>::of(p.numbers[0]), n1 = Number<C>::of(p.numbers[1]), n2 = Number<C>::of(p.numbers[2]);
-    auto one = [&](In a, In b, In c) {
+struct Formula {
+    C n0, n1, n2;
+    DEVICE Formula(const Param* numbers) : n0(Number<C>::of(numbers[0])), n1(Number<C>::of(numbers[1])), n2(Number<C>::of(numbers[2])) {}
+    DEVICE Out operator()(In a, In b, In c) const {
         C x0{}, x1{}, x2{};
         if constexpr (F::N > 0) x0 = Load<C, In>::of(a);
         if constexpr (F::N > 1) x1 = Load<C, In>::of(b);
         if constexpr (F::N > 2) x2 = Load<C, In>::of(c);
         auto r = F::template f<typename real_of<C>::type>(x0, x1, x2, n0, n1, n2);
         return Store<Out, decltype(r)>::of(r);
-    };
-    i64 done = 0;
-    constexpr int V = together<C, In, Out>();
-    if constexpr (V > 1) {
-        bool fits = p.g.mode == DENSE;
-        for (int k = 0; k <= F::N; k++) fits = fits && fits_packs(p.g.start[k]);
-        if (fits) {
-            i64 packs = p.g.n / V;
-            bool flat[3];
-            Pack<In, V> x[3];
-            for (int k = 0; k < 3; k++) {
-                flat[k] = k >= F::N || p.g.strides[k + 1][0] == 0;
-                if (k < F::N && flat[k])
-                    for (int v = 0; v < V; v++) x[k].v[v] = *at<In>(p.g.start[k + 1]);
-            }
-            for (i64 i = first_index(); i < packs; i += all_threads()) {
-                Pack<Out, V> y;
-#pragma unroll
-                for (int k = 0; k < F::N; k++)
-                    if (!flat[k]) x[k] = at<Pack<In, V>>(p.g.start[k + 1])[i];
-#pragma unroll
-                for (int v = 0; v < V; v++) y.v[v] = one(x[0].v[v], x[1].v[v], x[2].v[v]);
-                at<Pack<Out, V>>(p.g.start[0])[i] = y;
-            }
-            done = packs * V;
-        }
     }
-    for (i64 i = done + first_index(); i < p.g.n; i += all_threads()) {
+};
+// Elements of V at once along the innermost dimension, where operands lie side by side or stand still.
+template <class F, class C, class In, class Out, int V>
+DEVICE void packs(const PointwiseParams& p, const Formula<F, C, In, Out>& one) {
+    bool still[3];
+    for (int k = 0; k < F::N; k++) still[k] = p.g.strides[k + 1][p.g.dims - 1] == 0;
+    for (i64 i = first_index(); i < p.g.n / V; i += all_threads()) {
+        u64 a[OPERANDS];
+        places<F::N + 1>(p.g, i * V, a);
+        Pack<In, V> x[3];
+#pragma unroll
+        for (int k = 0; k < F::N; k++) {
+            if (!still[k]) x[k] = *at<Pack<In, V>>(a[k + 1]);
+            else {
+                In v = *at<In>(a[k + 1]);
+#pragma unroll
+                for (int j = 0; j < V; j++) x[k].v[j] = v;
+            }
+        }
+        Pack<Out, V> y;
+#pragma unroll
+        for (int j = 0; j < V; j++) y.v[j] = one(x[0].v[j], x[1].v[j], x[2].v[j]);
+        *at<Pack<Out, V>>(a[0]) = y;
+    }
+}
+template <class F, class C, class In, class Out>
+DEVICE void pointwise(const PointwiseParams& p) {
+    Formula<F, C, In, Out> one(p.numbers);
+    constexpr int V = together<C, In, Out>();
+    if constexpr (V > 1)
+        if (p.g.mode == PACKED) return packs<F, C, In, Out, V>(p, one);
+    for (i64 i = first_index(); i < p.g.n; i += all_threads()) {
         u64 a[OPERANDS];
         places<F::N + 1>(p.g, i, a);
         In x[3];
@@ -79,5 +85,33 @@ DEVICE void pointwise(const PointwiseParams& p) {
         *at<Out>(a[0]) = one(x[0], x[1], x[2]);
     }
 }
+// Operands that lie side by side in the order of the result, aligned for packs: the commonest case, with few arguments.
+struct DenseParams {
+    i64 n;
+    u64 start[OPERANDS];
+    Param numbers[3];
+};
+template <class F, class C, class In, class Out>
+DEVICE void dense(const DenseParams& p) {
+    Formula<F, C, In, Out> one(p.numbers);
+    constexpr int V = together<C, In, Out>();
+    i64 whole = p.n / V;
+    for (i64 i = first_index(); i < whole; i += all_threads()) {
+        Pack<In, V> x[3];
+#pragma unroll
+        for (int k = 0; k < F::N; k++) x[k] = at<Pack<In, V>>(p.start[k + 1])[i];
+        Pack<Out, V> y;
+#pragma unroll
+        for (int v = 0; v < V; v++) y.v[v] = one(x[0].v[v], x[1].v[v], x[2].v[v]);
+        at<Pack<Out, V>>(p.start[0])[i] = y;
+    }
+    for (i64 i = whole * V + first_index(); i < p.n; i += all_threads()) {
+        In x[3];
+        for (int k = 0; k < F::N; k++) x[k] = at<In>(p.start[k + 1])[i];
+        at<Out>(p.start[0])[i] = one(x[0], x[1], x[2]);
+    }
+}
 #define POINTWISE(NAME, F, C, IN, OUT) \
     KERNEL(NAME, PointwiseParams) { pointwise<F, C, IN, OUT>(p); }
+#define DENSE_POINTWISE(NAME, F, C, IN, OUT) \
+    KERNEL(NAME, DenseParams) { dense<F, C, IN, OUT>(p); }

@@ -66,41 +66,58 @@ struct Prod {
     static DEVICE State join(State a, State b) { return times(a, b); }
     static DEVICE R end(State s, const Param*) { return s; }
 };
-// The largest or smallest element, with its place: the first of equals, a NaN before all others. Elements in themselves.
-template <class C, bool LARGEST>
-struct Extreme {
+// The largest or smallest element; a NaN comes before all others. Elements in themselves.
+template <class C> DEVICE C least_of() { return (C)((C)-1 < (C)0 ? (C)1 << (sizeof(C) * 8 - 1) : (C)0); }
+template <> DEVICE float least_of() { return -Consts<float>::INF(); }
+template <> DEVICE double least_of() { return -Consts<double>::INF(); }
+template <> DEVICE bool least_of() { return false; }
+template <class C> DEVICE C greatest_of() { return (C)~least_of<C>(); }
+template <> DEVICE float greatest_of() { return Consts<float>::INF(); }
+template <> DEVICE double greatest_of() { return Consts<double>::INF(); }
+template <> DEVICE bool greatest_of() { return true; }
+template <class C, class S>
+struct Amax {
+    typedef C State;
+    typedef C R;
+    static DEVICE State start(const Param*) { return least_of<C>(); }
+    static DEVICE void add(State& s, C v, i64, const Param*) { s = num::maximum(v, s); }
+    static DEVICE State join(State a, State b) { return num::maximum(a, b); }
+    static DEVICE R end(State s, const Param*) { return s; }
+};
+template <class C, class S>
+struct Amin {
+    typedef C State;
+    typedef C R;
+    static DEVICE State start(const Param*) { return greatest_of<C>(); }
+    static DEVICE void add(State& s, C v, i64, const Param*) { s = num::minimum(v, s); }
+    static DEVICE State join(State a, State b) { return num::minimum(a, b); }
+    static DEVICE R end(State s, const Param*) { return s; }
+};
+// The place of the largest or smallest element: the first of equals. `I` holds places.
+template <class C, class I, bool LARGEST>
+struct Place {
     struct State {
         C v;
-        i64 at;
+        I at;
     };
-    static DEVICE bool before(const State& a, const State& b) {
-        if (a.at < 0 || b.at < 0) return b.at < 0;
-        bool na = a.v != a.v, nb = b.v != b.v;
-        if (na || nb) return na && (!nb || a.at < b.at);
-        if (a.v == b.v) return a.at < b.at;
-        return LARGEST ? a.v > b.v : a.v < b.v;
-    }
-    static DEVICE State start(const Param*) { return {C(), -1}; }
-    static DEVICE void add(State& s, C v, i64 i, const Param*) {
-        State x{v, i};
-        if (before(x, s)) s = x;
-    }
-    static DEVICE State join(State a, State b) { return before(b, a) ? b : a; }
-};
-template <class C, class S, bool LARGEST>
-struct ExtremeValue : Extreme<C, LARGEST> {
-    typedef C R;
-    static DEVICE R end(typename Extreme<C, LARGEST>::State s, const Param*) { return s.v; }
-};
-template <class C, class S, bool LARGEST>
-struct ExtremePlace : Extreme<C, LARGEST> {
     typedef i64 R;
-    static DEVICE R end(typename Extreme<C, LARGEST>::State s, const Param*) { return s.at; }
+    static DEVICE bool ahead(C a, C b) { return LARGEST ? a > b : a < b; }
+    static DEVICE State start(const Param*) { return {C(), (I)-1}; }
+    // one thread's places grow, so that an equal one comes later
+    static DEVICE void add(State& s, C v, i64 i, const Param*) {
+        if (s.at < 0 || ahead(v, s.v) || (v != v && s.v == s.v)) s = {v, (I)i};
+    }
+    static DEVICE State join(State a, State b) {
+        if (a.at < 0 || b.at < 0) return a.at < 0 ? b : a;
+        bool na = a.v != a.v, nb = b.v != b.v;
+        if (na || nb) return na && (!nb || a.at < b.at) ? a : b;
+        if (a.v == b.v) return a.at < b.at ? a : b;
+        return ahead(a.v, b.v) ? a : b;
+    }
+    static DEVICE R end(State s, const Param*) { return s.at; }
 };
-template <class C, class S> struct Amax : ExtremeValue<C, S, true> {};
-template <class C, class S> struct Amin : ExtremeValue<C, S, false> {};
-template <class C, class S> struct Argmax : ExtremePlace<C, S, true> {};
-template <class C, class S> struct Argmin : ExtremePlace<C, S, false> {};
+template <class C, class I> struct Argmax : Place<C, I, true> {};
+template <class C, class I> struct Argmin : Place<C, I, false> {};
 template <class C, class S>
 struct Any {
     typedef bool State;
@@ -250,7 +267,7 @@ DEVICE void reduce(const ReduceParams& p) {
                     S s[V];
                     for (int v = 0; v < V; v++) s[v] = R::start(p.numbers);
                     i64 packs = n / V;
-#pragma unroll 2
+#pragma unroll 4
                     for (i64 i = first; i < packs; i += step) {
                         Pack<In, V> e = at<Pack<In, V>>(base)[i];
 #pragma unroll
@@ -294,6 +311,57 @@ DEVICE void reduce(const ReduceParams& p) {
         __syncthreads();
     }
 }
+// Results whose first elements lie side by side: a thread has as many of them as a pack holds. `results` counts packs.
+template <class R, class In, class Out>
+DEVICE void reduce_columns(const ReduceParams& p) {
+    typedef typename R::State S;
+    static_assert(sizeof(S) <= STATE);
+    constexpr int V = pack_of<In>();
+    __shared__ S room[256];
+    u32 threads = (u32)p.threads, results = (u32)p.results, x = threadIdx.x / results, y = threadIdx.x % results;
+    i64 n = p.along.n, packs = p.kept.n / V, groups = (packs + results - 1) / results, step = threads * p.parts;
+    for (i64 b = blockIdx.x; b < groups * p.parts; b += gridDim.x) {
+        i64 part = b % p.parts, o = b / p.parts * results + y;
+        S s[V];
+#pragma unroll
+        for (int v = 0; v < V; v++) s[v] = R::start(p.numbers);
+        if (o < packs) {
+            u64 a[OPERANDS];
+            places<2>(p.kept, o * V, a);
+            u64 base = a[1];
+            auto add = [&](u64 from, i64 i) {
+                Pack<In, V> c = *at<Pack<In, V>>(from);
+#pragma unroll
+                for (int v = 0; v < V; v++) R::add(s[v], Element<In>::up(c.v[v]), i, p.numbers);
+            };
+            if (p.along.dims <= 1) {
+                i64 stride = p.along.dims == 1 ? p.along.strides[1][0] : 0;
+#pragma unroll 4
+                for (i64 i = part * threads + x; i < n; i += step) add(base + i * stride, i);
+            } else {
+                for (i64 i = part * threads + x; i < n; i += step) {
+                    u64 e[OPERANDS];
+                    places<2>(p.along, i, e);
+                    add(base + e[1], i);
+                }
+            }
+        }
+#pragma unroll
+        for (int v = 0; v < V; v++) {
+            room[threadIdx.x] = s[v];
+            __syncthreads();
+            for (u32 half = threads / 2; half > 0; half /= 2) {
+                if (x < half) room[threadIdx.x] = R::join(room[threadIdx.x], room[threadIdx.x + half * results]);
+                __syncthreads();
+            }
+            if (x == 0 && o < packs) {
+                if (p.parts > 1) *at<S>(p.states + ((o * V + v) * p.parts + part) * STATE) = room[threadIdx.x];
+                else leave<R, Out>(p, o * V + v, room[threadIdx.x]);
+            }
+            __syncthreads();
+        }
+    }
+}
 // The states of all parts of a result, by one warp.
 template <class R, class Out>
 DEVICE void reduce_parts(const ReduceParams& p) {
@@ -312,6 +380,9 @@ DEVICE void reduce_parts(const ReduceParams& p) {
         __syncthreads();
     }
 }
-#define REDUCE(NAME, R, IN, S, OUT)                                                                        \
-    KERNEL_WITH_BARRIERS(NAME, ReduceParams) { reduce<R<typename Element<IN>::C, S>, IN, OUT>(p); }        \
-    KERNEL_WITH_BARRIERS(NAME##_parts, ReduceParams) { reduce_parts<R<typename Element<IN>::C, S>, OUT>(p); }
+#define REDUCE(NAME, R, IN, S, OUT) \
+    KERNEL_WITH_BARRIERS(NAME, ReduceParams) { reduce<R<typename Element<IN>::C, S>, IN, OUT>(p); }
+#define REDUCE_COLUMNS(NAME, R, IN, S, OUT) \
+    KERNEL_WITH_BARRIERS(NAME, ReduceParams) { reduce_columns<R<typename Element<IN>::C, S>, IN, OUT>(p); }
+#define REDUCE_PARTS(NAME, R, IN, S, OUT) \
+    KERNEL_WITH_BARRIERS(NAME, ReduceParams) { reduce_parts<R<typename Element<IN>::C, S>, OUT>(p); }

@@ -31,7 +31,7 @@ const COMMANDS: &[(&str, &str, Command)] = &[
     ),
     (
         "bench",
-        "time the rows of the benchmark, PyTorch beside them: [--threads 1,2] [--only TEXT] [--min-time S] [--python PATH] [--compare FILE] [--out FILE]",
+        "time the rows of the benchmark, PyTorch beside them: [--threads 1,2] [--only TEXT] [--min-time S] [--python PATH] [--compare FILE] [--out FILE] [--device cuda]",
         bench::run,
     ),
     (

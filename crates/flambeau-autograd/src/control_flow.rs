@@ -3,7 +3,9 @@
 
 use crate::shorthand;
 use flambeau_core::api::ergonomic::expect;
-use flambeau_core::{Result, Tensor, TensorList, ensure, ops};
+use flambeau_core::types::deep;
+use flambeau_core::{Result, Tensor, TensorList, Value, ensure, ops};
+use std::sync::OnceLock;
 
 /// Whether a tensor of one element is true.
 fn truth(pred: &Tensor) -> Result<bool> {
@@ -13,6 +15,127 @@ fn truth(pred: &Tensor) -> Result<bool> {
         "Expected pred to be bool or single-element tensor, but got {pred:?}."
     );
     Ok(pred.try_item::<f64>()? != 0.0)
+}
+
+/// What branches give: tensors, or what holds some. Branches that give something else are run, and cannot be captured.
+pub trait BranchResult: Sized {
+    /// The tensors; none of what holds none.
+    fn tensors(&self) -> Option<Vec<Tensor>>;
+    /// The same with other tensors, as many as [`tensors`](BranchResult::tensors) gives.
+    fn with_tensors(self, tensors: Vec<Tensor>) -> Self;
+}
+impl BranchResult for Tensor {
+    fn tensors(&self) -> Option<Vec<Tensor>> {
+        Some(vec![self.clone()])
+    }
+    fn with_tensors(self, tensors: Vec<Tensor>) -> Self {
+        tensors.into_iter().next().unwrap_or(self)
+    }
+}
+impl BranchResult for Vec<Tensor> {
+    fn tensors(&self) -> Option<Vec<Tensor>> {
+        Some(self.clone())
+    }
+    fn with_tensors(self, tensors: Vec<Tensor>) -> Self {
+        tensors
+    }
+}
+impl<const N: usize> BranchResult for [Tensor; N] {
+    fn tensors(&self) -> Option<Vec<Tensor>> {
+        Some(self.to_vec())
+    }
+    fn with_tensors(self, tensors: Vec<Tensor>) -> Self {
+        tensors.try_into().unwrap_or(self)
+    }
+}
+impl BranchResult for Value {
+    fn tensors(&self) -> Option<Vec<Tensor>> {
+        let mut all = Vec::new();
+        deep::leaves(self, |v| {
+            if let Value::Tensor(t) = v {
+                all.push(t.clone());
+            }
+        });
+        Some(all)
+    }
+    fn with_tensors(mut self, tensors: Vec<Tensor>) -> Self {
+        let mut tensors = tensors.into_iter();
+        let placed = deep::leaves_mut(&mut self, |v| {
+            if let Value::Tensor(t) = v
+                && let Some(new) = tensors.next()
+            {
+                *t = new;
+            }
+            Ok(())
+        });
+        debug_assert!(placed.is_ok());
+        self
+    }
+}
+macro_rules! branch_results {
+    ($($t:ty),* ; $(($($name:ident),*)),*) => {
+        $(impl BranchResult for $t {
+            fn tensors(&self) -> Option<Vec<Tensor>> {
+                None
+            }
+            fn with_tensors(self, _: Vec<Tensor>) -> Self {
+                self
+            }
+        })*
+        $(impl<$($name: BranchResult),*> BranchResult for ($($name,)*) {
+            #[allow(non_snake_case)]
+            fn tensors(&self) -> Option<Vec<Tensor>> {
+                let ($($name,)*) = self;
+                let mut all = Vec::new();
+                $(all.extend($name.tensors()?);)*
+                Some(all)
+            }
+            #[allow(non_snake_case)]
+            fn with_tensors(self, mut tensors: Vec<Tensor>) -> Self {
+                let ($($name,)*) = self;
+                $(let n = $name.tensors().map_or(0, |l| l.len()).min(tensors.len());
+                let rest = tensors.split_off(n);
+                let $name = $name.with_tensors(std::mem::replace(&mut tensors, rest));)*
+                let _ = tensors;
+                ($($name,)*)
+            }
+        })*
+    };
+}
+branch_results!((), bool, i32, i64, f32, f64, String, Option<Tensor>; (A, B), (A, B, C), (A, B, C, D));
+
+#[doc(hidden)]
+/// A function that a captured branch or loop consists of.
+pub type Body<'a> = &'a dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>;
+#[doc(hidden)]
+/// What captures programs: branches and loops are written down in place of being run.
+pub struct Capturing {
+    /// Whether a program is being captured that this tensor belongs to.
+    pub wanted: fn(&Tensor) -> bool,
+    /// A branch: the results of both functions, which are called once.
+    #[allow(clippy::type_complexity)]
+    pub cond: fn(
+        &Tensor,
+        &mut dyn FnMut() -> Result<Vec<Tensor>>,
+        &mut dyn FnMut() -> Result<Vec<Tensor>>,
+    ) -> Result<Vec<Tensor>>,
+    /// A loop: condition, body, what is carried.
+    pub while_loop: fn(Body<'_>, Body<'_>, &[Tensor]) -> Result<Vec<Tensor>>,
+    /// A function of slices.
+    pub map: fn(Body<'_>, &[Tensor]) -> Result<Vec<Tensor>>,
+    /// A function of what is carried and of slices, which gives the next of what is carried and outputs.
+    pub scan: fn(Body<'_>, &[Tensor], &[Tensor]) -> Result<Vec<Tensor>>,
+}
+static CAPTURING: OnceLock<Capturing> = OnceLock::new();
+#[doc(hidden)]
+/// Says how branches and loops are captured, once.
+pub fn set_capturing(c: Capturing) {
+    let _ = CAPTURING.set(c);
+}
+/// How they are captured, where one of these tensors belongs to a program that is being captured.
+fn capturing<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Option<&'static Capturing> {
+    let c = CAPTURING.get()?;
+    tensors.into_iter().any(|t| (c.wanted)(t)).then_some(c)
 }
 
 /// One of two functions of the same operands, by a tensor of one element.
@@ -28,7 +151,7 @@ fn truth(pred: &Tensor) -> Result<bool> {
 /// A predicate of several elements.
 #[track_caller]
 #[doc(alias = "torch.cond")]
-pub fn cond<T: ?Sized, R>(
+pub fn cond<T: ?Sized, R: BranchResult>(
     pred: &Tensor,
     true_fn: impl FnOnce(&T) -> R,
     false_fn: impl FnOnce(&T) -> R,
@@ -40,13 +163,30 @@ pub fn cond<T: ?Sized, R>(
 ///
 /// # Errors
 /// A predicate of several elements; those of the function.
-pub fn try_cond<T: ?Sized, R>(
+pub fn try_cond<T: ?Sized, R: BranchResult>(
     pred: &Tensor,
     true_fn: impl FnOnce(&T) -> Result<R>,
     false_fn: impl FnOnce(&T) -> Result<R>,
     operands: &T,
 ) -> Result<R> {
-    if truth(pred)? { true_fn(operands) } else { false_fn(operands) }
+    let Some(c) = capturing([pred]) else {
+        return if truth(pred)? { true_fn(operands) } else { false_fn(operands) };
+    };
+    let missing =
+        || flambeau_core::Error::missing("a captured cond whose branches give something else than tensors");
+    let mut shape = None;
+    let (mut yes, mut no) = (Some(true_fn), Some(false_fn));
+    let all = (c.cond)(
+        pred,
+        &mut || {
+            let r = yes.take().ok_or_else(missing)?(operands)?;
+            let tensors = r.tensors().ok_or_else(missing)?;
+            shape = Some(r);
+            Ok(tensors)
+        },
+        &mut || no.take().ok_or_else(missing)?(operands)?.tensors().ok_or_else(missing),
+    )?;
+    Ok(shape.ok_or_else(missing)?.with_tensors(all))
 }
 
 /// Runs `body` on what it gave before, beginning with `carried`, as long as `cond` of that is true. What is carried keeps its
@@ -82,6 +222,9 @@ pub fn try_while_loop(
     carried: impl TensorList,
 ) -> Result<Vec<Tensor>> {
     let mut now = carried.tensor_list().to_vec();
+    if let Some(c) = capturing(&now) {
+        return (c.while_loop)(&|x| Ok(vec![cond(x)?]), &body, &now);
+    }
     while truth(&cond(&now)?)? {
         let next = body(&now)?;
         same("while_loop: body_fn", &now, &next)?;
@@ -171,6 +314,9 @@ pub fn try_map(f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>, xs: impl TensorList
     let xs = &*xs.tensor_list();
     let n = length("map", xs, 0)?;
     ensure!(n > 0, Runtime, "Leading dimensions of mapped xs must be larger than 0.");
+    if let Some(c) = capturing(xs) {
+        return (c.map)(&f, xs);
+    }
     let rows = (0..n).map(|i| f(&at(xs, 0, i)?)).collect::<Result<Vec<_>>>()?;
     stacked("map", &rows, 0)
 }
@@ -237,6 +383,30 @@ pub fn try_scan(
     ensure!(!carry.is_empty(), Runtime, "scan() operator requires init leaves.");
     let n = length("scan", xs, o.dim)?;
     ensure!(n > 0, Missing, "scan over a dimension without elements");
+    if let Some(c) = capturing(carry.iter().chain(xs)) {
+        // the captured form goes along the first dimension, from its beginning
+        let front = |x: &Tensor| {
+            let x = ops::movedim(x, &[o.dim], &[0])?;
+            if o.reverse { ops::flip(&x, &[0]) } else { Ok(x) }
+        };
+        let back = |x: &Tensor| {
+            let x = if o.reverse { ops::flip(x, &[0])? } else { x.clone() };
+            ops::movedim(&x, &[0], &[o.dim])
+        };
+        let plain = o.dim == 0 && !o.reverse;
+        let xs = if plain { xs.to_vec() } else { xs.iter().map(front).collect::<Result<Vec<_>>>()? };
+        let k = carry.len();
+        let step = |all: &[Tensor]| {
+            let (c, x) = all.split_at(k.min(all.len()));
+            let (mut next, y) = f(c, x)?;
+            next.extend(y);
+            Ok(next)
+        };
+        let mut all = (c.scan)(&step, &carry, &xs)?;
+        let outputs = all.split_off(k.min(all.len()));
+        let outputs = if plain { outputs } else { outputs.iter().map(back).collect::<Result<Vec<_>>>()? };
+        return Ok((all, outputs));
+    }
     let mut rows = Vec::new();
     for i in 0..n {
         let (next, y) = f(&carry, &at(xs, o.dim, if o.reverse { n - 1 - i } else { i })?)?;

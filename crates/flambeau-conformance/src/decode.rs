@@ -39,6 +39,8 @@ pub struct Decoder<'a> {
     pub leaves: Vec<(String, Tensor)>,
     /// Whether all floating tensors take gradients, marked or not.
     pub all_leaves: bool,
+    /// Paths of tensors that PyTorch wants on the CPU whatever the device of the others.
+    on_host: Vec<String>,
 }
 
 /// A list of integers.
@@ -88,7 +90,7 @@ fn set_requires_grad(t: &Tensor) -> Result<(), Stop> {
 impl<'a> Decoder<'a> {
     /// For one file's cases.
     pub fn new(store: &'a Store) -> Self {
-        Decoder { store, leaves: Vec::new(), all_leaves: false }
+        Decoder { store, leaves: Vec::new(), all_leaves: false, on_host: Vec::new() }
     }
     /// A positional argument list.
     ///
@@ -125,7 +127,8 @@ impl<'a> Decoder<'a> {
             J::Object(m) => m,
         };
         if m.contains_key("t") {
-            let mut t = crate::device::there(tensor(self.store, j)?)?;
+            let t = tensor(self.store, j)?;
+            let mut t = if self.on_host.iter().any(|p| p == path) { t } else { crate::device::there(t)? };
             if j["parameter"] == J::Bool(true) {
                 let wants = Value::Bool(j["requires_grad"] == J::Bool(true));
                 let p = build("torch.nn.Parameter", &[Value::Tensor(t)], &[("requires_grad".into(), wants)])?;
@@ -196,9 +199,16 @@ impl<'a> Decoder<'a> {
     /// `Missing` when there is none of that name.
     pub fn construct(&mut self, v: &J, path: &str) -> Result<Value, Stop> {
         let call = v["call"].as_str().unwrap_or("");
+        self.hosted(call, [&format!("{path}.args"), &format!("{path}.kwargs")]);
         let args = self.args(&v["args"], &format!("{path}.args"))?;
         let kwargs = self.kwargs(&v["kwargs"], &format!("{path}.kwargs"))?;
         build(call, &args, &kwargs)
+    }
+    /// Notes the arguments of a call that stay on the CPU, by the paths of its positional and its named arguments.
+    pub fn hosted(&mut self, call: &str, [args, kwargs]: [&str; 2]) {
+        if call == "torch.nn.utils.rnn.pack_padded_sequence" {
+            self.on_host.extend([format!("{args}.1"), format!("{kwargs}.lengths")]);
+        }
     }
     fn sparse(&mut self, tag: &str, j: &J, v: &J, path: &str) -> Result<Value, Stop> {
         let call = format!("torch.{tag}_tensor");

@@ -14,7 +14,7 @@ usage: cargo xtask conformance [DIR] [flags]
 
 Runs the recorded calls of DIR (default: the small copy in the repository) by name, and prints one line per family.
 
-  --device NAME     run the calls on another device: vault
+  --device NAME     run the calls on another device: vault, cuda (FLAMBEAU_CUDA=emulated runs its kernels on the CPU)
   --only TEXT       cases whose file, name or id contains TEXT
   --failures N      the first N failures with their reasons
   --list-missing    names that do not exist, by number of cases

@@ -85,7 +85,10 @@ impl Worker {
             cmd.args(["--device", d]);
         }
         // one thread each: there is one process per core
-        cmd.env("RAYON_NUM_THREADS", "1").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        cmd.env("RAYON_NUM_THREADS", "1").stdin(Stdio::piped()).stdout(Stdio::piped());
+        // what has no kernel on the device is named where that is asked for
+        let named = std::env::var_os("FLAMBEAU_CUDA_FALLBACKS").is_some();
+        cmd.stderr(if named { Stdio::inherit() } else { Stdio::null() });
         let mut child = cmd.spawn().map_err(|e| e.to_string())?;
         let stdout = child.stdout.take().ok_or("no pipe")?;
         let (send, lines) = channel();

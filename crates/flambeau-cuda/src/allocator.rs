@@ -5,7 +5,7 @@ use crate::driver::{Address, Driver, Stream};
 use flambeau_core::{Error, Result};
 use flambeau_devices::Stats;
 use flambeau_devices::cuda::runtime::Segment;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks are multiples of this.
 const STEP: usize = 512;
@@ -71,6 +71,8 @@ struct Block {
 #[derive(Default)]
 pub(crate) struct Pool {
     blocks: BTreeMap<Address, Block>,
+    /// Those of them that nobody uses, so that the smallest that fits is found at once.
+    free: BTreeSet<(Stream, bool, usize, Address)>,
     /// Sizes of segments.
     segments: BTreeMap<Address, (usize, bool)>,
     stats: [[Stat; 3]; 9],
@@ -127,23 +129,32 @@ impl Pool {
         self.count(Kind::Segment, small, 1);
         self.count(Kind::ReservedBytes, small, segment as i64);
         let block = Block { size: segment, asked: 0, used: false, stream, segment: address, small };
-        self.blocks.insert(address, block);
+        self.insert(address, block);
         Ok(self.cut(address, size, nbytes))
     }
     /// The smallest free block that is large enough.
     fn fitting(&self, size: usize, small: bool, stream: Stream) -> Option<Address> {
-        let free = self
-            .blocks
-            .iter()
-            .filter(|(_, b)| !b.used && b.small == small && b.stream == stream && b.size >= size);
-        free.min_by_key(|(a, b)| (b.size, **a)).map(|(a, _)| *a)
+        let from = (stream, small, size, 0);
+        let found = self.free.range(from..=(stream, small, usize::MAX, Address::MAX)).next();
+        found.map(|f| f.3)
+    }
+    fn insert(&mut self, at: Address, b: Block) {
+        if !b.used {
+            self.free.insert((b.stream, b.small, b.size, at));
+        }
+        self.blocks.insert(at, b);
+    }
+    fn remove(&mut self, at: Address) -> Option<Block> {
+        let b = self.blocks.remove(&at)?;
+        self.free.remove(&(b.stream, b.small, b.size, at));
+        Some(b)
     }
     fn is_split(&self, b: &Block) -> bool {
         self.segments.get(&b.segment).is_some_and(|(size, _)| *size != b.size)
     }
     /// Hands out the start of a free block.
     fn cut(&mut self, at: Address, size: usize, asked: usize) -> Address {
-        let Some(mut b) = self.blocks.remove(&at) else { return at };
+        let Some(mut b) = self.remove(at) else { return at };
         if self.is_split(&b) {
             self.count(Kind::InactiveSplit, b.small, -1);
             self.count(Kind::InactiveSplitBytes, b.small, -(b.size as i64));
@@ -160,12 +171,12 @@ impl Pool {
             };
             self.count(Kind::InactiveSplit, b.small, 1);
             self.count(Kind::InactiveSplitBytes, b.small, rest as i64);
-            self.blocks.insert(at + size as u64, other);
+            self.insert(at + size as u64, other);
             b.size = size;
         }
         (b.used, b.asked) = (true, asked);
         let (small, n) = (b.small, b.size as i64);
-        self.blocks.insert(at, b);
+        self.insert(at, b);
         self.in_use(small, 1, n, asked as i64);
         at
     }
@@ -178,7 +189,10 @@ impl Pool {
     }
     /// Takes a block back, and joins it with free neighbours.
     pub(crate) fn give(&mut self, at: Address) -> bool {
-        let Some(mut b) = self.blocks.remove(&at).filter(|b| b.used) else { return false };
+        if !self.blocks.get(&at).is_some_and(|b| b.used) {
+            return false;
+        }
+        let Some(mut b) = self.remove(at) else { return false };
         self.in_use(b.small, -1, b.size as i64, b.asked as i64);
         (b.used, b.asked) = (false, 0);
         let mut at = at;
@@ -195,11 +209,11 @@ impl Pool {
             self.count(Kind::InactiveSplit, b.small, 1);
             self.count(Kind::InactiveSplitBytes, b.small, b.size as i64);
         }
-        self.blocks.insert(at, b);
+        self.insert(at, b);
         true
     }
     fn joined(&mut self, at: Address) -> usize {
-        let Some(b) = self.blocks.remove(&at) else { return 0 };
+        let Some(b) = self.remove(at) else { return 0 };
         self.count(Kind::InactiveSplit, b.small, -1);
         self.count(Kind::InactiveSplitBytes, b.small, -(b.size as i64));
         b.size
@@ -213,7 +227,7 @@ impl Pool {
             .map(|(a, b)| (*a, b.size, b.small))
             .collect();
         for (a, size, small) in whole {
-            self.blocks.remove(&a);
+            self.remove(a);
             self.segments.remove(&a);
             driver.free(device, a);
             self.to_driver += 1;

@@ -3,13 +3,14 @@
 use crate::driver::{Stream, driver};
 use crate::kernels::random;
 use crate::{fault, memory};
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Device, Error, Result, ensure};
 use flambeau_devices::Stats;
 use flambeau_devices::cuda::runtime::{Properties, Runtime, Segment};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 thread_local! {
     static DEVICE: Cell<usize> = const { Cell::new(0) };
@@ -58,6 +59,19 @@ pub(crate) fn processors(device: usize) -> Result<i64> {
         return Ok(*n);
     }
     let n = driver()?.properties(device)?.multi_processor_count;
+    Ok(known.get(device).map_or(n, |cell| *cell.get_or_init(|| n)))
+}
+/// Threads that a multiprocessor of a device has at once.
+///
+/// # Errors
+/// Of the driver.
+pub(crate) fn resident_threads(device: usize) -> Result<i64> {
+    static KNOWN: OnceLock<Vec<OnceLock<i64>>> = OnceLock::new();
+    let known = KNOWN.get_or_init(|| (0..count()).map(|_| OnceLock::new()).collect());
+    if let Some(n) = known.get(device).and_then(OnceLock::get) {
+        return Ok(*n);
+    }
+    let n = driver()?.properties(device)?.max_threads_per_multi_processor;
     Ok(known.get(device).map_or(n, |cell| *cell.get_or_init(|| n)))
 }
 fn number(device: i64) -> Result<usize> {

@@ -2,8 +2,9 @@
 //! context stays usable.
 
 use crate::driver::{Address, driver};
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 /// Bytes of `Fault` in kernels/device/base.cuh.
 const SIZE: usize = 32;
@@ -29,7 +30,13 @@ pub(crate) fn place(device: usize) -> Result<Address> {
     all[device] = Some(a);
     Ok(a)
 }
-/// The number of an operator.
+/// The number of a text about an index, which is no error of the kind `Index` but of `Runtime`: `{index}`, `{dim}` and `{size}` are
+/// put in, also `{high}` and `{low}`, the halves of the last.
+pub(crate) fn refusal(text: &'static str) -> u64 {
+    number(text) | REFUSAL
+}
+const REFUSAL: u64 = 1 << 32;
+/// The number of an operator, or of a text as [`refusal`] takes it for errors of the kind `Index`.
 pub(crate) fn number(name: &'static str) -> u64 {
     let mut all = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     let at = all.iter().position(|n| *n == name).unwrap_or_else(|| {
@@ -56,9 +63,24 @@ pub(crate) fn check(device: usize) -> Result<()> {
     }
     driver.fill(device, 0, a, 0, SIZE)?;
     driver.wait(device, 0)?;
-    let name = NAMES.lock().unwrap_or_else(PoisonError::into_inner).get(kind as usize - 1).copied();
-    Err(Error::index(format!(
-        "{}(): index {index} is out of bounds for dimension {dim} with size {size}",
-        name.unwrap_or("a kernel")
-    )))
+    let at = (kind as u64 & (REFUSAL - 1)) as usize;
+    let name = NAMES.lock().unwrap_or_else(PoisonError::into_inner).get(at.saturating_sub(1)).copied();
+    let name = name.unwrap_or("a kernel");
+    // an operator with words of its own is known by them
+    let text = match name.contains(' ') {
+        true => [
+            ("{index}", index),
+            ("{dim}", dim),
+            ("{size}", size),
+            ("{high}", size >> 32),
+            ("{low}", size & 0xffff_ffff),
+        ]
+        .iter()
+        .fold(name.to_string(), |text, (what, v)| text.replace(what, &v.to_string())),
+        false => format!("{name}(): index {index} is out of bounds for dimension {dim} with size {size}"),
+    };
+    if kind as u64 & REFUSAL != 0 {
+        return Err(Error::runtime(text));
+    }
+    Err(Error::index(text))
 }

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod allocator;
+mod constants;
 mod device;
 mod driver;
 mod fault;
@@ -15,7 +16,7 @@ mod memory;
 
 use crate::device::here;
 use crate::driver::driver;
-use flambeau_core::backend::elements::{self, Elements};
+use flambeau_core::backend::elements::{self, Elements, Sequence};
 use flambeau_core::backend::{self, Backend, Event, Handle, fallback};
 use flambeau_core::dispatch::CrateReg;
 use flambeau_core::dispatch::op::OpInfo;
@@ -23,9 +24,10 @@ use flambeau_core::dispatch::registry::set_fallback;
 use flambeau_core::dispatch::value::Value;
 use flambeau_core::iter::spec::{PointwiseKernel, PointwiseSpec};
 use flambeau_core::types::keys::Key;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Device, Error, Result, Tensor};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 /// The table of the device `cuda`.
 struct Cuda;
@@ -107,6 +109,15 @@ impl Elements for Cuda {
     fn pointwise(&self, spec: &'static PointwiseSpec) -> Option<PointwiseKernel> {
         kernels::pointwise::knows(spec.kernel).then_some(kernels::pointwise::run as PointwiseKernel)
     }
+    fn constant(&self, number: &Tensor, device: Device) -> Result<Option<Tensor>> {
+        constants::of(number, device).map(Some)
+    }
+    fn fill(&self, out: &Tensor, element: &[u8]) -> Result<bool> {
+        kernels::creation::fill(out, element)
+    }
+    fn sequence(&self, out: &Tensor, sequence: &Sequence) -> Result<bool> {
+        kernels::creation::sequence(out, sequence)
+    }
 }
 struct Mark {
     device: usize,
@@ -155,7 +166,25 @@ fn fill() {
     kernels::blas::register();
     kernels::softmax::register();
     kernels::indexing::register();
+    kernels::norm::register();
+    kernels::loss::register();
+    kernels::embedding::register();
+    kernels::linear::register();
+    kernels::pool::register();
+    kernels::conv::register();
+    kernels::attention::register();
+    kernels::vision::register();
+    kernels::padding::register();
+    kernels::ctc::register();
+    kernels::dropout::register();
+    kernels::rnn::register();
+    kernels::joining::register();
+    kernels::random::register();
+    kernels::scan::register();
+    kernels::linalg::register();
+    kernels::sorting::register();
     elements::bring(Key::Cuda, &Cuda);
+    backend::lists::bring(Key::Cuda, &kernels::optim::OnLists);
     set_fallback(Key::Cuda, Some(through_the_cpu));
     flambeau_devices::cuda::runtime::install(&device::Answers);
     let _ = flambeau_core::types::generator::SEEDED.set(kernels::random::seed_all);

@@ -4,9 +4,10 @@ use crate::allocator::Pool;
 use crate::device::{self, here};
 use crate::driver::{Address, Stream, driver};
 use flambeau_core::backend::Handle;
+use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Device, Error, Result};
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 /// Memory of one device. `None`: no bytes.
 pub(crate) struct Memory {

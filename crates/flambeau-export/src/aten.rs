@@ -1,5 +1,6 @@
 //! Operators by their names in ATen: what the library knows under another name, and what PyTorch makes of several operators.
 
+use flambeau_core::backend::matrices::check_info;
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::{Error, ErrorKind, Result, Tensor, Value};
 use flambeau_fx::python;
@@ -41,12 +42,39 @@ fn size(t: &Tensor, dim: i64, of: &[i64]) -> Result<Value> {
 fn some(v: &Value) -> bool {
     !matches!(v, Value::None)
 }
+/// What a decomposition of matrices says of those that it failed for, as an error.
+fn failures(info: &Tensor, api: &str) -> Result<()> {
+    let what = api.rsplit('.').next().unwrap_or(api);
+    check_info(
+        api,
+        info,
+        |k| k != 0,
+        |k| match what {
+            _ if k < 0 => format!("Argument {} has illegal value.", k.unsigned_abs()),
+            name if name.contains("inv") => format!(
+                "The diagonal element {k} is zero, the inversion could not be completed because the input matrix is singular."
+            ),
+            name if name.contains("solve") => {
+                "The solver failed because the input matrix is singular.".to_string()
+            }
+            name if name.contains("cholesky") => format!(
+                "The factorization could not be completed because the input is not positive-definite (the leading minor of order {k} \
+             is not positive-definite)."
+            ),
+            name if name.contains("ldl") => format!("D[{k},{k}] is zero: the matrix is singular."),
+            _ => format!("The algorithm failed to converge (error code: {k})."),
+        },
+    )
+}
 /// Calls an operator by its name behind `torch.ops.aten.`.
 pub fn call(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
     let arg = |i: usize, name: &str| argument(args, kwargs, i, name);
     match (name, args) {
         ("_assert_scalar.default" | "_assert_async.msg", [v, Value::Str(text)]) => {
             return if python::truth(v)? { Ok(Value::None) } else { Err(Error::runtime(text.clone())) };
+        }
+        ("_linalg_check_errors.default", [Value::Tensor(info), Value::Str(api), ..]) => {
+            return failures(info, api).map(|()| Value::None);
         }
         // what PyTorch checks while it traces, and only then
         (
@@ -79,6 +107,18 @@ pub fn call(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
         ("copy.default", [x, y, ..]) => {
             let out = documented("torch.empty_like", std::slice::from_ref(x))?;
             return library::method(&out, "copy_", std::slice::from_ref(y), &[]);
+        }
+        (
+            "adaptive_max_pool1d.default" | "adaptive_max_pool2d.default" | "adaptive_max_pool3d.default",
+            [x, size],
+        ) => {
+            let name = name.split('.').next().unwrap_or(name);
+            let with_indices = [("return_indices", Value::Bool(true))];
+            return named(&format!("torch.nn.functional.{name}"), &[x.clone(), size.clone()], &with_indices);
+        }
+        ("huber_loss.default", [x, y, ..]) => {
+            let kwargs = [("reduction", reduction(&arg(2, "reduction"))), ("delta", arg(3, "delta"))];
+            return named("torch.nn.functional.huber_loss", &[x.clone(), y.clone()], &kwargs);
         }
         ("cross_entropy_loss.default", [x, y, ..]) => {
             let kwargs = [

@@ -308,6 +308,12 @@ pub(crate) struct Captured {
     pub inputs: Vec<String>,
     pub called: Vec<String>,
 }
+impl Captured {
+    /// A graph without anything around it.
+    pub fn of(module: GraphModule) -> Captured {
+        Captured { module, out_spec: TreeSpec::LEAF, inputs: Vec::new(), called: Vec::new() }
+    }
+}
 /// The program to be captured.
 pub(crate) struct Program<'a> {
     module: Option<&'a dyn Module>,

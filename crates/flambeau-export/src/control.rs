@@ -1,10 +1,12 @@
 //! What nodes of exported programs call: operators, branches and loops over graphs, regions.
 
 use crate::read::Operator;
+use crate::regions;
 use flambeau_amp::{AutocastOptions, try_autocast_guard};
 use flambeau_autograd::control_flow::{ScanOptions, try_map, try_scan};
 use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
 use flambeau_core::{Error, Result, Tensor, Value};
+use flambeau_func::{Dims, Randomness, VmapOptions, try_vmap};
 use flambeau_fx::{Calls, GraphModule, Interpreter, python};
 
 /// Runs a graph of a program.
@@ -18,6 +20,17 @@ impl Calls for Steps<'_> {
     }
     fn call_function(&mut self, target: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
         call(target, args, kwargs)
+    }
+    /// Modules of programs are graphs that call operators as this one does.
+    fn call_module(&mut self, path: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
+        let m = self.0.submodule(path)?;
+        match m.downcast::<GraphModule>() {
+            Some(g) if kwargs.is_empty() => run(g, args),
+            _ => {
+                let mut all = m.call(args, kwargs)?;
+                Ok(if all.len() == 1 { all.remove(0) } else { Value::Tuple(all) })
+            }
+        }
     }
 }
 fn graph(v: &Value) -> Result<&GraphModule> {
@@ -94,6 +107,31 @@ fn higher(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
             };
             let (carry, all) = try_scan(step, &init[..], &tensors(&items(xs))?[..], ScanOptions::new())?;
             Ok(Value::Tuple([values(&carry), values(&all)].concat()))
+        }
+        (regions::VMAP, [f, places, inputs, outs, Value::Str(random)]) => {
+            let (f, places, inputs) = (graph(f)?, items(places), items(inputs));
+            let (mut dims, mut mapped) = (Vec::new(), Vec::new());
+            for (place, x) in places.iter().zip(&inputs) {
+                if let (Value::Int(d), Value::Tensor(t)) = (place, x) {
+                    dims.push(Some(*d));
+                    mapped.push(t.clone());
+                }
+            }
+            let outs =
+                items(outs).iter().map(|d| if let Value::Int(d) = d { Some(*d) } else { None }).collect();
+            let all = |slices: &Vec<Tensor>| {
+                let mut slices = slices.iter().cloned().map(Value::Tensor);
+                let given = places.iter().zip(&inputs).map(|(place, x)| match (place, x) {
+                    (Value::Int(_), Value::Tensor(_)) => slices.next().unwrap_or(Value::None),
+                    _ => x.clone(),
+                });
+                tensors(&items(&run(f, &given.collect::<Vec<_>>())?))
+            };
+            let options = VmapOptions::new()
+                .in_dims(Dims::Each(dims))
+                .out_dims(Dims::Each(outs))
+                .randomness(Randomness::parse(random)?);
+            Ok(Value::Tuple(values(&try_vmap(all, options)(&mapped)?)))
         }
         ("wrap_with_set_grad_enabled", [Value::Bool(on), f, inputs @ ..]) => {
             let _region = flambeau_autograd::grad_mode::set_grad_enabled_guard(*on);

@@ -9,6 +9,7 @@
 //! | [`graph_signature`] | what inputs and outputs of the graph are |
 //! | `guards` | conditions on inputs, as Python expressions |
 //! | `aten` | operators by their names in ATen |
+//! | [`unflatten`](fn@unflatten) | the program as the modules that it was made of |
 //! | `control` | branches and loops over graphs |
 //!
 //! Files are untrusted: nothing in them is executed but the operators that a graph names, and what does not fit is an error that
@@ -20,6 +21,7 @@ mod api;
 mod aten;
 mod capture;
 mod control;
+mod decompose;
 mod dims;
 pub mod graph_signature;
 mod guards;
@@ -30,17 +32,22 @@ mod program;
 mod read;
 mod refine;
 mod refusals;
+mod regions;
 mod schemas;
 mod solve;
 mod specs;
 mod spelling;
+mod tokens;
+mod unflatten;
 mod write;
 
 pub use api::{export, export_with, try_export, try_export_values, try_export_with};
 pub use capture::ExportOptions;
+pub use decompose::{CustomDecompTable, default_decompositions};
 pub use dims::{AdditionalInputs, Dim, DynamicShapes, Named, ShapesCollection};
 pub use module::ExportedModule;
 pub use program::{ExportedProgram, ModuleCallEntry, ModuleCallSignature, Range};
 pub use read::load;
 pub use refine::{DraftReport, draft_export, refine_dynamic_shapes_from_suggested_fixes};
+pub use unflatten::{FlatArgsAdapter, UnflattenedModule, unflatten};
 pub use write::save;

@@ -303,7 +303,10 @@ pub(crate) fn merge(
             _ => &d.name,
         };
         if d.op == Op::Output {
-            output = args.first().and_then(|a| a.items()).unwrap_or(&[]).to_vec();
+            output = match args.first() {
+                Some(a) => a.items().map_or_else(|| vec![a.clone()], <[Argument]>::to_vec),
+                None => Vec::new(),
+            };
         }
         let n = m.graph.create_node(d.op, &d.target, args, kwargs, Some(name));
         m.new.push(n);
@@ -319,13 +322,91 @@ pub(crate) fn merge(
             meta.val = Some(Val::Sym(e.to_string()));
             m.numbers.insert(e.to_string(), n);
         }
+        // a number that the program found out before
+        if let Some(Val::Sym(e)) = &meta.val {
+            m.numbers.entry(e.clone()).or_insert(n);
+        }
         *m.graph.meta_mut(n) = meta;
     }
     let mut graph = m.graph;
     graph.eliminate_dead_code(&|_| false);
     let mut module = GraphModule::new(graph);
     for (path, v) in all[0].module.attributes() {
-        module.set_value(path, v.clone());
+        match child(v) {
+            Some(_) => module.set_graph(path, branches(all, path, points)?),
+            None => module.set_value(path, v.clone()),
+        }
     }
     Ok(Merged { module, output })
+}
+fn child(v: &Value) -> Option<&GraphModule> {
+    match v {
+        Value::Object(o) => o.downcast::<GraphModule>(),
+        _ => None,
+    }
+}
+/// A graph of a branch or loop in all captures as one.
+fn branches(all: &[Captured], path: &str, points: &Points) -> Result<GraphModule> {
+    let mut parts = Vec::new();
+    for c in all {
+        let found = c.module.attributes().iter().find(|(p, _)| p == path).and_then(|(_, v)| child(v));
+        let Some(m) = found else {
+            return Err(Error::runtime(format!("'{path}' is not there at other sizes")));
+        };
+        parts.push(Captured::of(m.clone()));
+    }
+    if let Some(why) = parts.iter().skip(1).find_map(|c| same_way(&parts[0], c)) {
+        return Err(Error::runtime(format!("'{path}' goes another way at other sizes: {why}")));
+    }
+    let sizes = inputs(&parts, points)?;
+    let merged = merge(&parts, points, &sizes)?;
+    let (mut m, single) = (merged.module, single(&parts[0].module));
+    if let Some(n) = m.graph.output_node() {
+        let result = match (single, merged.output.first()) {
+            (true, Some(one)) => one.clone(),
+            _ => Argument::Tuple(merged.output),
+        };
+        m.graph.set_args(n, vec![result]);
+    }
+    Ok(m)
+}
+/// Whether a graph gives one result that is no tuple.
+fn single(m: &GraphModule) -> bool {
+    let out = m.graph.output_node().and_then(|n| m.graph.node(n).args().first());
+    matches!(out, Some(Argument::Node(_) | Argument::Value(_)))
+}
+/// The expressions of the sizes of a graph's inputs.
+fn inputs(all: &[Captured], points: &Points) -> Result<Vec<(String, Option<usize>, Expr)>> {
+    let each: Vec<Vec<Node>> = all.iter().map(|c| c.module.graph.find_nodes(Op::Placeholder, None)).collect();
+    let mut out = Vec::new();
+    for (i, first) in each[0].iter().enumerate() {
+        let d = all[0].module.graph.node(*first);
+        match &d.meta.val {
+            Some(Val::Tensor(t)) => {
+                for k in 0..t.shape.len() {
+                    let y: Vec<i64> = all
+                        .iter()
+                        .zip(&each)
+                        .filter_map(|(c, l)| match &c.module.graph.node(*l.get(i)?).meta.val {
+                            Some(Val::Tensor(t)) => t.shape.get(k)?.as_int(),
+                            _ => None,
+                        })
+                        .collect();
+                    match points.solve(&y) {
+                        Some(Expr::Int(_)) => {}
+                        Some(e) => out.push((d.name.clone(), Some(k), e)),
+                        None => {
+                            return Err(Error::runtime(format!(
+                                "size {k} of '{}': no expression fits",
+                                d.name
+                            )));
+                        }
+                    }
+                }
+            }
+            Some(Val::Sym(s)) => out.extend(Expr::read(s).ok().map(|e| (d.name.clone(), None, e))),
+            _ => {}
+        }
+    }
+    Ok(out)
 }

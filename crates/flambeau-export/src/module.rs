@@ -4,7 +4,9 @@ use crate::control;
 use crate::graph_signature::{InputKind, OutputKind};
 use crate::guards::Guard;
 use crate::program::{ExportedProgram, Range};
+use crate::regions;
 use crate::specs;
+use crate::tokens;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef};
 use flambeau_core::{Error, Result, Tensor, Value};
 use flambeau_fx::pytree::{Kind, TreeSpec};
@@ -13,6 +15,7 @@ use flambeau_fx::{Argument, CodeGen, GraphModule, Node, Op, Val};
 use std::any::Any;
 use std::collections::HashMap;
 
+const GUARDS: &str = "_guards_fn";
 /// The checks of a program's inputs, as the module `_guards_fn`.
 struct GuardsFn(Vec<Guard>);
 impl Object for GuardsFn {
@@ -36,6 +39,8 @@ impl Object for GuardsFn {
 #[derive(Clone, Debug)]
 pub struct ExportedModule {
     graph_module: GraphModule,
+    /// What is run in its place, where it holds stretches of vmaps.
+    folded: Option<GraphModule>,
     in_spec: TreeSpec,
     out_spec: TreeSpec,
     guards: Vec<String>,
@@ -57,7 +62,12 @@ impl ExportedModule {
         }
         let mut of_target: HashMap<String, Node> = HashMap::new();
         let mut users: Vec<Node> = Vec::new();
+        let mut tokens: Vec<Node> = Vec::new();
         for (n, s) in inputs.iter().zip(specs) {
+            if s.kind == InputKind::Token {
+                tokens.push(*n);
+                continue;
+            }
             let Some(target) = &s.target else {
                 users.push(*n);
                 continue;
@@ -74,6 +84,7 @@ impl ExportedModule {
         }
         m.graph.inserting_at_end();
         write_back(p, &mut m, &users, &of_target)?;
+        tokens::removed(&mut m, &tokens)?;
 
         let names = parameter_names(call.forward_arg_names.as_deref(), &call.in_spec);
         let mut paths = Vec::new();
@@ -81,7 +92,6 @@ impl ExportedModule {
         for (name, spec) in names.iter().zip(&arguments) {
             specs::paths(spec, &format!("['{name}']"), &mut paths);
         }
-        // effect tokens are no inputs of the caller's
         let given: Vec<(Node, usize)> = inputs
             .iter()
             .zip(specs)
@@ -101,13 +111,14 @@ impl ExportedModule {
         if let Some((last, _)) = given.last() {
             m.graph.inserting_after(*last);
             let all: Vec<Node> = given.iter().map(|(n, _)| *n).collect();
-            m.graph.call_module("_guards_fn", all, []);
+            m.graph.call_module(GUARDS, all, []);
             m.graph.inserting_at_end();
-            m.set_module("_guards_fn", ObjectRef::new(GuardsFn(guards)));
+            m.set_module(GUARDS, ObjectRef::new(GuardsFn(guards)));
         }
         m.graph.codegen =
             CodeGen::Trees { names, inputs: call.in_spec.clone(), output: Some(call.out_spec.clone()) };
         Ok(ExportedModule {
+            folded: regions::folded(&m)?,
             graph_module: m,
             in_spec: call.in_spec.clone(),
             out_spec: call.out_spec.clone(),
@@ -140,7 +151,7 @@ impl ExportedModule {
     /// Arguments that are built differently, guards that do not hold, runtime assertions, and those of operators.
     pub fn run(&self, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
         let leaves = self.leaves(args, kwargs)?;
-        let out = control::run(&self.graph_module, &leaves)?;
+        let out = control::run(self.folded.as_ref().unwrap_or(&self.graph_module), &leaves)?;
         self.out_spec.unflatten(out.items().unwrap_or(std::slice::from_ref(&out)))
     }
     /// Runs the program on tensors, for one tensor.
@@ -152,7 +163,22 @@ impl ExportedModule {
         let result = self.run(&args, &[])?.into_tensor();
         result.map_err(|v| Error::type_(format!("the program gives a {}, not a tensor", v.type_name())))
     }
-    fn leaves(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+    /// How arguments are built.
+    pub(crate) fn in_spec(&self) -> &TreeSpec {
+        &self.in_spec
+    }
+    /// How the result is built.
+    pub(crate) fn out_spec(&self) -> &TreeSpec {
+        &self.out_spec
+    }
+    /// Checks the conditions on inputs.
+    pub(crate) fn check(&self, leaves: &[Value]) -> Result<()> {
+        if self.guards.is_empty() {
+            return Ok(());
+        }
+        self.graph_module.submodule(GUARDS)?.call(leaves, &[]).map(drop)
+    }
+    pub(crate) fn leaves(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         let mut named = kwargs.to_vec();
         if let [_, TreeSpec { kind: Kind::Dict(keys), .. }] = &self.in_spec.children[..] {
             let same = keys.len() == named.len() && keys.iter().all(|k| named.iter().any(|(n, _)| n == k));
@@ -204,8 +230,9 @@ fn write_back(
     let Some(out) = m.graph.output_node() else {
         return Err(Error::serialization("the graph has no output"));
     };
-    let Some(Argument::Tuple(all)) = m.graph.node(out).args().first().cloned() else {
-        return Ok(());
+    let all = match m.graph.node(out).args().first() {
+        Some(Argument::Tuple(all)) => all.clone(),
+        _ => return Ok(()),
     };
     let specs = &p.graph_signature.output_specs;
     if all.len() != specs.len() {

@@ -14,7 +14,7 @@ use flambeau_serialization::tensors::{LoadOptions, exported_dtype, load_exported
 use flambeau_serialization::torch_format::Tree;
 use serde_json::Value as J;
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::BufReader;
 use std::path::Path;
 
@@ -127,8 +127,14 @@ fn program(j: &J) -> Result<ExportedProgram> {
     }
     let signature = signature(&m["signature"])?;
     let graph_module = graph(&m["graph"], Some(&signature), 0)?;
+    let mut symbols = HashSet::new();
+    numbers(&m["graph"], &mut symbols)?;
     let mut range_constraints = Vec::new();
     for (name, r) in j["range_constraints"].as_object().into_iter().flatten() {
+        // as PyTorch: what is no size, stride or number of the graph has no range
+        if !symbols.contains(name.as_str()) {
+            continue;
+        }
         range_constraints
             .push((name.clone(), Range { min: r["min_val"].as_i64(), max: r["max_val"].as_i64() }));
     }
@@ -319,6 +325,28 @@ struct Reader {
     vals: HashMap<String, Val>,
     children: Vec<(String, GraphModule)>,
     depth: usize,
+}
+/// The texts of all expressions, and of their parts, that are sizes, strides or numbers of a graph or of those in it.
+fn numbers(j: &J, all: &mut HashSet<String>) -> Result<()> {
+    let mut open = vec![j];
+    while let Some(j) = open.pop() {
+        match j {
+            J::Array(l) => open.extend(l),
+            J::Object(o) => {
+                if let Some(J::String(e)) = o.get("expr_str") {
+                    let e = Expr::parse(e)?;
+                    let mut parts = vec![&e];
+                    while let Some(p) = parts.pop() {
+                        all.insert(p.to_string());
+                        parts.extend(p.parts());
+                    }
+                }
+                open.extend(o.iter().filter(|(k, _)| *k != "storage_offset").map(|(_, v)| v));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 fn graph(j: &J, signature: Option<&ExportGraphSignature>, depth: usize) -> Result<GraphModule> {
     if depth > DEEPEST {
@@ -630,8 +658,23 @@ fn metadata(j: &J) -> Meta {
                     }
                 }
             }
+            "custom" => match serde_json::from_str(s) {
+                Ok(J::Object(all)) => m.custom = all.iter().map(|(k, v)| (k.clone(), plain(v))).collect(),
+                _ => m.notes.push((k.clone(), s.to_string())),
+            },
             _ => m.notes.push((k.clone(), s.to_string())),
         }
     }
     m
+}
+/// A value without tensors.
+fn plain(j: &J) -> Value {
+    match j {
+        J::Null => Value::None,
+        J::Bool(b) => Value::Bool(*b),
+        J::Number(n) => n.as_i64().map_or_else(|| Value::Float(n.as_f64().unwrap_or(f64::NAN)), Value::Int),
+        J::String(s) => Value::Str(s.clone()),
+        J::Array(l) => Value::List(l.iter().map(plain).collect()),
+        J::Object(o) => Value::Dict(o.iter().map(|(k, v)| (k.clone(), plain(v))).collect()),
+    }
 }

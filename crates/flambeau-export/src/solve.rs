@@ -186,17 +186,15 @@ fn gcd(a: i64, b: i64) -> i64 {
 pub(crate) fn sum(terms: Vec<Expr>) -> Expr {
     let (mut number, mut rest) = (0i64, Vec::new());
     for t in terms {
-        match t {
-            Expr::Int(i) => number = number.saturating_add(i),
-            Expr::Add(l) => {
-                for t in l {
-                    match t {
-                        Expr::Int(i) => number = number.saturating_add(i),
-                        t => rest.push(t),
-                    }
-                }
+        let parts = match &t {
+            Expr::Add(l) => l.clone(),
+            _ => vec![t],
+        };
+        for t in parts {
+            match t {
+                Expr::Int(i) => number = number.saturating_add(i),
+                t => rest.push(t),
             }
-            t => rest.push(t),
         }
     }
     rest.sort_by_key(|t| t.symbols().join(" "));
@@ -209,17 +207,15 @@ pub(crate) fn sum(terms: Vec<Expr>) -> Expr {
 pub(crate) fn product(number: i64, factors: Vec<Expr>) -> Expr {
     let (mut number, mut rest) = (number, Vec::new());
     for f in factors {
-        match f {
-            Expr::Int(i) => number = number.saturating_mul(i),
-            Expr::Mul(l) => {
-                for f in l {
-                    match f {
-                        Expr::Int(i) => number = number.saturating_mul(i),
-                        f => rest.push(f),
-                    }
-                }
+        let parts = match &f {
+            Expr::Mul(l) => l.clone(),
+            _ => vec![f],
+        };
+        for f in parts {
+            match f {
+                Expr::Int(i) => number = number.saturating_mul(i),
+                f => rest.push(f),
             }
-            f => rest.push(f),
         }
     }
     if number == 0 || rest.is_empty() {

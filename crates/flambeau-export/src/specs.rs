@@ -41,17 +41,20 @@ fn spec(j: &J, fields: &Fields) -> std::result::Result<TreeSpec, String> {
         }
         // results with names are tuples here
         other if other.starts_with("torch.return_types.") => Kind::Tuple,
-        "collections.OrderedDict" => Kind::Record(class.into(), keys(&context)),
+        "collections.OrderedDict" => Kind::Record(class.into(), keys(&context), Box::default()),
         "collections.defaultdict" => {
             let list =
                 if context.get("dict_context").is_some() { &context["dict_context"] } else { &context[1] };
-            Kind::Record(class.into(), keys(list))
+            Kind::Record(class.into(), keys(list), Box::default())
         }
         // a class with fields: the names of those that are there, and of those that are none
-        other => Kind::Record(other.into(), keys(if context[0].is_array() { &context[0] } else { &context })),
+        other if context[0].is_array() => {
+            Kind::Record(other.into(), keys(&context[0]), keys(&context[1]).into())
+        }
+        other => Kind::Record(other.into(), keys(&context), Box::default()),
     };
     let named = match &kind {
-        Kind::Dict(k) | Kind::Record(_, k) | Kind::Named(_, k) => k.len(),
+        Kind::Dict(k) | Kind::Record(_, k, _) | Kind::Named(_, k) => k.len(),
         _ => children.len(),
     };
     if named != children.len() {
@@ -67,7 +70,16 @@ fn json(s: &TreeSpec) -> J {
         Kind::Tuple => ("builtins.tuple", "null".to_string()),
         Kind::Dict(keys) => ("builtins.dict", J::from(keys.clone()).to_string()),
         Kind::Named(class, _) => ("collections.namedtuple", J::from(class.clone()).to_string()),
-        Kind::Record(class, keys) => (class.as_str(), J::from(keys.clone()).to_string()),
+        Kind::Record(class, keys, none) => {
+            let context = match class.as_str() {
+                "collections.OrderedDict" => J::from(keys.clone()),
+                "collections.defaultdict" => serde_json::json!({
+                    "default_factory_module": "builtins", "default_factory_name": "list", "dict_context": keys
+                }),
+                _ => serde_json::json!([keys, none]),
+            };
+            (class.as_str(), context.to_string())
+        }
     };
     serde_json::json!({ "type": class, "context": context, "children_spec": children })
 }
@@ -115,9 +127,10 @@ pub fn flatten(spec: &TreeSpec, v: &Value, leaves: &mut Vec<Value>) -> bool {
                     .zip(&spec.children)
                     .all(|(k, s)| d.iter().find(|(n, _)| n == k).is_some_and(|(_, v)| flatten(s, v, leaves)))
         }
-        (Kind::Record(class, keys), Value::Object(o)) => o.downcast::<Record>().is_some_and(|r| {
+        (Kind::Record(class, keys, none), Value::Object(o)) => o.downcast::<Record>().is_some_and(|r| {
             same_class(class, &r.class)
-                && keys.len() == r.fields.len()
+                && keys.len() + none.len() == r.fields.len()
+                && none.iter().all(|k| r.fields.iter().any(|(n, v)| n == k && matches!(v, Value::None)))
                 && keys.iter().zip(&spec.children).all(|(k, s)| {
                     r.fields.iter().find(|(n, _)| n == k).is_some_and(|(_, v)| flatten(s, v, leaves))
                 })
@@ -134,10 +147,10 @@ pub fn paths(spec: &TreeSpec, front: &str, out: &mut Vec<String>) {
         }
         Kind::List | Kind::Tuple => (0..spec.children.len()).map(|i| format!("[{i}]")).collect(),
         Kind::Named(_, fields) => fields.iter().map(|f| format!(".{f}")).collect(),
-        Kind::Record(class, keys) if !class.starts_with("collections.") => {
+        Kind::Record(class, keys, _) if Record::is_data_class(class) => {
             keys.iter().map(|k| format!(".{k}")).collect()
         }
-        Kind::Dict(keys) | Kind::Record(_, keys) => keys.iter().map(|k| format!("['{k}']")).collect(),
+        Kind::Dict(keys) | Kind::Record(_, keys, _) => keys.iter().map(|k| format!("['{k}']")).collect(),
     };
     for (p, c) in parts.iter().zip(&spec.children) {
         paths(c, &format!("{front}{p}"), out);

@@ -106,6 +106,22 @@ fn tensor_meta(t: &TensorMeta, at: &Bindings) -> Result<J> {
         "layout": layout(t.layout),
     }))
 }
+/// A value without tensors.
+fn plain(v: &Value) -> Result<J> {
+    let all = |l: &[Value]| l.iter().map(plain).collect::<Result<Vec<J>>>().map(J::from);
+    Ok(match v {
+        Value::None => J::Null,
+        Value::Bool(b) => json!(b),
+        Value::Int(i) => json!(i),
+        Value::Float(x) => json!(x),
+        Value::Str(s) => json!(s),
+        Value::List(l) | Value::Tuple(l) => all(l)?,
+        Value::Dict(d) => {
+            J::Object(d.iter().map(|(k, v)| Ok((k.clone(), plain(v)?))).collect::<Result<_>>()?)
+        }
+        v => return Err(Error::serialization(format!("an annotation that is a {}", v.type_name()))),
+    })
+}
 fn named(name: &str) -> J {
     json!({ "as_tensor": { "name": name } })
 }
@@ -114,7 +130,7 @@ fn within(e: Error, what: impl std::fmt::Display) -> Error {
 }
 
 /// A value for each symbol: the one that it has in an example of the program.
-fn hints(p: &ExportedProgram) -> Bindings {
+pub(crate) fn hints(p: &ExportedProgram) -> Bindings {
     let mut at = Bindings::new();
     for (i, (name, r)) in p.range_constraints.iter().enumerate() {
         let symbol = name.starts_with('s') && name.chars().skip(1).all(|c| c.is_ascii_digit());
@@ -374,6 +390,9 @@ impl Writer<'_> {
             .collect();
         if !stack.is_empty() {
             metadata.insert("nn_module_stack".into(), json!(stack.join(";")));
+        }
+        if !d.meta.custom.is_empty() {
+            metadata.insert("custom".into(), json!(plain(&Value::Dict(d.meta.custom.clone()))?.to_string()));
         }
         for (k, v) in &d.meta.notes {
             metadata.insert(k.clone(), json!(v));

@@ -1,10 +1,11 @@
 //! Arguments of nodes.
 
+use crate::nested::same_shell;
 use crate::node::Node;
 use flambeau_core::Value;
+use flambeau_core::types::deep;
 
 /// An argument of a node: a constant, another node's result, or a container of such.
-#[derive(Clone, Debug)]
 pub enum Argument {
     /// The result of a node.
     Node(Node),
@@ -47,47 +48,53 @@ impl Argument {
     }
     /// Shows all nodes in it to a function, in order.
     pub fn each(&self, f: &mut dyn FnMut(Node)) {
-        match self {
-            Argument::Node(n) => f(*n),
-            Argument::Value(_) => {}
-            Argument::List(l) | Argument::Tuple(l) => l.iter().for_each(|a| a.each(f)),
-            Argument::Dict(d) => d.iter().for_each(|(_, a)| a.each(f)),
-            Argument::Slice(s) => s.iter().for_each(|a| a.each(f)),
-        }
+        deep::leaves(self, |a| {
+            if let Argument::Node(n) = a {
+                f(*n);
+            }
+        });
     }
     /// The same with other arguments in place of its nodes.
     pub fn map(&self, f: &mut dyn FnMut(Node) -> Argument) -> Argument {
-        match self {
-            Argument::Node(n) => f(*n),
-            Argument::Value(v) => Argument::Value(v.clone()),
-            Argument::List(l) => Argument::List(l.iter().map(|a| a.map(f)).collect()),
-            Argument::Tuple(l) => Argument::Tuple(l.iter().map(|a| a.map(f)).collect()),
-            Argument::Dict(d) => Argument::Dict(d.iter().map(|(k, a)| (k.clone(), a.map(f))).collect()),
-            Argument::Slice(s) => Argument::Slice(Box::new([s[0].map(f), s[1].map(f), s[2].map(f)])),
-        }
+        let mut new = self.clone();
+        let placed = deep::leaves_mut(&mut new, |a| {
+            if let Argument::Node(n) = a {
+                *a = f(*n);
+            }
+            Ok(())
+        });
+        debug_assert!(placed.is_ok());
+        new
     }
     /// The value that it is once nodes have values.
     ///
     /// # Errors
-    /// Those of the function; bounds of slices that are no integers.
+    /// Those of the function; bounds of slices that are no integers; arguments that are nested too deeply for a call.
     pub fn evaluate(
+        &self,
+        f: &mut dyn FnMut(Node) -> flambeau_core::Result<Value>,
+    ) -> flambeau_core::Result<Value> {
+        deep::check([self])?;
+        self.value_of(f)
+    }
+    fn value_of(
         &self,
         f: &mut dyn FnMut(Node) -> flambeau_core::Result<Value>,
     ) -> flambeau_core::Result<Value> {
         Ok(match self {
             Argument::Node(n) => f(*n)?,
             Argument::Value(v) => v.clone(),
-            Argument::List(l) => Value::List(l.iter().map(|a| a.evaluate(f)).collect::<Result<_, _>>()?),
-            Argument::Tuple(l) => Value::Tuple(l.iter().map(|a| a.evaluate(f)).collect::<Result<_, _>>()?),
+            Argument::List(l) => Value::List(l.iter().map(|a| a.value_of(f)).collect::<Result<_, _>>()?),
+            Argument::Tuple(l) => Value::Tuple(l.iter().map(|a| a.value_of(f)).collect::<Result<_, _>>()?),
             Argument::Dict(d) => Value::Dict(
                 d.iter()
-                    .map(|(k, a)| Ok((k.clone(), a.evaluate(f)?)))
+                    .map(|(k, a)| Ok((k.clone(), a.value_of(f)?)))
                     .collect::<flambeau_core::Result<_>>()?,
             ),
             Argument::Slice(s) => {
                 let mut parts = [None; 3];
                 for (p, a) in parts.iter_mut().zip(s.iter()) {
-                    *p = crate::python::index(&a.evaluate(f)?)?;
+                    *p = crate::python::index(&a.value_of(f)?)?;
                 }
                 Value::Slice(parts)
             }
@@ -95,18 +102,7 @@ impl Argument {
     }
     /// Whether two arguments say the same: the same nodes, equal constants.
     pub fn same(&self, other: &Argument) -> bool {
-        match (self, other) {
-            (Argument::Node(a), Argument::Node(b)) => a == b,
-            (Argument::Value(a), Argument::Value(b)) => same_value(a, b),
-            (Argument::List(a), Argument::List(b)) | (Argument::Tuple(a), Argument::Tuple(b)) => {
-                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b))
-            }
-            (Argument::Dict(a), Argument::Dict(b)) => {
-                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && a.1.same(&b.1))
-            }
-            (Argument::Slice(a), Argument::Slice(b)) => a.iter().zip(b.iter()).all(|(a, b)| a.same(b)),
-            _ => false,
-        }
+        deep::equal(self, other, same_shell)
     }
 }
 /// Equal constants, of the same type.
@@ -134,9 +130,13 @@ impl From<&Node> for Argument {
         Argument::Node(*n)
     }
 }
-/// Containers become containers of arguments, so that a program may put nodes into them.
+/// Containers become containers of arguments, so that a program may put nodes into them; those that are nested more deeply than
+/// calls take stay as they are.
 impl From<Value> for Argument {
     fn from(v: Value) -> Argument {
+        if deep::check([&v]).is_err() {
+            return Argument::Value(v);
+        }
         match &v {
             Value::List(l) => Argument::List(l.iter().cloned().map(Into::into).collect()),
             Value::Tuple(l) => Argument::Tuple(l.iter().cloned().map(Into::into).collect()),

@@ -6,6 +6,7 @@ use crate::meta::Val;
 use crate::node::{Node, NodeData, Op};
 use crate::print::repr;
 use crate::pytree::{Kind, TreeSpec};
+use flambeau_core::Value;
 use std::collections::HashMap;
 
 /// How the program's text begins and ends.
@@ -148,7 +149,7 @@ impl Graph {
                     }
                 }
                 if d.target == "getattr"
-                    && let [_, Argument::Value(flambeau_core::Value::Str(name))] = args
+                    && let [_, Argument::Value(Value::Str(name))] = args
                     && is_identifier(name)
                 {
                     return format!("{head}{}.{name}", arg(0));
@@ -178,7 +179,8 @@ impl Graph {
             if o.verbose && !matches!(d.op, Op::Placeholder | Op::Output) {
                 let found = d.meta.stack_trace.as_deref().and_then(place);
                 let note = format!(
-                    "\n# {}\n",
+                    "\n#{} {}\n",
+                    annotation(&d.meta.custom),
                     found.as_deref().unwrap_or("No stacktrace found for following nodes")
                 );
                 if last_place.as_ref() != Some(&note) {
@@ -288,7 +290,26 @@ impl Graph {
         head
     }
 }
+/// Annotations as a note shows them: long ones end early.
+fn annotation(all: &[(String, Value)]) -> String {
+    const LONGEST: usize = 40;
+    if all.is_empty() {
+        return String::new();
+    }
+    let short = |v: &Value| {
+        let text = match v {
+            Value::Str(s) => s.clone(),
+            v => repr(v),
+        };
+        match text.char_indices().nth(LONGEST) {
+            Some((end, _)) => Value::Str(format!("{}...", &text[..end])),
+            None => v.clone(),
+        }
+    };
+    let all = all.iter().map(|(k, v)| (k.clone(), short(v))).collect();
+    format!(" Annotation: {}", repr(&Value::Dict(all)))
+}
 fn double_quoted(s: &str) -> String {
-    let r = repr(&flambeau_core::Value::Str(s.into()));
+    let r = repr(&Value::Str(s.into()));
     format!("\"{}\"", r.trim_matches('\''))
 }

@@ -5,6 +5,8 @@ use crate::code::CodeGen;
 use crate::meta::Meta;
 use crate::namespace::Namespace;
 use crate::node::{Node, NodeData, Op};
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::types::deep;
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result};
 use std::borrow::Cow;
@@ -31,6 +33,11 @@ fn foreign(n: Node) -> Option<String> {
     let names = NAMES.lock().unwrap_or_else(|e| e.into_inner()).get(&n.graph)?.upgrade()?;
     let names = names.lock().unwrap_or_else(|e| e.into_inner());
     names.get(n.index as usize).cloned()
+}
+/// Panics where arguments are nested more deeply than those of calls may be.
+#[track_caller]
+fn shallow(args: &[Argument], kwargs: &[(String, Argument)]) {
+    expect(deep::check(args).and_then(|()| deep::check(kwargs.iter().map(|(_, a)| a))));
 }
 impl Drop for Graph {
     fn drop(&mut self) {
@@ -279,6 +286,10 @@ impl Graph {
         }
     }
     /// Adds a node at the insertion point. `name` is a wish; without one it follows from the target.
+    ///
+    /// # Panics
+    /// If arguments are nested too deeply for a call; [`create_named`](Graph::create_named) has an error.
+    #[track_caller]
     pub fn create_node(
         &mut self,
         op: Op,
@@ -287,6 +298,7 @@ impl Graph {
         kwargs: Vec<(String, Argument)>,
         name: Option<&str>,
     ) -> Node {
+        shallow(&args, &kwargs);
         let wish = match name {
             Some(n) => n.to_string(),
             None => wish(op, target),
@@ -297,7 +309,7 @@ impl Graph {
     /// Adds a node under exactly that name.
     ///
     /// # Errors
-    /// A name that is taken.
+    /// A name that is taken; arguments that are nested too deeply for a call.
     pub fn create_named(
         &mut self,
         op: Op,
@@ -309,6 +321,8 @@ impl Graph {
         if self.namespace.is_taken(name) {
             return Err(Error::value(format!("the graph has a node '{name}' already")));
         }
+        deep::check(&args)?;
+        deep::check(kwargs.iter().map(|(_, a)| a))?;
         self.namespace.take(name);
         Ok(self.push(op, target, name.to_string(), args, kwargs))
     }
@@ -416,6 +430,7 @@ impl Graph {
     /// As [`node`](Graph::node).
     #[track_caller]
     pub fn set_args(&mut self, n: Node, args: Vec<Argument>) {
+        shallow(&args, &[]);
         self.drop_uses(n);
         self.data(n).args = args;
         self.add_uses(n);
@@ -426,6 +441,7 @@ impl Graph {
     /// As [`node`](Graph::node).
     #[track_caller]
     pub fn set_kwargs(&mut self, n: Node, kwargs: Vec<(String, Argument)>) {
+        shallow(&[], &kwargs);
         self.drop_uses(n);
         self.data(n).kwargs = kwargs;
         self.add_uses(n);

@@ -27,6 +27,7 @@ mod memory;
 mod meta;
 mod module;
 mod namespace;
+mod nested;
 mod node;
 mod numbers;
 pub mod passes;

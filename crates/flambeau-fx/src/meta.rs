@@ -2,7 +2,7 @@
 
 use crate::symbolic::Expr;
 use flambeau_core::tensor::geometry::is_contiguous_format;
-use flambeau_core::{DType, Device, Layout, MemoryFormat, Tensor};
+use flambeau_core::{DType, Device, Layout, MemoryFormat, Tensor, Value};
 use std::fmt::Write as _;
 
 /// What is known of a node beside the program.
@@ -21,6 +21,8 @@ pub struct Meta {
     /// The memory of its result where a capture saw it: a number for the block, and its bytes. Results that share memory have the
     /// same.
     pub storage: Option<(usize, usize)>,
+    /// What the program's author annotated it with: `torch.fx.traceback.annotate`.
+    pub custom: Vec<(String, Value)>,
     /// Further notes, by name.
     pub notes: Vec<(String, String)>,
 }

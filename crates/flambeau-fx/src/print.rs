@@ -4,6 +4,7 @@ use crate::argument::Argument;
 use crate::graph::Graph;
 use crate::node::{Node, Op};
 use flambeau_core::Value;
+use flambeau_core::types::deep;
 use std::fmt;
 
 /// Python's `repr` of a constant.
@@ -32,6 +33,10 @@ impl Style<'_> {
     fn all(&self, l: &[Argument]) -> String {
         l.iter().map(|a| self.one(a)).collect::<Vec<_>>().join(", ")
     }
+    /// An ellipsis of what is nested too deeply to be written.
+    fn whole(&self, a: &Argument) -> String {
+        if deep::check([a]).is_ok() { self.one(a) } else { "...".into() }
+    }
     fn one(&self, a: &Argument) -> String {
         match a {
             Argument::Node(n) => (self.node)(*n),
@@ -59,7 +64,7 @@ impl Graph {
             value: &repr,
             key: &|k| repr(&Value::Str(k.into())),
         };
-        style.one(a)
+        style.whole(a)
     }
     /// One node as a line of [`Graph`]'s text, without the indentation.
     pub fn format_node(&self, n: Node) -> String {

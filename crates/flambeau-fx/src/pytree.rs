@@ -18,8 +18,9 @@ pub enum Kind {
     Dict(Vec<String>),
     /// A tuple of a class with these fields.
     Named(String, Vec<String>),
-    /// A record: an `OrderedDict`, a `defaultdict`, or a class with fields. Python's name of it, and the keys.
-    Record(String, Vec<String>),
+    /// A record: an `OrderedDict`, a `defaultdict`, or a class with fields. Python's name of it, and the keys; of a class, those
+    /// too of the fields that are `None`, which are no leaves.
+    Record(String, Vec<String>, Box<[String]>),
 }
 /// How leaves stand in a value.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +41,19 @@ impl Record {
     /// As a value.
     pub fn value(class: &str, fields: Vec<(String, Value)>) -> Value {
         Value::Object(ObjectRef::new(Record { class: class.to_string(), fields }))
+    }
+    /// Whether it is an object of a data class, not one of Python's dictionaries.
+    pub fn is_data_class(class: &str) -> bool {
+        !class.starts_with("collections.")
+    }
+    /// Names of the fields that are leaves or hold some, and of those that are `None`: of a dictionary all are of the first kind.
+    pub fn parts(&self) -> (Vec<String>, Vec<String>) {
+        let drops = Record::is_data_class(&self.class);
+        let names = |none: bool| {
+            let of = self.fields.iter().filter(|(_, v)| (drops && matches!(v, Value::None)) == none);
+            of.map(|(k, _)| k.clone()).collect()
+        };
+        (names(false), names(true))
     }
 }
 impl Object for Record {
@@ -111,9 +125,10 @@ impl TreeSpec {
             }
             Value::Object(o) => match o.downcast::<Record>() {
                 Some(r) => {
-                    let keys = r.fields.iter().map(|(k, _)| k.clone()).collect();
-                    let kind = Kind::Record(r.class.clone(), keys);
-                    (kind, r.fields.iter().map(|(_, v)| TreeSpec::flatten(v, leaves)).collect())
+                    let (keys, none) = r.parts();
+                    let there = r.fields.iter().filter(|(k, _)| !none.contains(k));
+                    let children = there.map(|(_, v)| TreeSpec::flatten(v, leaves)).collect();
+                    (Kind::Record(r.class.clone(), keys, none.into()), children)
                 }
                 None => {
                     leaves.push(v.clone());
@@ -162,7 +177,10 @@ impl TreeSpec {
             Kind::Named(class, fields) => {
                 Value::Named(NamedTuple { class: class.clone(), fields: field_names(fields), items })
             }
-            Kind::Record(class, keys) => Record::value(class, keys.iter().cloned().zip(items).collect()),
+            Kind::Record(class, keys, none) => {
+                let none = none.iter().map(|k| (k.clone(), Value::None));
+                Record::value(class, keys.iter().cloned().zip(items).chain(none).collect())
+            }
         }
     }
     /// Python's `repr`.
@@ -180,7 +198,10 @@ impl TreeSpec {
             Kind::Tuple => ("tuple", "None".to_string()),
             Kind::Dict(k) => ("dict", keys(k)),
             Kind::Named(c, _) => ("namedtuple", c.rsplit('.').next().unwrap_or(c).to_string()),
-            Kind::Record(c, k) => (c.rsplit('.').next().unwrap_or(c), keys(k)),
+            Kind::Record(c, k, none) if Record::is_data_class(c) => {
+                (c.rsplit('.').next().unwrap_or(c), format!("[{}, {}]", keys(k), keys(none)))
+            }
+            Kind::Record(c, k, _) => (c.rsplit('.').next().unwrap_or(c), keys(k)),
         };
         let pad = " ".repeat(indent + 2);
         let children: Vec<String> = self.children.iter().map(|c| c.repr_at(indent + 2)).collect();

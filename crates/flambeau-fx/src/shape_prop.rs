@@ -6,18 +6,23 @@ use crate::module::GraphModule;
 use crate::node::Node;
 use flambeau_core::{Result, Value};
 
+/// What a value is like, if it holds a tensor; what is none stands as nothing, in containers of its own.
 fn seen(v: &Value) -> Option<Val> {
+    let mut found = false;
+    let val = parts(v, &mut found);
+    found.then_some(val)
+}
+fn parts(v: &Value, found: &mut bool) -> Val {
     match v {
-        Value::Tensor(t) => Some(Val::Tensor(TensorMeta::of(t))),
-        Value::Dict(d) => {
-            let all: Vec<Val> = d.iter().filter_map(|(_, v)| seen(v)).collect();
-            (!all.is_empty()).then_some(Val::List(all))
+        Value::Tensor(t) => {
+            *found = true;
+            Val::Tensor(TensorMeta::of(t))
         }
-        v => {
-            let items = v.items()?;
-            let all: Vec<Val> = items.iter().map(|v| seen(v).unwrap_or(Val::None)).collect();
-            all.iter().any(|v| *v != Val::None).then_some(Val::List(all))
-        }
+        Value::Dict(d) => Val::List(d.iter().map(|(_, v)| parts(v, found)).collect()),
+        v => match v.items() {
+            Some(items) => Val::List(items.iter().map(|v| parts(v, found)).collect()),
+            None => Val::None,
+        },
     }
 }
 

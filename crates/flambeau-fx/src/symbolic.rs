@@ -3,6 +3,7 @@
 //! The forms are those that exported programs hold: integers, symbols, sums, products, powers, divisions, remainders, largest
 //! and smallest ones, comparisons, and what joins them. They are read from sympy's `srepr` and printed as sympy prints them.
 
+use flambeau_core::types::deep::{self, Nest};
 use flambeau_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +26,6 @@ pub enum Relation {
 }
 
 /// A number, or what it follows from.
-#[derive(Clone, PartialEq, Debug)]
 pub enum Expr {
     /// An integer.
     Int(i64),
@@ -122,17 +122,11 @@ impl Expr {
             _ => None,
         }
     }
-    fn parts(&self) -> Vec<&Expr> {
-        match self {
-            Expr::Int(_) | Expr::Float(_) | Expr::Bool(_) | Expr::Symbol { .. } => Vec::new(),
-            Expr::Add(l) | Expr::Mul(l) | Expr::Max(l) | Expr::Min(l) | Expr::And(l) | Expr::Or(l) => {
-                l.iter().collect()
-            }
-            Expr::Pow(p) | Expr::FloorDiv(p) | Expr::TrueDiv(p) | Expr::Mod(p) | Expr::Relation(_, p) => {
-                vec![&p.0, &p.1]
-            }
-            Expr::Not(p) => vec![p],
-        }
+    /// The expressions that it is made of, in order.
+    pub fn parts(&self) -> Vec<&Expr> {
+        let mut all = Vec::new();
+        Nest::parts(self, &mut |e| all.push(e));
+        all
     }
     /// The names of all symbols in it, each once, in order.
     pub fn symbols(&self) -> Vec<String> {
@@ -147,11 +141,16 @@ impl Expr {
         }
         all
     }
-    /// What it is worth where the symbols have these values; `None` for a symbol without one, overflow and division by zero.
+    /// What it is worth where the symbols have these values; `None` for a symbol without one, overflow and division by zero, and
+    /// expressions that are nested more deeply than a call may be.
     pub fn evaluate(&self, b: &Bindings) -> Option<Number> {
+        deep::check([self]).ok()?;
+        self.worth(b)
+    }
+    fn worth(&self, b: &Bindings) -> Option<Number> {
         use Number::{Bool, Float, Int};
         let fold = |l: &[Expr], int: fn(i64, i64) -> Option<i64>, float: fn(f64, f64) -> f64| {
-            let mut all = l.iter().map(|e| e.evaluate(b));
+            let mut all = l.iter().map(|e| e.worth(b));
             let mut n = all.next()??;
             for m in all {
                 n = match (n, m?) {
@@ -161,7 +160,7 @@ impl Expr {
             }
             Some(n)
         };
-        let pair = |p: &(Expr, Expr)| Some((p.0.evaluate(b)?, p.1.evaluate(b)?));
+        let pair = |p: &(Expr, Expr)| Some((p.0.worth(b)?, p.1.worth(b)?));
         Some(match self {
             Expr::Int(i) => Int(*i),
             Expr::Float(f) => Float(*f),
@@ -203,18 +202,19 @@ impl Expr {
                 })
             }
             Expr::And(l) => {
-                let all: Option<Vec<Number>> = l.iter().map(|e| e.evaluate(b)).collect();
+                let all: Option<Vec<Number>> = l.iter().map(|e| e.worth(b)).collect();
                 Bool(all?.into_iter().all(Number::truth))
             }
             Expr::Or(l) => {
-                let all: Option<Vec<Number>> = l.iter().map(|e| e.evaluate(b)).collect();
+                let all: Option<Vec<Number>> = l.iter().map(|e| e.worth(b)).collect();
                 Bool(all?.into_iter().any(Number::truth))
             }
-            Expr::Not(e) => Bool(!e.evaluate(b)?.truth()),
+            Expr::Not(e) => Bool(!e.worth(b)?.truth()),
         })
     }
     /// The value that its one symbol must have for the expression to be worth `n`; `None` where it cannot be told.
     pub fn solve(&self, n: i64) -> Option<(String, i64)> {
+        deep::check([self]).ok()?;
         let rest = |l: &[Expr], add: bool| -> Option<(i64, Expr)> {
             let (mut known, mut open) = (i64::from(!add), None);
             for e in l {
@@ -255,8 +255,11 @@ impl Expr {
         }
         Ok(e)
     }
-    /// The `srepr`.
+    /// The `srepr`; an ellipsis of what is nested too deeply to be read again.
     pub fn srepr(&self) -> String {
+        if deep::check([self]).is_err() {
+            return "...".into();
+        }
         let all = |l: &[Expr]| l.iter().map(Expr::srepr).collect::<Vec<_>>().join(", ");
         let pair = |p: &(Expr, Expr)| format!("{}, {}", p.0.srepr(), p.1.srepr());
         match self {
@@ -321,6 +324,11 @@ pub fn floor_div(x: i64, y: i64) -> Option<i64> {
 
 impl fmt::Display for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        deep::show(f, |f| self.write(f))
+    }
+}
+impl Expr {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let listed = |l: &[Expr]| l.iter().map(Expr::to_string).collect::<Vec<_>>().join(", ");
         let joined =
             |l: &[Expr], by: &str, at: u8| l.iter().map(|e| e.shown(at)).collect::<Vec<_>>().join(by);
@@ -332,12 +340,16 @@ impl fmt::Display for Expr {
             Expr::Symbol { name, .. } => f.write_str(name),
             Expr::Add(l) => {
                 for (i, e) in l.iter().enumerate() {
+                    // written once: twice at each level would be without end
                     let text = e.to_string();
-                    match (i, text.strip_prefix('-')) {
-                        (0, _) => f.write_str(&e.shown(4))?,
-                        (_, Some(rest)) => write!(f, " - {rest}")?,
-                        _ => write!(f, " + {}", e.shown(4))?,
+                    if i > 0
+                        && let Some(rest) = text.strip_prefix('-')
+                    {
+                        write!(f, " - {rest}")?;
+                        continue;
                     }
+                    f.write_str(if i > 0 { " + " } else { "" })?;
+                    if e.binding() < 4 { write!(f, "({text})")? } else { f.write_str(&text)? }
                 }
                 Ok(())
             }

@@ -179,17 +179,15 @@ impl<'a> Reader<'a> {
         })
     }
 }
-fn negative(e: Expr) -> Expr {
-    match e {
-        Expr::Int(i) => Expr::Int(i.wrapping_neg()),
-        Expr::Float(x) => Expr::Float(-x),
-        Expr::Mul(mut l) => {
-            match l.first_mut() {
-                Some(Expr::Int(i)) => *i = i.wrapping_neg(),
-                _ => l.insert(0, Expr::Int(-1)),
-            }
-            Expr::Mul(l)
-        }
-        e => Expr::Mul(vec![Expr::Int(-1), e]),
+fn negative(mut e: Expr) -> Expr {
+    match &mut e {
+        Expr::Int(i) => *i = i.wrapping_neg(),
+        Expr::Float(x) => *x = -*x,
+        Expr::Mul(l) => match l.first_mut() {
+            Some(Expr::Int(i)) => *i = i.wrapping_neg(),
+            _ => l.insert(0, Expr::Int(-1)),
+        },
+        _ => return Expr::Mul(vec![Expr::Int(-1), e]),
     }
+    e
 }

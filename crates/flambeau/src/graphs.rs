@@ -16,10 +16,11 @@ pub mod fx {
 pub mod export {
     #[cfg(feature = "graphs")]
     pub use flambeau_export::{
-        AdditionalInputs, Dim, DraftReport, DynamicShapes, ExportOptions, ExportedModule, ExportedProgram,
-        ModuleCallEntry, ModuleCallSignature, Named, Range, ShapesCollection, draft_export, export,
-        export_with, graph_signature, load, passes, refine_dynamic_shapes_from_suggested_fixes, save,
-        try_export, try_export_values, try_export_with,
+        AdditionalInputs, CustomDecompTable, Dim, DraftReport, DynamicShapes, ExportOptions, ExportedModule,
+        ExportedProgram, FlatArgsAdapter, ModuleCallEntry, ModuleCallSignature, Named, Range,
+        ShapesCollection, UnflattenedModule, default_decompositions, draft_export, export, export_with,
+        graph_signature, load, passes, refine_dynamic_shapes_from_suggested_fixes, save, try_export,
+        try_export_values, try_export_with, unflatten,
     };
 }
 /// Exported programs as ONNX files (`torch.onnx`), with the feature `onnx`.

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: builds the benchmark, runs it, runs PyTorch beside it where Python and torch are found, and compares.
 
 mod compare;
+mod device;
 mod results;
 
 use compare::Comparison;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const USAGE: &str = "usage: cargo xtask bench [--threads 1,2] [--only TEXT[,TEXT]] [--min-time SECONDS] \
-    [--python PATH] [--compare FILE] [--out FILE]";
+    [--python PATH] [--compare FILE] [--out FILE] [--device cuda]";
 
 struct Args {
     threads: Vec<usize>,
@@ -19,11 +20,13 @@ struct Args {
     python: Option<PathBuf>,
     compare: Option<PathBuf>,
     out: Option<PathBuf>,
+    device: Option<String>,
 }
 
 fn arguments(args: &[String]) -> Result<Args, String> {
     let (passed, only) = (Vec::new(), Vec::new());
-    let mut a = Args { threads: vec![1, 2], passed, only, python: None, compare: None, out: None };
+    let mut a =
+        Args { threads: vec![1, 2], passed, only, python: None, compare: None, out: None, device: None };
     let mut given = args.iter();
     while let Some(flag) = given.next() {
         let value =
@@ -39,6 +42,7 @@ fn arguments(args: &[String]) -> Result<Args, String> {
             "--python" => a.python = Some(value.into()),
             "--compare" => a.compare = Some(value.into()),
             "--out" => a.out = Some(value.into()),
+            "--device" => a.device = Some(value.clone()),
             _ => return Err(format!("{flag}: no such flag\n{USAGE}")),
         }
     }
@@ -110,6 +114,9 @@ fn beside(out: &Path) -> PathBuf {
 
 pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
     let a = arguments(args)?;
+    if let Some(d) = &a.device {
+        return device::run(root, d, &a.only, python(a.python.as_deref()).as_deref(), a.out.as_deref());
+    }
     let data = root.join("benches");
     let list: Vec<String> = results::ids(&data.join("rows.json"))?;
     let list =

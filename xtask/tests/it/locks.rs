@@ -9,11 +9,6 @@ const FILES: &[(&str, &str)] = &[
         "crates/flambeau-core/src/gradients/accumulate.rs",
         "a turn, under which operators run, and so modes of a program",
     ),
-    ("crates/flambeau-cuda/src/device.rs", "a driver's own tables: it calls nobody under them"),
-    ("crates/flambeau-cuda/src/driver/emulated.rs", "a driver's own tables: it calls nobody under them"),
-    ("crates/flambeau-cuda/src/driver/real.rs", "a driver's own tables: it calls nobody under them"),
-    ("crates/flambeau-cuda/src/fault.rs", "a driver's own tables: it calls nobody under them"),
-    ("crates/flambeau-cuda/src/kernels/mod.rs", "a driver's own tables: it calls nobody under them"),
     ("crates/flambeau-devices/src/cuda/streams.rs", "as the next: it calls nobody under it"),
     ("crates/flambeau-devices/src/cuda/runtime.rs", "the one runtime: it calls nobody under it"),
     ("crates/flambeau-nn/src/modules/lazy.rs", "a turn, as above"),
@@ -22,7 +17,7 @@ const FILES: &[(&str, &str)] = &[
     ("crates/flambeau-optim/src/by_name.rs", "a turn: steps of one optimizer follow each other"),
 ];
 /// Below core, and tools.
-const CRATES: &[&str] = &["flambeau-cuda", "flambeau-memory", "flambeau-cpu", "flambeau-conformance"];
+const CRATES: &[&str] = &["flambeau-memory", "flambeau-cpu", "flambeau-conformance"];
 
 #[test]
 fn locks_are_watched() {

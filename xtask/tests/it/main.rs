@@ -25,6 +25,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/flambeau-core/src/tensor/graph.rs",
     "crates/flambeau-core/src/backend/cpu/access.rs",
     "crates/flambeau-cuda/src/driver/library.rs",
+    "crates/flambeau-cuda/src/driver/products.rs",
     "crates/flambeau-cuda/src/driver/real.rs",
     "crates/flambeau-core/src/backend/cpu/plan.rs",
     "crates/flambeau-core/src/backend/cpu/small.rs",

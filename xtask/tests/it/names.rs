@@ -60,6 +60,11 @@ const FILES: &[(&str, &str)] = &[
         "crates/flambeau-func/src/functionalize.rs",
         "how a write through a view is put into the whole, view by view",
     ),
+    (
+        "crates/flambeau-onnx/src/ops/views.rs",
+        "how each view is computed in a file, and how it reaches the whole",
+    ),
+    ("crates/flambeau-onnx/src/ops/indexing.rs", "which writes by index add"),
     ("crates/flambeau-onnx/src/export/walk.rs", "which operators of a program write, and how ONNX says it"),
     ("crates/flambeau-library/src/storages.rs", "methods of storages, which are no operators"),
     ("crates/flambeau-quantization/src/by_name/flows.rs", "names of arguments"),
@@ -92,6 +97,33 @@ const FILES: &[(&str, &str)] = &[
     (
         "crates/flambeau-export/src/spelling.rs",
         "operators whose call in ATen is spelled otherwise than the row",
+    ),
+    (
+        "crates/flambeau-export/src/decompose/rules/activation.rs",
+        "PyTorch's decompositions, operator by operator",
+    ),
+    (
+        "crates/flambeau-export/src/decompose/rules/creation.rs",
+        "PyTorch's decompositions, operator by operator",
+    ),
+    ("crates/flambeau-export/src/decompose/rules/layer.rs", "PyTorch's decompositions, operator by operator"),
+    ("crates/flambeau-export/src/decompose/rules/mod.rs", "PyTorch's decompositions, operator by operator"),
+    (
+        "crates/flambeau-export/src/decompose/rules/pointwise.rs",
+        "PyTorch's decompositions, operator by operator",
+    ),
+    (
+        "crates/flambeau-export/src/decompose/rules/recurrent.rs",
+        "PyTorch's decompositions, operator by operator",
+    ),
+    (
+        "crates/flambeau-export/src/decompose/rules/reduction.rs",
+        "PyTorch's decompositions, operator by operator",
+    ),
+    ("crates/flambeau-export/src/decompose/rules/view.rs", "PyTorch's decompositions, operator by operator"),
+    (
+        "crates/flambeau-export/src/decompose/run.rs",
+        "which operators of the core set are views, and how a write reaches the whole",
     ),
     ("crates/flambeau-nested/src/ops/mod.rs", "what nested tensors do with each operator"),
     ("crates/flambeau-nested/src/ops/jagged.rs", "what jagged tensors do with each operator"),
@@ -278,9 +310,8 @@ fn judged(s: &Source) -> bool {
     // the judge is asked by name, macros read words of Rust, and formulas are declared by their names
     let other =
         ["crates/flambeau-conformance/", "crates/flambeau-macros/", "crates/flambeau-cpu/src/pointwise/"];
-    let tests = s.path.ends_with("/tests.rs")
-        || s.path.contains("/tests/")
-        || (s.path.starts_with("crates/flambeau-onnx/") || FILES.iter().any(|f| f.0 == s.path));
+    let tests =
+        s.path.ends_with("/tests.rs") || s.path.contains("/tests/") || FILES.iter().any(|f| f.0 == s.path);
     let suites = s.path.starts_with("tests/rows/") || s.path.starts_with("tests/it/properties/");
     suites || library && !s.generated() && !tests && !other.iter().any(|o| s.path.starts_with(o))
 }

@@ -1,5 +1,7 @@
 //! Gradients divided by a scale, and the scale of the next step.
 
+use flambeau_core::backend::kernel::written;
+use flambeau_core::backend::lists;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Result, Scalar, Tensor, ensure, ops};
 
@@ -24,6 +26,12 @@ pub fn amp_foreach_non_finite_check_and_unscale_(
 ) -> Result<()> {
     one(inv_scale, "inv_scale", DType::F32, "a float")?;
     one(found_inf, "found_inf", DType::F32, "a float")?;
+    if let Some(own) = lists::of(found_inf.device())
+        && own.unscale(self_, found_inf, inv_scale)?
+    {
+        self_.iter().chain([found_inf]).for_each(written);
+        return Ok(());
+    }
     let scale = inv_scale.try_item::<f64>()?;
     for t in self_ {
         ensure!(
@@ -55,6 +63,13 @@ pub fn amp_update_scale_(
     one(self_, "current_scale", DType::F32, "a float")?;
     one(growth_tracker, "growth_tracker", DType::I32, "an int")?;
     one(found_inf, "found_inf", DType::F32, "a float")?;
+    let factors = [scale_growth_factor, scale_backoff_factor];
+    if let Some(own) = lists::of(self_.device())
+        && own.update_scale(self_, growth_tracker, found_inf, factors, growth_interval)?
+    {
+        [self_, growth_tracker].into_iter().for_each(written);
+        return Ok(());
+    }
     let scale = f64::from(self_.try_item::<f32>()?);
     let tracked = |n: i64| ops::fill_(growth_tracker, Scalar::Int(n));
     if found_inf.try_item::<f32>()? != 0.0 {

@@ -2,7 +2,7 @@
 
 use super::{Case, File, Outcome, is_core, seed, text};
 use crate::decode::{Decoder, Stop};
-use flambeau_core::{Error, ErrorKind};
+use flambeau_core::{Error, ErrorKind, Value};
 use flambeau_library as library;
 use flambeau_library::object;
 use regex::Regex;
@@ -85,6 +85,16 @@ fn run(f: &File, call: &str, c: &J) -> Result<(), Stop> {
     let error = match first {
         Err(e) => e,
         Ok(made) => {
+            // a device tells late, and in words of its own, that an index is out of bounds
+            match crate::device::wait() {
+                Err(e)
+                    if e.message().contains("is out of bounds") && text(c, "message").contains("out of") =>
+                {
+                    return Ok(());
+                }
+                Err(e) => return judged(&e, c),
+                Ok(()) => {}
+            }
             let forward = &c["forward"];
             let Some(object) = made.filter(|_| !forward.is_null()) else {
                 return Err(Stop::Failed(format!(
@@ -93,16 +103,22 @@ fn run(f: &File, call: &str, c: &J) -> Result<(), Stop> {
                     text(c, "message")
                 )));
             };
+            if let Some(device) = crate::device::other() {
+                object.method("to", &[Value::Device(device)], &[])?;
+            }
             let args = d.args(&forward["args"], "args")?;
             let kwargs = d.kwargs(&forward["kwargs"], "kwargs")?;
             seed(c);
-            match object.call(&args, &kwargs) {
+            match object.call(&args, &kwargs).and_then(|_| crate::device::wait()) {
                 Err(e) => e,
                 Ok(_) => return Err(Stop::Failed("no error".into())),
             }
         }
     };
-    judge(&error, text(c, "exception"), text(c, "message"), c["regex"].as_str()).map_err(Stop::Failed)
+    judged(&error, c)
+}
+fn judged(error: &Error, c: &J) -> Result<(), Stop> {
+    judge(error, text(c, "exception"), text(c, "message"), c["regex"].as_str()).map_err(Stop::Failed)
 }
 
 /// Whether a Python exception class covers the kind of error of that name.

@@ -53,7 +53,7 @@ fn run(f: &File, call: &str, c: &J) -> Result<(), Stop> {
     seed(c);
     let args = d.args(&c["ctor"]["args"], "ctor.args")?;
     let kwargs = d.kwargs(&c["ctor"]["kwargs"], "ctor.kwargs")?;
-    let module = object::construct(call, &args, &kwargs)?;
+    let module = crate::device::on_the_cpu(|| object::construct(call, &args, &kwargs))?;
     let dtype = DType::from_name(text(c, "dtype")).ok_or_else(|| Stop::Failed("unknown dtype".into()))?;
     module.method("to", &[Value::DType(dtype)], &[])?;
     module.method("train", &[Value::Bool(c["training"] == J::Bool(true))], &[])?;
@@ -61,6 +61,9 @@ fn run(f: &File, call: &str, c: &J) -> Result<(), Stop> {
         let got = dict(&module, "state_dict")?;
         compare::dict(&got, want, &f.store, Tol::Bits)
             .map_err(|e| Stop::Failed(format!("initial state: {e}")))?;
+    }
+    if let Some(device) = crate::device::other() {
+        module.method("to", &[Value::Device(device)], &[])?;
     }
     d.leaves.clear();
     let args = d.args(&c["forward"]["args"], "args")?;

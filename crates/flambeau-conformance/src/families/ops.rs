@@ -46,6 +46,7 @@ struct Got {
 
 fn forward(f: &File, call: &str, c: &J) -> Result<Got, Stop> {
     let mut d = Decoder::new(&f.store);
+    d.hosted(call, ["args", "kwargs"]);
     let args = d.args(&c["args"], "args")?;
     let kwargs = d.kwargs(&c["kwargs"], "kwargs")?;
     seed(c);

@@ -71,7 +71,7 @@ fn optimizer(f: &File, call: &str, c: &J) -> Result<(), Stop> {
             }
             made.method("step", &[], &[])?
         } else {
-            let there = |j: &J| -> Result<Tensor, Stop> { Ok(crate::device::there(tensor(&f.store, j)?)?) };
+            let there = |j: &J| -> Result<Tensor, Stop> { crate::device::there(tensor(&f.store, j)?) };
             let numbers = |k: &str| closure.get(k).map(there).transpose();
             let c = Closure {
                 name: text(closure, "name").into(),

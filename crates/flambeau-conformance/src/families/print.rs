@@ -30,6 +30,7 @@ fn known(name: &str) -> Result<(), Stop> {
     if library::exists(name) { Ok(()) } else { Err(Stop::Missing(name.into())) }
 }
 fn same(got: &str, want: &str) -> Result<(), Stop> {
+    let got = &crate::device::without_device(got);
     if got == want { Ok(()) } else { Err(Stop::Failed(format!("prints {got:?}, expected {want:?}"))) }
 }
 

@@ -205,3 +205,23 @@ fn records_find_what_got_worse() {
     assert_eq!(now.regressions(&record).iter().map(|l| l.id.as_str()).collect::<Vec<_>>(), ["a"]);
     assert!(now.summary().ends_with("total: 1 passed, 0 failed, 1 not implemented\n"));
 }
+
+#[test]
+fn onnx_models_pass_only_where_the_script_says_so() {
+    use flambeau_conformance::families::graphs::onnx::Judged;
+    let end = "files missing, 0 without a file that PyTorch cannot make either\n";
+    let all = Judged::read(&format!("2 cases passed, 0 failed, 0 {end}"), "a.b", 2);
+    assert!(all.case("0").is_ok() && all.case("1").is_ok());
+    let one =
+        Judged::read(&format!("FAIL a.b 1: values differ by 1\n1 cases passed, 1 failed, 0 {end}"), "a.b", 2);
+    assert!(one.case("0").is_ok() && one.case("1").is_err());
+    for bad in [
+        String::new(),
+        format!("MISSING a.b\n0 cases passed, 0 failed, 1 {end}"),
+        format!("1 cases passed, 0 failed, 0 {end}"),
+        format!("FAIL a.c 0: other\n1 cases passed, 1 failed, 0 {end}"),
+    ] {
+        let j = Judged::read(&bad, "a.b", 2);
+        assert!(j.case("0").is_err() && j.case("1").is_err(), "{bad}");
+    }
+}

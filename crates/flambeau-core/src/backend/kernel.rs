@@ -25,6 +25,10 @@ impl<F: Copy> Kernel<F> {
     pub fn register(&self, key: Key, kernel: F) -> bool {
         self.others.register(key, kernel)
     }
+    /// Lets the CPU's kernel serve the back end `key` as well: one that calls rows alone, which have kernels there.
+    pub fn share(&self, key: Key) -> bool {
+        self.register(key, self.cpu)
+    }
     /// The kernel for outputs on `device`; none on the meta device, where sizes are all there is.
     ///
     /// # Errors

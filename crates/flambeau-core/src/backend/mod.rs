@@ -20,6 +20,7 @@ pub(crate) mod cpu;
 pub mod elements;
 pub mod fallback;
 pub mod kernel;
+pub mod lists;
 pub mod matrices;
 pub mod out;
 pub mod planned;

@@ -274,6 +274,14 @@ fn elsewhere(
                 if t.device() == device && t.dtype() == l.ins[i] && !shared {
                     return Ok(t);
                 }
+                if t.dim() == 0 && t.device() == Device::Cpu {
+                    let own = of_dtype(&t, l.ins[i])?;
+                    if let Some(e) = super::elements::of(device)
+                        && let Some(kept) = e.constant(&own, device)?
+                    {
+                        return Ok(kept);
+                    }
+                }
                 let moved = Tensor::empty_raw(t.sizes(), l.ins[i], device)?;
                 copy_into(&moved, &t)?;
                 Ok(moved)
@@ -296,6 +304,16 @@ fn elsewhere(
         Some(out) => copy_into(out, &fresh).map(|()| None),
         None => Ok(Some(fresh)),
     }
+}
+
+/// A number of the host in another dtype.
+fn of_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
+    if t.dtype() == dtype {
+        return Ok(t.clone());
+    }
+    let own = Tensor::empty_raw(&[], dtype, Device::Cpu)?;
+    copy_into(&own, t)?;
+    Ok(own)
 }
 
 /// A call with fewer operands than the formula reads, or more.
@@ -332,6 +350,14 @@ pub fn fill(spec: &'static PointwiseSpec, out: &Tensor, value: Param) -> Result<
     if out.device() != Device::Cpu {
         let one = Tensor::empty_raw(&[], out.dtype(), Device::Cpu)?;
         fill(spec, &one, value)?;
+        if !out.is_conj()
+            && !out.is_neg()
+            && let Some(elements) = super::elements::of(out.device())
+            && one.storage().with_bytes(|b| elements.fill(out, b))??
+        {
+            out.storage().bump_version();
+            return Ok(());
+        }
         return copy_into(out, &super::transfer::to_device(one, out.device())?);
     }
     let l = spec.find(out.dtype()).ok_or_else(|| Error::not_implemented_for(spec.label.name, out.dtype()))?;

@@ -17,7 +17,7 @@ pub mod indexing;
 pub(crate) mod joining;
 pub mod linalg;
 pub mod quantize;
-pub(crate) mod random;
+pub mod random;
 pub(crate) mod reduction;
 pub(crate) mod scan;
 pub(crate) mod softmax;

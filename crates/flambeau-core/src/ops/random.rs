@@ -49,7 +49,7 @@ fn draw(
     copy_into(out, &crate::ops::views::permute(&tmp, &back)?)
 }
 /// The dimensions from the longest stride to the shortest: draws go in the order of memory.
-fn memory_order(t: &Tensor) -> SizeVec {
+pub fn memory_order(t: &Tensor) -> SizeVec {
     let mut order: SizeVec = (0..t.dim() as i64).collect();
     order.sort_by_key(|d| (-t.strides()[*d as usize], *d));
     order
@@ -343,7 +343,10 @@ fn representable(d: DType, from: i64, to: i64) -> (i64, i64) {
     )
 }
 /// How many integers `random_` draws from, 0 for all, and the first of them.
-fn integers(dtype: DType, from: i64, to: Option<i64>) -> Result<(u64, i64)> {
+///
+/// # Errors
+/// An empty range, or one that the dtype does not hold.
+pub fn integers(dtype: DType, from: i64, to: Option<i64>) -> Result<(u64, i64)> {
     if let Some(to) = to {
         ensure!(
             from < to,

@@ -45,6 +45,8 @@ pub struct Generator {
     pub next_normal_f32: Option<f32>,
     /// The second normal of the last pair, kept for the next call.
     pub next_normal_f64: Option<f64>,
+    /// How far devices with counters for generators (Philox) have drawn by this seed, in numbers of 32 bits.
+    pub philox_offset: u64,
     seed: u64,
 }
 
@@ -63,7 +65,13 @@ impl Default for Generator {
 impl Generator {
     /// A generator seeded with `seed`, of which the engine uses the low 32 bits.
     pub fn new(seed: u64) -> Self {
-        Generator { engine: Mt19937::new(seed as u32), next_normal_f32: None, next_normal_f64: None, seed }
+        Generator {
+            engine: Mt19937::new(seed as u32),
+            next_normal_f32: None,
+            next_normal_f64: None,
+            philox_offset: 0,
+            seed,
+        }
     }
     /// Starts the stream of `seed` anew and forgets the cached normals.
     pub fn manual_seed(&mut self, seed: u64) {
@@ -131,7 +139,8 @@ impl Generator {
         for w in state {
             b.extend_from_slice(&u64::from(*w).to_le_bytes());
         }
-        b.extend_from_slice(&[0; 8]);
+        // a word that PyTorch has no use for
+        b.extend_from_slice(&self.philox_offset.to_le_bytes());
         b.extend_from_slice(&self.next_normal_f64.unwrap_or(0.0).to_le_bytes());
         b.extend_from_slice(&[0; 8]);
         b.extend_from_slice(&u64::from(self.next_normal_f64.is_some()).to_le_bytes());
@@ -162,6 +171,7 @@ impl Generator {
         self.engine = Mt19937::from_parts(state, left as usize, next)?;
         self.seed = u64_at(0);
         let n = NORMALS_AT;
+        self.philox_offset = u64_at(n);
         self.next_normal_f64 = (u32_at(n + 24) != 0).then(|| f64::from_bits(u64_at(n + 8)));
         self.next_normal_f32 = (s[n + 36] != 0).then(|| f32::from_bits(u32_at(n + 32)));
         Ok(())

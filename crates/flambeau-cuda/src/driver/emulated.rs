@@ -2,11 +2,12 @@
 //! when somebody waits; of several streams any may go first, by an order that is drawn.
 
 use super::library::{Kernel, Memory};
-use super::{Address, Driver, Function, Module, Shape, Stream, compiler, library};
+use super::{Address, Driver, Function, Module, Shape, Stream, compiler, library, products};
+use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Error, Result};
 use flambeau_devices::cuda::runtime::Properties;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 /// Bytes that an emulated device says it has.
@@ -203,6 +204,9 @@ impl Driver for Emulated {
         };
         let job = Job::Launch { kernel: kernel.clone(), shape, params: params.to_vec() };
         self.state(device)?.queue(stream, job)
+    }
+    fn product(&self, _: usize, _: Stream, _: &products::Product) -> Result<bool> {
+        Ok(false)
     }
     fn new_stream(&self, device: usize) -> Result<Stream> {
         let mut s = self.state(device)?;

@@ -4,6 +4,7 @@
 pub(crate) mod compiler;
 pub(crate) mod emulated;
 pub(crate) mod library;
+pub(crate) mod products;
 pub(crate) mod real;
 
 use flambeau_core::{Error, Result};
@@ -64,6 +65,8 @@ pub(crate) trait Driver: Send + Sync {
     ) -> Result<()>;
     /// Whether compiling all kernels of a family takes hardly longer than one, so that they are best compiled together.
     fn compiles_families(&self) -> bool;
+    /// Queues a product by a library of the device's maker; `false` where there is none for it.
+    fn product(&self, device: usize, stream: Stream, product: &products::Product) -> Result<bool>;
     fn new_stream(&self, device: usize) -> Result<Stream>;
     fn done(&self, device: usize, stream: Stream) -> Result<bool>;
     fn wait(&self, device: usize, stream: Stream) -> Result<()>;

@@ -1,13 +1,14 @@
 //! NVIDIA's driver, loaded at run time. cudarc panics where a library is missing, so it is asked for first.
 #![allow(unsafe_code)]
 
-use super::{Address, Driver, Function, Module, Shape, Stream, compiler};
+use super::{Address, Driver, Function, Module, Shape, Stream, compiler, products};
 use cudarc::driver::sys as cu;
 use cudarc::nvrtc::sys as rtc;
+use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Error, Result};
 use flambeau_devices::cuda::runtime::Properties;
 use std::ffi::{CStr, CString, c_void};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 /// A handle of the driver; the driver takes handles from any thread.
 #[derive(Clone, Copy)]
@@ -32,6 +33,8 @@ struct Device {
     /// The first is the default stream, which the driver knows as null.
     streams: Mutex<Vec<Handle<cu::CUstream_st>>>,
     events: Mutex<Vec<Handle<cu::CUevent_st>>>,
+    /// cuBLASLt, where it is there.
+    products: OnceLock<Option<products::Products>>,
 }
 /// See the module.
 pub(crate) struct Real(Vec<Device>);
@@ -94,6 +97,7 @@ impl Real {
                 context: Handle(context),
                 streams: Mutex::new(vec![Handle(std::ptr::null_mut())]),
                 events: Mutex::new(Vec::new()),
+                products: OnceLock::new(),
             })
         };
         Ok(Real((0..n).map(device).collect::<Result<_>>()?))
@@ -145,7 +149,8 @@ impl Real {
 fn cubin(text: &str, architecture: &str) -> Result<Vec<u8>> {
     let bad = |what: &str| Error::runtime(format!("NVRTC: {what}"));
     let source = CString::new(text).map_err(|_| bad("a source with a zero byte"))?;
-    let options = [architecture, "--std=c++20", "--fmad=false"].map(|o| CString::new(o).unwrap_or_default());
+    let options = [architecture, "--std=c++20", "--fmad=false", "-default-device"]
+        .map(|o| CString::new(o).unwrap_or_default());
     let options = options.each_ref().map(|o| o.as_ptr());
     let mut program = std::ptr::null_mut();
     let ok = rtc::nvrtcResult::NVRTC_SUCCESS;
@@ -313,6 +318,13 @@ impl Driver for Real {
             )
         })
     }
+    fn product(&self, device: usize, stream: Stream, product: &products::Product) -> Result<bool> {
+        let s = self.stream(device, stream)?;
+        let Some(library) = self.0[device].products.get_or_init(products::Products::new) else {
+            return Ok(false);
+        };
+        library.run(product, (stream, s), |n| self.allocate(device, n))
+    }
     fn new_stream(&self, device: usize) -> Result<Stream> {
         let d = self.on(device)?;
         let mut s = std::ptr::null_mut();
@@ -374,8 +386,14 @@ impl Driver for Real {
     fn elapsed(&self, device: usize, start: u64, end: u64) -> Result<f64> {
         let (a, b) = (self.event(device, start)?, self.event(device, end)?);
         let mut ms = 0f32;
-        // SAFETY: neither is ever destroyed; writes one number.
-        check(unsafe { cu::cuEventElapsedTime(&mut ms, a, b) })?;
+        type Elapsed = unsafe extern "C" fn(*mut f32, cu::CUevent, cu::CUevent) -> cu::CUresult;
+        // SAFETY: all drivers have the function of this name and type; newer ones have another beside it, which older ones
+        // lack. Neither event is ever destroyed; writes one number.
+        unsafe {
+            let elapsed = cu::culib().get::<Elapsed>(b"cuEventElapsedTime\0");
+            let elapsed = elapsed.map_err(|_| Error::runtime("the driver has no cuEventElapsedTime"))?;
+            check(elapsed(&mut ms, a, b))?;
+        }
         Ok(f64::from(ms))
     }
 }

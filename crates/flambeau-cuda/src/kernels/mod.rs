@@ -1,21 +1,41 @@
 //! Kernels: sources, their compiled modules, arguments and launches. A family of kernels/ has a module here.
 
+pub(crate) mod attention;
 pub(crate) mod blas;
+pub(crate) mod conv;
 pub(crate) mod copy;
+pub(crate) mod creation;
+pub(crate) mod ctc;
+mod dense;
+pub(crate) mod dropout;
+pub(crate) mod embedding;
 pub(crate) mod indexing;
+pub(crate) mod joining;
+pub(crate) mod linalg;
+pub(crate) mod linear;
+pub(crate) mod loss;
+pub(crate) mod norm;
+pub(crate) mod optim;
+pub(crate) mod padding;
 pub(crate) mod pointwise;
+pub(crate) mod pool;
 pub(crate) mod random;
 pub(crate) mod reduction;
+pub(crate) mod rnn;
+pub(crate) mod scan;
 pub(crate) mod softmax;
+pub(crate) mod sorting;
+pub(crate) mod vision;
 
 use crate::device::{self, here};
 use crate::driver::{Function, Module, Shape, driver};
 use crate::{fault, memory};
 use flambeau_core::internal::RawTensor as _;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{DType, Error, Result, Tensor};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 /// Arguments of a kernel: the fields of its struct, one after the other, each as aligned as it is large.
 #[derive(Default)]
@@ -77,23 +97,54 @@ pub(crate) struct Geometry {
     pub(crate) sizes: Vec<i64>,
     /// In bytes, a list for each operand.
     strides: Vec<Vec<i64>>,
-    start: Vec<u64>,
+    pub(crate) start: Vec<u64>,
     /// Sizes of the operands' elements in bytes; 0: not said.
     elements: Vec<i64>,
 }
 impl Geometry {
-    /// How kernels find places: WIDE, SHORT and DENSE of kernels/device/base.cuh.
+    /// Whether kernels move 16 bytes at once.
+    pub(crate) fn packed(&self) -> bool {
+        self.mode() >= 2
+    }
+    /// Whether all operands lie side by side.
+    pub(crate) fn dense(&self) -> bool {
+        self.mode() == 2
+    }
+    /// How kernels find places: WIDE, SHORT, DENSE and PACKED of kernels/device/base.cuh.
     fn mode(&self) -> i64 {
-        let [n] = self.sizes[..] else { return i64::from(self.n < i64::from(i32::MAX)) };
-        let said = self.elements.len() == self.strides.len() && n == self.n;
-        let side_by_side = |(k, e): (usize, &i64)| {
-            let stride = self.strides[k][0];
-            stride == *e || stride == 0 && k > 0
-        };
-        if said && self.elements.iter().enumerate().all(side_by_side) {
+        let short = i64::from(self.n < i64::from(i32::MAX));
+        let Some(last) = self.sizes.len().checked_sub(1) else { return short };
+        let widest = self.elements.iter().copied().max().unwrap_or(0);
+        let narrowest = self.elements.iter().copied().min().unwrap_or(0);
+        if self.elements.len() != self.strides.len() || !(1..=16).contains(&widest) {
+            return short;
+        }
+        let side_by_side = |(s, e): (&Vec<i64>, &i64)| s[last] == *e;
+        let operands = || self.strides.iter().zip(&self.elements);
+        if last == 0 && operands().all(side_by_side) && self.start.iter().all(|s| s % 16 == 0) {
             return 2;
         }
-        i64::from(n < i64::from(i32::MAX))
+        // whole packs in a row, for the operands of the smallest elements too
+        let fits = |(k, (s, e)): (usize, (&Vec<i64>, &i64))| {
+            s[last] == 0 && k > 0
+                || s[last] == *e && s[..last].iter().all(|s| s % 16 == 0) && self.start[k] % 16 == 0
+        };
+        match short == 1
+            && self.sizes[last] % (16 / narrowest.max(1)) == 0
+            && operands().enumerate().all(fits)
+        {
+            true => 3,
+            false => short,
+        }
+    }
+    /// An operand's strides but the innermost.
+    pub(crate) fn strides_but_last(&self, operand: usize) -> &[i64] {
+        let s = self.strides.get(operand).map_or(&[][..], Vec::as_slice);
+        &s[..s.len().saturating_sub(1)]
+    }
+    /// Where an operand starts.
+    pub(crate) fn start_of(&self, operand: usize) -> u64 {
+        self.start.get(operand).copied().unwrap_or(0)
     }
     /// Of operands that broadcast to `sizes`. `None` where there are too many dimensions, also after those are joined that lie
     /// one after the other.
@@ -121,6 +172,34 @@ impl Geometry {
     /// An operand's stride along the innermost dimension.
     pub(crate) fn stride(&self, operand: usize) -> Option<i64> {
         self.strides.get(operand)?.last().copied()
+    }
+    /// The same with larger units of 16, 8, 4 or 2 bytes in the place of elements of `size` bytes, and their size: where the
+    /// innermost elements of the operands `moved` lie side by side, and those of all others in one place. `steps`: further
+    /// distances between elements of those.
+    pub(crate) fn widened(mut self, size: usize, moved: usize, steps: &[i64]) -> (Geometry, usize) {
+        let Some(last) = self.sizes.len().checked_sub(1) else { return (self, size) };
+        let side_by_side = |(k, st): (usize, &Vec<i64>)| st[last] == if k < moved { size as i64 } else { 0 };
+        if !self.strides.iter().enumerate().all(side_by_side) {
+            return (self, size);
+        }
+        let fits = |unit: usize| {
+            let whole = |b: i64| (b.unsigned_abs() as usize).is_multiple_of(unit);
+            let all =
+                |k: usize| whole(self.start[k] as i64) && self.strides[k][..last].iter().all(|s| whole(*s));
+            unit > size
+                && whole(self.sizes[last] * size as i64)
+                && (0..moved).all(all)
+                && steps.iter().all(|s| whole(*s))
+        };
+        let Some(unit) = [16, 8, 4, 2].into_iter().find(|u| fits(*u)) else { return (self, size) };
+        let times = (unit / size) as i64;
+        self.sizes[last] /= times;
+        self.n /= times;
+        for k in 0..moved {
+            self.strides[k][last] = unit as i64;
+        }
+        self.elements = Vec::new();
+        (self, unit)
     }
     /// Of operands by their strides in bytes.
     pub(crate) fn joined(sizes: &[i64], strides: &[Vec<i64>], start: Vec<u64>) -> Option<Geometry> {
@@ -176,6 +255,37 @@ pub(crate) fn address(t: &Tensor) -> Result<u64> {
     m.range(t.storage_offset() as usize * size, span as usize * size)
 }
 
+/// The tensor as a dense one without lazy bits: itself where it is.
+///
+/// # Errors
+/// Of the copy.
+pub(crate) fn dense(t: &Tensor) -> Result<Tensor> {
+    let plain = t.is_contiguous() && !t.is_conj() && !t.is_neg();
+    if plain { Ok(t.clone()) } else { flambeau_core::backend::matrices::rows(t) }
+}
+/// The tensor without lazy bits: itself where it has none.
+///
+/// # Errors
+/// Of the copy.
+pub(crate) fn resolved(t: &Tensor) -> Result<Tensor> {
+    if t.is_conj() || t.is_neg() { flambeau_core::backend::matrices::rows(t) } else { Ok(t.clone()) }
+}
+/// The tensor in a dtype, without lazy bits.
+///
+/// # Errors
+/// Of the copy.
+pub(crate) fn cast(t: &Tensor, dtype: DType) -> Result<Tensor> {
+    if t.dtype() == dtype {
+        return resolved(t);
+    }
+    let out = Tensor::empty_raw(t.sizes(), dtype, t.device())?;
+    flambeau_core::backend::matrices::write(&out, t)?;
+    Ok(out)
+}
+/// A dimension counted from the front; 0 of a tensor without any.
+pub(crate) fn wrapped(dim: i64, rank: usize) -> usize {
+    if dim < 0 { (dim + rank.max(1) as i64).max(0) as usize } else { dim as usize }
+}
 /// The C++ name of a dtype's elements; `None` for those that kernels have none for.
 pub(crate) fn element(d: DType) -> Option<&'static str> {
     Some(match d {
@@ -235,10 +345,15 @@ thread_local! {
     /// Kernels that this thread launched before.
     static FOUND: RefCell<HashMap<(usize, Which), Arc<Function>>> = RefCell::default();
 }
+/// A number in all readings, as `Param` of kernels/device/base.cuh; zeros for none.
+pub(crate) fn scalar(list: Args, v: Option<flambeau_core::Scalar>) -> Args {
+    let p = v.map(flambeau_core::Scalar::param);
+    list.number(p.map_or(0.0, |p| p.re)).number(p.map_or(0.0, |p| p.im)).int(p.map_or(0, |p| p.int))
+}
 /// Threads for `n` elements.
 pub(crate) fn shape(n: i64) -> Shape {
     let threads = (n.clamp(1, 256) as u64).next_multiple_of(32);
-    Shape { threads: threads as u32, blocks: (n.max(1) as u64).div_ceil(threads).min(4096) as u32 }
+    Shape { threads: threads as u32, blocks: (n.max(1) as u64).div_ceil(threads).min(1 << 20) as u32 }
 }
 /// What a kernel leaves to the CPU, counted as what has no kernel at all.
 ///

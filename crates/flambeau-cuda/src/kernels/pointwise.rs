@@ -1,6 +1,6 @@
 //! Pointwise rows: the formulas of the CPU as device functions (`cargo xtask kernels`), in one loop for all of them.
 
-use super::{Args, Geometry, Which, element, launch, opaque, shape};
+use super::{Args, Geometry, Which, address, element, launch, opaque, shape};
 use crate::device;
 use crate::generated::pointwise::{FORMULAS, PAIRS, PLANNED, SPECS};
 use flambeau_core::iter::spec::{PointwiseCall, PointwiseKernel};
@@ -75,16 +75,36 @@ fn by_dtype(p: &'static Pointwise) -> Option<[&'static Pointwise; 2]> {
     PAIRS.iter().find(|(whole, _)| std::ptr::eq(*whole, p)).map(|(_, parts)| *parts)
 }
 /// The kernel of a formula for one dtype, by its place among them; together with all its others where that costs nothing.
-fn text(name: &str, classes: &[&str], place: usize, all: bool) -> (String, String) {
+fn text(name: &str, classes: &[&str], place: usize, dense: bool, all: bool) -> (String, String) {
     let mut s = String::from("#include \"pointwise/loop.cuh\"\n#include \"generated/pointwise.cuh\"\n");
     for (i, d) in DTYPES.iter().enumerate().filter(|(i, _)| all || *i == place) {
         let found = classes.iter().find_map(|c| Some((c, computes(c, *d)?)));
         if let (Some((class, (compute, out))), Some(own)) = (found, element(*d)) {
             let out = element(out).unwrap_or("b8");
-            let _ = writeln!(s, "POINTWISE(k_{i}, formula::{name}::of_{class}, {compute}, {own}, {out})");
+            let end = format!("formula::{name}::of_{class}, {compute}, {own}, {out})");
+            if all || !dense {
+                let _ = writeln!(s, "POINTWISE(k_{i}, {end}");
+            }
+            if all || dense {
+                let _ = writeln!(s, "DENSE_POINTWISE(dense_{i}, {end}");
+            }
         }
     }
-    (s, format!("k_{place}"))
+    (s, format!("{}_{place}", if dense { "dense" } else { "k" }))
+}
+/// The addresses of operands that lie side by side in the same order, aligned for packs.
+fn dense(operands: &[&Tensor]) -> Result<Option<[u64; 4]>> {
+    let out = operands[0];
+    let span = 1 + out.sizes().iter().zip(out.strides()).map(|(n, s)| (n - 1) * s).sum::<i64>();
+    let alike = |t: &&Tensor| t.sizes() == out.sizes() && t.strides() == out.strides();
+    if span != out.numel() as i64 || !operands[1..].iter().all(alike) {
+        return Ok(None);
+    }
+    let mut start = [0; 4];
+    for (at, t) in start.iter_mut().zip(operands) {
+        *at = address(t)?;
+    }
+    Ok(start.iter().all(|a| a % 16 == 0).then_some(start))
 }
 
 /// One call.
@@ -98,13 +118,15 @@ pub(crate) fn run(call: &PointwiseCall) -> Result<()> {
     }
     let d = device::ordinal(call.out.device())?;
     let missing = || Error::missing(format!("{} has no CUDA kernel for {}", call.spec.name, call.compute));
-    let g = Geometry::of(call.out.sizes(), &operands)?;
-    let g =
-        g.ok_or_else(|| Error::missing(format!("{} of more than 12 dimensions on CUDA", call.spec.name)))?;
+    let geometry = || {
+        let g = Geometry::of(call.out.sizes(), &operands)?;
+        g.ok_or_else(|| Error::missing(format!("{} of more than 12 dimensions on CUDA", call.spec.name)))
+    };
     if std::ptr::eq(call.spec.kernel, &cpu::WHERE) {
         let own = opaque(call.out.dtype().size());
         let which = Which("where", 0, [call.out.dtype().size() as u8, 0, 0, 0]);
         let text = || (format!("#include \"copy/copy.cuh\"\nWHERE(choose, {own})\n"), "choose".into());
+        let g = geometry()?;
         return launch(d, which, text, shape(g.n), Args::new().geometry(&g).int(0).int(0));
     }
     let kernel = match by_dtype(call.spec.kernel) {
@@ -118,16 +140,36 @@ pub(crate) fn run(call: &PointwiseCall) -> Result<()> {
         None => call.spec.kernel,
     };
     let (name, classes) = formula(kernel).ok_or_else(missing)?;
-    classes.iter().find_map(|c| computes(c, call.compute)).ok_or_else(missing)?;
-    let mut args = Args::new().geometry(&g);
+    let (computed, _) = classes.iter().find_map(|c| computes(c, call.compute)).ok_or_else(missing)?;
+    let place = DTYPES.iter().position(|x| *x == call.compute).ok_or_else(missing)?;
+    let n = call.out.numel() as i64;
+    // as `together` of kernels/pointwise/loop.cuh
+    let widest = operands.iter().map(|t| t.dtype().size()).max().unwrap_or(1);
+    let each = if matches!(computed, "float" | "bool" | "Whole<i32>") {
+        (16 / widest.clamp(1, 16)) as i64
+    } else {
+        1
+    };
+    let (mut args, dense, each) = match dense(&operands)? {
+        Some(start) => (start.iter().fold(Args::new().int(n), |list, a| list.word(*a)), true, each),
+        None => {
+            let g = geometry()?;
+            (Args::new().geometry(&g), false, if g.packed() { each } else { 1 })
+        }
+    };
     for k in 0..3 {
         let p = call.params.get(k).copied().unwrap_or(Param { re: 0.0, im: 0.0, int: 0 });
         args = args.number(p.re).number(p.im).int(cut(p.int, call.compute));
     }
-    let place = DTYPES.iter().position(|x| *x == call.compute).ok_or_else(missing)?;
     let all = crate::driver::driver()?.compiles_families();
-    let which = Which("pointwise", std::ptr::from_ref(kernel) as usize, [place as u8, 0, 0, 0]);
-    launch(d, which, || text(name, classes, place, all), shape(g.n), args)
+    let which = Which("pointwise", std::ptr::from_ref(kernel) as usize, [place as u8, dense.into(), 0, 0]);
+    launch(
+        d,
+        which,
+        || text(name, classes, place, dense, all),
+        shape((n as u64).div_ceil(each as u64) as i64),
+        args,
+    )
 }
 /// A number as the dtype holds it: small integers compute in wider ones.
 fn cut(v: i64, d: DType) -> i64 {

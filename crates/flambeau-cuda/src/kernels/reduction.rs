@@ -2,7 +2,7 @@
 
 use super::{Args, Geometry, Which, address, by_the_cpu, element, launch};
 use crate::device;
-use crate::driver::Shape;
+use crate::driver::{Shape, driver};
 use flambeau_core::backend::matrices;
 use flambeau_core::generated::{args, reduction};
 use flambeau_core::internal::RawTensor as _;
@@ -58,9 +58,11 @@ struct Plan {
     results: i64,
     turned: bool,
     parts: i64,
+    groups: i64,
 }
 impl Plan {
-    /// For `n` elements each of `m` results, whose strides innermost are these.
+    /// For `n` elements each of `m` results (or packs of results), whose strides innermost are these; a thread reads `pack`
+    /// elements of one result at once.
     fn new(n: i64, m: i64, along: i64, kept: i64, pack: i64, processors: i64) -> Plan {
         let up = |n: i64, most: i64| (n.max(1) as u64).next_power_of_two().min(most as u64) as i64;
         let turned = m > 1 && kept.unsigned_abs() < along.unsigned_abs();
@@ -78,8 +80,15 @@ impl Plan {
         // each thread has some work to do before blocks share a result
         let most = n / (threads * 4 * pack.max(1));
         let parts = (processors * 8 / groups.max(1)).min(most).clamp(1, 1024);
-        Plan { threads, results, turned, parts }
+        Plan { threads, results, turned, parts, groups }
     }
+}
+/// Which kernel of a reduction.
+#[derive(Clone, Copy)]
+enum Part {
+    Rows,
+    Columns,
+    Parts,
 }
 /// Reduces `dims` of `x` into `out`. `false` where there is no kernel for it.
 fn reduce(how: How, x: &Tensor, dims: &[usize], out: &Tensor) -> Result<bool> {
@@ -111,9 +120,25 @@ fn reduce(how: How, x: &Tensor, dims: &[usize], out: &Tensor) -> Result<bool> {
     let (Some(outer), Some(along)) = (outer, along) else { return Ok(false) };
     let d = device::ordinal(x.device())?;
     let inner = |g: &Geometry| g.stride(1).unwrap_or(0);
-    let plan =
-        Plan::new(along.n, outer.n, inner(&along), inner(&outer), 16 / size.min(16), device::processors(d)?);
-    let groups = (outer.n as u64).div_ceil(plan.results as u64) as i64;
+    let pack = 16 / size.min(16);
+    // packs of neighbouring results: whole numbers of them, aligned
+    let even = |g: &Geometry| g.strides_but_last(1).iter().all(|s| s % 16 == 0);
+    let packed = pack > 1
+        && outer.n > 1
+        && inner(&outer) == size
+        && outer.sizes.last().is_some_and(|n| n % pack == 0)
+        && even(&outer)
+        && outer.start_of(1) % 16 == 0
+        && even(&along)
+        && inner(&along) % 16 == 0;
+    let processors = device::processors(d)?;
+    let (plan, first) = match packed {
+        true => {
+            let p = Plan::new(along.n, outer.n / pack, i64::MAX, 16, 1, processors);
+            (Plan { turned: true, ..p }, Part::Columns)
+        }
+        false => (Plan::new(along.n, outer.n, inner(&along), inner(&outer), pack, processors), Part::Rows),
+    };
     let room = match plan.parts {
         1 => None,
         parts => Some(Tensor::empty_raw(&[outer.n * parts * 32], DType::U8, x.device())?),
@@ -124,17 +149,36 @@ fn reduce(how: How, x: &Tensor, dims: &[usize], out: &Tensor) -> Result<bool> {
         let list = list.int(plan.turned.into()).int(plan.parts).word(states);
         list.number(how.1).number(0.0).int(0).number(0.0).number(0.0).int(0)
     };
-    let text = |name: &str| {
-        let kernel = format!("REDUCE(reduce_k, {}, {own}, {state}, {to})", how.0);
-        (format!("#include \"reduction/reduction.cuh\"\n{kernel}\n"), name.to_string())
+    let state = match (how.0, along.n < i64::from(i32::MAX)) {
+        ("Argmax" | "Argmin", true) => "i32",
+        _ => state,
     };
-    let which = |second: u8| Which(how.0, 0, [x.dtype() as u8, out.dtype() as u8, second, 0]);
+    let all = driver()?.compiles_families();
+    let text = |part: Part| {
+        let instance = |part: Part| {
+            let (kernel, name) = match part {
+                Part::Rows => ("REDUCE", "reduce_k"),
+                Part::Columns => ("REDUCE_COLUMNS", "reduce_k_columns"),
+                Part::Parts => ("REDUCE_PARTS", "reduce_k_parts"),
+            };
+            (format!("{kernel}({name}, {}, {own}, {state}, {to})\n", how.0), name.to_string())
+        };
+        let (own, name) = instance(part);
+        let kernels = match all {
+            true => [Part::Rows, Part::Columns, Part::Parts].map(|p| instance(p).0).concat(),
+            false => own,
+        };
+        (format!("#include \"reduction/reduction.cuh\"\n{kernels}"), name)
+    };
+    let which = |part: Part| {
+        Which(how.0, 0, [x.dtype() as u8, out.dtype() as u8, part as u8, (state == "i32").into()])
+    };
     let threads = (plan.threads * plan.results).max(1) as u32;
-    let shape = Shape { blocks: (groups * plan.parts).clamp(1, 1 << 20) as u32, threads };
-    launch(d, which(0), || text("reduce_k"), shape, args())?;
+    let shape = Shape { blocks: (plan.groups * plan.parts).clamp(1, 1 << 20) as u32, threads };
+    launch(d, which(first), || text(first), shape, args())?;
     if plan.parts > 1 {
         let shape = Shape { blocks: outer.n.clamp(1, 1 << 16) as u32, threads: 32 };
-        launch(d, which(1), || text("reduce_k_parts"), shape, args())?;
+        launch(d, which(Part::Parts), || text(Part::Parts), shape, args())?;
     }
     Ok(true)
 }
@@ -210,6 +254,10 @@ fn std(a: &args::Std, out: &Tensor) -> Result<()> {
     }
     by_the_cpu("std", &[a.self_], out, |t| ops::std(&t[0], a.dim, a.correction, a.keepdim))
 }
+/// The dimensions of a list, of which an empty one has none.
+fn truth_dims(x: &Tensor, list: Option<&[i64]>) -> Vec<usize> {
+    if list.is_some_and(<[i64]>::is_empty) { Vec::new() } else { dims(x, list) }
+}
 /// Kernels of rows whose arguments hold nothing but the input and dimensions.
 macro_rules! plain_rows {
     ($($name:ident($args:ident, $how:literal, $dims:expr, $by_cpu:expr);)*) => { $(
@@ -236,6 +284,10 @@ plain_rows! {
     any_dim(AnyDim, "Any", |x: &Tensor, a: &args::AnyDim| one(x, a.dim), |t: &Tensor, a: &args::AnyDim| ops::any_dim(t, a.dim, a.keepdim));
     all(All, "All", |x: &Tensor, _: &args::All| dims(x, None), |t: &Tensor, _: &args::All| ops::all(t));
     all_dim(AllDim, "All", |x: &Tensor, a: &args::AllDim| one(x, a.dim), |t: &Tensor, a: &args::AllDim| ops::all_dim(t, a.dim, a.keepdim));
+    any_dims(AnyDims, "Any", |x: &Tensor, a: &args::AnyDims| truth_dims(x, a.dim),
+        |t: &Tensor, a: &args::AnyDims| ops::any_dims(t, a.dim, a.keepdim));
+    all_dims(AllDims, "All", |x: &Tensor, a: &args::AllDims| truth_dims(x, a.dim),
+        |t: &Tensor, a: &args::AllDims| ops::all_dims(t, a.dim, a.keepdim));
     count_nonzero(CountNonzero, "CountNonzero", |x: &Tensor, a: &args::CountNonzero| dims(x, a.dim),
         |t: &Tensor, a: &args::CountNonzero| ops::count_nonzero(t, a.dim));
     logsumexp(Logsumexp, "LogSumExp", |x: &Tensor, a: &args::Logsumexp| dims(x, Some(a.dim)),
@@ -307,6 +359,9 @@ pub(crate) fn register() {
     reduction::AMINMAX_KERNEL.register(Key::Cuda, aminmax);
     reduction::ANY_KERNEL.register(Key::Cuda, any);
     reduction::ANY_DIM_KERNEL.register(Key::Cuda, any_dim);
+    reduction::ANY_DIMS_KERNEL.register(Key::Cuda, any_dims);
+    reduction::ALL_DIMS_KERNEL.register(Key::Cuda, all_dims);
+    reduction::HASH_TENSOR_KERNEL.share(Key::Cuda);
     reduction::ALL_KERNEL.register(Key::Cuda, all);
     reduction::ALL_DIM_KERNEL.register(Key::Cuda, all_dim);
     reduction::COUNT_NONZERO_KERNEL.register(Key::Cuda, count_nonzero);

@@ -1,8 +1,8 @@
 //! Softmax, its logarithm, and their gradients.
 
+use super::dense::{row_shape, row_threads};
 use super::{Args, Which, address, by_the_cpu, element, launch, shape};
 use crate::device;
-use crate::driver::Shape;
 use flambeau_core::backend::matrices;
 use flambeau_core::generated::{args, softmax as rows};
 use flambeau_core::internal::RawTensor as _;
@@ -36,24 +36,16 @@ fn run(kernel: &'static str, log: bool, inputs: &[&Tensor], dim: i64, out: &Tens
     let second = dense.get(1).map_or(Ok(0), address)?;
     let list = Args::new().word(address(&result)?).word(address(&dense[0])?).word(second);
     // short rows have a warp each, longer ones a block
-    let threads: i64 = match n {
-        _ if n <= 1024 => 32,
-        _ if n <= 8192 => 256,
-        _ => 1024,
-    };
+    let (threads, held) =
+        row_threads(n, d.size().max(out.dtype().size()), &[address(&result)?, address(&dense[0])?]);
+    let held = held && inner == 1;
     let list = list.int(outer).int(n).int(inner).int(threads);
-    let shape = match inner {
-        1 if threads == 32 => {
-            Shape { blocks: (outer as u64).div_ceil(4).clamp(1, 1 << 20) as u32, threads: 128 }
-        }
-        1 => Shape { blocks: outer.clamp(1, 1 << 20) as u32, threads: threads as u32 },
-        _ => shape(outer * inner),
-    };
+    let shape = if inner == 1 { row_shape(outer, threads) } else { shape(outer * inner) };
     let text = || {
-        let kernel = format!("SOFTMAX(lines, {kernel}, {own}, {to}, {log})");
+        let kernel = format!("SOFTMAX(lines, {kernel}, {own}, {to}, {log}, {held})");
         (format!("#include \"softmax/softmax.cuh\"\n{kernel}\n"), "lines".to_string())
     };
-    let which = Which(kernel, 0, [d as u8, out.dtype() as u8, log.into(), 0]);
+    let which = Which(kernel, 0, [d as u8, out.dtype() as u8, log.into(), held.into()]);
     launch(device::ordinal(out.device())?, which, text, shape, list)?;
     if direct { Ok(true) } else { matrices::write(out, &result).map(|()| true) }
 }

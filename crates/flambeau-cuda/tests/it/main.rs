@@ -2,3 +2,11 @@
 #![forbid(unsafe_code)]
 
 mod emulated;
+mod images;
+mod layers;
+mod places;
+mod products;
+mod random;
+mod reductions;
+mod sorts;
+mod steps;

@@ -10,6 +10,7 @@ use flambeau_nn::modules::module::{register_module_forward_hook, register_module
 use flambeau_nn::{Buffer, HookHandle, HookOptions, Module, Parameter, VisitorMut};
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Whether a module, at its path, is a node.
@@ -26,6 +27,8 @@ struct Watched {
     leaf: Rc<Leaf>,
     /// Modules that are being called: the inputs of those that are leaves.
     open: RefCell<Vec<Option<Vec<Value>>>>,
+    /// How often each module was called.
+    calls: RefCell<HashMap<String, usize>>,
 }
 thread_local! {
     static WATCHED: RefCell<Option<Rc<Watched>>> = const { RefCell::new(None) };
@@ -43,7 +46,7 @@ impl Leaves {
     /// Of a module and those in it; `leaf` says which of them become a node as a whole.
     pub fn watch(root: &dyn Module, leaf: Rc<Leaf>) -> Leaves {
         let paths = root.named_modules().into_iter().map(|(p, m)| (identity(m), p)).collect();
-        let new = Rc::new(Watched { paths, leaf, open: RefCell::new(Vec::new()) });
+        let new = Rc::new(Watched { paths, leaf, open: RefCell::default(), calls: RefCell::default() });
         let old = WATCHED.try_with(|w| w.replace(Some(new))).ok().flatten();
         let hooks = [
             register_module_forward_pre_hook(before),
@@ -70,8 +73,10 @@ fn before(m: &dyn Module, inputs: &[Tensor]) -> Option<Vec<Tensor>> {
     let path = w.paths.iter().find(|(i, _)| *i == id).map(|(_, p)| p.clone());
     let is_leaf = path.as_ref().is_some_and(|p| !p.is_empty() && r.quiet == 0 && (w.leaf)(m, p));
     if let Some(p) = &path {
-        let key =
-            if p.is_empty() { "L__self__".to_string() } else { format!("L__self___{}", p.replace('.', "_")) };
+        let mut calls = w.calls.borrow_mut();
+        let number = calls.entry(p.clone()).or_insert(0);
+        let key = if *number == 0 { format!("L__self__{p}") } else { format!("L__self__{p}@{number}") };
+        *number += 1;
         r.stack.push((key, p.clone(), m.type_name().into_owned()));
     } else {
         r.stack.push((String::new(), String::new(), m.type_name().into_owned()));

@@ -6,9 +6,12 @@
 //! the dispatch key `Tracer`. Sizes are plain integers: a captured graph holds for the sizes of its inputs, and flambeau-export captures
 //! at several to find out how numbers follow from sizes.
 //!
+//! Branches and loops that are functions (`torch.cond`, `while_loop`, `map`, `scan`) become calls of graphs (`control`).
+//!
 //! What this does not see: elements written by hand (`elements_mut`), tensors made of vectors (they become constants), and
 //! what a composite's body makes of numbers alone where the body is recorded in the composite's place.
 
+mod control;
 mod leaves;
 mod make_fx;
 mod modules;

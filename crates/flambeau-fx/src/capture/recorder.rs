@@ -78,6 +78,10 @@ pub(crate) struct Recorder {
     /// The modules around: key, path, class.
     pub stack: Vec<(String, String, String)>,
     pub error: Option<flambeau_core::Error>,
+    /// The capture around, of the function of a branch or loop.
+    outer: Option<Rc<RefCell<Recorder>>>,
+    /// What is used of it.
+    lifted: Vec<Tensor>,
 }
 
 thread_local! {
@@ -113,7 +117,23 @@ impl Capture {
             quiet: 0,
             stack: Vec::new(),
             error: None,
+            outer: None,
+            lifted: Vec::new(),
         })))
+    }
+    /// One of a function within the program of another: what it uses of that program becomes its inputs.
+    pub(crate) fn within(outer: &Rc<RefCell<Recorder>>) -> Capture {
+        let (level, names) = {
+            let r = outer.borrow();
+            (r.level, r.names.clone())
+        };
+        let c = Capture::new(level, names);
+        c.0.borrow_mut().outer = Some(outer.clone());
+        c
+    }
+    /// What is used of the program around, in the order of the inputs behind those that were declared.
+    pub(crate) fn lifted(&self) -> Vec<Tensor> {
+        self.0.borrow().lifted.clone()
     }
     /// An input of that name; gives what the program is to be given.
     ///
@@ -294,6 +314,24 @@ impl Recorder {
         {
             return Argument::Value(s.into());
         }
+        if self.outer.is_some() {
+            // inputs come first, in the order in which they are met
+            let name = format!("lifted_{}", self.lifted.len());
+            let inputs = self.graph.find_nodes(Op::Placeholder, None);
+            let next = match inputs.last() {
+                Some(last) => self.graph.next(*last),
+                None => self.graph.nodes().next(),
+            };
+            match next {
+                Some(n) => self.graph.inserting_before(n),
+                None => self.graph.inserting_at_end(),
+            }
+            let n = self.graph.placeholder(&name);
+            self.graph.inserting_at_end();
+            self.lifted.push(t.clone());
+            self.bind(n, t);
+            return n.into();
+        }
         let (path, fresh) = match self.paths.get(&t.id()) {
             Some(p) => (p.clone(), false),
             None => {
@@ -336,7 +374,7 @@ impl Recorder {
         n
     }
     /// Nodes for the parts of a result.
-    fn results(&mut self, of: Node, all: &[Value]) {
+    pub fn results(&mut self, of: Node, all: &[Value]) {
         let val = |v: &Value| match v {
             Value::Tensor(t) if t.layout() == Layout::Strided => Val::Tensor(TensorMeta::of(t)),
             _ => Val::None,

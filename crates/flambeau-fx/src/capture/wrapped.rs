@@ -50,6 +50,7 @@ pub(super) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         wrapper::register(&CLASS);
+        super::control::install();
         registry::set_fallback(Key::Tracer, Some(made));
     });
 }
@@ -72,6 +73,10 @@ pub(super) fn wrap(t: &Tensor) -> Result<Tensor> {
 fn inside(t: &Tensor) -> Option<&Tensor> {
     let w: &dyn Any = t.wrapped()?.as_any();
     w.downcast_ref::<Traced>().map(|t| &t.0)
+}
+/// Whether a tensor is one of a captured program.
+pub(super) fn is_traced(t: &Tensor) -> bool {
+    inside(t).is_some()
 }
 /// The value with the tensors inside.
 pub(crate) fn unwrapped(v: &Value) -> Value {

@@ -259,8 +259,7 @@ pub fn replace_pattern_where(
                 Op::Output => {
                     let mut known = |n: Node| env.get(&n).cloned().unwrap_or(Argument::NONE);
                     results = match d.args().first().map(|a| a.map(&mut known)) {
-                        Some(Argument::List(l) | Argument::Tuple(l)) => l,
-                        Some(a) => vec![a],
+                        Some(a) => a.items().map_or_else(|| vec![a.clone()], <[Argument]>::to_vec),
                         None => Vec::new(),
                     };
                 }

@@ -2,5 +2,6 @@
 
 mod building;
 mod capture;
+mod nested;
 mod passes;
 mod symbols;

@@ -2,6 +2,7 @@
 //! are generated from the tables in `ops/*.toml`; the modules hold what is written by hand for them, by family.
 
 pub use crate::generated::ops::*;
+pub use vision::{resample_backward_table, resample_table};
 
 pub(crate) mod activation;
 pub mod attention;

@@ -3,7 +3,8 @@
 use crate::parameter::Parameter;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion;
-use flambeau_core::{Device, Result, Tensor};
+use flambeau_core::settings::get_default_device;
+use flambeau_core::{Result, Tensor};
 use flambeau_macros::fields;
 
 /// Where the parameters of a module lie, and of what dtype they are.
@@ -18,7 +19,7 @@ impl Factory {
     /// A fresh tensor, whose elements are not set.
     pub fn empty(&self, sizes: &[i64]) -> Result<Tensor> {
         let dtype = self.dtype.unwrap_or_else(promotion::default_dtype);
-        Tensor::empty_raw(sizes, dtype, self.device.unwrap_or(Device::Cpu))
+        Tensor::empty_raw(sizes, dtype, self.device.unwrap_or_else(get_default_device))
     }
     /// A fresh parameter, whose elements are not set.
     pub fn parameter(&self, sizes: &[i64]) -> Result<Parameter> {

@@ -3,6 +3,7 @@
 use crate::parameter::{Buffer, Parameter};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion;
+use flambeau_core::settings::get_default_device;
 use flambeau_core::{DType, Device, Result, Tensor, ensure};
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -45,7 +46,11 @@ impl From<Tensor> for Lazy {
 }
 
 fn nothing(dtype: Option<DType>, device: Option<Device>) -> Result<Tensor> {
-    Tensor::empty_raw(&[0], dtype.unwrap_or_else(promotion::default_dtype), device.unwrap_or(Device::Cpu))
+    Tensor::empty_raw(
+        &[0],
+        dtype.unwrap_or_else(promotion::default_dtype),
+        device.unwrap_or_else(get_default_device),
+    )
 }
 
 impl Parameter {

@@ -30,7 +30,9 @@ pub static FUSED_ADAM_: Op<FusedAdamInplaceFn> = Op::new(
     &FUSED_ADAM__INFO,
     &[
         (Key::Cpu, f::fused_adam_),
+        (Key::Cuda, f::fused_adam_),
         (Key::Meta, f::fused_adam_),
+        (Key::Private, f::fused_adam_),
         (Key::Autograd, super::optim_grad::fused_adam_inplace_autograd),
     ],
     fused_adam_inplace_adaptor,
@@ -307,7 +309,9 @@ pub static FUSED_ADAMW_: Op<FusedAdamwInplaceFn> = Op::new(
     &FUSED_ADAMW__INFO,
     &[
         (Key::Cpu, f::fused_adamw_),
+        (Key::Cuda, f::fused_adamw_),
         (Key::Meta, f::fused_adamw_),
+        (Key::Private, f::fused_adamw_),
         (Key::Autograd, super::optim_grad::fused_adamw_inplace_autograd),
     ],
     fused_adamw_inplace_adaptor,
@@ -581,7 +585,9 @@ pub static FUSED_SGD_: Op<FusedSgdInplaceFn> = Op::new(
     &FUSED_SGD__INFO,
     &[
         (Key::Cpu, f::fused_sgd_),
+        (Key::Cuda, f::fused_sgd_),
         (Key::Meta, f::fused_sgd_),
+        (Key::Private, f::fused_sgd_),
         (Key::Autograd, super::optim_grad::fused_sgd_inplace_autograd),
     ],
     fused_sgd_inplace_adaptor,
@@ -821,7 +827,9 @@ pub static FUSED_ADAGRAD_: Op<FusedAdagradInplaceFn> = Op::new(
     &FUSED_ADAGRAD__INFO,
     &[
         (Key::Cpu, f::fused_adagrad_),
+        (Key::Cuda, f::fused_adagrad_),
         (Key::Meta, f::fused_adagrad_),
+        (Key::Private, f::fused_adagrad_),
         (Key::Autograd, super::optim_grad::fused_adagrad_inplace_autograd),
     ],
     fused_adagrad_inplace_adaptor,
@@ -1039,7 +1047,9 @@ pub static FUSED_ADADELTA_: Op<FusedAdadeltaInplaceFn> = Op::new(
     &FUSED_ADADELTA__INFO,
     &[
         (Key::Cpu, f::fused_adadelta_),
+        (Key::Cuda, f::fused_adadelta_),
         (Key::Meta, f::fused_adadelta_),
+        (Key::Private, f::fused_adadelta_),
         (Key::Autograd, super::optim_grad::fused_adadelta_inplace_autograd),
     ],
     fused_adadelta_inplace_adaptor,
@@ -1113,7 +1123,9 @@ pub static FUSED_ADAMAX_: Op<FusedAdamaxInplaceFn> = Op::new(
     &FUSED_ADAMAX__INFO,
     &[
         (Key::Cpu, f::fused_adamax_),
+        (Key::Cuda, f::fused_adamax_),
         (Key::Meta, f::fused_adamax_),
+        (Key::Private, f::fused_adamax_),
         (Key::Autograd, super::optim_grad::fused_adamax_inplace_autograd),
     ],
     fused_adamax_inplace_adaptor,
@@ -1189,7 +1201,9 @@ pub static FUSED_ASGD_: Op<FusedAsgdInplaceFn> = Op::new(
     &FUSED_ASGD__INFO,
     &[
         (Key::Cpu, f::fused_asgd_),
+        (Key::Cuda, f::fused_asgd_),
         (Key::Meta, f::fused_asgd_),
+        (Key::Private, f::fused_asgd_),
         (Key::Autograd, super::optim_grad::fused_asgd_inplace_autograd),
     ],
     fused_asgd_inplace_adaptor,
@@ -1270,7 +1284,9 @@ pub static FUSED_NADAM_: Op<FusedNadamInplaceFn> = Op::new(
     &FUSED_NADAM__INFO,
     &[
         (Key::Cpu, f::fused_nadam_),
+        (Key::Cuda, f::fused_nadam_),
         (Key::Meta, f::fused_nadam_),
+        (Key::Private, f::fused_nadam_),
         (Key::Autograd, super::optim_grad::fused_nadam_inplace_autograd),
     ],
     fused_nadam_inplace_adaptor,
@@ -1384,7 +1400,9 @@ pub static FUSED_RADAM_: Op<FusedRadamInplaceFn> = Op::new(
     &FUSED_RADAM__INFO,
     &[
         (Key::Cpu, f::fused_radam_),
+        (Key::Cuda, f::fused_radam_),
         (Key::Meta, f::fused_radam_),
+        (Key::Private, f::fused_radam_),
         (Key::Autograd, super::optim_grad::fused_radam_inplace_autograd),
     ],
     fused_radam_inplace_adaptor,
@@ -1500,7 +1518,9 @@ pub static FUSED_RMSPROP_: Op<FusedRmspropInplaceFn> = Op::new(
     &FUSED_RMSPROP__INFO,
     &[
         (Key::Cpu, f::fused_rmsprop_),
+        (Key::Cuda, f::fused_rmsprop_),
         (Key::Meta, f::fused_rmsprop_),
+        (Key::Private, f::fused_rmsprop_),
         (Key::Autograd, super::optim_grad::fused_rmsprop_inplace_autograd),
     ],
     fused_rmsprop_inplace_adaptor,
@@ -1596,7 +1616,9 @@ pub static FUSED_RPROP_: Op<FusedRpropInplaceFn> = Op::new(
     &FUSED_RPROP__INFO,
     &[
         (Key::Cpu, f::fused_rprop_),
+        (Key::Cuda, f::fused_rprop_),
         (Key::Meta, f::fused_rprop_),
+        (Key::Private, f::fused_rprop_),
         (Key::Autograd, super::optim_grad::fused_rprop_inplace_autograd),
     ],
     fused_rprop_inplace_adaptor,

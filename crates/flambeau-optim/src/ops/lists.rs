@@ -1,5 +1,9 @@
 //! From lists of tensors to the slices that fused rules work on: as many parameters as possible in one call.
 
+use super::elsewhere::Told;
+use flambeau_core::backend::kernel::written;
+use flambeau_core::backend::lists::{self, StepItem};
+use flambeau_core::backend::{matrices, transfer};
 use flambeau_core::internal::{Access, RawTensor as _};
 use flambeau_core::tensor::geometry;
 use flambeau_core::{DType, Device, Error, Result, Tensor, ensure, ops};
@@ -15,6 +19,14 @@ pub(super) struct Lists<'a> {
     pub grads: &'a [Tensor],
     /// The kept tensors, in the rule's order.
     pub kept: &'a [&'a [Tensor]],
+    /// What the kernel of another device is to make of gradients.
+    pub scaling: Scaling<'a>,
+}
+/// What gradients are divided by first, in place, and where nothing is done.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Scaling<'a> {
+    pub scale: Option<&'a Tensor>,
+    pub found_inf: Option<&'a Tensor>,
 }
 
 /// A tensor that the kernel writes: itself, or a copy that lies as the kernel wants it and goes back afterwards.
@@ -85,7 +97,7 @@ fn fits(what: &str, t: &Tensor, param: &Tensor) -> Result<()> {
     Ok(())
 }
 
-fn prepare<'a, R: Step>(l: &Lists<'a>, i: usize, rule: R) -> Result<Ready<'a, R>> {
+fn prepare<'a, R: Told>(l: &Lists<'a>, i: usize, rule: R) -> Result<Ready<'a, R>> {
     let (p, g) = (&l.params[i], &l.grads[i]);
     if !matches!(p.dtype(), DType::F16 | DType::BF16 | DType::F32 | DType::F64) {
         return Err(Error::not_implemented_for(l.label, p.dtype()));
@@ -113,11 +125,67 @@ fn prepare<'a, R: Step>(l: &Lists<'a>, i: usize, rule: R) -> Result<Ready<'a, R>
     Ok(ready)
 }
 
-fn run<R: Step>(batch: &mut Vec<Ready<'_, R>>) -> Result<()> {
+/// On a device that is not built in: by its back end's kernel, or over copies.
+#[cold]
+fn run_elsewhere<R: Told>(batch: &[Ready<'_, R>], scaling: Scaling<'_>) -> Result<()> {
+    let device = batch[0].param.work().device();
+    let items: Vec<(Vec<f64>, StepItem<'_>)> = batch
+        .iter()
+        .map(|r| {
+            let kept = [0, 1, 2].map(|i| r.kept[i].as_ref().map(Place::work));
+            (r.rule.numbers(), StepItem { param: r.param.work(), grad: &r.grad, kept })
+        })
+        .collect();
+    for alike in items.chunk_by(|a, b| a.0 == b.0 && a.1.param.dtype() == b.1.param.dtype()) {
+        let items: Vec<StepItem<'_>> = alike.iter().map(|i| i.1).collect();
+        let Scaling { scale, found_inf } = scaling;
+        let step = lists::Step { rule: R::NAME, numbers: &alike[0].0, items: &items, scale, found_inf };
+        let done = match lists::of(device) {
+            Some(own) => own.step(&step)?,
+            None => false,
+        };
+        ensure!(
+            done || scale.is_none() && found_inf.is_none(),
+            Missing,
+            "scaled steps of {} on {device}",
+            R::NAME
+        );
+        if !done {
+            let rule = batch.iter().map(|r| r.rule).find(|r| r.numbers() == alike[0].0);
+            items.iter().try_for_each(|i| rule.map_or(Ok(()), |r| by_the_cpu(r, i)))?;
+        }
+    }
+    batch.iter().flat_map(Ready::outs).for_each(written);
+    Ok(())
+}
+/// One parameter over copies on the CPU.
+fn by_the_cpu<R: Step>(rule: R, item: &StepItem<'_>) -> Result<()> {
+    let (p, g) = (transfer::on_host(item.param)?, transfer::on_host(item.grad)?);
+    let own: Vec<&Tensor> = item.kept.iter().flatten().copied().collect();
+    let kept = own.iter().map(|t| transfer::on_host(t)).collect::<Result<Vec<_>>>()?;
+    {
+        let outs: Vec<&Tensor> = std::iter::once(&p).chain(&kept).collect();
+        let access = Access::new(&[&g], &outs)?;
+        let mut slices = [None, None, None];
+        for (i, k) in slices.iter_mut().enumerate().take(kept.len()) {
+            *k = Some(access.any_mut(i + 1)?);
+        }
+        let items = vec![Item { rule, param: access.any_mut(0)?, grad: access.any(0)?, kept: slices }];
+        R::step(items)
+            .unwrap_or_else(|| Err("dtypes of a parameter and its state differ".into()))
+            .map_err(Error::runtime)?;
+    }
+    matrices::write(item.param, &p)?;
+    own.iter().zip(&kept).try_for_each(|(to, from)| matrices::write(to, from))
+}
+
+fn run<R: Told>(batch: &mut Vec<Ready<'_, R>>, scaling: Scaling<'_>) -> Result<()> {
     if batch.is_empty() {
         return Ok(());
     }
-    {
+    if batch[0].param.work().device() != Device::Cpu {
+        run_elsewhere(batch, scaling)?;
+    } else {
         let outs: Vec<&Tensor> = batch.iter().flat_map(Ready::outs).collect();
         let ins: Vec<&Tensor> = batch.iter().map(|r| &*r.grad).collect();
         let access = Access::new(&ins, &outs)?;
@@ -149,7 +217,7 @@ const OUTS: usize = 32;
 ///
 /// # Errors
 /// Tensors that do not fit their parameter, dtypes that the rules do not have, tensors that are borrowed.
-pub(super) fn step<R: Step>(l: &Lists<'_>, mut rule: impl FnMut(usize) -> Result<R>) -> Result<()> {
+pub(super) fn step<R: Told>(l: &Lists<'_>, mut rule: impl FnMut(usize) -> Result<R>) -> Result<()> {
     if on_meta(l.params) {
         return Ok(());
     }
@@ -162,16 +230,18 @@ pub(super) fn step<R: Step>(l: &Lists<'_>, mut rule: impl FnMut(usize) -> Result
         let shared = batch.iter().any(|b| {
             ready.outs().any(|t| b.meets(t)) || b.outs().any(|t| t.storage().same(ready.grad.storage()))
         });
-        if outs + more > OUTS || shared {
+        // the CPU borrows all of a batch at once
+        let full = outs + more > OUTS && l.params[i].device() == Device::Cpu;
+        if full || shared {
             // what was copied for this parameter may be out of date after the run
-            run(&mut batch)?;
+            run(&mut batch, l.scaling)?;
             outs = 0;
         }
         let ready = if shared { prepare(l, i, ready.rule)? } else { ready };
         outs += more;
         batch.push(ready);
     }
-    run(&mut batch)
+    run(&mut batch, l.scaling)
 }
 
 /// Tensors on the meta device have no elements that a step could change.

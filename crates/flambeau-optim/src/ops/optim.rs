@@ -1,8 +1,9 @@
 //! Fused steps: the lists of a row, and the rule of flambeau-cpu that goes over them.
 
-use super::lists::{Lists, on_meta, step};
+use super::elsewhere::Told;
+use super::lists::{Lists, Scaling, on_meta, step};
 use flambeau_autograd::shorthand::number;
-use flambeau_core::backend::out;
+use flambeau_core::backend::{lists, out};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::schema::OutDtype;
 use flambeau_core::{DType, Error, Result, Tensor, ensure, ops};
@@ -37,16 +38,28 @@ fn scaler(t: &Tensor) -> Result<f32> {
     );
     t.try_item()
 }
-/// Whether the step is to be made. Gradients are divided by their scale for it.
-fn unscaled(grads: &[Tensor], grad_scale: Option<&Tensor>, found_inf: Option<&Tensor>) -> Result<bool> {
-    if on_meta(grads) || found_inf.map(scaler).transpose()? == Some(1.0) {
-        return Ok(false);
+/// What the step has to do with its gradients; `None` where it is not to be made. On the CPU, and where the back end has no
+/// kernel for that, gradients are divided by their scale here.
+fn scaled<'a>(
+    grads: &[Tensor],
+    scale: Option<&'a Tensor>,
+    found_inf: Option<&'a Tensor>,
+) -> Result<Option<Scaling<'a>>> {
+    if on_meta(grads) {
+        return Ok(None);
     }
-    if let Some(scale) = grad_scale {
+    let device = grads.first().map(Tensor::device);
+    if device.is_some_and(|d| lists::of(d).is_some()) {
+        return Ok(Some(Scaling { scale, found_inf }));
+    }
+    if found_inf.map(scaler).transpose()? == Some(1.0) {
+        return Ok(None);
+    }
+    if let Some(scale) = scale {
         let scale = number(f64::from(scaler(scale)?))?;
         grads.iter().try_for_each(|g| ops::div_(g, &scale))?;
     }
-    Ok(true)
+    Ok(Some(Scaling::default()))
 }
 
 /// Reads counts of steps. Parameters often share one.
@@ -83,13 +96,11 @@ fn adam(
     as_many("exp_avg_sqs", exp_avg_sqs, params)?;
     given_if(rule.amsgrad, "max_exp_avg_sqs", max_exp_avg_sqs, params)?;
     as_many("state_steps", state_steps, params)?;
-    if !unscaled(grads, grad_scale, found_inf)? {
-        return Ok(());
-    }
+    let Some(scaling) = scaled(grads, grad_scale, found_inf)? else { return Ok(()) };
     let kept = [exp_avgs, exp_avg_sqs, max_exp_avg_sqs];
     let mut steps = Steps::of(state_steps);
     let kept = &kept[..2 + rule.amsgrad as usize];
-    step(&Lists { label: "fused_adam_kernel", params, grads, kept }, |i| Ok(rule.at(steps.at(i)?)))
+    step(&Lists { label: "fused_adam_kernel", params, grads, kept, scaling }, |i| Ok(rule.at(steps.at(i)?)))
 }
 
 /// `_fused_adam_`
@@ -159,13 +170,11 @@ pub fn fused_sgd_(
 ) -> Result<()> {
     as_many("grads", grads, self_)?;
     given_if(momentum != 0.0, "momentum_buffer_list", momentum_buffer_list, self_)?;
-    if !unscaled(grads, grad_scale, found_inf)? {
-        return Ok(());
-    }
+    let Some(scaling) = scaled(grads, grad_scale, found_inf)? else { return Ok(()) };
     let rule = rules::SGD { lr, momentum, dampening, weight_decay, nesterov, maximize, first: is_first_step };
     let buffers = [momentum_buffer_list];
     let kept = if momentum == 0.0 { &[][..] } else { &buffers[..] };
-    step(&Lists { label: "fused_sgd_kernel", params: self_, grads, kept }, |_| Ok(rule))
+    step(&Lists { label: "fused_sgd_kernel", params: self_, grads, kept, scaling }, |_| Ok(rule))
 }
 
 /// `_fused_adagrad_`
@@ -185,18 +194,16 @@ pub fn fused_adagrad_(
     as_many("grads", grads, self_)?;
     as_many("state_sums", state_sums, self_)?;
     as_many("state_steps", state_steps, self_)?;
-    if !unscaled(grads, grad_scale, found_inf)? {
-        return Ok(());
-    }
+    let Some(scaling) = scaled(grads, grad_scale, found_inf)? else { return Ok(()) };
     let mut steps = Steps::of(state_steps);
-    step(&Lists { label: "fused_adagrad_kernel", params: self_, grads, kept: &[state_sums] }, |i| {
+    step(&Lists { label: "fused_adagrad_kernel", params: self_, grads, kept: &[state_sums], scaling }, |i| {
         let step_size = lr / (1.0 + (steps.at(i)? - 1.0) * lr_decay);
         Ok(rules::Adagrad { eps, weight_decay, maximize, step_size })
     })
 }
 
 /// A step of a rule whose numbers are those of all parameters; `names` are the lists' in errors.
-fn alike<R: rules::erased::Step>(
+fn alike<R: Told>(
     label: &'static str,
     rule: R,
     params: &[Tensor],
@@ -206,7 +213,7 @@ fn alike<R: rules::erased::Step>(
 ) -> Result<()> {
     as_many("grads", grads, params)?;
     kept.iter().zip(names).try_for_each(|(list, name)| as_many(name, list, params))?;
-    step(&Lists { label, params, grads, kept }, |_| Ok(rule))
+    step(&Lists { label, params, grads, kept, scaling: Scaling::default() }, |_| Ok(rule))
 }
 
 /// `flambeau::_fused_adadelta_`

@@ -8,6 +8,8 @@ use crate::source::{TensorSink, required_bytes};
 use crate::torch_format::{StorageInfo, TensorRef, swap_unit};
 use flambeau_core::{DType, Error, Result, Tensor};
 use serde_json::Value;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::{BufReader, Cursor, Read, Seek};
 use std::path::Path;
 
@@ -79,6 +81,7 @@ fn folder_of<R: Read + Seek>(
     let entries = json.get("config").and_then(Value::as_object).ok_or_else(|| bad("no config"))?;
     let mut out = Vec::new();
     let (mut total, mut unpacked) = (0u64, 0u64);
+    let mut storages = HashMap::new();
     for (name, entry) in entries {
         let path = entry.get("path_name").and_then(Value::as_str).ok_or_else(|| bad("no path_name"))?;
         let record = format!("{folder}/{path}");
@@ -120,14 +123,22 @@ fn folder_of<R: Read + Seek>(
         };
         let swap = file.byte_order().is_some_and(|o| o != ByteOrder::NATIVE);
         let mut sink = Sink::new(&options.map_location);
-        let storage = sink.storage(&info, &mut |bytes| {
-            file.read_into(&record, bytes)?;
-            if swap {
-                swap_bytes(bytes, swap_unit(about.dtype));
+        // tensors of one record have one memory
+        let key = (path, about.dtype.name(), about.location.clone());
+        let storage = match storages.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let read = sink.storage(&info, &mut |bytes| {
+                    file.read_into(&record, bytes)?;
+                    if swap {
+                        swap_bytes(bytes, swap_unit(about.dtype));
+                    }
+                    Ok(())
+                });
+                place.insert(read.map_err(outward)?)
             }
-            Ok(())
-        });
-        let t = storage.and_then(|s| sink.tensor(&s, &about)).map_err(outward)?;
+        };
+        let t = sink.tensor(storage, &about).map_err(outward)?;
         out.push((name.clone(), t));
     }
     Ok(out)

@@ -4,9 +4,11 @@ use super::super::{Case, File, Outcome, at_path, gradients, seed, text};
 use super::values;
 use crate::compare::{self, tolerance};
 use crate::decode::{Decoder, Stop, tensor};
-use flambeau_core::{Tensor, Value};
+use flambeau_core::{ErrorKind, Tensor, Value};
 use flambeau_export::graph_signature::ArgumentSpec;
-use flambeau_export::{ExportedModule, ExportedProgram, load};
+use flambeau_export::{
+    ExportedModule, ExportedProgram, UnflattenedModule, default_decompositions, load, unflatten,
+};
 use flambeau_fx::pytree;
 use serde_json::{Value as J, json};
 
@@ -61,12 +63,71 @@ pub fn cases<'a>(f: &'a File) -> Vec<Case<'a>> {
                 add(format!("core run {}", text(c, "id")), Box::new(move || run(f, archive, c)));
             }
         }
-        add("decompose".into(), Box::new(|| Err(Stop::Missing("run_decompositions".into()))));
+        let program = text(j, "archive");
+        add("decompose".into(), Box::new(move || decomposed(f, program, core)));
     }
     if j["unflatten"].is_object() {
-        add("unflatten".into(), Box::new(|| Err(Stop::Missing("torch.export.unflatten".into()))));
+        add("unflatten".into(), Box::new(move || unflattened(f, archive)));
     }
     all
+}
+/// Our own decomposition: the core set's operators, and the results of the cases.
+fn decomposed(f: &File, archive: &str, core: &J) -> Result<(), Stop> {
+    let p = match open(f, archive)?.run_decompositions(&default_decompositions()) {
+        Err(e) if e.kind() == ErrorKind::Missing => return Err(Stop::Missing(e.message().to_string())),
+        p => p?,
+    };
+    let training = f.json["training"] == J::Bool(true);
+    for c in f.list("cases").iter().filter(|_| !training) {
+        if c["error"].is_null() && c["seed"].is_null() && c["after"].is_null() {
+            // a run may write to the weights: each has its own
+            let p = open(f, archive)?.run_decompositions(&default_decompositions())?;
+            call(f, &p.module()?, c)?;
+        }
+    }
+    let operators = json!(p.operators());
+    let (got, want) = (&operators, &core["operators"]);
+    let without = |a: &J, b: &J| -> Vec<J> {
+        let b = b.as_array().cloned().unwrap_or_default();
+        a.as_array().into_iter().flatten().filter(|o| !b.contains(o)).cloned().collect()
+    };
+    if got != want {
+        return failed(format!(
+            "operators: {:?} too many, {:?} missing",
+            without(got, want),
+            without(want, got)
+        ));
+    }
+    Ok(())
+}
+/// The modules of the program, its own graph, and the same results as before.
+fn unflattened(f: &File, archive: &str) -> Result<(), Stop> {
+    let want = &f.json["unflatten"];
+    let m = match unflatten(&open(f, archive)?) {
+        Err(e) if e.kind() == ErrorKind::Missing => return Err(Stop::Missing(e.message().to_string())),
+        m => m?,
+    };
+    // graphs of branches stand in an order that is Python's of sets
+    let sorted = |mut l: Vec<String>| {
+        l.sort();
+        l.join(" ")
+    };
+    let names = want["modules"].as_array().into_iter().flatten().filter_map(J::as_str).map(str::to_string);
+    // where PyTorch refuses the program, the results alone say something
+    if want["graph"].is_null() {
+        return unflattened_run(f, &m);
+    }
+    same("modules", &sorted(m.named_modules().to_vec()), &sorted(names.collect()))?;
+    same("graph", &m.graph().to_string(), text(want, "graph"))?;
+    unflattened_run(f, &m)
+}
+fn unflattened_run(f: &File, m: &UnflattenedModule) -> Result<(), Stop> {
+    let plain = |c: &&J| c["error"].is_null() && c["seed"].is_null() && c["after"].is_null();
+    let Some(c) = f.list("cases").iter().find(plain) else { return Ok(()) };
+    let mut d = Decoder::new(&f.store);
+    let args = values::list(&mut d, &c["args"], "args")?;
+    let got = m.run(&args, &values::kwargs(&mut d, &c["kwargs"])?)?;
+    values::compare(&got, &c["output"], &f.store, tolerance(c, "")).map_err(Stop::Failed)
 }
 fn open(f: &File, archive: &str) -> Result<ExportedProgram, Stop> {
     Ok(load(f.folder.join(archive))?)

@@ -3,6 +3,7 @@
 pub mod export;
 pub mod fx;
 mod fx_ports;
+pub mod onnx;
 mod values;
 
 use super::{Case, File, Outcome};
@@ -14,6 +15,7 @@ pub fn cases<'a>(f: &'a File) -> Vec<Case<'a>> {
     match family {
         "fx" => fx::cases(f),
         "export" => export::cases(f),
+        "onnx" => onnx::cases(f),
         other => {
             let what = format!("programs of {other}");
             let ids: Vec<String> = match f.json["cases"].as_array() {

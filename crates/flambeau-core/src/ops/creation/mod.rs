@@ -4,6 +4,7 @@ mod vander;
 
 pub use vander::*;
 
+use crate::backend::elements::{self, Sequence};
 use crate::backend::pointwise;
 use crate::backend::transfer::{cast_to, to_device};
 use crate::dispatch::op::Kernels;
@@ -299,8 +300,22 @@ pub fn eye_m(
     Ok(t)
 }
 
-/// Values `start + i step`, computed in f64 (or i64) and cast.
-fn sequence(
+/// A vector of a sequence's numbers, computed in float64 (or int64) and cast.
+fn sequence(n: i64, dtype: DType, device: Device, sequence: Sequence) -> Result<Tensor> {
+    if device == Device::Meta || n == 0 {
+        return Tensor::empty_raw(&[n], dtype, device);
+    }
+    geometry::checked_bytes(&[n], dtype.size())?;
+    if let Some(elements) = elements::of(device) {
+        let out = Tensor::empty_raw(&[n], dtype, device)?;
+        if elements.sequence(&out, &sequence)? {
+            return Ok(out);
+        }
+    }
+    numbers(n, dtype, device, |i| sequence.at(i), sequence.whole())
+}
+/// A vector of numbers by their places, computed on the host.
+fn numbers(
     n: i64,
     dtype: DType,
     device: Device,
@@ -371,21 +386,12 @@ pub fn arange_step(
     } else {
         length(((e - s) / d).ceil())?
     };
-    let int_steps = dtype.is_integral(false);
-    sequence(
-        n,
-        dtype,
-        device,
-        |i| {
-            if int_steps {
-                Scalar::Int(start.to_i64().wrapping_add(i.wrapping_mul(step.to_i64())))
-            } else {
-                // computed in float64 and rounded once
-                Scalar::Float(s + i as f64 * d)
-            }
-        },
-        int_steps,
-    )
+    // other numbers are computed in float64 and rounded once
+    let of = match dtype.is_integral(false) {
+        true => Sequence::Whole { start: start.to_i64(), step: step.to_i64() },
+        false => Sequence::Steps { start: s, step: d },
+    };
+    sequence(n, dtype, device, of)
 }
 /// `arange.start`
 pub fn arange_start(
@@ -429,7 +435,7 @@ pub fn range_step(
         "upper bound and lower bound inconsistent with step sign"
     );
     let n = length(((e - s) / d).floor() + 1.0)?;
-    sequence(n, dtype, device, |i| Scalar::Float(s + i as f64 * d), false)
+    sequence(n, dtype, device, Sequence::Steps { start: s, step: d })
 }
 /// `linspace`: the second half is counted from the end, as PyTorch does.
 pub fn linspace(
@@ -478,33 +484,9 @@ pub fn linspace(
         end.check_fits(dtype)?;
     }
     let (s, e) = (start.to_f64(), end.to_f64());
-    let half = steps / 2;
-    if dtype.is_integral(true) {
-        let at = steps_of(s.trunc(), e.trunc(), steps);
-        return sequence(steps, dtype, device, |i| Scalar::Int(at(i) as i64), true);
-    }
-    if dtype == DType::F64 {
-        let at = steps_of(s, e, steps);
-        return sequence(steps, dtype, device, |i| at(i).into(), false);
-    }
-    let (s, e) = (s as f32, e as f32);
-    let d = (e - s) / (steps - 1).max(1) as f32;
-    sequence(
-        steps,
-        dtype,
-        device,
-        |i| {
-            if steps == 1 {
-                s
-            } else if i < half {
-                d.mul_add(i as f32, s)
-            } else {
-                (-d).mul_add((steps - i - 1) as f32, e)
-            }
-            .into()
-        },
-        false,
-    )
+    let (single, whole) = (!dtype.is_integral(true) && dtype != DType::F64, dtype.is_integral(true));
+    let (start, end) = if whole { (s.trunc(), e.trunc()) } else { (s, e) };
+    sequence(steps, dtype, device, Sequence::Ends { start, end, n: steps, single, whole })
 }
 /// The numbers of a linear sequence in float64: the second half is counted from the end.
 fn steps_of(start: f64, end: f64, steps: i64) -> impl Fn(i64) -> f64 {
@@ -545,7 +527,7 @@ pub fn logspace(
         // a single number is not cut to an integer first
         let (s, e) = (start.to_f64(), end.to_f64());
         let at = if steps == 1 { steps_of(s, e, 1) } else { steps_of(s.trunc(), e.trunc(), steps) };
-        return sequence(steps, dtype, device, |i| Scalar::Int(base.powf(at(i)) as i64), true);
+        return numbers(steps, dtype, device, |i| Scalar::Int(base.powf(at(i)) as i64), true);
     }
     let x = linspace(start, end, steps, Some(dtype), None, Some(device), None)?;
     let r = ops::pow(&crate::tensor::wrapped_number::wrapped_number(Scalar::Float(base))?, &x)?;
@@ -645,7 +627,7 @@ fn triangle_indices(
     let n = if lower { below } else { row as i128 * col as i128 - below };
     let n = i64::try_from(n)
         .map_err(|_| Error::memory(format!("Storage size calculation overflowed with sizes=[2, {n}]")))?;
-    if device != Device::Cpu || n == 0 {
+    if device == Device::Meta || n == 0 {
         return Tensor::empty_raw(&[2, n], dtype, device);
     }
     let t = Tensor::made_raw::<i64>(&[2, n], |v| {
@@ -666,7 +648,7 @@ fn triangle_indices(
             }
         }
     })?;
-    if dtype == DType::I64 { Ok(t) } else { crate::backend::transfer::cast_to(&t, dtype) }
+    to_device(if dtype == DType::I64 { t } else { cast_to(&t, dtype)? }, device)
 }
 /// Elements `(i, j)` of a matrix with `j - i <= offset`.
 fn lower_triangle_size(row: i128, col: i128, offset: i128) -> i128 {

@@ -4,7 +4,7 @@ use super::flat::expanded;
 use super::{as_i64, is_index};
 use crate::backend::cpu::access::Access;
 use crate::backend::out::{OutMeta, Update};
-use crate::backend::transfer::{contiguous_raw, resolve_lazy, to_vec};
+use crate::backend::transfer::{contiguous_raw, resolve_lazy, to_device, to_vec};
 use crate::generated::args;
 use crate::ops::views;
 use crate::tensor::geometry::{SizeVec, broadcast_shapes, fmt_sizes};
@@ -92,17 +92,42 @@ fn per_dim(
 }
 
 /// Where the parts of an index stand.
-struct Form {
+pub struct Form {
     /// Sizes of the result.
-    sizes: SizeVec,
-    /// The index tensors, one per dimension that has one, and these dimensions.
-    tensors: Vec<Tensor>,
-    used: Vec<usize>,
+    pub sizes: SizeVec,
+    /// The index tensors, one per dimension that has one.
+    pub tensors: Vec<Tensor>,
+    /// The dimensions that have one.
+    pub used: Vec<usize>,
     /// Sizes of the index tensors together.
-    common: SizeVec,
-    /// Dimensions in front of the broadcast index tensors, and behind them.
-    before: Vec<usize>,
-    after: Vec<usize>,
+    pub common: SizeVec,
+    /// Dimensions in front of the broadcast index tensors.
+    pub before: Vec<usize>,
+    /// Dimensions behind them.
+    pub after: Vec<usize>,
+}
+impl Form {
+    /// Of an index into `self_`. Masks count as the coordinates of what is true in them.
+    ///
+    /// # Errors
+    /// In PyTorch's words: too many indices, other dtypes than they have, shapes that do not go together.
+    pub fn of(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Form> {
+        let places = |mask: &Tensor| ops::unbind(&ops::nonzero(&mask.alias_detached())?, 1);
+        let here = |t: &Tensor| match t.device() == self_.device() {
+            true => Ok(t.clone()),
+            false => {
+                ensure!(
+                    t.device() == Device::Cpu,
+                    Runtime,
+                    "indices should be either on cpu or on the same device as the indexed tensor ({})",
+                    self_.device()
+                );
+                to_device(t.alias_detached(), self_.device())
+            }
+        };
+        let indices = indices.iter().map(|i| i.as_ref().map(here).transpose()).collect::<Result<Vec<_>>>()?;
+        form(self_, per_dim(self_, &indices, &places)?)
+    }
 }
 /// The index tensors stand where they are neighbours, else in front.
 fn form(self_: &Tensor, idx: Vec<Option<Tensor>>) -> Result<Form> {
@@ -196,8 +221,8 @@ pub fn index_cpu(&args::Index { self_, indices }: &args::Index, out: &Tensor) ->
         .ok_or_else(|| Error::not_implemented_for("index", x.dtype()))
 }
 
-/// A single mask over the first dimensions and a single value: no coordinates are needed.
-fn as_fill(self_: &Tensor, indices: &[Option<Tensor>], values: &Tensor) -> Option<Result<Tensor>> {
+/// A single mask over the first dimensions and a single value: no coordinates are needed. The mask as the tensor is.
+pub fn as_fill(self_: &Tensor, indices: &[Option<Tensor>], values: &Tensor) -> Option<Result<Tensor>> {
     let [Some(mask)] = indices else { return None };
     if mask.dtype() != DType::Bool
         || values.numel() != 1

@@ -147,7 +147,9 @@ pub fn scaled_dot_product_attention(
     let scale = scale.unwrap_or(1.0 / (query.sizes()[query.dim() - 1] as f64).sqrt());
     let d = query.dtype();
     let tangents = || dual_active() && any_tangent(&[query, key, value]);
-    if wide(d) != d {
+    // how the CPU's kernel rounds halves is its own; other devices' kernels take them as they are
+    let own = query.device() != Device::Cpu && flash && fusable([query, &k, &v], attn_mask, dropout_p);
+    if wide(d) != d && !own {
         if as_flash && !tangents() {
             return Ok(crate::ops::rounded_attention(query, &k, &v, attn_mask, is_causal, scale)?.0);
         }

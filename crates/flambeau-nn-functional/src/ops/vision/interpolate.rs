@@ -169,18 +169,33 @@ fn resized(t: &Tensor, dim: i64, size: i64) -> Result<OutMeta> {
 pub fn resample_shape(&args::Resample { self_, dim, size, .. }: &args::Resample) -> Result<OutMeta> {
     resized(self_, dim, size)
 }
-/// `_resample`
-pub fn resample_cpu(
-    &args::Resample { self_, dim, size, mode, align_corners, antialias, scale, weights: rounded }: &args::Resample,
-    out: &Tensor,
-) -> Result<()> {
-    let x = plain(self_)?;
-    let d = dim as usize;
-    let n = x.sizes()[d] as usize;
+/// What each result of `_resample` is made of: what kernels of other devices than the CPU need to know too.
+///
+/// # Errors
+/// An unknown mode.
+pub fn resample_table(a: &args::Resample) -> Result<Weights> {
+    let n = a.self_.sizes()[a.dim as usize] as usize;
     // for bytes, PyTorch has the weights in float64 before they are made whole numbers
-    let single = !matches!(x.dtype(), DType::F64 | DType::U8);
-    let mut t = weights(mode, n, size as usize, align_corners, antialias, scale, single)?;
-    round_weights(&mut t, rounded);
+    let single = !matches!(a.self_.dtype(), DType::F64 | DType::U8);
+    let mut t = weights(a.mode, n, a.size as usize, a.align_corners, a.antialias, a.scale, single)?;
+    round_weights(&mut t, a.weights);
+    Ok(t)
+}
+/// [`resample_table`] of the resampling that `_resample_backward` is the gradient of.
+///
+/// # Errors
+/// An unknown mode.
+pub fn resample_backward_table(a: &args::ResampleBackward) -> Result<Weights> {
+    let m = a.grad_output.sizes()[a.dim as usize] as usize;
+    let single = a.grad_output.dtype() != DType::F64;
+    weights(a.mode, a.size as usize, m, a.align_corners, a.antialias, a.scale, single)
+}
+/// `_resample`
+pub fn resample_cpu(a: &args::Resample, out: &Tensor) -> Result<()> {
+    let x = plain(a.self_)?;
+    let d = a.dim as usize;
+    let n = x.sizes()[d] as usize;
+    let t = resample_table(a)?;
     let inner: i64 = x.sizes()[d + 1..].iter().product();
     if out.numel() == 0 {
         return Ok(());
@@ -199,22 +214,17 @@ pub fn resample_backward_shape(
     resized(grad_output, dim, size)
 }
 /// `_resample_backward`
-pub fn resample_backward_cpu(
-    &args::ResampleBackward { grad_output, dim, size, mode, align_corners, antialias, scale }: &args::ResampleBackward,
-    out: &Tensor,
-) -> Result<()> {
-    let g = plain(grad_output)?;
-    let d = dim as usize;
-    let m = g.sizes()[d] as usize;
-    let single = g.dtype() != DType::F64;
-    let t = weights(mode, size as usize, m, align_corners, antialias, scale, single)?;
+pub fn resample_backward_cpu(a: &args::ResampleBackward, out: &Tensor) -> Result<()> {
+    let g = plain(a.grad_output)?;
+    let d = a.dim as usize;
+    let (t, given) = (resample_backward_table(a)?, a.size);
     let inner: i64 = g.sizes()[d + 1..].iter().product();
     if out.numel() == 0 {
         return Ok(());
     }
     let a = Access::new(&[&g], &[out])?;
     done(
-        kernels::backward(&t, inner as usize, size as usize, a.any(0)?, a.any_mut(0)?),
+        kernels::backward(&t, inner as usize, given as usize, a.any(0)?, a.any_mut(0)?),
         "upsample_backward",
         g.dtype(),
     )

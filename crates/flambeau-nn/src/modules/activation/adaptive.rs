@@ -5,6 +5,7 @@ use crate::module::base::Base;
 use crate::modules::options::Factory;
 use crate::modules::{Linear, LinearOptions, Sequential};
 use flambeau_core::api::ergonomic::{expect, wrapped_number};
+use flambeau_core::backend::transfer::to_device;
 use flambeau_core::dispatch::object::Instance;
 use flambeau_core::dispatch::object::ObjectRef;
 use flambeau_core::internal::RawTensor as _;
@@ -155,12 +156,15 @@ impl AdaptiveLogSoftmaxWithLoss {
             let within: Vec<i64> = inside.iter().map(|r| classes[*r as usize] - start).collect();
             inside.iter().for_each(|r| places[*r as usize] = self.shortlist() + i as i64);
             let n = inside.len() as i64;
-            let inside = Tensor::from_vec_raw(inside, &[n])?;
+            let there =
+                |v: Vec<i64>, sizes: &[i64]| to_device(Tensor::from_vec_raw(v, sizes)?, input.device());
+            let inside = there(inside, &[n])?;
             let local = self.cluster(i, &ops::index_select(&input, 0, &inside)?)?;
-            let local = ops::gather(&local, 1, &Tensor::from_vec_raw(within, &[n, 1])?, false)?;
+            let local = ops::gather(&local, 1, &there(within, &[n, 1])?, false)?;
             output = ops::index_copy(&output, 0, &inside, &ops::squeeze_dim(&local, 1)?)?;
         }
-        let head = ops::gather(&self.head_of(&input)?, 1, &Tensor::from_vec_raw(places, &[rows, 1])?, false)?;
+        let places = to_device(Tensor::from_vec_raw(places, &[rows, 1])?, input.device())?;
+        let head = ops::gather(&self.head_of(&input)?, 1, &places, false)?;
         output = ops::add(&output, &ops::squeeze_dim(&head, 1)?, Scalar::Int(1))?;
         let loss = ops::mean(&ops::neg(&output)?, None, false, None)?;
         if !batched {

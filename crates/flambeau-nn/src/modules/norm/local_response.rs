@@ -3,6 +3,7 @@
 use crate::modules::{layer, plain};
 use flambeau_autograd::function::{self, BackwardContext, Context, Function};
 use flambeau_autograd::shorthand::number;
+use flambeau_core::backend::transfer::to_device;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{Error, Result, Scalar, Tensor, ensure, ops};
@@ -63,6 +64,7 @@ fn mix(x: &Tensor, counts: impl Fn(i64, i64) -> bool) -> Result<Tensor> {
     let c = x.sizes()[1];
     let matrix: Vec<f64> = (0..c * c).map(|i| f64::from(u8::from(counts(i / c, i % c)))).collect();
     let matrix = Tensor::from_vec_raw(matrix, &[c, c])?.try_to(x.dtype())?;
+    let matrix = to_device(matrix, x.device())?;
     let flat = ops::flatten(x, 2, -1)?;
     ops::reshape(&ops::matmul(&matrix, &flat)?, x.sizes())
 }

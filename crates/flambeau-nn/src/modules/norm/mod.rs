@@ -13,7 +13,8 @@ pub use local_response::{CrossMapLRN2d, CrossMapLRN2dOptions, LocalResponseNorm,
 
 use crate::modules::options::Factory;
 use crate::parameter::{Buffer, Parameter};
-use flambeau_core::{DType, Device, Result, Scalar, Tensor, ops};
+use flambeau_core::settings::get_default_device;
+use flambeau_core::{DType, Result, Scalar, Tensor, ops};
 use flambeau_macros::fields;
 
 /// The options that every normalisation with running statistics has.
@@ -47,7 +48,7 @@ impl Running {
         Factory { device: self.device, dtype: self.dtype }
     }
     fn count(&self) -> Result<Buffer> {
-        Tensor::zeros_raw(&[], DType::I64, self.device.unwrap_or(Device::Cpu)).map(Buffer::new)
+        Tensor::zeros_raw(&[], DType::I64, self.device.unwrap_or_else(get_default_device)).map(Buffer::new)
     }
     /// For `n` channels.
     fn parts(&self, n: i64) -> Result<Parts> {

@@ -323,6 +323,8 @@ pub fn try_pack_padded_sequence(
         return PackedSequence::try_new(&data, &sizes, None, None);
     }
     let (lengths, order) = ops::sort(&lengths, -1, true)?;
+    // lengths stay on the CPU
+    let order = flambeau_core::backend::transfer::to_device(order, input.device())?;
     let input = ops::index_select(input, i64::from(!batch_first), &order)?;
     let (data, sizes) = f::pack_padded_rows(&input, &lengths, batch_first)?;
     PackedSequence::try_new(&data, &sizes, Some(&order), None)

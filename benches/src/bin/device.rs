@@ -1,0 +1,208 @@
+//! Times operators on a device: the program behind `cargo xtask bench --device cuda`. Arguments: the device, a file for the
+//! results, and a part of the rows' names. Prints a line for each row: its name, microseconds of a call, and gigabytes or
+//! thousands of millions of operations in a second. `pytorch_device.py` has the same rows.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use torch::nn::functional as F;
+use torch::{DType, Device, Tensor};
+
+/// What a call moves or computes.
+#[derive(Clone, Copy)]
+enum Amount {
+    Bytes(i64),
+    Operations(i64),
+    Calls,
+}
+use Amount::{Bytes, Calls, Operations};
+type Body = Box<dyn Fn() -> Tensor>;
+
+struct Bench {
+    device: Device,
+    rows: Vec<(String, Amount, Box<dyn Fn() -> Body>)>,
+}
+impl Bench {
+    fn add(&mut self, name: &str, amount: Amount, make: impl Fn() -> Body + 'static) {
+        self.rows.push((name.to_string(), amount, Box::new(make)));
+    }
+    /// Numbers between 0.5 and 1.5, on the device.
+    fn numbers(&self, sizes: &[i64], dtype: DType) -> impl Fn() -> Tensor + Clone + 'static {
+        let (device, sizes) = (self.device, sizes.to_vec());
+        move || {
+            let n: i64 = sizes.iter().product();
+            let part = torch::rand(n.min(1 << 20)) + 0.5;
+            let all = part.repeat([(n as u64).div_ceil(1 << 20) as i64]).narrow(0, 0, n);
+            all.to(dtype).reshape(sizes.as_slice()).to(device)
+        }
+    }
+}
+
+const N: i64 = 1 << 26;
+
+fn rows(b: &mut Bench) {
+    let wide = [DType::F32, DType::BF16];
+    for d in wide {
+        let (size, of) = (d.size() as i64, if d == DType::F32 { "f32" } else { "bf16" });
+        let flat = b.numbers(&[N], d);
+        let square = b.numbers(&[8192, 8192], d);
+        let line = b.numbers(&[8192], d);
+        let column = b.numbers(&[8192, 1], d);
+        let one = |b: &mut Bench, name: &str, f: fn(&Tensor) -> Tensor| {
+            let make = flat.clone();
+            b.add(&format!("{name}_{of}"), Bytes(2 * N * size), move || {
+                let x = make();
+                Box::new(move || f(&x))
+            });
+        };
+        one(b, "neg", |x| -x);
+        one(b, "mul_number", |x| x * 1.5);
+        one(b, "exp", |x| x.exp());
+        one(b, "gelu", |x| F::gelu(x, "none"));
+        one(b, "tanh", |x| x.tanh());
+        let make = flat.clone();
+        b.add(&format!("add_{of}"), Bytes(3 * N * size), move || {
+            let (x, y) = (make(), make());
+            Box::new(move || &x + &y)
+        });
+        for (name, other) in [("add_line", line), ("add_column", column)] {
+            let make = square.clone();
+            b.add(&format!("{name}_{of}"), Bytes(2 * N * size), move || {
+                let (x, y) = (make(), other());
+                Box::new(move || &x + &y)
+            });
+        }
+        let make = square.clone();
+        b.add(&format!("copy_of_transposed_{of}"), Bytes(2 * N * size), move || {
+            let x = make();
+            Box::new(move || x.transpose(0, 1).contiguous())
+        });
+        let make = flat.clone();
+        b.add(&format!("cast_{of}"), Bytes(6 * N), move || {
+            let x = make();
+            let to = if x.dtype() == DType::F32 { DType::BF16 } else { DType::F32 };
+            Box::new(move || x.to(to))
+        });
+        let reduced = |b: &mut Bench, name: &str, f: fn(&Tensor) -> Tensor| {
+            let make = square.clone();
+            b.add(&format!("{name}_{of}"), Bytes(N * size), move || {
+                let x = make();
+                Box::new(move || f(&x))
+            });
+        };
+        reduced(b, "sum_all", |x| x.sum());
+        reduced(b, "sum_rows", |x| x.sum_dim(1, false));
+        reduced(b, "sum_columns", |x| x.sum_dim(0, false));
+        reduced(b, "mean_all", |x| x.mean());
+        reduced(b, "amax_rows", |x| x.amax(1, false));
+        reduced(b, "argmax_all", |x| x.argmax());
+        reduced(b, "argmax_rows", |x| x.argmax_dim(1, false));
+        reduced(b, "var_rows", |x| x.var_dim(1, false));
+        for n in [512, 4096, 32768] {
+            let x = b.numbers(&[N / n, n], d);
+            for (name, f) in [
+                ("softmax", (|x| x.softmax(-1)) as fn(&Tensor) -> Tensor),
+                ("log_softmax", |x| x.log_softmax(-1)),
+                ("layer_norm", |x| F::layer_norm(x, &x.sizes()[1..], None, None)),
+            ] {
+                let make = x.clone();
+                b.add(&format!("{name}_{n}_{of}"), Bytes(2 * N * size), move || {
+                    let x = make();
+                    Box::new(move || f(&x))
+                });
+            }
+        }
+        let rows = b.numbers(&[1 << 16, 1024], d);
+        let device = b.device;
+        b.add(&format!("index_select_{of}"), Bytes(2 * N * size), move || {
+            let x = rows();
+            let index = torch::randperm(1 << 16).to(device);
+            Box::new(move || x.index_select(0, &index))
+        });
+    }
+    for (d, of) in [(DType::F32, "f32"), (DType::BF16, "bf16"), (DType::F16, "f16"), (DType::F64, "f64")] {
+        for n in [256, 1024, 4096] {
+            let x = b.numbers(&[n, n], d);
+            b.add(&format!("matmul_{n}_{of}"), Operations(2 * n * n * n), move || {
+                let (x, y) = (x(), x());
+                Box::new(move || x.matmul(&y))
+            });
+        }
+        let x = b.numbers(&[64, 512, 512], d);
+        b.add(&format!("bmm_{of}"), Operations(64 * 2 * 512 * 512 * 512), move || {
+            let (x, y) = (x(), x());
+            Box::new(move || x.bmm(&y))
+        });
+        let (x, w, bias) = (b.numbers(&[4096, 1024], d), b.numbers(&[4096, 1024], d), b.numbers(&[4096], d));
+        b.add(&format!("linear_{of}"), Operations(2 * 4096 * 4096 * 1024), move || {
+            let (x, w, bias) = (x(), w(), bias());
+            Box::new(move || F::linear(&x, &w, Some(&bias)))
+        });
+    }
+    let small = b.numbers(&[16], DType::F32);
+    for (name, f) in [
+        ("launch_add", (|x| x + x) as fn(&Tensor) -> Tensor),
+        ("launch_mul_number", |x| x * 1.5),
+        ("launch_sum", |x| x.sum()),
+        ("launch_view", |x| x.view([4, 4])),
+    ] {
+        let make = small.clone();
+        b.add(name, Calls, move || {
+            let x = make();
+            Box::new(move || f(&x))
+        });
+    }
+}
+
+fn wait(device: Device) {
+    if device != Device::Cpu {
+        torch::cuda::synchronize();
+    }
+}
+/// The best of several runs of many calls, in seconds a call.
+fn time(device: Device, body: &Body) -> f64 {
+    let run = |n: u32| {
+        let start = Instant::now();
+        for _ in 0..n {
+            std::hint::black_box(body());
+        }
+        wait(device);
+        start.elapsed()
+    };
+    run(2);
+    let once = run(3).max(Duration::from_micros(3)) / 3;
+    let n = (Duration::from_millis(30).as_nanos() / once.as_nanos().max(1)).clamp(1, 5000) as u32;
+    (0..5).map(|_| run(n).as_secs_f64() / f64::from(n)).fold(f64::INFINITY, f64::min)
+}
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let (Some(device), Some(out)) = (args.next(), args.next()) else {
+        eprintln!("usage: flambeau-bench-device DEVICE FILE [TEXT]");
+        return ExitCode::from(2);
+    };
+    let only = args.next().unwrap_or_default();
+    let device = Device::parse(&device).unwrap_or_else(|e| {
+        eprintln!("{e}");
+        std::process::exit(2)
+    });
+    let mut b = Bench { device, rows: Vec::new() };
+    rows(&mut b);
+    let mut text = String::new();
+    for (name, amount, make) in b.rows.iter().filter(|r| r.0.contains(&only)) {
+        let seconds = torch::no_grad(|| time(device, &make()));
+        let rate = match amount {
+            Bytes(n) | Operations(n) => *n as f64 / seconds / 1e9,
+            Calls => 0.0,
+        };
+        let line = format!("{name}\t{:.3}\t{rate:.1}", seconds * 1e6);
+        println!("{line}");
+        text += &format!("{line}\n");
+        if let Err(e) = std::fs::write(&out, &text) {
+            eprintln!("{out}: {e}");
+            return ExitCode::from(2);
+        }
+    }
+    ExitCode::SUCCESS
+}

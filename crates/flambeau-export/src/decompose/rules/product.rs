@@ -1,0 +1,243 @@
+//! Products of matrices.
+
+use super::super::build::{Builder, Call, Item, op};
+use super::view::{permuted, reshaped, transposed};
+use flambeau_core::Result;
+
+/// Whether the dimensions before the last are one dimension in memory.
+fn folds(x: &Item) -> Result<bool> {
+    let t = x.tensor()?;
+    let (sizes, strides) = (t.sizes(), t.strides());
+    Ok((0..sizes.len().saturating_sub(2)).all(|d| strides[d] == strides[d + 1] * sizes[d + 1]))
+}
+/// A tensor of matrices as one of three dimensions.
+fn batched(b: &mut Builder, x: &Item, batch: &[i64]) -> Result<Item> {
+    let sizes = x.sizes()?;
+    let matrix = &sizes[sizes.len() - 2..];
+    let whole = [batch, matrix].concat();
+    let wide = op!(b, "expand.default", x, whole);
+    let view = [&[batch.iter().product()], matrix].concat();
+    if wide.sizes()? == view {
+        return Ok(op!(b, "view.default", &wide, view));
+    }
+    reshaped(b, &wide, view)
+}
+/// The sizes of what broadcasts two.
+pub(super) fn common(x: &[i64], y: &[i64]) -> Vec<i64> {
+    let n = x.len().max(y.len());
+    let at = |l: &[i64], i: usize| (i + l.len()).checked_sub(n).map_or(1, |k| l[k]);
+    (0..n).map(|i| if at(x, i) == 1 { at(y, i) } else { at(x, i) }).collect()
+}
+/// `torch.matmul`
+pub(super) fn matmul(b: &mut Builder, x: &Item, y: &Item) -> Result<Item> {
+    match (x.rank()?, y.rank()?) {
+        (1, 1) => dot(b, x, y),
+        (2, 1) => vector(b, x, y),
+        (1, 2) => {
+            let row = op!(b, "unsqueeze.default", x, 0);
+            let out = op!(b, "mm.default", &row, y);
+            Ok(op!(b, "squeeze.dims", &out, vec![0]))
+        }
+        (2, 2) => Ok(op!(b, "mm.default", x, y)),
+        (n, m) if n >= 3 && m <= 2 && folds(x)? => {
+            let sizes = x.sizes()?;
+            let (front, k) = (&sizes[..n - 1], sizes[n - 1]);
+            let flat = op!(b, "view.default", x, vec![front.iter().product(), k]);
+            if m == 1 {
+                let out = vector(b, &flat, y)?;
+                return Ok(op!(b, "view.default", &out, front));
+            }
+            let out = op!(b, "mm.default", &flat, y);
+            let new = [front, &[y.size(1)?]].concat();
+            Ok(op!(b, "view.default", &out, new))
+        }
+        (n, m) if m >= 3 && n <= 2 && n == 2 => {
+            // the transposed product folds
+            let yt = transposed(b, y, -2, -1)?;
+            if folds(&yt)? {
+                let xt = transposed(b, x, 0, 1)?;
+                let out = matmul(b, &yt, &xt)?;
+                return transposed(b, &out, -2, -1);
+            }
+            wide(b, x, y)
+        }
+        _ => wide(b, x, y),
+    }
+}
+fn wide(b: &mut Builder, x: &Item, y: &Item) -> Result<Item> {
+    let (row, column) = (x.rank()? == 1, y.rank()? == 1);
+    let x = if row { op!(b, "unsqueeze.default", x, 0) } else { x.clone() };
+    let y = if column { op!(b, "unsqueeze.default", y, 1) } else { y.clone() };
+    let (sx, sy) = (x.sizes()?, y.sizes()?);
+    let batch = common(&sx[..sx.len() - 2], &sy[..sy.len() - 2]);
+    let (bx, by) = (batched(b, &x, &batch)?, batched(b, &y, &batch)?);
+    let out = op!(b, "bmm.default", &bx, &by);
+    let mut sizes = batch;
+    if !row {
+        sizes.push(sx[sx.len() - 2]);
+    }
+    if !column {
+        sizes.push(sy[sy.len() - 1]);
+    }
+    Ok(op!(b, "view.default", &out, sizes))
+}
+fn dot(b: &mut Builder, x: &Item, y: &Item) -> Result<Item> {
+    let product = op!(b, "mul.Tensor", x, y);
+    Ok(op!(b, "sum.dim_IntList", &product, Vec::<i64>::new()))
+}
+fn vector(b: &mut Builder, x: &Item, y: &Item) -> Result<Item> {
+    let product = op!(b, "mul.Tensor", x, y);
+    Ok(op!(b, "sum.dim_IntList", &product, vec![1]))
+}
+/// `x w^T + bias`
+pub(super) fn linear(b: &mut Builder, x: &Item, w: &Item, bias: Option<&Item>) -> Result<Item> {
+    let rank = x.rank()?;
+    if w.rank()? == 2
+        && let (Some(bias), true) = (bias, rank == 2 || rank > 2 && x.tensor()?.is_contiguous())
+    {
+        let sizes = x.sizes()?;
+        let flat = if rank == 2 {
+            x.clone()
+        } else {
+            let rows = sizes[..rank - 1].iter().product();
+            op!(b, "view.default", x, vec![rows, sizes[rank - 1]])
+        };
+        let wt = permuted(b, w, vec![1, 0])?;
+        let out = op!(b, "addmm.default", bias, &flat, &wt);
+        if rank == 2 {
+            return Ok(out);
+        }
+        let new = [&sizes[..rank - 1], &[w.size(0)?]].concat();
+        return Ok(op!(b, "view.default", &out, new));
+    }
+    let wt = if w.rank()? == 2 { permuted(b, w, vec![1, 0])? } else { w.clone() };
+    let out = matmul(b, x, &wt)?;
+    match bias {
+        Some(bias) => Ok(op!(b, "add.Tensor", &out, bias)),
+        None => Ok(out),
+    }
+}
+/// `n x`, which is `x` where `n` is 1.
+fn scaled(b: &mut Builder, x: &Item, n: Option<Item>) -> Result<Item> {
+    match n {
+        Some(n) if n.int() != Some(1) => Ok(op!(b, "mul.Tensor", x, n)),
+        _ => Ok(x.clone()),
+    }
+}
+pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
+    let x = c.args.first().cloned().unwrap_or_else(Item::none);
+    Ok(Some(match c.name.as_str() {
+        "linear.default" => linear(b, &x, &c.need(1, "weight")?, c.get(2, "bias").as_ref())?,
+        "matmul.default" | "__matmul__.default" => matmul(b, &x, &c.need(1, "other")?)?,
+        "mv.default" => vector(b, &x, &c.need(1, "vec")?)?,
+        "dot.default" => dot(b, &x, &c.need(1, "tensor")?)?,
+        "outer.default" | "ger.default" => {
+            let n = x.tensor()?.numel();
+            let column = op!(b, "view.default", &x, vec![n, 1]);
+            op!(b, "mul.Tensor", &column, c.need(1, "vec2")?)
+        }
+        "baddbmm.default" => {
+            let product = op!(b, "bmm.default", c.need(1, "batch1")?, c.need(2, "batch2")?);
+            let product = scaled(b, &product, c.get(4, "alpha"))?;
+            let x = scaled(b, &x, c.get(3, "beta"))?;
+            op!(b, "add.Tensor", &x, &product)
+        }
+        "bilinear.default" => {
+            let (y, w) = (c.need(1, "input2")?, c.need(2, "weight")?);
+            let (n, m) = (x.size(-1)?, y.size(-1)?);
+            let mut sizes = x.sizes()?;
+            let fx = op!(b, "view.default", &x, vec![-1, n]);
+            let fy = op!(b, "view.default", &y, vec![-1, m]);
+            let lists: [Vec<i64>; 4] = [vec![1, 3], vec![0], vec![1, 2], vec![2, 3]];
+            let [e1, e2, e3, sum] = lists.map(Item::from);
+            let out = op!(b, "_trilinear.default", &fx, &w, &fy, e1, e2, e3, sum);
+            if let Some(last) = sizes.last_mut() {
+                *last = w.size(0)?;
+            }
+            let out = op!(b, "view.default", &out, sizes);
+            match c.get(3, "bias") {
+                Some(bias) => op!(b, "add.Tensor", &out, bias),
+                None => out,
+            }
+        }
+        "einsum.default" => {
+            let Some(text) = c.args.first().map(|i| i.value.clone()) else { return Ok(None) };
+            let flambeau_core::Value::Str(ref text) = text else { return Ok(None) };
+            return einsum(b, text, &c.need(1, "tensors")?.items());
+        }
+        _ => return Ok(None),
+    }))
+}
+/// Sums of products of two tensors as one product of matrices.
+fn einsum(b: &mut Builder, text: &str, tensors: &[Item]) -> Result<Option<Item>> {
+    let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let ([x, y], Some((given, wanted))) = (tensors, text.split_once("->")) else { return Ok(None) };
+    let Some((lx, ly)) = given.split_once(',') else { return Ok(None) };
+    let plain = |l: &str| {
+        let all: Vec<char> = l.chars().collect();
+        let once = all.iter().enumerate().all(|(i, c)| c.is_ascii_alphabetic() && !all[..i].contains(c));
+        once.then_some(all)
+    };
+    let (Some(lx), Some(ly), Some(wanted)) = (plain(lx), plain(ly), plain(wanted)) else { return Ok(None) };
+    // letters of the result, then those that are summed over; all tensors get a dimension for each
+    let mut letters = wanted.clone();
+    for l in lx.iter().chain(&ly) {
+        if !letters.contains(l) {
+            letters.push(*l);
+        }
+    }
+    let mut spread = Vec::new();
+    for (t, own) in [(x, &lx), (y, &ly)] {
+        if t.rank()? != own.len() {
+            return Ok(None);
+        }
+        let mut t = t.clone();
+        let mut at: Vec<usize> = Vec::new();
+        let mut next = own.len();
+        for l in &letters {
+            at.push(own.iter().position(|o| o == l).unwrap_or_else(|| {
+                next += 1;
+                next - 1
+            }));
+        }
+        for d in own.len()..next {
+            t = op!(b, "unsqueeze.default", &t, d as i64);
+        }
+        spread.push(permuted(b, &t, at.into_iter().map(|d| d as i64).collect())?);
+    }
+    let [x, y] = &spread[..] else { return Ok(None) };
+    // in both and the result; of the left; of the right; summed
+    let n = letters.len();
+    let (mut both, mut left, mut right, mut summed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (d, l) in letters.iter().enumerate() {
+        match (lx.contains(l), ly.contains(l), wanted.contains(l)) {
+            (true, true, true) => both.push(d),
+            (true, true, false) => summed.push(d),
+            (true, false, true) => left.push(d),
+            (false, true, true) => right.push(d),
+            _ => return Ok(None),
+        }
+    }
+    if summed.is_empty() {
+        return Ok(None);
+    }
+    let (sx, sy) = (x.sizes()?, y.sizes()?);
+    let order =
+        |parts: [&Vec<usize>; 4]| -> Vec<i64> { parts.into_iter().flatten().map(|d| *d as i64).collect() };
+    let count = |l: &[usize], s: &[i64]| -> i64 { l.iter().map(|d| s[*d]).product() };
+    let px = permuted(b, x, order([&both, &left, &summed, &right]))?;
+    let px = reshaped(b, &px, vec![count(&both, &sx), count(&left, &sx), count(&summed, &sx)])?;
+    let py = permuted(b, y, order([&both, &summed, &right, &left]))?;
+    let py = reshaped(b, &py, vec![count(&both, &sy), count(&summed, &sy), count(&right, &sy)])?;
+    let out = op!(b, "bmm.default", &px, &py);
+    let mut sizes: Vec<i64> = both.iter().chain(&left).map(|d| sx[*d]).collect();
+    sizes.extend(summed.iter().map(|_| 1));
+    sizes.extend(right.iter().map(|d| sy[*d]));
+    let out = op!(b, "view.default", &out, sizes);
+    let places = order([&both, &left, &summed, &right]);
+    let back: Vec<i64> =
+        (0..n as i64).map(|d| places.iter().position(|p| *p == d).map_or(0, |p| p as i64)).collect();
+    let out = permuted(b, &out, back)?;
+    let new: Vec<i64> = out.sizes()?[..wanted.len()].to_vec();
+    Ok(Some(op!(b, "view.default", &out, new)))
+}

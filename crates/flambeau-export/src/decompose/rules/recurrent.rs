@@ -1,0 +1,139 @@
+//! Recurrent layers, step by step.
+
+use super::super::build::{Builder, Call, Item, op};
+use super::product::linear;
+use super::view::{permuted, sliced};
+use flambeau_core::Result;
+
+/// Slices along the first dimension, without it.
+fn steps(b: &mut Builder, x: &Item) -> Result<Vec<Item>> {
+    let n = x.size(0)?;
+    let mut parts = Vec::new();
+    for i in 0..n {
+        parts.push(sliced(b, x, 0, i, i + 1)?);
+    }
+    let mut out = Vec::new();
+    for p in &parts {
+        out.push(op!(b, "squeeze.dims", p, vec![0]));
+    }
+    Ok(out)
+}
+fn parts(b: &mut Builder, x: &Item, count: i64, d: i64) -> Result<Vec<Item>> {
+    let each = x.size(d)? / count;
+    let all = op!(b, "split_with_sizes.default", x, vec![each; count as usize], d);
+    (0..count as usize).map(|i| b.part(&all, i)).collect()
+}
+/// One direction of a layer: the results of all steps, and the states at the end.
+fn direction(
+    b: &mut Builder,
+    x: &Item,
+    states: &[Item],
+    w: &[Item],
+    lstm: bool,
+    backwards: bool,
+) -> Result<(Item, Vec<Item>)> {
+    let [wi, wh, biases @ ..] = w else { return Err(flambeau_core::Error::value("a layer without weights")) };
+    let (bi, bh) = (biases.first(), biases.get(1));
+    let mut now = Vec::new();
+    for s in states {
+        now.push(op!(b, "unsqueeze.default", s, 0));
+    }
+    let mut given = linear(b, x, wi, bi)?;
+    if backwards {
+        given = op!(b, "flip.default", &given, vec![0]);
+    }
+    let mut all = Vec::new();
+    for step in steps(b, &given)? {
+        let own = linear(b, &now[0], wh, bh)?;
+        if lstm {
+            let gates = op!(b, "add.Tensor", &own, &step);
+            let gates = parts(b, &gates, 4, 2)?;
+            let i = op!(b, "sigmoid.default", &gates[0]);
+            let f = op!(b, "sigmoid.default", &gates[1]);
+            let g = op!(b, "tanh.default", &gates[2]);
+            let o = op!(b, "sigmoid.default", &gates[3]);
+            let kept = op!(b, "mul.Tensor", &f, &now[1]);
+            let new = op!(b, "mul.Tensor", &i, &g);
+            let cell = op!(b, "add.Tensor", &kept, &new);
+            let t = op!(b, "tanh.default", &cell);
+            now = vec![op!(b, "mul.Tensor", &o, &t), cell];
+        } else {
+            let gi = parts(b, &step, 3, 1)?;
+            let gh = parts(b, &own, 3, 2)?;
+            let r = op!(b, "add.Tensor", &gh[0], &gi[0]);
+            let r = op!(b, "sigmoid.default", &r);
+            let z = op!(b, "add.Tensor", &gh[1], &gi[1]);
+            let z = op!(b, "sigmoid.default", &z);
+            let n = op!(b, "mul.Tensor", &gh[2], &r);
+            let n = op!(b, "add.Tensor", &gi[2], &n);
+            let n = op!(b, "tanh.default", &n);
+            let less = op!(b, "sub.Tensor", &now[0], &n);
+            let part = op!(b, "mul.Tensor", &less, &z);
+            now = vec![op!(b, "add.Tensor", &part, &n)];
+        }
+        all.push(now[0].clone());
+    }
+    if backwards {
+        all.reverse();
+    }
+    let out = op!(b, "cat.default", all);
+    let mut last = Vec::new();
+    for s in &now {
+        last.push(op!(b, "squeeze.dims", s, vec![0]));
+    }
+    Ok((out, last))
+}
+pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
+    let lstm = match c.name.as_str() {
+        "lstm.input" => true,
+        "gru.input" => false,
+        _ => return Ok(None),
+    };
+    let x = c.need(0, "input")?;
+    let hx = c.need(1, "hx")?;
+    let (weights, biased) = (c.need(2, "params")?.items(), c.flag(3, "has_biases", true));
+    let (layers, dropout, train) =
+        (c.int(4, "num_layers", 1), c.float(5, "dropout", 0.0), c.flag(6, "train", false));
+    let (both, first) = (c.flag(7, "bidirectional", false), c.flag(8, "batch_first", false));
+    if train && dropout > 0.0 {
+        return Ok(None);
+    }
+    let mut states = Vec::new();
+    for s in if lstm { hx.items() } else { vec![hx] } {
+        states.push(steps(b, &s)?);
+    }
+    let mut now = if first { permuted(b, &x, vec![1, 0, 2])? } else { x };
+    let (each, sides) = (if biased { 4 } else { 2 }, if both { 2 } else { 1 });
+    let mut last: Vec<Vec<Item>> = vec![Vec::new(); states.len()];
+    for layer in 0..layers as usize {
+        let mut outs = Vec::new();
+        for side in 0..sides {
+            let k = layer * sides + side;
+            let own: Vec<Item> = states.iter().filter_map(|s| s.get(k).cloned()).collect();
+            let Some(w) = weights.get(k * each..(k + 1) * each) else { return Ok(None) };
+            if own.len() != states.len() {
+                return Ok(None);
+            }
+            let (out, end) = direction(b, &now, &own, w, lstm, side == 1)?;
+            outs.push(out);
+            for (l, e) in last.iter_mut().zip(end) {
+                l.push(e);
+            }
+        }
+        now = match &outs[..] {
+            [one] => one.clone(),
+            _ => op!(b, "cat.default", outs, 2),
+        };
+    }
+    if first {
+        now = permuted(b, &now, vec![1, 0, 2])?;
+    }
+    let mut results = vec![now];
+    for l in last {
+        let mut sizes = vec![l.len() as i64];
+        sizes.extend(l[0].sizes()?);
+        let joined = op!(b, "cat.default", l);
+        results.push(op!(b, "view.default", &joined, sizes));
+    }
+    Ok(Some(results.into()))
+}

@@ -1,0 +1,230 @@
+//! Programs with the modules that they were made of (`torch.export.unflatten`).
+//!
+//! A program's nodes say in which modules they stood. `outline` cuts the program into a graph for each call of a module, `sink`
+//! lets each module read its own weights in place of getting them as arguments, and makes equal calls one module.
+
+mod outline;
+mod sink;
+
+use crate::control;
+use crate::graph_signature::{ExportGraphSignature, OutputKind};
+use crate::module::ExportedModule;
+use crate::program::ExportedProgram;
+use crate::tokens;
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::internal::RawTensor as _;
+use flambeau_core::{Error, Result, Tensor, Value, ops};
+use flambeau_fx::pytree::TreeSpec;
+use flambeau_fx::{Argument, Graph, GraphModule, Node, Op};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Makes the arguments that a program was exported for of others: of callers that build them in another way.
+///
+/// Closures `|target, input, leaves| Ok(leaves.to_vec())` are adapters.
+#[doc(alias = "torch.export.unflatten.FlatArgsAdapter")]
+pub trait FlatArgsAdapter {
+    /// The leaves in the order of `target`, for those of a call that was built as `input` says.
+    ///
+    /// # Errors
+    /// Arguments that cannot be adapted.
+    #[doc(alias = "torch.export.unflatten.FlatArgsAdapter.adapt")]
+    fn adapt(&self, target: &TreeSpec, input: &TreeSpec, leaves: &[Value]) -> Result<Vec<Value>>;
+}
+impl<F: Fn(&TreeSpec, &TreeSpec, &[Value]) -> Result<Vec<Value>>> FlatArgsAdapter for F {
+    fn adapt(&self, target: &TreeSpec, input: &TreeSpec, leaves: &[Value]) -> Result<Vec<Value>> {
+        self(target, input, leaves)
+    }
+}
+
+/// A module with the modules, parameters and buffers of the one that was exported; its weights are copies of the program's.
+///
+/// ```
+/// use torch::{Tensor, export, nn, prelude::*};
+///
+/// let net = nn::Sequential::new((nn::Linear::new(2, 3), nn::Tanh::new()));
+/// let x = torch::ones([4, 2]);
+/// let p = export::export(&net, |x: &[Tensor]| net.call(&x[0]), &[&x]);
+/// let m = export::unflatten(&p).unwrap();
+/// assert_eq!(m.named_modules(), ["0", "1"]);
+/// assert!(m.try_forward(&[&x]).unwrap().equal(&net.call(&x)));
+/// ```
+#[doc(alias = "torch.export.UnflattenedModule")]
+#[derive(Clone)]
+pub struct UnflattenedModule {
+    root: GraphModule,
+    /// What is run in its place, where it holds stretches of vmaps.
+    folded: Option<GraphModule>,
+    modules: Vec<String>,
+    state: Vec<(String, Tensor)>,
+    checks: ExportedModule,
+    adapter: Option<Rc<dyn FlatArgsAdapter>>,
+}
+impl std::fmt::Debug for UnflattenedModule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UnflattenedModule").field("modules", &self.modules).finish_non_exhaustive()
+    }
+}
+
+/// The module of a program, with the modules in it.
+///
+/// Modules that are called several times in the same way are one module again; where calls differ, the later ones have names of
+/// their own, `block@1`.
+///
+/// # Errors
+/// Programs whose nodes do not say in which modules they stood; programs that keep how modules in them are called.
+#[doc(alias = "torch.export.unflatten")]
+pub fn unflatten(program: &ExportedProgram) -> Result<UnflattenedModule> {
+    let kept = program.module_call_graph.iter().find(|e| !e.fqn.is_empty() && e.signature.is_some());
+    if let Some(e) = kept {
+        return Err(Error::missing(format!("unflatten of a program that keeps how '{}' is called", e.fqn)));
+    }
+    let mut flat = program.graph_module.clone();
+    let mut signature = program.graph_signature.clone();
+    let tokens: Vec<Node> = flat
+        .graph
+        .find_nodes(Op::Placeholder, None)
+        .into_iter()
+        .zip(&signature.input_specs)
+        .filter(|(_, s)| s.kind == crate::graph_signature::InputKind::Token)
+        .map(|(n, _)| n)
+        .collect();
+    tokens::removed(&mut flat, &tokens)?;
+    signature.input_specs.retain(|s| s.kind != crate::graph_signature::InputKind::Token);
+    write_in_place(&mut flat.graph, &signature)?;
+    flat.graph.eliminate_dead_code(&|d| crate::regions::is_step(d));
+    let mut units = outline::outlined(&flat)?;
+    let state = copies(program)?;
+    sink::sunk(&mut units, program, &signature, &state)?;
+    units.deduplicate()?;
+    units.ordered(program.module_call_graph.iter().skip(1).map(|e| e.fqn.as_str()));
+    let (mut root, modules) = units.finished()?;
+    let folded = crate::regions::folded(&root)?;
+    // as PyTorch shows it: nobody uses what begins and ends a vmap
+    root.graph.eliminate_dead_code(&|_| false);
+    Ok(UnflattenedModule { root, folded, modules, state, checks: program.module()?, adapter: None })
+}
+impl UnflattenedModule {
+    /// The same with an adapter for arguments that are built otherwise than those of the export.
+    pub fn flat_args_adapter(mut self, adapter: impl FlatArgsAdapter + 'static) -> UnflattenedModule {
+        self.adapter = Some(Rc::new(adapter));
+        self
+    }
+    /// The whole program's graph: calls of modules, and what stood outside of them.
+    pub fn graph(&self) -> &Graph {
+        &self.root.graph
+    }
+    /// The graph with its modules, which are graphs too.
+    #[doc(alias = "torch.export.unflatten.InterpreterModule")]
+    pub fn graph_module(&self) -> &GraphModule {
+        &self.root
+    }
+    /// Paths of all modules, each behind the one that it stands in.
+    pub fn named_modules(&self) -> &[String] {
+        &self.modules
+    }
+    /// Parameters, buffers and constants by path.
+    pub fn state(&self) -> &[(String, Tensor)] {
+        &self.state
+    }
+    /// Runs the module.
+    ///
+    /// # Errors
+    /// Arguments that are built differently and that no adapter makes fit, sizes that the program does not hold for, and those of
+    /// operators.
+    pub fn run(&self, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
+        let leaves = match (self.checks.leaves(args, kwargs), &self.adapter) {
+            (Err(_), Some(adapter)) => {
+                let mut given = Vec::new();
+                let all = Value::Tuple(vec![Value::Tuple(args.to_vec()), Value::Dict(kwargs.to_vec())]);
+                let spec = TreeSpec::flatten(&all, &mut given);
+                adapter.adapt(self.checks.in_spec(), &spec, &given)?
+            }
+            (leaves, _) => leaves?,
+        };
+        self.checks.check(&leaves)?;
+        let out = control::run(self.folded.as_ref().unwrap_or(&self.root), &leaves)?;
+        self.checks.out_spec().unflatten(out.items().unwrap_or(std::slice::from_ref(&out)))
+    }
+    /// Runs the module on tensors, for one tensor.
+    ///
+    /// # Errors
+    /// As [`run`](UnflattenedModule::run); a result that is no tensor.
+    pub fn try_forward(&self, inputs: &[&Tensor]) -> Result<Tensor> {
+        let args: Vec<Value> = inputs.iter().map(|t| Value::Tensor((*t).clone())).collect();
+        let result = self.run(&args, &[])?.into_tensor();
+        result.map_err(|v| Error::type_(format!("the program gives a {}, not a tensor", v.type_name())))
+    }
+}
+
+/// What makes tensors of different names one: memory, first element, sizes, strides.
+type Id = (usize, i64, Vec<i64>, Vec<i64>);
+fn id(t: &Tensor) -> Id {
+    (t.storage().id(), t.storage_offset(), t.sizes().to_vec(), t.strides().to_vec())
+}
+/// Copies of all tensors; those of several names are one tensor again.
+fn copies(p: &ExportedProgram) -> Result<Vec<(String, Tensor)>> {
+    let mut known: HashMap<Id, Tensor> = HashMap::new();
+    let mut all = Vec::new();
+    for (name, t) in p.state_dict.iter().chain(&p.constants) {
+        let copy = match known.get(&id(t)) {
+            Some(c) => c.clone(),
+            None => {
+                let c = flambeau_autograd::no_grad(|| ops::clone(&t.detach(), None))?;
+                c.try_requires_grad_(t.requires_grad())?;
+                known.insert(id(t), c.clone());
+                c
+            }
+        };
+        all.push((name.clone(), copy));
+    }
+    Ok(all)
+}
+/// New values of buffers and inputs are written where they are made, and are no results any more.
+fn write_in_place(g: &mut Graph, signature: &ExportGraphSignature) -> Result<()> {
+    let Some(out) = g.output_node() else { return Err(Error::serialization("the graph has no output")) };
+    let all = match g.node(out).args().first() {
+        Some(Argument::Tuple(all)) => all.clone(),
+        _ => return Ok(()),
+    };
+    let mut kept = Vec::new();
+    for (a, s) in all.iter().zip(&signature.output_specs) {
+        let place = match (s.kind, &s.target) {
+            (OutputKind::BufferMutation | OutputKind::ParameterMutation, Some(t)) => signature
+                .input_specs
+                .iter()
+                .find(|i| i.target.as_ref() == Some(t))
+                .and_then(|i| g.named(i.arg.name())),
+            (OutputKind::UserInputMutation, Some(t)) => g.named(t),
+            (OutputKind::Token, _) => continue,
+            _ => {
+                kept.push(a.clone());
+                continue;
+            }
+        };
+        let (Some(place), Argument::Node(value)) = (place, a) else {
+            return Err(Error::serialization(format!(
+                "an output for '{}', which is no input",
+                s.target.clone().unwrap_or_default()
+            )));
+        };
+        let users = g.node(*value).users().to_vec();
+        g.inserting_after(*value);
+        let args = vec![Argument::Node(place), Argument::Node(*value)];
+        let target = "torch.ops.aten.copy_.default";
+        let copy = g.create_node(Op::CallFunction, target, args, Vec::new(), Some("copy__default"));
+        g.inserting_at_end();
+        let meta = g.node(*value).meta.clone();
+        *g.meta_mut(copy) = meta;
+        for u in users {
+            g.replace_input(u, *value, copy);
+        }
+    }
+    // results that are new values too are the written ones
+    let written = match g.node(out).args().first() {
+        Some(Argument::Tuple(now)) => now[now.len() - kept.len()..].to_vec(),
+        _ => kept,
+    };
+    g.set_args(out, vec![Argument::Tuple(written)]);
+    Ok(())
+}

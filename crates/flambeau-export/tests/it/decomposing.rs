@@ -1,0 +1,129 @@
+//! Programs in the core set.
+
+use crate::exporting::floats;
+use flambeau_core::{Result, Tensor, functions as torch, ops};
+use flambeau_export::graph_signature::OutputKind;
+use flambeau_export::{
+    CustomDecompTable, Dim, ExportOptions, ExportedProgram, default_decompositions, load, save,
+    try_export_with,
+};
+use flambeau_nn as nn;
+use flambeau_nn::prelude::*;
+use flambeau_nn_functional::functional as F;
+
+#[derive(Debug, Module)]
+struct Net {
+    conv: nn::Conv2d,
+    norm: nn::LayerNorm,
+    fc: nn::Linear,
+}
+#[nn::forward]
+impl Net {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let y = F::max_pool2d(&self.conv.call(x).relu(), 2);
+        let y = ops::flatten(&y, 1, -1).unwrap();
+        torch::softmax(&self.fc.call(&self.norm.call(&y)), 1)
+    }
+}
+fn net() -> Net {
+    Net { conv: nn::Conv2d::new(1, 2, 3), norm: nn::LayerNorm::new(8), fc: nn::Linear::new(8, 3) }
+}
+fn program(m: &Net) -> ExportedProgram {
+    let o = ExportOptions::new().names(&["x"]).dynamic("x", [(0, Dim::new("batch").max(16))]);
+    try_export_with(m, |x: &[Tensor]| m.try_call(&x[0]), &[&floats(&[3, 1, 6, 6])], o).unwrap()
+}
+fn close(a: &Tensor, b: &Tensor) {
+    assert_eq!(a.sizes(), b.sizes());
+    for (x, y) in a.to_vec::<f32>().iter().zip(b.to_vec::<f32>()) {
+        assert!((x - y).abs() <= 1e-5 + 1e-5 * y.abs(), "{x} instead of {y}");
+    }
+}
+
+#[test]
+fn composites_become_parts_at_all_sizes() {
+    let m = net();
+    let p = program(&m).run_decompositions(&default_decompositions()).unwrap();
+    assert_eq!(
+        p.operators(),
+        [
+            "aten._softmax.default",
+            "aten.addmm.default",
+            "aten.convolution.default",
+            "aten.max_pool2d_with_indices.default",
+            "aten.native_layer_norm.default",
+            "aten.permute.default",
+            "aten.relu.default",
+            "aten.sym_size.int",
+            "aten.view.default",
+            "operator.getitem",
+        ]
+    );
+    let path = std::env::temp_dir().join(format!("decomposed-{}.pt2", std::process::id()));
+    save(&p, &path).unwrap();
+    let read = load(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    for n in [2, 5, 16] {
+        let x = floats(&[n, 1, 6, 6]);
+        for p in [&p, &read] {
+            close(&p.module().unwrap().try_forward(&[&x]).unwrap(), &m.call(&x));
+        }
+    }
+    let e = p.module().unwrap().try_forward(&[&floats(&[17, 1, 6, 6])]).unwrap_err();
+    assert_eq!(e.message(), "Guard failed: x.size()[0] <= 16");
+}
+#[test]
+fn tables_say_what_is_decomposed() {
+    let p = program(&net());
+    let before = p.operators();
+    assert_eq!(p.run_decompositions(&CustomDecompTable::empty()).unwrap().operators(), before);
+    let mut table = default_decompositions();
+    assert!(table.remove("aten.linear.default") && !table.remove("aten.linear.default"));
+    assert!(!table.remove("aten.no_such_thing.default"));
+    assert!(!table.materialize().contains(&"aten.linear.default".to_string()));
+    let p = p.run_decompositions(&table).unwrap();
+    assert!(p.operators().contains(&"aten.linear.default".to_string()), "{:?}", p.operators());
+}
+
+/// Writes to a view of its input, and to the whole.
+fn writes(x: &Tensor) -> Result<Tensor> {
+    let y = ops::clone(x, None)?;
+    ops::select(&y, 0, 1)?.mul_(3.0);
+    ops::slice(&ops::t(&y)?, 0, Some(0), Some(1), 1)?.add_(1.0);
+    Ok(torch::sum_dim(&y, 1, false))
+}
+#[test]
+fn writes_become_new_values() {
+    let none = nn::Sequential::new((nn::Tanh::new(),));
+    let o = ExportOptions::new().names(&["x"]).dynamic("x", [(1, Dim::new("columns"))]);
+    let p = try_export_with(&none, |x: &[Tensor]| writes(&x[0]), &[&floats(&[3, 4])], o).unwrap();
+    assert!(p.operators().iter().any(|o| o.contains("mul_")), "{:?}", p.operators());
+    let core = p.run_decompositions(&default_decompositions()).unwrap();
+    assert!(core.operators().iter().all(|o| !o.contains("_.")), "{:?}", core.operators());
+    for n in [2, 4, 9] {
+        let x = floats(&[3, n]);
+        close(&core.module().unwrap().try_forward(&[&x]).unwrap(), &writes(&x).unwrap());
+    }
+}
+#[test]
+fn new_values_of_buffers_are_results() {
+    let m = nn::BatchNorm1d::new(4);
+    let x = floats(&[6, 4]);
+    let p = try_export_with(&m, |x: &[Tensor]| m.try_call(&x[0]), &[&x], ExportOptions::new()).unwrap();
+    let core = p.run_decompositions(&default_decompositions()).unwrap();
+    let kinds: Vec<_> =
+        core.graph_signature.output_specs.iter().map(|s| (s.kind, s.target.clone())).collect();
+    let buffer = |n: &str| (OutputKind::BufferMutation, Some(n.to_string()));
+    assert_eq!(
+        kinds,
+        [
+            buffer("running_mean"),
+            buffer("running_var"),
+            buffer("num_batches_tracked"),
+            (OutputKind::UserOutput, None)
+        ]
+    );
+    let run = core.module().unwrap();
+    close(&run.try_forward(&[&x]).unwrap(), &m.call(&x));
+    let mean = |l: Vec<(String, Tensor)>| l.into_iter().find(|(n, _)| n == "running_mean").map(|(_, t)| t);
+    assert!(mean(run.state()).is_some_and(|t| t.to_vec::<f32>().iter().any(|v| *v != 0.0)));
+}
