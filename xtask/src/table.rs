@@ -181,7 +181,7 @@ struct RawRow {
     out_dtype: OutRules,
     /// Strides of a resized output: `contiguous` of rows with a shape rule, `result` of others, where that is not the rule.
     out_resized: Option<String>,
-    /// What PyTorch calls the `out=` form that refuses gradients, where not by the row's name; empty where it does not refuse, `leaf` where it copies.
+    /// What PyTorch calls the `out=` form that refuses gradients, where not by the row's name; empty where it does not refuse; `aten::NAME` where it asks its outputs alone; `late NAME` where all else is refused before, `leaf` where it copies at last.
     out_grad: Option<String>,
     /// The `out=` form refuses outputs that share memory with inputs; a text: with each other too, in these words.
     out_apart: Option<Apart>,
@@ -277,7 +277,7 @@ struct RawRow {
     /// `number_first_out` where that has `out=`, `variadic` (tensors for a list of tensors).
     #[serde(default)]
     python_binding: Vec<String>,
-    /// Calls by name: functions written in Python; by argument the attribute that what is no tensor lacks.
+    /// Calls by name: functions written in Python; by argument the attribute that what does not fit lacks, or what is said of it (`ValueError: {value} is ...`, `{type}`).
     #[serde(default)]
     python_defined: BTreeMap<String, BTreeMap<String, String>>,
     /// A loss that ATen shows as `torch.NAME` too, with the reduction as a number: its arguments in order.
@@ -384,6 +384,10 @@ impl Row {
             .into_iter()
             .filter_map(|(key, text)| text.trim().is_empty().then_some(key))
             .collect()
+    }
+    /// Whether the `out=` form refuses gradients after all else.
+    pub fn refuses_late(&self) -> bool {
+        self.out_grad.as_ref().is_some_and(|n| n == "leaf" || n.starts_with("late "))
     }
     /// Whether a documented name is that of the in-place form alone: `torch.nn.functional.elu_`.
     pub fn names_inplace(&self, python: &str) -> bool {

@@ -4,6 +4,7 @@ use crate::engine::SharedMut;
 use crate::engine::cache::{copy_run, finish, streams};
 use crate::engine::erase::erased;
 use crate::engine::parallel::parallel_for;
+use crate::engine::room::collected;
 use crate::reduction::fold::GRAIN;
 use crate::{Any, AnyMut};
 
@@ -27,7 +28,7 @@ pub fn join(parts: &[Any], rows: usize, out: AnyMut) -> Option<()> {
     }
     let out = out.as_bits();
     erased!(out, T in [BYTE, UINT, COMPLEX, C32, BC32] => {
-        let parts: Vec<&[T]> = parts.iter().map(|p| p.as_bits().get()).collect();
+        let parts: Vec<&[T]> = collected(parts.iter().map(|p| p.as_bits().get()));
         join_typed(&parts, rows, out.get())
     })
 }

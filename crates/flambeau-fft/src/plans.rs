@@ -3,6 +3,7 @@
 use flambeau_core::Result;
 use flambeau_core::internal::Access;
 use flambeau_core::types::order::Mutex;
+use flambeau_cpu::engine::room;
 use flambeau_cpu::fft::{Plan, Point, Shape, Single};
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
@@ -39,7 +40,13 @@ impl<T: Real> Known<T> {
             _ => (&self.forward, FftDirection::Forward),
         };
         let length = self.plan.shape.length(self.plan.n);
-        slot.get_or_init(|| Arc::new(One(FftPlanner::new().plan_fft(length, direction)))).clone()
+        let make = || {
+            // rustfft would end the process; its plans are several times as long as the line
+            room::ask(length.saturating_mul(16 * size_of::<Complex<T>>()));
+            let one: Arc<dyn Single<T>> = Arc::new(One(FftPlanner::new().plan_fft(length, direction)));
+            one
+        };
+        slot.get_or_init(make).clone()
     }
 }
 

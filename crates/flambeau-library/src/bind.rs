@@ -8,6 +8,7 @@ use flambeau_core::dispatch::op::AnyOp;
 use flambeau_core::dispatch::value::{IntoValue, Value};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::handle::Tensor;
+use flambeau_core::text::PyText as _;
 use flambeau_core::types::device::Device;
 use flambeau_core::types::error::{Error, Result};
 use flambeau_core::types::names::{NameRule, Names};
@@ -261,6 +262,24 @@ fn wrong_call(name: &str, s: &Signature, given: usize, kwargs: &Kwargs, other: i
     Error::type_(format!("{name}() missing {n} required positional argument{s}: {listed}"))
 }
 
+/// What a function that is written in Python says of an argument that does not fit: it asks for an attribute that tensors
+/// have, or has a text of its own, with the error's class before it.
+fn said_of(said: &str, v: &Value) -> Error {
+    let Some((class, text)) = said.split_once(": ") else {
+        return Error::attribute(format!("'{}' object has no attribute '{said}'", v.type_name()));
+    };
+    let shown = match v {
+        Value::Bool(b) => b.py_text(),
+        Value::None => "None".into(),
+        v => v.as_scalar().map_or_else(|| v.type_name().to_string(), |s| s.py_text()),
+    };
+    let text = text.replace("{value}", &shown).replace("{type}", v.type_name());
+    match class {
+        "ValueError" => Error::value(text),
+        "RuntimeError" => Error::runtime(text),
+        _ => Error::type_(text),
+    }
+}
 /// Matches arguments with a signature. With `raise`, a refusal says why.
 pub fn bind(
     name: &str,
@@ -337,11 +356,8 @@ pub fn bind(
             continue;
         } else {
             let lacks = s.defined.and_then(|all| all.iter().find(|(argument, _)| *argument == p.name));
-            if let Some((_, attribute)) = lacks {
-                // Python's functions ask it for something that tensors have
-                return refuse(&|| {
-                    Error::attribute(format!("'{}' object has no attribute '{attribute}'", v.type_name()))
-                });
+            if let Some((_, said)) = lacks {
+                return refuse(&|| said_of(said, v));
             }
             let place = if by_name { String::new() } else { format!(" (position {})", pos + 1) };
             return refuse(&|| {

@@ -13,7 +13,7 @@ use flambeau_core::text::{PrintOptions, Profile};
 use flambeau_core::types::error::{Error, Result};
 use flambeau_core::types::scalar::Scalar;
 use flambeau_core::types::schema::OutDtype;
-use flambeau_core::{DType, Device, MemoryFormat, ensure, ops};
+use flambeau_core::{DType, Device, MemoryFormat, bail, ensure, ops};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -170,11 +170,21 @@ pub(crate) fn in_order(names: &[&str], args: &[Value], kwargs: &Kwargs) -> Argum
 }
 /// `torch.split(tensor, split_size_or_sections, dim)`
 fn split_by_name(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
+    let named = || kwargs.iter().find(|(k, _)| k == "tensor").map(|(_, v)| v);
+    if let Some(v) = args.first().or_else(named).filter(|v| !matches!(v, Value::Tensor(_))) {
+        bail!(Attribute, "'{}' object has no attribute 'split'", v.type_name());
+    }
     Ok(in_order(&["tensor", "split_size_or_sections"], args, kwargs))
 }
 /// A single scale factor counts for every dimension.
 fn one_factor(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     let mut a = (args.to_vec(), kwargs.to_vec());
+    let mut given = |at, name| argument(&mut a, at, name).is_some_and(|v| !matches!(v, Value::None));
+    ensure!(
+        !given(1, "size") || !given(2, "scale_factor"),
+        Value,
+        "only one of size or scale_factor should be defined"
+    );
     if let Some(v) = argument(&mut a, 2, "scale_factor")
         && let Some(s) = v.as_scalar()
     {

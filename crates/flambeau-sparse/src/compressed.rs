@@ -186,7 +186,10 @@ impl Lines {
             }
             self.starts.push(at as i64);
         }
-        self.plain.extend(places.iter().map(|p| p.1));
+        let mut plain = room(size_add(self.plain.len() as i64, places.len() as i64)?)?;
+        plain.append(&mut self.plain);
+        plain.extend(places.iter().map(|p| p.1));
+        self.plain = plain;
         Ok(())
     }
     fn build(self, sizes: &[i64], batch: &[i64], n: i64, values: Tensor) -> Result<Tensor> {
@@ -233,19 +236,21 @@ pub(crate) fn from_dense(
     let set = if by_rows(layout) { set } else { ops::transpose(&set, 1, 2)? };
     let all = ops::nonzero(&set)?.try_to_vec::<i64>()?;
     let lines = if by_rows(layout) { rows / br } else { columns / bc };
-    let mut by_batch = filled(Vec::new(), batches)?;
+    let (mut counts, mut found) = (filled(0usize, batches)?, room(all.len() as i64 / 3)?);
     for p in all.chunks(3) {
-        by_batch[p[0] as usize].push((p[1], p[2]));
+        counts[p[0] as usize] += 1;
+        found.push((p[1], p[2]));
     }
-    let count = by_batch.first().map_or(0, Vec::len);
+    let count = counts.first().copied().unwrap_or(0);
     ensure!(
-        by_batch.iter().all(|p| p.len() == count),
+        counts.iter().all(|n| *n == count),
         Runtime,
         "Expect the same number of specified elements per batch."
     );
     let mut out = Lines::new(layout, lines);
-    let mut from = Vec::new();
-    for (k, places) in by_batch.iter().enumerate() {
+    let mut from = room(found.len() as i64)?;
+    for k in 0..counts.len() {
+        let places = &found[k * count..][..count];
         out.batch(places)?;
         for (line, other) in places {
             let (i, j) = if by_rows(layout) { (line, other) } else { (other, line) };
@@ -419,7 +424,7 @@ fn to_coo_in_order(c: &Compressed) -> Result<Tensor> {
     let coo = Coo::of(&to_coo(&numbered)?, "mask")?;
     let order = coo.values.try_to_vec::<i64>()?;
     let mut at: Vec<usize> = (0..order.len()).collect();
-    at.sort_by_key(|k| order[*k]);
+    at.sort_unstable_by_key(|k| (order[*k], *k));
     take(&coo.indices, 1, &at.iter().map(|k| *k as i64).collect::<Vec<_>>())
 }
 /// `sum` of a compressed tensor: dense over everything, of the same layout over some dimensions of a CSR tensor, which stay.

@@ -103,7 +103,7 @@ impl Coo {
         if self.coalesced {
             return Ok(self.clone());
         }
-        let groups = Groups::of(&self.flat()?);
+        let groups = Groups::of(&self.flat()?)?;
         Ok(Coo {
             sizes: self.sizes.clone(),
             indices: take(&self.indices, 1, &groups.first)?,
@@ -126,10 +126,14 @@ pub struct Groups {
 }
 impl Groups {
     /// Sorts places, which `flatten` gives.
-    pub fn of(flat: &[i64]) -> Groups {
-        let mut order: Vec<usize> = (0..flat.len()).collect();
-        order.sort_by_key(|i| flat[*i]);
-        let (mut first, mut of) = (Vec::new(), vec![0; flat.len()]);
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn of(flat: &[i64]) -> Result<Groups> {
+        let mut order: Vec<usize> = geometry::listed(0..flat.len())?;
+        order.sort_unstable_by_key(|i| (flat[*i], *i));
+        let n = flat.len() as i64;
+        let (mut first, mut of) = (geometry::room(n)?, geometry::filled(0, n)?);
         let mut last = None;
         for i in order {
             if last != Some(flat[i]) {
@@ -138,7 +142,7 @@ impl Groups {
             }
             of[i] = first.len() as i64 - 1;
         }
-        Groups { first, of }
+        Ok(Groups { first, of })
     }
     /// The sum of each place's values.
     pub fn sum(&self, values: &Tensor) -> Result<Tensor> {

@@ -409,7 +409,7 @@ impl Walk {
         self.r.constant.insert(name.to_string());
         Ok(true)
     }
-    /// `out=` refuses to lose gradients.
+    /// `out=` refuses to lose gradients, or hands them on.
     fn out_form(&mut self, s: &Subject, sample: &toml::Table) -> Result<()> {
         let args = s.op.info().schema.args;
         let mut c = sample::call(args, sample, Run::Positive, 3);
@@ -420,8 +420,15 @@ impl Walk {
         if c.leaves.is_empty() {
             return Ok(());
         }
-        let e = s.op.call_boxed(&c.with(&wanting(&c.leaf_tensors()))).err();
-        match e {
+        let r = s.op.call_boxed(&c.with(&wanting(&c.leaf_tensors())));
+        let mut written = Vec::new();
+        tensors(r.as_deref().unwrap_or_default(), &mut written);
+        if written.iter().any(Tensor::requires_grad) {
+            // a composite's copy to its output is recorded
+            self.r.out_forms += 1;
+            return Ok(());
+        }
+        match r.err() {
             Some(e) if e.message().contains("don't support automatic differentiation") => {
                 self.r.out_forms += 1;
                 Ok(())
@@ -430,8 +437,14 @@ impl Walk {
             Some(e) if e.message().contains("expects a complex output tensor") => Ok(()),
             // without a gradient there is nothing to lose, and the generic sample's output has another dtype than the result
             Some(e) if s.op.info().grad == Differentiability::None && e.kind() == ErrorKind::DType => Ok(()),
-            // neither do results that are true or false, of rows made of others
-            Some(e) if e.message().contains("to have dtype bool") => Ok(()),
+            // neither do results that are true or false, or positions, of rows made of others
+            Some(e)
+                if ["bool", "int,", "long int,"]
+                    .iter()
+                    .any(|d| e.message().contains(&format!("to have dtype {d}"))) =>
+            {
+                Ok(())
+            }
             None if s.op.info().grad == Differentiability::None => {
                 self.r.out_forms += 1;
                 Ok(())

@@ -2,7 +2,7 @@
 
 mod forward;
 
-use super::form::{Form, Mode, arg_ident};
+use super::form::{Form, Mode, arg_ident, is_factory};
 use super::formula::{Save, Scope, idents};
 use super::types::{camel, lend};
 use crate::schema::Arg;
@@ -356,6 +356,35 @@ pub fn tensor_slice(args: &[&Arg]) -> String {
     s
 }
 
+/// The inputs that an `out=` form asks whether they are recorded. A composite's copy to its output is recorded itself.
+pub fn asked(form: &Form, tensors: &[&Arg]) -> String {
+    let outputs_alone =
+        form.is_composite() && form.row.out_grad.as_ref().is_some_and(|n| n.starts_with("aten::"));
+    if outputs_alone { "&[]".into() } else { tensor_slice(tensors) }
+}
+/// The refusal of gradients that comes after all others: of what the form says in whole.
+pub fn late(form: &Form) -> String {
+    let row = form.row;
+    let tensors: Vec<&Arg> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
+    let outs = form.outs();
+    let mut args: Vec<String> = row.schema.args.iter().map(|a| arg_ident(&a.name)).collect();
+    args.extend(outs.iter().map(|o| format!("own_{o}")));
+    let name = row.out_grad.as_deref().unwrap_or(&row.schema.base);
+    let says = match name {
+        "leaf" => "leaves_late(".to_string(),
+        n => {
+            format!("gradients_late({:?}, {}, ", n.strip_prefix("late ").unwrap_or(n), tensor_slice(&tensors))
+        }
+    };
+    format!(
+        "out::refuse_{says}[{}], |[{}]| ops::{}({}))?;\n",
+        outs.iter().map(|o| format!("&*{o}")).collect::<Vec<_>>().join(", "),
+        outs.iter().map(|o| format!("own_{o}")).collect::<Vec<_>>().join(", "),
+        form.ident(),
+        args.join(", ")
+    )
+}
+
 fn wrapper(out: &mut String, form: &Form) -> Result<(), String> {
     let row = form.row;
     let _ = writeln!(
@@ -371,14 +400,26 @@ fn wrapper(out: &mut String, form: &Form) -> Result<(), String> {
         let _ = writeln!(out, "{call}\n}}");
         return Ok(());
     }
+    if form.mode == Mode::Out && is_factory(row) {
+        out.push_str("super::prelude::out::as_factory(out, dtype, layout, device)?;\n");
+    }
+    if form.mode == Mode::Out && row.refuses_late() {
+        // a kernel's write is not recorded, as a copy would be
+        let inputs = match row.out_grad.as_deref() {
+            Some("leaf") => {
+                format!("rt::check_out({:?}, {}, &[])?;\n", row.schema.base, tensor_slice(&tensors))
+            }
+            _ => String::new(),
+        };
+        let _ = writeln!(out, "super::prelude::{}{inputs}{call}\n}}", late(form));
+        return Ok(());
+    }
     if form.mode == Mode::Out {
-        let leaf = row.out_grad.as_deref() == Some("leaf");
         let _ = writeln!(
             out,
-            "rt::check_out{}({:?}, {}, &[{}])?;\n{call}\n}}",
-            if leaf { "_leaves" } else { "" },
-            row.out_grad.as_ref().filter(|_| !leaf).unwrap_or(&row.schema.base),
-            tensor_slice(&tensors),
+            "rt::check_out({:?}, {}, &[{}])?;\n{call}\n}}",
+            row.out_grad.as_ref().unwrap_or(&row.schema.base),
+            asked(form, &tensors),
             form.outs().iter().map(|o| format!("&*{o}")).collect::<Vec<_>>().join(", ")
         );
         return Ok(());

@@ -365,22 +365,28 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
             if form.is_composite() && form.mode == Mode::Inplace {
                 let _ = writeln!(out, "let before = out::before_overwriting({to})?;");
                 args[0] = "&before".into();
+            } else if form.is_composite() && row.refuses_late() {
+                out.push_str(&super::autograd::late(form));
             } else if form.is_composite() && row.out_grad.as_deref() != Some("") {
                 let tensors: Vec<_> = row.schema.args.iter().filter(|a| a.ty.is_tensor()).collect();
                 let outs: Vec<String> = form.outs().iter().map(|o| format!("&*{o}")).collect();
+                if is_factory(row) {
+                    out.push_str("out::as_factory(out, dtype, layout, device)?;\n");
+                }
                 let _ = writeln!(
                     out,
-                    "out::refuse_{}({:?}, {}, &[{}])?;",
-                    if row.out_grad.as_deref() == Some("leaf") { "leaves" } else { "gradients" },
-                    row.out_grad.as_ref().filter(|n| *n != "leaf").unwrap_or(&row.schema.base),
-                    super::autograd::tensor_slice(&tensors),
+                    "out::refuse_gradients({:?}, {}, &[{}])?;",
+                    row.out_grad.as_ref().unwrap_or(&row.schema.base),
+                    super::autograd::asked(form, &tensors),
                     outs.join(", ")
                 );
             }
             out_checks(out, form);
             if form.mode == Mode::Out && is_factory(row) {
                 // the tensor that is given decides what the call leaves open
-                out.push_str("out::as_factory(out, dtype, layout, device)?;\n");
+                if !form.is_composite() {
+                    out.push_str("out::as_factory(out, dtype, layout, device)?;\n");
+                }
                 out.push_str("let (dtype, device) = (Some(out.dtype()), Some(out.device()));\n");
             }
             let _ = writeln!(out, "let r = {below}({})?;", args.join(", "));
@@ -434,7 +440,7 @@ fn boxed(out: &mut String, form: &Form) {
             .collect();
         let _ = writeln!(out, "{call};\nOk(vec![{}])\n}}", written.join(", "));
     } else {
-        let _ = writeln!(out, "Ok({call}.into_values())\n}}");
+        let _ = writeln!(out, "{call}.into_values()\n}}");
     }
 }
 

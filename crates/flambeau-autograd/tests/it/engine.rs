@@ -348,6 +348,36 @@ fn out_forms_refuse_gradients() {
     no_grad(|| ops::add_out(&x, &x, 1.into(), &mut out)).unwrap();
     assert_eq!(vec(&out), [4.0]);
 }
+/// Some ask their outputs alone, and some refuse everything else first.
+#[test]
+fn out_forms_refuse_gradients_in_their_order() {
+    let x = leaf(&[2.0, 3.0]);
+    let plain = Tensor::from_slice(&[2.0f64, 3.0], [2]);
+    let mut wanted = leaf(&[0.0, 0.0]);
+    fails(
+        ops::softmax_out(&plain, 0, None, &mut wanted),
+        "aten::softmax(): functions with out=... arguments don't support automatic differentiation, but one of the \
+         arguments requires grad.",
+    );
+    let mut out = Tensor::from_slice(&[0.0f64, 0.0], [2]);
+    ops::softmax_out(&x, 0, None, &mut out).unwrap();
+    assert!(out.requires_grad());
+    let half = Tensor::from_slice(&[0.5f64], [1]);
+    let mut narrow = Tensor::from_slice(&[0.0f32, 0.0], [2]).requires_grad_(true);
+    fails(
+        ops::float_power_out(&plain, &plain, &mut narrow),
+        "the output given to float_power has dtype Float but the operation's result requires dtype Double",
+    );
+    fails(
+        ops::quantile_out(&plain, &half, None, false, "linear", &mut narrow),
+        "quantile() out tensor must be same dtype as the input tensor",
+    );
+    fails(
+        ops::quantile_out(&plain, &half, None, false, "linear", &mut leaf(&[0.0])),
+        "a leaf Variable that requires grad is being used in an in-place operation.",
+    );
+    no_grad(|| ops::quantile_out(&plain, &half, None, false, "linear", &mut leaf(&[0.0]))).unwrap();
+}
 
 #[test]
 fn tensors_and_their_graphs_cross_threads() {

@@ -33,6 +33,10 @@ pub fn named(path: &str) -> R<Value> {
     if library::exists(path) {
         return Ok(Value::Object(object::ObjectRef::new(library::NamedFunction(path.to_string()))));
     }
+    let within = format!("{path}.");
+    if library::names().iter().any(|n| n.starts_with(&within)) {
+        return Ok(Special::Module(path.to_string()).value());
+    }
     Err(Halt::Missing(path.to_string()))
 }
 /// What a call of an object gives.

@@ -116,6 +116,8 @@ pub enum Special {
     Pairs(Vec<(Value, Value)>),
     /// A method of an object as a value.
     Bound(Value, String),
+    /// A module as a value: what has documented names in it.
+    Module(String),
 }
 impl Special {
     pub fn value(self) -> Value {
@@ -136,6 +138,7 @@ impl Object for Special {
             Special::Set(_) => "set",
             Special::Pairs(_) => "dict",
             Special::Bound(..) => "method",
+            Special::Module(_) => "module",
         }
     }
     fn call(&self, args: &[Value], kwargs: &Kwargs) -> flambeau_core::Result<Vec<Value>> {
@@ -155,6 +158,15 @@ impl Object for Special {
             (Special::Class(path), _) => {
                 let path = format!("{path}.{name}");
                 return library::constant(&path).ok_or_else(|| Error::missing(path));
+            }
+            (Special::Module(path), _) if REMOVED.contains(&name) => {
+                return Err(Error::missing(format!("{path}.{name}, which works here, as an error")));
+            }
+            (Special::Module(path), _) => {
+                return super::eval::named(&format!("{path}.{name}")).map_err(|h| match h {
+                    super::Halt::Raised(e) => e,
+                    _ => Error::attribute(format!("module '{path}' has no attribute '{name}'")),
+                });
             }
             (Special::Derived(base, members), "apply") => {
                 let class = Special::Derived(base.clone(), members.clone()).value();
@@ -189,6 +201,9 @@ impl Object for Special {
         self
     }
 }
+
+/// Functions of `torch` that PyTorch has removed: those of older versions' documentation work here.
+const REMOVED: [&str; 9] = ["eig", "symeig", "lstsq", "solve", "matrix_rank", "fft", "ifft", "rfft", "irfft"];
 
 /// What `catch` binds: Python's class stays open until it is compared, since one kind of error covers several.
 pub fn caught(e: &Error) -> Value {

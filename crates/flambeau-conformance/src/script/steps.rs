@@ -169,7 +169,9 @@ impl Program {
             } else if p.get("default").is_some() {
                 self.expr(&p["default"], around)?
             } else {
-                return raise(Error::type_(format!("missing 1 required positional argument: '{name}'")));
+                // in the words of the interpreter that recorded the scripts
+                let function = text["name"].as_str().unwrap_or("<lambda>");
+                return raise(Error::type_(format!("{function}() missing argument '{name}'")));
             };
             s.set(name, v);
         }

@@ -8,7 +8,7 @@ use crate::tensor::graph::engine;
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
-use crate::types::keys::Key;
+use crate::types::keys::{Key, KeySet};
 use crate::types::layout::{Layout, MemoryFormat};
 use crate::types::schema::OutDtype;
 use crate::types::thread_keys;
@@ -337,14 +337,41 @@ pub fn refuse_gradients(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Res
     }
     Ok(())
 }
-/// [`refuse_gradients`] in the words for tensors that are written in place, where an output is such a leaf.
-pub fn refuse_leaves(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()> {
-    if outs.iter().any(|t| recorded(t) && t.is_leaf()) {
-        return Err(Error::autograd(
-            "a leaf Variable that requires grad is being used in an in-place operation.",
-        ));
+/// [`refuse_gradients`] after all else that the form refuses: the call is tried first, into outputs of its own.
+pub fn refuse_gradients_late<const N: usize>(
+    name: &str,
+    inputs: &[&Tensor],
+    outs: [&Tensor; N],
+    attempt: impl FnOnce(&mut [Tensor; N]) -> Result<()>,
+) -> Result<()> {
+    if !inputs.iter().chain(&outs).any(|t| recorded(t)) {
+        return Ok(());
     }
-    refuse_gradients(name, inputs, outs)
+    tried(outs, attempt)?;
+    (engine()?.check_out)(name, inputs, &outs)
+}
+fn tried<const N: usize>(
+    outs: [&Tensor; N],
+    attempt: impl FnOnce(&mut [Tensor; N]) -> Result<()>,
+) -> Result<()> {
+    let mut own = outs.map(Tensor::clone);
+    for t in &mut own {
+        *t = Tensor::empty_raw(&[0], t.dtype(), t.device())?;
+    }
+    let _below = thread_keys::ExcludeGuard::new(KeySet::of(Key::Autograd));
+    attempt(&mut own)
+}
+/// [`refuse_gradients_late`] of a form that copies its result at last: an output that is such a leaf cannot be written, and others
+/// take part in the history.
+pub fn refuse_leaves_late<const N: usize>(
+    outs: [&Tensor; N],
+    attempt: impl FnOnce(&mut [Tensor; N]) -> Result<()>,
+) -> Result<()> {
+    if !outs.iter().any(|t| recorded(t) && t.is_leaf()) || (engine()?.check_out)("", &[], &outs).is_ok() {
+        return Ok(());
+    }
+    tried(outs, attempt)?;
+    Err(Error::autograd("a leaf Variable that requires grad is being used in an in-place operation."))
 }
 /// Whether calls with this tensor are recorded.
 pub(crate) fn recorded(t: &Tensor) -> bool {

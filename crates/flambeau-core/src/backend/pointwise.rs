@@ -182,10 +182,13 @@ fn run(
         Some(d) => d,
         None => spec.compute_dtype(inputs)?,
     };
-    let l = spec
-        .find(compute)
-        .filter(|_| !spec.refuses(compute, inputs))
-        .ok_or_else(|| spec.refusal(compute, inputs))?;
+    let Some(l) = spec.find(compute).filter(|_| !spec.refuses(compute, inputs)) else {
+        if let Some(out) = into.filter(|_| spec.keeps_dtype()) {
+            // whether the result can be written is asked before whether there is a loop
+            check_written(out, &shape, compute, device)?;
+        }
+        return Err(spec.refusal(compute, inputs));
+    };
     if !l.run.takes(inputs.len(), params.len()) {
         return Err(number_of_operands(spec));
     }

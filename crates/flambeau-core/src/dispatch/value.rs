@@ -3,6 +3,7 @@
 use crate::DType;
 use crate::dispatch::object::ObjectRef;
 use crate::tensor::generator::Generator;
+use crate::tensor::geometry;
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
@@ -252,7 +253,7 @@ impl<T: FromValue> FromValue for Vec<T> {
     fn from_value(v: &Value) -> Result<Self> {
         match v.items() {
             Some(l) => l.iter().map(T::from_value).collect(),
-            None => wrong("a list", v),
+            None => Err(Error::type_(format!("'{}' object is not iterable", v.type_name()))),
         }
     }
 }
@@ -369,13 +370,16 @@ impl<T: IntoValue + Copy> AsValue for T {
 /// Results of a typed call as a list of values, and back.
 pub trait Results: Sized {
     /// To values.
-    fn into_values(self) -> Vec<Value>;
+    ///
+    /// # Errors
+    /// There is no memory for a long list.
+    fn into_values(self) -> Result<Vec<Value>>;
     /// From values.
     fn from_values(v: Vec<Value>) -> Result<Self>;
 }
 impl Results for () {
-    fn into_values(self) -> Vec<Value> {
-        Vec::new()
+    fn into_values(self) -> Result<Vec<Value>> {
+        Ok(Vec::new())
     }
     fn from_values(_: Vec<Value>) -> Result<Self> {
         Ok(())
@@ -385,8 +389,8 @@ macro_rules! results_one {
     ($($t:ty),*) => {$(
         impl Results for $t {
             #[inline(never)]
-            fn into_values(self) -> Vec<Value> {
-                vec![self.into_value()]
+            fn into_values(self) -> Result<Vec<Value>> {
+                Ok(vec![self.into_value()])
             }
             fn from_values(v: Vec<Value>) -> Result<Self> {
                 arg(&v, 0)
@@ -394,13 +398,22 @@ macro_rules! results_one {
         }
     )*};
 }
-results_one!(Tensor, bool, i64, f64, Scalar, Vec<Tensor>, Vec<i64>, DType);
+results_one!(Tensor, bool, i64, f64, Scalar, Vec<i64>, DType);
+impl Results for Vec<Tensor> {
+    #[inline(never)]
+    fn into_values(self) -> Result<Vec<Value>> {
+        Ok(vec![Value::List(geometry::listed(self.into_iter().map(Value::Tensor))?)])
+    }
+    fn from_values(v: Vec<Value>) -> Result<Self> {
+        arg(&v, 0)
+    }
+}
 macro_rules! results_tuple {
     ($($t:ident $i:tt),+) => {
         impl<$($t: IntoValue + FromValue),+> Results for ($($t,)+) {
             #[inline(never)]
-            fn into_values(self) -> Vec<Value> {
-                vec![$(self.$i.into_value()),+]
+            fn into_values(self) -> Result<Vec<Value>> {
+                Ok(vec![$(self.$i.into_value()),+])
             }
             fn from_values(v: Vec<Value>) -> Result<Self> {
                 Ok(($(arg::<$t>(&v, $i)?,)+))

@@ -57,7 +57,7 @@ pub(super) static ADD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn add_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::add(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::add(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn add_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     fallback(&ADD_INFO, &[&self_, &other, &alpha])
@@ -219,7 +219,7 @@ pub(super) static SUB_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sub_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sub(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::sub(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn sub_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     fallback(&SUB_INFO, &[&self_, &other, &alpha])
@@ -380,7 +380,7 @@ pub(super) static RSUB_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rsub_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rsub(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::rsub(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn rsub_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     fallback(&RSUB_INFO, &[&self_, &other, &alpha])
@@ -418,7 +418,7 @@ pub(super) static RSUB_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rsub_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rsub_scalar(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::rsub_scalar(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn rsub_scalar_adaptor(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
     fallback(&RSUB_SCALAR_INFO, &[&self_, &other, &alpha])
@@ -471,7 +471,7 @@ pub(super) static MUL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mul_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::mul(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::mul(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn mul_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&MUL_INFO, &[&self_, &other])
@@ -628,7 +628,7 @@ pub(super) static DIV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn div_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::div(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::div(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn div_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&DIV_INFO, &[&self_, &other])
@@ -776,8 +776,8 @@ pub(super) static DIV_MODE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn div_mode_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::div_mode(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<String>>(a, 2)?.as_deref())?
-        .into_values())
+    ops::div_mode(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<String>>(a, 2)?.as_deref())?
+        .into_values()
 }
 fn div_mode_adaptor(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
     fallback(&DIV_MODE_INFO, &[&self_, &other, &rounding_mode])
@@ -944,7 +944,7 @@ pub(super) static FLOOR_DIVIDE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn floor_divide_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::floor_divide(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::floor_divide(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn floor_divide_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&FLOOR_DIVIDE_INFO, &[&self_, &other])
@@ -1097,7 +1097,7 @@ pub(super) static REMAINDER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn remainder_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::remainder(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::remainder(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn remainder_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&REMAINDER_INFO, &[&self_, &other])
@@ -1244,7 +1244,7 @@ pub(super) static FMOD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fmod_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fmod(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::fmod(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn fmod_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&FMOD_INFO, &[&self_, &other])
@@ -1387,7 +1387,7 @@ pub(super) static POW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pow_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::pow(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::pow(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn pow_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     fallback(&POW_INFO, &[&self_, &exponent])
@@ -1515,7 +1515,7 @@ pub(super) static FLOAT_POWER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn float_power_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::float_power(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::float_power(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn float_power_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
     fallback(&FLOAT_POWER_INFO, &[&self_, &exponent])
@@ -1559,7 +1559,9 @@ fn float_power_inplace_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<()> 
 }
 
 fn float_power_out_cpu(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("pow", &[self_, exponent], &[&*out])?;
+    out::refuse_gradients_late("pow", &[self_, exponent], [&*out], |[own_out]| {
+        ops::float_power_out(self_, exponent, own_out)
+    })?;
     let r = f::float_power(self_, exponent)?;
     out::copy_to_out(
         &OutDtype::Exact(
@@ -1653,7 +1655,7 @@ pub(super) static MAXIMUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn maximum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::maximum(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::maximum(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn maximum_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&MAXIMUM_INFO, &[&self_, &other])
@@ -1754,7 +1756,7 @@ pub(super) static MINIMUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn minimum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::minimum(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::minimum(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn minimum_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&MINIMUM_INFO, &[&self_, &other])
@@ -1855,7 +1857,7 @@ pub(super) static FMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fmax(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::fmax(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn fmax_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&FMAX_INFO, &[&self_, &other])
@@ -1956,7 +1958,7 @@ pub(super) static FMIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fmin(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::fmin(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn fmin_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&FMIN_INFO, &[&self_, &other])
@@ -2054,12 +2056,12 @@ pub(super) static CLAMP_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn clamp_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::clamp_tensor(
+    ops::clamp_tensor(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn clamp_tensor_adaptor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
     fallback(&CLAMP_TENSOR_INFO, &[&self_, &min, &max])
@@ -2221,7 +2223,7 @@ pub(super) static CLAMP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn clamp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::clamp(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::clamp(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn clamp_adaptor(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
     fallback(&CLAMP_INFO, &[&self_, &min, &max])
@@ -2379,7 +2381,7 @@ pub(super) static CLAMP_MIN_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn clamp_min_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::clamp_min_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::clamp_min_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn clamp_min_tensor_adaptor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
     fallback(&CLAMP_MIN_TENSOR_INFO, &[&self_, &min])
@@ -2514,7 +2516,7 @@ pub(super) static CLAMP_MIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn clamp_min_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::clamp_min(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::clamp_min(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn clamp_min_adaptor(self_: &Tensor, min: Scalar) -> Result<Tensor> {
     fallback(&CLAMP_MIN_INFO, &[&self_, &min])
@@ -2657,7 +2659,7 @@ pub(super) static CLAMP_MAX_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn clamp_max_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::clamp_max_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::clamp_max_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn clamp_max_tensor_adaptor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
     fallback(&CLAMP_MAX_TENSOR_INFO, &[&self_, &max])
@@ -2792,7 +2794,7 @@ pub(super) static CLAMP_MAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn clamp_max_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::clamp_max(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::clamp_max(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn clamp_max_adaptor(self_: &Tensor, max: Scalar) -> Result<Tensor> {
     fallback(&CLAMP_MAX_INFO, &[&self_, &max])
@@ -2940,7 +2942,7 @@ pub(super) static LERP_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lerp_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::lerp_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
+    ops::lerp_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
 }
 fn lerp_tensor_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     fallback(&LERP_TENSOR_INFO, &[&self_, &end, &weight])
@@ -3099,7 +3101,7 @@ pub(super) static LERP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lerp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::lerp(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::lerp(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn lerp_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     fallback(&LERP_INFO, &[&self_, &end, &weight])
@@ -3262,7 +3264,7 @@ pub(super) static ADDCMUL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn addcmul_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::addcmul(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::addcmul(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn addcmul_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
     fallback(&ADDCMUL_INFO, &[&self_, &tensor1, &tensor2, &value])
@@ -3447,7 +3449,7 @@ pub(super) static ADDCDIV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn addcdiv_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::addcdiv(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::addcdiv(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn addcdiv_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
     fallback(&ADDCDIV_INFO, &[&self_, &tensor1, &tensor2, &value])
@@ -3623,7 +3625,7 @@ pub(super) static WHERE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn where_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::where_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
+    ops::where_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
 }
 fn where_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&WHERE_INFO, &[&condition, &self_, &other])
@@ -3737,7 +3739,7 @@ pub(super) static ATAN2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atan2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::atan2(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::atan2(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn atan2_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&ATAN2_INFO, &[&self_, &other])
@@ -3878,7 +3880,7 @@ pub(super) static HYPOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hypot_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hypot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::hypot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn hypot_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&HYPOT_INFO, &[&self_, &other])
@@ -4019,7 +4021,7 @@ pub(super) static COPYSIGN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn copysign_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::copysign(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::copysign(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn copysign_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&COPYSIGN_INFO, &[&self_, &other])
@@ -4160,7 +4162,7 @@ pub(super) static NEXTAFTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nextafter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::nextafter(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::nextafter(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn nextafter_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&NEXTAFTER_INFO, &[&self_, &other])
@@ -4284,7 +4286,7 @@ pub(super) static LDEXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ldexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::ldexp(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::ldexp(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn ldexp_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&LDEXP_INFO, &[&self_, &other])
@@ -4414,7 +4416,7 @@ pub(super) static HEAVISIDE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn heaviside_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::heaviside(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::heaviside(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn heaviside_adaptor(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
     fallback(&HEAVISIDE_INFO, &[&self_, &values])
@@ -4563,7 +4565,7 @@ pub(super) static LOGADDEXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logaddexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::logaddexp(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::logaddexp(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn logaddexp_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&LOGADDEXP_INFO, &[&self_, &other])
@@ -4662,7 +4664,7 @@ pub(super) static LOGADDEXP2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logaddexp2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::logaddexp2(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::logaddexp2(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn logaddexp2_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&LOGADDEXP2_INFO, &[&self_, &other])
@@ -4761,7 +4763,7 @@ pub(super) static XLOGY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn xlogy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::xlogy(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::xlogy(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn xlogy_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&XLOGY_INFO, &[&self_, &other])
@@ -4895,7 +4897,7 @@ pub(super) static GCD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gcd_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gcd(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::gcd(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn gcd_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&GCD_INFO, &[&self_, &other])
@@ -5029,7 +5031,7 @@ pub(super) static LCM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lcm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::lcm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::lcm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn lcm_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&LCM_INFO, &[&self_, &other])

@@ -49,7 +49,7 @@ pub(super) static MM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::mm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::mm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn mm_adaptor(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     fallback(&MM_INFO, &[&self_, &mat2])
@@ -148,7 +148,7 @@ pub(super) static BMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::bmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::bmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn bmm_adaptor(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     fallback(&BMM_INFO, &[&self_, &mat2])
@@ -267,8 +267,7 @@ pub(super) static ADDMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn addmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::addmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::addmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn addmm_adaptor(
     self_: &Tensor,
@@ -490,8 +489,8 @@ pub(super) static BADDBMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn baddbmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::baddbmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::baddbmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn baddbmm_adaptor(
     self_: &Tensor,
@@ -694,8 +693,8 @@ pub(super) static ADDBMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn addbmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::addbmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::addbmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn addbmm_adaptor(
     self_: &Tensor,
@@ -776,7 +775,11 @@ fn addbmm_out_cpu(
 ) -> Result<()> {
     out::refuse_gradients("addbmm", &[self_, batch1, batch2], &[&*out])?;
     let r = f::addbmm(self_, batch1, batch2, beta, alpha)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact("self and mat2 must have the same dtype, but got {got} and {want}"),
+        out,
+        &r,
+    )
 }
 /// Type of [`ADDBMM_OUT`].
 pub type AddbmmOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
@@ -876,8 +879,7 @@ pub(super) static ADDMV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn addmv_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::addmv(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::addmv(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn addmv_adaptor(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
     fallback(&ADDMV_INFO, &[&self_, &mat, &vec, &beta, &alpha])
@@ -1044,8 +1046,7 @@ pub(super) static ADDR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn addr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::addr(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::addr(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn addr_adaptor(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
     fallback(&ADDR_INFO, &[&self_, &vec1, &vec2, &beta, &alpha])
@@ -1196,7 +1197,7 @@ pub(super) static MV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mv_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::mv(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::mv(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn mv_adaptor(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
     fallback(&MV_INFO, &[&self_, &vec])
@@ -1269,7 +1270,7 @@ pub(super) static OUTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn outer_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::outer(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::outer(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn outer_adaptor(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
     fallback(&OUTER_INFO, &[&self_, &vec2])
@@ -1367,7 +1368,7 @@ pub(super) static DOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dot_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::dot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::dot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn dot_adaptor(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
     fallback(&DOT_INFO, &[&self_, &tensor])
@@ -1466,7 +1467,7 @@ pub(super) static VDOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn vdot_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::vdot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::vdot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn vdot_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&VDOT_INFO, &[&self_, &other])
@@ -1539,14 +1540,14 @@ pub(super) static INNER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn inner_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::inner(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::inner(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn inner_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&INNER_INFO, &[&self_, &other])
 }
 
 fn inner_out_cpu(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("inner", &[self_, other], &[&*out])?;
+    out::refuse_leaves_late([&*out], |[own_out]| ops::inner_out(self_, other, own_out))?;
     let r = f::inner(self_, other)?;
     out::copy_to_out(
         &OutDtype::Exact(
@@ -1621,7 +1622,7 @@ pub(super) static MATMUL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn matmul_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::matmul(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::matmul(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn matmul_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&MATMUL_INFO, &[&self_, &other])
@@ -1709,13 +1710,8 @@ pub(super) static TENSORDOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tensordot_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::tensordot(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        &arg::<Vec<i64>>(a, 3)?,
-    )?
-    .into_values())
+    ops::tensordot(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, &arg::<Vec<i64>>(a, 3)?)?
+        .into_values()
 }
 fn tensordot_adaptor(
     self_: &Tensor,
@@ -1733,7 +1729,9 @@ fn tensordot_out_cpu(
     dims_other: &[i64],
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("tensordot", &[self_, other], &[&*out])?;
+    out::refuse_leaves_late([&*out], |[own_out]| {
+        ops::tensordot_out(self_, other, dims_self, dims_other, own_out)
+    })?;
     let r = f::tensordot(self_, other, dims_self, dims_other)?;
     out::copy_to_out(
         &OutDtype::Exact(
@@ -1820,7 +1818,7 @@ pub(super) static KRON_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn kron_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::kron(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::kron(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn kron_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&KRON_INFO, &[&self_, &other])
@@ -1901,7 +1899,7 @@ pub(super) static CHAIN_MATMUL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn chain_matmul_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::chain_matmul(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::chain_matmul(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn chain_matmul_adaptor(matrices: &[Tensor]) -> Result<Tensor> {
     fallback(&CHAIN_MATMUL_INFO, &[&matrices])
@@ -1932,14 +1930,16 @@ pub(super) static MATRIX_POWER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn matrix_power_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::matrix_power(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::matrix_power(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn matrix_power_adaptor(self_: &Tensor, n: i64) -> Result<Tensor> {
     fallback(&MATRIX_POWER_INFO, &[&self_, &n])
 }
 
 fn matrix_power_out_cpu(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("matmul", &[self_], &[&*out])?;
+    out::refuse_gradients_late("matmul", &[self_], [&*out], |[own_out]| {
+        ops::matrix_power_out(self_, n, own_out)
+    })?;
     let r = f::matrix_power(self_, n)?;
     out::copy_to_out(
         &OutDtype::CastOr(
@@ -2016,7 +2016,7 @@ pub(super) static MM_DTYPE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::mm_dtype(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::mm_dtype(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn mm_dtype_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
     fallback(&MM_DTYPE_INFO, &[&self_, &mat2, &out_dtype])
@@ -2095,7 +2095,7 @@ pub(super) static BMM_DTYPE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::bmm_dtype(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::bmm_dtype(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn bmm_dtype_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
     fallback(&BMM_DTYPE_INFO, &[&self_, &mat2, &out_dtype])
@@ -2178,7 +2178,7 @@ pub(super) static ADDMM_DTYPE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn addmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::addmm_dtype(
+    ops::addmm_dtype(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -2186,7 +2186,7 @@ fn addmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn addmm_dtype_adaptor(
     self_: &Tensor,
@@ -2303,7 +2303,7 @@ pub(super) static BADDBMM_DTYPE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn baddbmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::baddbmm_dtype(
+    ops::baddbmm_dtype(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -2311,7 +2311,7 @@ fn baddbmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn baddbmm_dtype_adaptor(
     self_: &Tensor,
@@ -2435,14 +2435,16 @@ pub(super) static LINALG_VECDOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_vecdot_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_vecdot(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::linalg_vecdot(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn linalg_vecdot_adaptor(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
     fallback(&LINALG_VECDOT_INFO, &[&x, &y, &dim])
 }
 
 fn linalg_vecdot_out_cpu(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("vdot", &[x, y], &[&*out])?;
+    out::refuse_gradients_late("vdot", &[x, y], [&*out], |[own_out]| {
+        ops::linalg_vecdot_out(x, y, dim, own_out)
+    })?;
     let r = f::linalg_vecdot(x, y, dim)?;
     out::copy_to_out(&OutDtype::Exact("linalg.vecdot: Expected out of dtype{want} but found {got}"), out, &r)
 }
@@ -2518,7 +2520,7 @@ pub(super) static LINALG_CROSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_cross_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_cross(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::linalg_cross(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn linalg_cross_adaptor(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
     fallback(&LINALG_CROSS_INFO, &[&self_, &other, &dim])
@@ -2604,7 +2606,7 @@ pub(super) static CROSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cross_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cross(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::cross(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn cross_adaptor(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor> {
     fallback(&CROSS_INFO, &[&self_, &other, &dim])
@@ -2683,21 +2685,22 @@ pub(super) static LINALG_MULTI_DOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_multi_dot_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_multi_dot(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::linalg_multi_dot(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn linalg_multi_dot_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
     fallback(&LINALG_MULTI_DOT_INFO, &[&tensors])
 }
 
 fn linalg_multi_dot_out_cpu(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients(
+    out::refuse_gradients_late(
         "mm",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.extend(tensors);
             v
         },
-        &[&*out],
+        [&*out],
+        |[own_out]| ops::linalg_multi_dot_out(tensors, own_out),
     )?;
     let r = f::linalg_multi_dot(tensors)?;
     out::copy_to_out(

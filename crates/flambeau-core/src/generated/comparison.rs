@@ -46,7 +46,7 @@ pub(super) static EQ_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn eq_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::eq(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::eq(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn eq_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&EQ_INFO, &[&self_, &other])
@@ -185,7 +185,7 @@ pub(super) static NE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ne_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::ne(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::ne(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn ne_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&NE_INFO, &[&self_, &other])
@@ -324,7 +324,7 @@ pub(super) static LT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lt_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::lt(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::lt(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn lt_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&LT_INFO, &[&self_, &other])
@@ -463,7 +463,7 @@ pub(super) static LE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn le_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::le(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::le(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn le_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&LE_INFO, &[&self_, &other])
@@ -602,7 +602,7 @@ pub(super) static GT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gt_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gt(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::gt(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn gt_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&GT_INFO, &[&self_, &other])
@@ -741,7 +741,7 @@ pub(super) static GE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ge_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::ge(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::ge(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn ge_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&GE_INFO, &[&self_, &other])
@@ -881,7 +881,7 @@ pub(super) static LOGICAL_AND_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logical_and_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::logical_and(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::logical_and(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn logical_and_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&LOGICAL_AND_INFO, &[&self_, &other])
@@ -1018,7 +1018,7 @@ pub(super) static LOGICAL_OR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logical_or_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::logical_or(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::logical_or(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn logical_or_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&LOGICAL_OR_INFO, &[&self_, &other])
@@ -1155,7 +1155,7 @@ pub(super) static LOGICAL_XOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logical_xor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::logical_xor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::logical_xor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn logical_xor_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&LOGICAL_XOR_INFO, &[&self_, &other])
@@ -1289,7 +1289,7 @@ pub(super) static LOGICAL_NOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logical_not_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::logical_not(tensor_arg(a, 0)?)?.into_values())
+    ops::logical_not(tensor_arg(a, 0)?)?.into_values()
 }
 fn logical_not_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&LOGICAL_NOT_INFO, &[&self_])
@@ -1425,7 +1425,7 @@ pub(super) static BITWISE_AND_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bitwise_and_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::bitwise_and(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::bitwise_and(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn bitwise_and_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&BITWISE_AND_INFO, &[&self_, &other])
@@ -1574,7 +1574,7 @@ pub(super) static BITWISE_OR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bitwise_or_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::bitwise_or(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::bitwise_or(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn bitwise_or_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&BITWISE_OR_INFO, &[&self_, &other])
@@ -1723,7 +1723,7 @@ pub(super) static BITWISE_XOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bitwise_xor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::bitwise_xor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::bitwise_xor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn bitwise_xor_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&BITWISE_XOR_INFO, &[&self_, &other])
@@ -1866,7 +1866,7 @@ pub(super) static BITWISE_NOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bitwise_not_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::bitwise_not(tensor_arg(a, 0)?)?.into_values())
+    ops::bitwise_not(tensor_arg(a, 0)?)?.into_values()
 }
 fn bitwise_not_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&BITWISE_NOT_INFO, &[&self_])
@@ -2011,7 +2011,7 @@ pub(super) static BITWISE_LEFT_SHIFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bitwise_left_shift_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::bitwise_left_shift(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::bitwise_left_shift(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn bitwise_left_shift_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&BITWISE_LEFT_SHIFT_INFO, &[&self_, &other])
@@ -2160,7 +2160,7 @@ pub(super) static BITWISE_RIGHT_SHIFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bitwise_right_shift_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::bitwise_right_shift(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::bitwise_right_shift(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn bitwise_right_shift_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&BITWISE_RIGHT_SHIFT_INFO, &[&self_, &other])
@@ -2297,7 +2297,7 @@ pub(super) static ISNAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isnan_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::isnan(tensor_arg(a, 0)?)?.into_values())
+    ops::isnan(tensor_arg(a, 0)?)?.into_values()
 }
 fn isnan_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ISNAN_INFO, &[&self_])
@@ -2337,7 +2337,7 @@ pub(super) static ISINF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isinf_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::isinf(tensor_arg(a, 0)?)?.into_values())
+    ops::isinf(tensor_arg(a, 0)?)?.into_values()
 }
 fn isinf_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ISINF_INFO, &[&self_])
@@ -2377,7 +2377,7 @@ pub(super) static ISFINITE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isfinite_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::isfinite(tensor_arg(a, 0)?)?.into_values())
+    ops::isfinite(tensor_arg(a, 0)?)?.into_values()
 }
 fn isfinite_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ISFINITE_INFO, &[&self_])
@@ -2418,7 +2418,7 @@ pub(super) static ISPOSINF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isposinf_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::isposinf(tensor_arg(a, 0)?)?.into_values())
+    ops::isposinf(tensor_arg(a, 0)?)?.into_values()
 }
 fn isposinf_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ISPOSINF_INFO, &[&self_])
@@ -2511,7 +2511,7 @@ pub(super) static ISNEGINF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isneginf_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::isneginf(tensor_arg(a, 0)?)?.into_values())
+    ops::isneginf(tensor_arg(a, 0)?)?.into_values()
 }
 fn isneginf_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ISNEGINF_INFO, &[&self_])
@@ -2590,7 +2590,7 @@ pub(super) static ISREAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isreal_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::isreal(tensor_arg(a, 0)?)?.into_values())
+    ops::isreal(tensor_arg(a, 0)?)?.into_values()
 }
 fn isreal_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ISREAL_INFO, &[&self_])
@@ -2626,7 +2626,7 @@ pub(super) static ISCLOSE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isclose_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::isclose(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
+    ops::isclose(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn isclose_adaptor(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
     fallback(&ISCLOSE_INFO, &[&self_, &other, &rtol, &atol, &equal_nan])
@@ -2662,7 +2662,7 @@ pub(super) static ALLCLOSE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn allclose_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::allclose(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
+    ops::allclose(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn allclose_adaptor(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
     fallback(&ALLCLOSE_INFO, &[&self_, &other, &rtol, &atol, &equal_nan])
@@ -2696,7 +2696,7 @@ pub(super) static EQUAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn equal_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::equal(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::equal(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn equal_adaptor(self_: &Tensor, other: &Tensor) -> Result<bool> {
     fallback(&EQUAL_INFO, &[&self_, &other])
@@ -2731,7 +2731,7 @@ pub(super) static ISIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::isin(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::isin(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn isin_adaptor(
     elements: &Tensor,
@@ -2828,7 +2828,7 @@ pub(super) static ISIN_NUMBER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn isin_number_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::isin_number(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::isin_number(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn isin_number_adaptor(
     elements: &Tensor,
@@ -2928,7 +2928,7 @@ pub(super) static NUMBER_ISIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn number_isin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::number_isin(arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::number_isin(arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn number_isin_adaptor(
     element: Scalar,

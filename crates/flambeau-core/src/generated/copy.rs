@@ -41,7 +41,7 @@ pub(super) static CLONE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn clone_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::clone(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::clone(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn clone_adaptor(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
     fallback(&CLONE_INFO, &[&self_, &memory_format])
@@ -145,16 +145,8 @@ pub(super) static TO_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::to_copy(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values())
+    ops::to_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
+        .into_values()
 }
 fn to_copy_adaptor(
     self_: &Tensor,
@@ -210,7 +202,7 @@ pub(super) static TO_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::to(
+    ops::to(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
@@ -220,7 +212,7 @@ fn to_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn to_adaptor(
     self_: &Tensor,
@@ -262,7 +254,7 @@ pub(super) static CONTIGUOUS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn contiguous_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::contiguous(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::contiguous(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn contiguous_adaptor(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor> {
     fallback(&CONTIGUOUS_INFO, &[&self_, &memory_format])
@@ -290,7 +282,7 @@ pub(super) static RESOLVE_CONJ_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn resolve_conj_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::resolve_conj(tensor_arg(a, 0)?)?.into_values())
+    ops::resolve_conj(tensor_arg(a, 0)?)?.into_values()
 }
 fn resolve_conj_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&RESOLVE_CONJ_INFO, &[&self_])
@@ -318,7 +310,7 @@ pub(super) static RESOLVE_NEG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn resolve_neg_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::resolve_neg(tensor_arg(a, 0)?)?.into_values())
+    ops::resolve_neg(tensor_arg(a, 0)?)?.into_values()
 }
 fn resolve_neg_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&RESOLVE_NEG_INFO, &[&self_])
@@ -355,7 +347,7 @@ pub(super) static SET_SOURCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn set_source_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::set_source(tensor_arg(a, 0)?)?.into_values())
+    ops::set_source(tensor_arg(a, 0)?)?.into_values()
 }
 fn set_source_adaptor(source: &Tensor) -> Result<Tensor> {
     fallback(&SET_SOURCE_INFO, &[&source])

@@ -49,8 +49,8 @@ pub(super) static EMPTY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn empty_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::empty(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::empty(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
+        .into_values()
 }
 fn empty_adaptor(
     size: &[i64],
@@ -239,7 +239,7 @@ pub(super) static EMPTY_STRIDED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn empty_strided_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::empty_strided(
+    ops::empty_strided(
         &arg::<Vec<i64>>(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg(a, 2)?,
@@ -247,7 +247,7 @@ fn empty_strided_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn empty_strided_adaptor(
     size: &[i64],
@@ -294,7 +294,7 @@ pub(super) static ZEROS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn zeros_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::zeros(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
+    ops::zeros(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn zeros_adaptor(
     size: &[i64],
@@ -451,7 +451,7 @@ pub(super) static ONES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ones_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::ones(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
+    ops::ones(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn ones_adaptor(
     size: &[i64],
@@ -610,8 +610,8 @@ pub(super) static FULL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn full_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::full(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::full(&arg::<Vec<i64>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
+        .into_values()
 }
 fn full_adaptor(
     size: &[i64],
@@ -804,8 +804,8 @@ pub(super) static EMPTY_LIKE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn empty_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::empty_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::empty_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
+        .into_values()
 }
 fn empty_like_adaptor(
     self_: &Tensor,
@@ -865,8 +865,8 @@ pub(super) static ZEROS_LIKE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn zeros_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::zeros_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::zeros_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
+        .into_values()
 }
 fn zeros_like_adaptor(
     self_: &Tensor,
@@ -926,8 +926,8 @@ pub(super) static ONES_LIKE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ones_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::ones_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::ones_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
+        .into_values()
 }
 fn ones_like_adaptor(
     self_: &Tensor,
@@ -989,16 +989,8 @@ pub(super) static FULL_LIKE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn full_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::full_like(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values())
+    ops::full_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
+        .into_values()
 }
 fn full_like_adaptor(
     self_: &Tensor,
@@ -1166,7 +1158,7 @@ pub(super) static EYE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn eye_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::eye(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
+    ops::eye(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn eye_adaptor(
     n: i64,
@@ -1324,7 +1316,7 @@ pub(super) static EYE_M_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn eye_m_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::eye_m(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values())
+    ops::eye_m(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
 }
 fn eye_m_adaptor(
     n: i64,
@@ -1488,7 +1480,7 @@ pub(super) static ARANGE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn arange_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::arange(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
+    ops::arange(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn arange_adaptor(
     end: Scalar,
@@ -1652,8 +1644,7 @@ pub(super) static ARANGE_START_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn arange_start_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::arange_start(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::arange_start(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
 }
 fn arange_start_adaptor(
     start: Scalar,
@@ -1835,8 +1826,8 @@ pub(super) static ARANGE_STEP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn arange_step_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::arange_step(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
-        .into_values())
+    ops::arange_step(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
+        .into_values()
 }
 fn arange_step_adaptor(
     start: Scalar,
@@ -2035,8 +2026,8 @@ pub(super) static RANGE_STEP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn range_step_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::range_step(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
-        .into_values())
+    ops::range_step(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
+        .into_values()
 }
 fn range_step_adaptor(
     start: Scalar,
@@ -2235,7 +2226,7 @@ pub(super) static LINSPACE_TENSORS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linspace_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linspace_tensors(
+    ops::linspace_tensors(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg(a, 2)?,
@@ -2244,7 +2235,7 @@ fn linspace_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn linspace_tensors_adaptor(
     start: &Tensor,
@@ -2443,7 +2434,7 @@ pub(super) static LINSPACE_SCALAR_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linspace_scalar_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linspace_scalar_tensor(
+    ops::linspace_scalar_tensor(
         arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg(a, 2)?,
@@ -2452,7 +2443,7 @@ fn linspace_scalar_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn linspace_scalar_tensor_adaptor(
     start: Scalar,
@@ -2651,7 +2642,7 @@ pub(super) static LINSPACE_TENSOR_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linspace_tensor_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linspace_tensor_scalar(
+    ops::linspace_tensor_scalar(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
@@ -2660,7 +2651,7 @@ fn linspace_tensor_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn linspace_tensor_scalar_adaptor(
     start: &Tensor,
@@ -2859,8 +2850,8 @@ pub(super) static LINSPACE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linspace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linspace(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
-        .into_values())
+    ops::linspace(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
+        .into_values()
 }
 fn linspace_adaptor(
     start: Scalar,
@@ -3068,7 +3059,7 @@ pub(super) static LOGSPACE_TENSORS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logspace_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::logspace_tensors(
+    ops::logspace_tensors(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg(a, 2)?,
@@ -3078,7 +3069,7 @@ fn logspace_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn logspace_tensors_adaptor(
     start: &Tensor,
@@ -3295,7 +3286,7 @@ pub(super) static LOGSPACE_SCALAR_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logspace_scalar_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::logspace_scalar_tensor(
+    ops::logspace_scalar_tensor(
         arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg(a, 2)?,
@@ -3305,7 +3296,7 @@ fn logspace_scalar_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn logspace_scalar_tensor_adaptor(
     start: Scalar,
@@ -3525,7 +3516,7 @@ pub(super) static LOGSPACE_TENSOR_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logspace_tensor_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::logspace_tensor_scalar(
+    ops::logspace_tensor_scalar(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
@@ -3535,7 +3526,7 @@ fn logspace_tensor_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn logspace_tensor_scalar_adaptor(
     start: &Tensor,
@@ -3755,7 +3746,7 @@ pub(super) static LOGSPACE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logspace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::logspace(
+    ops::logspace(
         arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
@@ -3765,7 +3756,7 @@ fn logspace_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn logspace_adaptor(
     start: Scalar,
@@ -3972,7 +3963,7 @@ pub(super) static NEW_EMPTY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn new_empty_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::new_empty(
+    ops::new_empty(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg(a, 2)?,
@@ -3980,7 +3971,7 @@ fn new_empty_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn new_empty_adaptor(
     self_: &Tensor,
@@ -4034,7 +4025,7 @@ pub(super) static NEW_ZEROS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn new_zeros_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::new_zeros(
+    ops::new_zeros(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg(a, 2)?,
@@ -4042,7 +4033,7 @@ fn new_zeros_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn new_zeros_adaptor(
     self_: &Tensor,
@@ -4096,15 +4087,8 @@ pub(super) static NEW_ONES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn new_ones_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::new_ones(
-        tensor_arg(a, 0)?,
-        &arg::<Vec<i64>>(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
-    .into_values())
+    ops::new_ones(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
+        .into_values()
 }
 fn new_ones_adaptor(
     self_: &Tensor,
@@ -4166,7 +4150,7 @@ pub(super) static NEW_FULL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn new_full_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::new_full(
+    ops::new_full(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg(a, 2)?,
@@ -4175,7 +4159,7 @@ fn new_full_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn new_full_adaptor(
     self_: &Tensor,
@@ -4238,7 +4222,7 @@ pub(super) static NEW_EMPTY_STRIDED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn new_empty_strided_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::new_empty_strided(
+    ops::new_empty_strided(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
@@ -4247,7 +4231,7 @@ fn new_empty_strided_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn new_empty_strided_adaptor(
     self_: &Tensor,
@@ -4303,8 +4287,8 @@ pub(super) static TRIL_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tril_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::tril_indices(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
-        .into_values())
+    ops::tril_indices(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
+        .into_values()
 }
 fn tril_indices_adaptor(
     row: i64,
@@ -4360,8 +4344,8 @@ pub(super) static TRIU_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn triu_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::triu_indices(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
-        .into_values())
+    ops::triu_indices(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
+        .into_values()
 }
 fn triu_indices_adaptor(
     row: i64,
@@ -4402,7 +4386,7 @@ pub(super) static FILL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fill_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fill(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::fill(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn fill_adaptor(self_: &Tensor, value: Scalar) -> Result<Tensor> {
     fallback(&FILL_INFO, &[&self_, &value])
@@ -4435,7 +4419,7 @@ pub(super) static FILL_WITH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fill_with_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fill_with(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::fill_with(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn fill_with_adaptor(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
     fallback(&FILL_WITH_INFO, &[&self_, &value])
@@ -4469,7 +4453,7 @@ pub(super) static VANDER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn vander_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::vander(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::vander(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn vander_adaptor(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
     fallback(&VANDER_INFO, &[&x, &n, &increasing])
@@ -4500,7 +4484,7 @@ pub(super) static LINALG_VANDER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_vander_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_vander(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::linalg_vander(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn linalg_vander_adaptor(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
     fallback(&LINALG_VANDER_INFO, &[&x, &n])
@@ -4547,7 +4531,7 @@ pub(super) static EMPTY_PERMUTED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn empty_permuted_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::empty_permuted(
+    ops::empty_permuted(
         &arg::<Vec<i64>>(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg(a, 2)?,
@@ -4555,7 +4539,7 @@ fn empty_permuted_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn empty_permuted_adaptor(
     size: &[i64],

@@ -22,6 +22,7 @@ pub(super) fn empty_out_autograd(
     memory_format: Option<MemoryFormat>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("empty", &[], &[&*out])?;
     rt::below(|| ops::empty_out(size, dtype, layout, device, pin_memory, memory_format, out))
 }
@@ -33,6 +34,7 @@ pub(super) fn zeros_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::zeros", &[], &[&*out])?;
     rt::below(|| ops::zeros_out(size, dtype, layout, device, pin_memory, out))
 }
@@ -44,6 +46,7 @@ pub(super) fn ones_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::ones", &[], &[&*out])?;
     rt::below(|| ops::ones_out(size, dtype, layout, device, pin_memory, out))
 }
@@ -56,6 +59,7 @@ pub(super) fn full_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::full", &[], &[&*out])?;
     rt::below(|| ops::full_out(size, fill_value, dtype, layout, device, pin_memory, out))
 }
@@ -175,6 +179,7 @@ pub(super) fn eye_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::eye", &[], &[&*out])?;
     rt::below(|| ops::eye_out(n, dtype, layout, device, pin_memory, out))
 }
@@ -187,6 +192,7 @@ pub(super) fn eye_m_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::eye", &[], &[&*out])?;
     rt::below(|| ops::eye_m_out(n, m, dtype, layout, device, pin_memory, out))
 }
@@ -198,6 +204,7 @@ pub(super) fn arange_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::arange", &[], &[&*out])?;
     rt::below(|| ops::arange_out(end, dtype, layout, device, pin_memory, out))
 }
@@ -210,6 +217,7 @@ pub(super) fn arange_start_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::arange", &[], &[&*out])?;
     rt::below(|| ops::arange_start_out(start, end, dtype, layout, device, pin_memory, out))
 }
@@ -223,6 +231,7 @@ pub(super) fn arange_step_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::arange", &[], &[&*out])?;
     rt::below(|| ops::arange_step_out(start, end, step, dtype, layout, device, pin_memory, out))
 }
@@ -236,6 +245,7 @@ pub(super) fn range_step_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::range", &[], &[&*out])?;
     rt::below(|| ops::range_step_out(start, end, step, dtype, layout, device, pin_memory, out))
 }
@@ -249,6 +259,7 @@ pub(super) fn linspace_tensors_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::linspace", &[start, end], &[&*out])?;
     rt::below(|| ops::linspace_tensors_out(start, end, steps, dtype, layout, device, pin_memory, out))
 }
@@ -262,6 +273,7 @@ pub(super) fn linspace_scalar_tensor_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::linspace", &[end], &[&*out])?;
     rt::below(|| ops::linspace_scalar_tensor_out(start, end, steps, dtype, layout, device, pin_memory, out))
 }
@@ -275,6 +287,7 @@ pub(super) fn linspace_tensor_scalar_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::linspace", &[start], &[&*out])?;
     rt::below(|| ops::linspace_tensor_scalar_out(start, end, steps, dtype, layout, device, pin_memory, out))
 }
@@ -288,6 +301,7 @@ pub(super) fn linspace_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::linspace", &[], &[&*out])?;
     rt::below(|| ops::linspace_out(start, end, steps, dtype, layout, device, pin_memory, out))
 }
@@ -302,6 +316,7 @@ pub(super) fn logspace_tensors_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::logspace", &[start, end], &[&*out])?;
     rt::below(|| ops::logspace_tensors_out(start, end, steps, base, dtype, layout, device, pin_memory, out))
 }
@@ -316,6 +331,7 @@ pub(super) fn logspace_scalar_tensor_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::logspace", &[end], &[&*out])?;
     rt::below(|| {
         ops::logspace_scalar_tensor_out(start, end, steps, base, dtype, layout, device, pin_memory, out)
@@ -332,6 +348,7 @@ pub(super) fn logspace_tensor_scalar_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::logspace", &[start], &[&*out])?;
     rt::below(|| {
         ops::logspace_tensor_scalar_out(start, end, steps, base, dtype, layout, device, pin_memory, out)
@@ -348,6 +365,7 @@ pub(super) fn logspace_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::logspace", &[], &[&*out])?;
     rt::below(|| ops::logspace_out(start, end, steps, base, dtype, layout, device, pin_memory, out))
 }

@@ -37,14 +37,14 @@ pub(super) static DIFF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn diff_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::diff(
+    ops::diff(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
         arg::<Option<Tensor>>(a, 3)?.as_ref(),
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn diff_adaptor(
     self_: &Tensor,
@@ -65,7 +65,7 @@ fn diff_out_cpu(
     out: &mut Tensor,
 ) -> Result<()> {
     out::refuse_gradients(
-        "diff",
+        "sub",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
             v.push(self_);
@@ -162,7 +162,7 @@ pub(super) static GRADIENT_DIMS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gradient_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gradient_dims(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::gradient_dims(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn gradient_dims_adaptor(self_: &Tensor, dim: &[i64], edge_order: i64) -> Result<Vec<Tensor>> {
     fallback(&GRADIENT_DIMS_INFO, &[&self_, &dim, &edge_order])
@@ -198,8 +198,8 @@ pub(super) static GRADIENT_SPACING_DIMS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gradient_spacing_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gradient_spacing_dims(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::gradient_spacing_dims(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn gradient_spacing_dims_adaptor(
     self_: &Tensor,
@@ -239,7 +239,7 @@ pub(super) static GRADIENT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gradient_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gradient(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::gradient(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn gradient_adaptor(
     self_: &Tensor,
@@ -280,8 +280,8 @@ pub(super) static GRADIENT_SPACINGS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gradient_spacings_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gradient_spacings(tensor_arg(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::gradient_spacings(tensor_arg(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn gradient_spacings_adaptor(
     self_: &Tensor,
@@ -322,13 +322,13 @@ pub(super) static GRADIENT_SPACINGS_DIMS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gradient_spacings_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gradient_spacings_dims(
+    ops::gradient_spacings_dims(
         tensor_arg(a, 0)?,
         &arg::<Vec<Scalar>>(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
         arg(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn gradient_spacings_dims_adaptor(
     self_: &Tensor,
@@ -369,8 +369,8 @@ pub(super) static GRADIENT_COORDINATES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gradient_coordinates_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gradient_coordinates(tensor_arg(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::gradient_coordinates(tensor_arg(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn gradient_coordinates_adaptor(
     self_: &Tensor,
@@ -414,13 +414,13 @@ pub(super) static GRADIENT_COORDINATES_DIMS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gradient_coordinates_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gradient_coordinates_dims(
+    ops::gradient_coordinates_dims(
         tensor_arg(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
         arg(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn gradient_coordinates_dims_adaptor(
     self_: &Tensor,

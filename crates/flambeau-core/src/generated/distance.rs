@@ -45,7 +45,7 @@ pub(super) static DIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dist_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::dist(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::dist(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn dist_adaptor(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
     fallback(&DIST_INFO, &[&self_, &other, &p])
@@ -80,8 +80,8 @@ pub(super) static CDIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cdist_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cdist(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
-        .into_values())
+    ops::cdist(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
+        .into_values()
 }
 fn cdist_adaptor(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Result<Tensor> {
     fallback(&CDIST_INFO, &[&x1, &x2, &p, &compute_mode])
@@ -118,7 +118,7 @@ pub(super) static PDIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pdist_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::pdist(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::pdist(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn pdist_adaptor(self_: &Tensor, p: f64) -> Result<Tensor> {
     fallback(&PDIST_INFO, &[&self_, &p])

@@ -45,12 +45,8 @@ pub(super) static EINSUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn einsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::einsum(
-        &arg::<String>(a, 0)?,
-        &arg::<Vec<Tensor>>(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-    )?
-    .into_values())
+    ops::einsum(&arg::<String>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg::<Option<Vec<i64>>>(a, 2)?.as_deref())?
+        .into_values()
 }
 fn einsum_adaptor(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Result<Tensor> {
     fallback(&EINSUM_INFO, &[&equation, &tensors, &path])

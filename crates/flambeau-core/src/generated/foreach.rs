@@ -37,7 +37,7 @@ pub(super) static _FOREACH_ADD_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_add_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_add_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::_foreach_add_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_add_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_ADD_SCALAR_INFO, &[&self_, &scalar])
@@ -119,7 +119,7 @@ pub(super) static _FOREACH_ADD_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_add_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_add_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values())
+    ops::_foreach_add_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_add_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_ADD_SCALAR_LIST_INFO, &[&self_, &scalars])
@@ -202,7 +202,7 @@ pub(super) static _FOREACH_ADD_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_add_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_add_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::_foreach_add_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn _foreach_add_tensor_adaptor(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_ADD_TENSOR_INFO, &[&self_, &other, &alpha])
@@ -289,8 +289,7 @@ pub(super) static _FOREACH_ADD_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_add_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_add_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?
-        .into_values())
+    ops::_foreach_add_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn _foreach_add_list_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_ADD_LIST_INFO, &[&self_, &other, &alpha])
@@ -373,7 +372,7 @@ pub(super) static _FOREACH_SUB_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_sub_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_sub_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::_foreach_sub_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_sub_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_SUB_SCALAR_INFO, &[&self_, &scalar])
@@ -455,7 +454,7 @@ pub(super) static _FOREACH_SUB_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_sub_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_sub_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values())
+    ops::_foreach_sub_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_sub_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_SUB_SCALAR_LIST_INFO, &[&self_, &scalars])
@@ -538,8 +537,7 @@ pub(super) static _FOREACH_SUB_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_sub_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_sub_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?
-        .into_values())
+    ops::_foreach_sub_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn _foreach_sub_list_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_SUB_LIST_INFO, &[&self_, &other, &alpha])
@@ -625,7 +623,7 @@ pub(super) static _FOREACH_MUL_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_mul_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_mul_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values())
+    ops::_foreach_mul_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_mul_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_MUL_SCALAR_LIST_INFO, &[&self_, &scalars])
@@ -704,7 +702,7 @@ pub(super) static _FOREACH_MUL_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_mul_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_mul_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::_foreach_mul_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn _foreach_mul_tensor_adaptor(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_MUL_TENSOR_INFO, &[&self_, &other])
@@ -783,7 +781,7 @@ pub(super) static _FOREACH_MUL_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_mul_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_mul_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
+    ops::_foreach_mul_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_mul_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_MUL_LIST_INFO, &[&self_, &other])
@@ -862,7 +860,7 @@ pub(super) static _FOREACH_MUL_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_mul_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_mul_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::_foreach_mul_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_mul_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_MUL_SCALAR_INFO, &[&self_, &scalar])
@@ -944,7 +942,7 @@ pub(super) static _FOREACH_DIV_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_div_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_div_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values())
+    ops::_foreach_div_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_div_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_DIV_SCALAR_LIST_INFO, &[&self_, &scalars])
@@ -1023,7 +1021,7 @@ pub(super) static _FOREACH_DIV_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_div_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_div_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::_foreach_div_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn _foreach_div_tensor_adaptor(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_DIV_TENSOR_INFO, &[&self_, &other])
@@ -1102,7 +1100,7 @@ pub(super) static _FOREACH_DIV_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_div_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_div_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
+    ops::_foreach_div_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_div_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_DIV_LIST_INFO, &[&self_, &other])
@@ -1181,7 +1179,7 @@ pub(super) static _FOREACH_DIV_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_div_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_div_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::_foreach_div_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_div_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_DIV_SCALAR_INFO, &[&self_, &scalar])
@@ -1270,7 +1268,7 @@ pub(super) static _FOREACH_POW_SCALAR_AND_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_pow_scalar_and_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_pow_scalar_and_tensor(arg(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
+    ops::_foreach_pow_scalar_and_tensor(arg(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_pow_scalar_and_tensor_adaptor(self_: Scalar, exponent: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_POW_SCALAR_AND_TENSOR_INFO, &[&self_, &exponent])
@@ -1313,7 +1311,7 @@ pub(super) static _FOREACH_POW_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_pow_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_pow_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::_foreach_pow_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_pow_scalar_adaptor(self_: &[Tensor], exponent: Scalar) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_POW_SCALAR_INFO, &[&self_, &exponent])
@@ -1409,7 +1407,7 @@ pub(super) static _FOREACH_POW_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_pow_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_pow_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values())
+    ops::_foreach_pow_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_pow_scalar_list_adaptor(self_: &[Tensor], exponent: &[Scalar]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_POW_SCALAR_LIST_INFO, &[&self_, &exponent])
@@ -1502,7 +1500,7 @@ pub(super) static _FOREACH_POW_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_pow_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_pow_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
+    ops::_foreach_pow_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_pow_list_adaptor(self_: &[Tensor], exponent: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_POW_LIST_INFO, &[&self_, &exponent])
@@ -1590,7 +1588,7 @@ pub(super) static _FOREACH_CLAMP_MIN_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_clamp_min_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_clamp_min_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::_foreach_clamp_min_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_clamp_min_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_CLAMP_MIN_SCALAR_INFO, &[&self_, &scalar])
@@ -1671,8 +1669,7 @@ pub(super) static _FOREACH_CLAMP_MIN_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_clamp_min_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_clamp_min_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?
-        .into_values())
+    ops::_foreach_clamp_min_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_clamp_min_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_CLAMP_MIN_SCALAR_LIST_INFO, &[&self_, &scalars])
@@ -1754,7 +1751,7 @@ pub(super) static _FOREACH_CLAMP_MIN_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_clamp_min_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_clamp_min_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
+    ops::_foreach_clamp_min_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_clamp_min_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_CLAMP_MIN_LIST_INFO, &[&self_, &other])
@@ -1835,7 +1832,7 @@ pub(super) static _FOREACH_MAXIMUM_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_maximum_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_maximum_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::_foreach_maximum_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_maximum_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_MAXIMUM_SCALAR_INFO, &[&self_, &scalar])
@@ -1916,8 +1913,7 @@ pub(super) static _FOREACH_MAXIMUM_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_maximum_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_maximum_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?
-        .into_values())
+    ops::_foreach_maximum_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_maximum_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_MAXIMUM_SCALAR_LIST_INFO, &[&self_, &scalars])
@@ -1996,7 +1992,7 @@ pub(super) static _FOREACH_MAXIMUM_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_maximum_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_maximum_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
+    ops::_foreach_maximum_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_maximum_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_MAXIMUM_LIST_INFO, &[&self_, &other])
@@ -2077,7 +2073,7 @@ pub(super) static _FOREACH_CLAMP_MAX_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_clamp_max_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_clamp_max_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::_foreach_clamp_max_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_clamp_max_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_CLAMP_MAX_SCALAR_INFO, &[&self_, &scalar])
@@ -2158,8 +2154,7 @@ pub(super) static _FOREACH_CLAMP_MAX_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_clamp_max_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_clamp_max_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?
-        .into_values())
+    ops::_foreach_clamp_max_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_clamp_max_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_CLAMP_MAX_SCALAR_LIST_INFO, &[&self_, &scalars])
@@ -2241,7 +2236,7 @@ pub(super) static _FOREACH_CLAMP_MAX_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_clamp_max_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_clamp_max_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
+    ops::_foreach_clamp_max_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_clamp_max_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_CLAMP_MAX_LIST_INFO, &[&self_, &other])
@@ -2322,7 +2317,7 @@ pub(super) static _FOREACH_MINIMUM_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_minimum_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_minimum_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::_foreach_minimum_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_minimum_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_MINIMUM_SCALAR_INFO, &[&self_, &scalar])
@@ -2403,8 +2398,7 @@ pub(super) static _FOREACH_MINIMUM_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_minimum_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_minimum_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?
-        .into_values())
+    ops::_foreach_minimum_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_minimum_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_MINIMUM_SCALAR_LIST_INFO, &[&self_, &scalars])
@@ -2483,7 +2477,7 @@ pub(super) static _FOREACH_MINIMUM_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_minimum_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_minimum_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
+    ops::_foreach_minimum_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_minimum_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_MINIMUM_LIST_INFO, &[&self_, &other])
@@ -2566,8 +2560,8 @@ pub(super) static _FOREACH_LERP_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_lerp_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_lerp_scalar(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?
-        .into_values())
+    ops::_foreach_lerp_scalar(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?
+        .into_values()
 }
 fn _foreach_lerp_scalar_adaptor(
     self_: &[Tensor],
@@ -2666,12 +2660,12 @@ pub(super) static _FOREACH_LERP_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_lerp_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_lerp_scalar_list(
+    ops::_foreach_lerp_scalar_list(
         &arg::<Vec<Tensor>>(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<Scalar>>(a, 2)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn _foreach_lerp_scalar_list_adaptor(
     self_: &[Tensor],
@@ -2776,12 +2770,12 @@ pub(super) static _FOREACH_LERP_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_lerp_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_lerp_list(
+    ops::_foreach_lerp_list(
         &arg::<Vec<Tensor>>(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn _foreach_lerp_list_adaptor(
     self_: &[Tensor],
@@ -2899,13 +2893,13 @@ pub(super) static _FOREACH_ADDCMUL_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_addcmul_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_addcmul_scalar_list(
+    ops::_foreach_addcmul_scalar_list(
         &arg::<Vec<Tensor>>(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
         &arg::<Vec<Scalar>>(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn _foreach_addcmul_scalar_list_adaptor(
     self_: &[Tensor],
@@ -3040,13 +3034,13 @@ pub(super) static _FOREACH_ADDCMUL_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_addcmul_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_addcmul_tensor(
+    ops::_foreach_addcmul_tensor(
         &arg::<Vec<Tensor>>(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
         tensor_arg(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn _foreach_addcmul_tensor_adaptor(
     self_: &[Tensor],
@@ -3180,13 +3174,13 @@ pub(super) static _FOREACH_ADDCMUL_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_addcmul_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_addcmul_scalar(
+    ops::_foreach_addcmul_scalar(
         &arg::<Vec<Tensor>>(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
         arg(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn _foreach_addcmul_scalar_adaptor(
     self_: &[Tensor],
@@ -3320,13 +3314,13 @@ pub(super) static _FOREACH_ADDCDIV_SCALAR_LIST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_addcdiv_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_addcdiv_scalar_list(
+    ops::_foreach_addcdiv_scalar_list(
         &arg::<Vec<Tensor>>(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
         &arg::<Vec<Scalar>>(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn _foreach_addcdiv_scalar_list_adaptor(
     self_: &[Tensor],
@@ -3461,13 +3455,13 @@ pub(super) static _FOREACH_ADDCDIV_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_addcdiv_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_addcdiv_tensor(
+    ops::_foreach_addcdiv_tensor(
         &arg::<Vec<Tensor>>(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
         tensor_arg(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn _foreach_addcdiv_tensor_adaptor(
     self_: &[Tensor],
@@ -3601,13 +3595,13 @@ pub(super) static _FOREACH_ADDCDIV_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_addcdiv_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_addcdiv_scalar(
+    ops::_foreach_addcdiv_scalar(
         &arg::<Vec<Tensor>>(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
         arg(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn _foreach_addcdiv_scalar_adaptor(
     self_: &[Tensor],
@@ -3719,7 +3713,7 @@ pub(super) static _FOREACH_MM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_mm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_mm(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values())
+    ops::_foreach_mm(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_mm_adaptor(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_MM_INFO, &[&self_, &mat2])
@@ -3754,7 +3748,7 @@ pub(super) static _FOREACH_CLONE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_clone_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_clone(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::_foreach_clone(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_clone_adaptor(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_CLONE_INFO, &[&self_, &memory_format])
@@ -3870,7 +3864,7 @@ pub(super) static _FOREACH_MAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_max_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_max(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_max(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_max_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_MAX_INFO, &[&self_])
@@ -3916,7 +3910,7 @@ pub(super) static _FOREACH_NORM_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_norm_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_norm_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::_foreach_norm_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn _foreach_norm_scalar_adaptor(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_NORM_SCALAR_INFO, &[&self_, &ord, &dtype])
@@ -3955,7 +3949,7 @@ pub(super) static _FOREACH_POWSUM_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_powsum_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_powsum_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::_foreach_powsum_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn _foreach_powsum_scalar_adaptor(
     self_: &[Tensor],
@@ -3991,7 +3985,7 @@ pub(super) static _FOREACH_ERF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_erf_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_erf(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_erf(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_erf_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_ERF_INFO, &[&self_])
@@ -4059,7 +4053,7 @@ pub(super) static _FOREACH_ERFC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_erfc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_erfc(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_erfc(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_erfc_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_ERFC_INFO, &[&self_])
@@ -4127,7 +4121,7 @@ pub(super) static _FOREACH_LGAMMA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_lgamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_lgamma(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_lgamma(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_lgamma_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_LGAMMA_INFO, &[&self_])
@@ -4195,7 +4189,7 @@ pub(super) static _FOREACH_ABS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_abs_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_abs(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_abs(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_abs_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_ABS_INFO, &[&self_])
@@ -4263,7 +4257,7 @@ pub(super) static _FOREACH_SIGN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_sign_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_sign(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_sign(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_sign_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_SIGN_INFO, &[&self_])
@@ -4331,7 +4325,7 @@ pub(super) static _FOREACH_NEG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_neg_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_neg(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_neg(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_neg_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_NEG_INFO, &[&self_])
@@ -4406,7 +4400,7 @@ pub(super) static _FOREACH_RECIPROCAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_reciprocal_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_reciprocal(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_reciprocal(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_reciprocal_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_RECIPROCAL_INFO, &[&self_])
@@ -4484,7 +4478,7 @@ pub(super) static _FOREACH_SQRT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_sqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_sqrt(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_sqrt(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_sqrt_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_SQRT_INFO, &[&self_])
@@ -4559,7 +4553,7 @@ pub(super) static _FOREACH_RSQRT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_rsqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_rsqrt(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_rsqrt(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_rsqrt_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_RSQRT_INFO, &[&self_])
@@ -4641,7 +4635,7 @@ pub(super) static _FOREACH_EXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_exp(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_exp(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_exp_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_EXP_INFO, &[&self_])
@@ -4723,7 +4717,7 @@ pub(super) static _FOREACH_EXPM1_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_expm1_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_expm1(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_expm1(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_expm1_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_EXPM1_INFO, &[&self_])
@@ -4805,7 +4799,7 @@ pub(super) static _FOREACH_LOG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_log_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_log(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_log(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_log_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_LOG_INFO, &[&self_])
@@ -4887,7 +4881,7 @@ pub(super) static _FOREACH_LOG2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_log2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_log2(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_log2(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_log2_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_LOG2_INFO, &[&self_])
@@ -4969,7 +4963,7 @@ pub(super) static _FOREACH_LOG10_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_log10_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_log10(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_log10(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_log10_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_LOG10_INFO, &[&self_])
@@ -5051,7 +5045,7 @@ pub(super) static _FOREACH_LOG1P_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_log1p_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_log1p(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_log1p(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_log1p_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_LOG1P_INFO, &[&self_])
@@ -5126,7 +5120,7 @@ pub(super) static _FOREACH_SIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_sin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_sin(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_sin(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_sin_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_SIN_INFO, &[&self_])
@@ -5194,7 +5188,7 @@ pub(super) static _FOREACH_COS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_cos_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_cos(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_cos(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_cos_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_COS_INFO, &[&self_])
@@ -5269,7 +5263,7 @@ pub(super) static _FOREACH_TAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_tan_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_tan(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_tan(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_tan_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_TAN_INFO, &[&self_])
@@ -5351,7 +5345,7 @@ pub(super) static _FOREACH_ASIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_asin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_asin(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_asin(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_asin_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_ASIN_INFO, &[&self_])
@@ -5433,7 +5427,7 @@ pub(super) static _FOREACH_ACOS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_acos_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_acos(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_acos(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_acos_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_ACOS_INFO, &[&self_])
@@ -5508,7 +5502,7 @@ pub(super) static _FOREACH_ATAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_atan_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_atan(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_atan(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_atan_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_ATAN_INFO, &[&self_])
@@ -5583,7 +5577,7 @@ pub(super) static _FOREACH_SINH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_sinh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_sinh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_sinh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_sinh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_SINH_INFO, &[&self_])
@@ -5665,7 +5659,7 @@ pub(super) static _FOREACH_COSH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_cosh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_cosh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_cosh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_cosh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_COSH_INFO, &[&self_])
@@ -5740,7 +5734,7 @@ pub(super) static _FOREACH_TANH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_tanh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_tanh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_tanh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_TANH_INFO, &[&self_])
@@ -5808,7 +5802,7 @@ pub(super) static _FOREACH_FLOOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_floor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_floor(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_floor(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_floor_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_FLOOR_INFO, &[&self_])
@@ -5876,7 +5870,7 @@ pub(super) static _FOREACH_CEIL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_ceil_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_ceil(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_ceil(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_ceil_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_CEIL_INFO, &[&self_])
@@ -5944,7 +5938,7 @@ pub(super) static _FOREACH_TRUNC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_trunc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_trunc(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_trunc(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_trunc_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_TRUNC_INFO, &[&self_])
@@ -6012,7 +6006,7 @@ pub(super) static _FOREACH_ROUND_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_round_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_round(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_round(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_round_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_ROUND_INFO, &[&self_])
@@ -6080,7 +6074,7 @@ pub(super) static _FOREACH_FRAC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_frac_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_frac(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_frac(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_frac_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_FRAC_INFO, &[&self_])
@@ -6148,7 +6142,7 @@ pub(super) static _FOREACH_SIGMOID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn _foreach_sigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::_foreach_sigmoid(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::_foreach_sigmoid(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_sigmoid_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&_FOREACH_SIGMOID_INFO, &[&self_])

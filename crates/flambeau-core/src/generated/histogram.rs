@@ -46,13 +46,13 @@ pub(super) static HISTOGRAM_EDGES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn histogram_edges_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::histogram_edges(
+    ops::histogram_edges(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
         arg(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn histogram_edges_adaptor(
     self_: &Tensor,
@@ -219,14 +219,14 @@ pub(super) static HISTOGRAM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn histogram_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::histogram(
+    ops::histogram(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg::<Option<Vec<f64>>>(a, 2)?.as_deref(),
         arg::<Option<Tensor>>(a, 3)?.as_ref(),
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn histogram_adaptor(
     self_: &Tensor,
@@ -403,14 +403,14 @@ pub(super) static HISTOGRAMDD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn histogramdd_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::histogramdd(
+    ops::histogramdd(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<f64>>>(a, 2)?.as_deref(),
         arg::<Option<Tensor>>(a, 3)?.as_ref(),
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn histogramdd_adaptor(
     self_: &Tensor,
@@ -463,14 +463,14 @@ pub(super) static HISTOGRAMDD_EDGES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn histogramdd_edges_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::histogramdd_edges(
+    ops::histogramdd_edges(
         tensor_arg(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         arg::<Option<Vec<f64>>>(a, 2)?.as_deref(),
         arg::<Option<Tensor>>(a, 3)?.as_ref(),
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn histogramdd_edges_adaptor(
     self_: &Tensor,
@@ -523,14 +523,14 @@ pub(super) static HISTOGRAMDD_BINS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn histogramdd_bins_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::histogramdd_bins(
+    ops::histogramdd_bins(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg::<Option<Vec<f64>>>(a, 2)?.as_deref(),
         arg::<Option<Tensor>>(a, 3)?.as_ref(),
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn histogramdd_bins_adaptor(
     self_: &Tensor,

@@ -49,7 +49,7 @@ pub(super) static INDEX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn index_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::index(tensor_arg(a, 0)?, &arg::<Vec<Option<Tensor>>>(a, 1)?)?.into_values())
+    ops::index(tensor_arg(a, 0)?, &arg::<Vec<Option<Tensor>>>(a, 1)?)?.into_values()
 }
 fn index_adaptor(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     fallback(&INDEX_INFO, &[&self_, &indices])
@@ -119,8 +119,8 @@ pub(super) static INDEX_PUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn index_put_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::index_put(tensor_arg(a, 0)?, &arg::<Vec<Option<Tensor>>>(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::index_put(tensor_arg(a, 0)?, &arg::<Vec<Option<Tensor>>>(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn index_put_adaptor(
     self_: &Tensor,
@@ -250,7 +250,7 @@ pub(super) static GATHER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gather_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gather(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::gather(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn gather_adaptor(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
     fallback(&GATHER_INFO, &[&self_, &dim, &index, &sparse_grad])
@@ -378,7 +378,7 @@ pub(super) static SCATTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::scatter(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values())
+    ops::scatter(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values()
 }
 fn scatter_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     fallback(&SCATTER_INFO, &[&self_, &dim, &index, &src])
@@ -552,7 +552,7 @@ pub(super) static SCATTER_VALUE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn scatter_value_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::scatter_value(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::scatter_value(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn scatter_value_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
     fallback(&SCATTER_VALUE_INFO, &[&self_, &dim, &index, &value])
@@ -741,14 +741,14 @@ pub(super) static SCATTER_SRC_REDUCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn scatter_src_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::scatter_src_reduce(
+    ops::scatter_src_reduce(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         tensor_arg(a, 2)?,
         tensor_arg(a, 3)?,
         &arg::<String>(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn scatter_src_reduce_adaptor(
     self_: &Tensor,
@@ -972,14 +972,14 @@ pub(super) static SCATTER_VALUE_REDUCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn scatter_value_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::scatter_value_reduce(
+    ops::scatter_value_reduce(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         tensor_arg(a, 2)?,
         arg(a, 3)?,
         &arg::<String>(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn scatter_value_reduce_adaptor(
     self_: &Tensor,
@@ -1201,7 +1201,7 @@ pub(super) static SCATTER_ADD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn scatter_add_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::scatter_add(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values())
+    ops::scatter_add(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values()
 }
 fn scatter_add_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
     fallback(&SCATTER_ADD_INFO, &[&self_, &dim, &index, &src])
@@ -1390,7 +1390,7 @@ pub(super) static SCATTER_REDUCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn scatter_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::scatter_reduce(
+    ops::scatter_reduce(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -1398,7 +1398,7 @@ fn scatter_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<String>(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn scatter_reduce_adaptor(
     self_: &Tensor,
@@ -1602,7 +1602,7 @@ pub(super) static TAKE_ALONG_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn take_along_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::take_along_dim(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::take_along_dim(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn take_along_dim_adaptor(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
     fallback(&TAKE_ALONG_DIM_INFO, &[&self_, &indices, &dim])
@@ -1715,7 +1715,7 @@ pub(super) static INDEX_SELECT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn index_select_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::index_select(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
+    ops::index_select(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
 }
 fn index_select_adaptor(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
     fallback(&INDEX_SELECT_INFO, &[&self_, &dim, &index])
@@ -1842,8 +1842,8 @@ pub(super) static INDEX_ADD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn index_add_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::index_add(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::index_add(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn index_add_adaptor(
     self_: &Tensor,
@@ -2059,7 +2059,7 @@ pub(super) static INDEX_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn index_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::index_copy(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values())
+    ops::index_copy(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values()
 }
 fn index_copy_adaptor(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
     fallback(&INDEX_COPY_INFO, &[&self_, &dim, &index, &source])
@@ -2239,7 +2239,7 @@ pub(super) static INDEX_FILL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn index_fill_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::index_fill(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::index_fill(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn index_fill_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
     fallback(&INDEX_FILL_INFO, &[&self_, &dim, &index, &value])
@@ -2350,8 +2350,7 @@ pub(super) static INDEX_FILL_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn index_fill_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::index_fill_tensor(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?
-        .into_values())
+    ops::index_fill_tensor(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values()
 }
 fn index_fill_tensor_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
     fallback(&INDEX_FILL_TENSOR_INFO, &[&self_, &dim, &index, &value])
@@ -2471,7 +2470,7 @@ pub(super) static INDEX_REDUCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn index_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::index_reduce(
+    ops::index_reduce(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -2479,7 +2478,7 @@ fn index_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<String>(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn index_reduce_adaptor(
     self_: &Tensor,
@@ -2693,7 +2692,7 @@ pub(super) static MASKED_SELECT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_select_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_select(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::masked_select(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn masked_select_adaptor(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     fallback(&MASKED_SELECT_INFO, &[&self_, &mask])
@@ -2793,7 +2792,7 @@ pub(super) static MASKED_FILL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_fill_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_fill(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::masked_fill(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn masked_fill_adaptor(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
     fallback(&MASKED_FILL_INFO, &[&self_, &mask, &value])
@@ -2887,7 +2886,7 @@ pub(super) static MASKED_FILL_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_fill_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_fill_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
+    ops::masked_fill_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
 }
 fn masked_fill_tensor_adaptor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
     fallback(&MASKED_FILL_TENSOR_INFO, &[&self_, &mask, &value])
@@ -2990,7 +2989,7 @@ pub(super) static MASKED_SCATTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
+    ops::masked_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
 }
 fn masked_scatter_adaptor(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
     fallback(&MASKED_SCATTER_INFO, &[&self_, &mask, &source])
@@ -3082,7 +3081,7 @@ pub(super) static NONZERO_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nonzero_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::nonzero(tensor_arg(a, 0)?)?.into_values())
+    ops::nonzero(tensor_arg(a, 0)?)?.into_values()
 }
 fn nonzero_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&NONZERO_INFO, &[&self_])
@@ -3158,7 +3157,7 @@ pub(super) static NONZERO_TUPLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nonzero_tuple_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::nonzero_tuple(tensor_arg(a, 0)?)?.into_values())
+    ops::nonzero_tuple(tensor_arg(a, 0)?)?.into_values()
 }
 fn nonzero_tuple_adaptor(self_: &Tensor) -> Result<Vec<Tensor>> {
     fallback(&NONZERO_TUPLE_INFO, &[&self_])
@@ -3186,7 +3185,7 @@ pub(super) static WHERE_NONZERO_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn where_nonzero_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::where_nonzero(tensor_arg(a, 0)?)?.into_values())
+    ops::where_nonzero(tensor_arg(a, 0)?)?.into_values()
 }
 fn where_nonzero_adaptor(condition: &Tensor) -> Result<Vec<Tensor>> {
     fallback(&WHERE_NONZERO_INFO, &[&condition])
@@ -3239,7 +3238,7 @@ pub(super) static NONZERO_STATIC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nonzero_static_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::nonzero_static(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::nonzero_static(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn nonzero_static_adaptor(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
     fallback(&NONZERO_STATIC_INFO, &[&self_, &size, &fill_value])
@@ -3248,7 +3247,13 @@ fn nonzero_static_adaptor(self_: &Tensor, size: i64, fill_value: i64) -> Result<
 fn nonzero_static_out_slot(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
     let given = args::NonzeroStatic { self_, size, fill_value };
     let m = f::nonzero_static_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
+    let o0 = m.out(
+        &OutDtype::Exact(
+            "nonzero_static: Expected out tensor to have scalar type Long but got scalar type{got}",
+        ),
+        out,
+        &[self_],
+    )?;
     if let Some(kernel) = NONZERO_STATIC_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }
@@ -3322,7 +3327,7 @@ pub(super) static ARGWHERE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn argwhere_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::argwhere(tensor_arg(a, 0)?)?.into_values())
+    ops::argwhere(tensor_arg(a, 0)?)?.into_values()
 }
 fn argwhere_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ARGWHERE_INFO, &[&self_])
@@ -3370,7 +3375,7 @@ pub(super) static TAKE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn take_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::take(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::take(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn take_adaptor(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     fallback(&TAKE_INFO, &[&self_, &index])
@@ -3479,7 +3484,7 @@ pub(super) static PUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn put_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::put(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::put(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn put_adaptor(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
     fallback(&PUT_INFO, &[&self_, &index, &source, &accumulate])
@@ -3577,7 +3582,7 @@ pub(super) static SELECT_SCATTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn select_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::select_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::select_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn select_scatter_adaptor(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     fallback(&SELECT_SCATTER_INFO, &[&self_, &src, &dim, &index])
@@ -3624,15 +3629,8 @@ pub(super) static SLICE_SCATTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn slice_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::slice_scatter(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-    )?
-    .into_values())
+    ops::slice_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
+        .into_values()
 }
 fn slice_scatter_adaptor(
     self_: &Tensor,
@@ -3802,8 +3800,8 @@ pub(super) static DIAGONAL_SCATTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn diagonal_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::diagonal_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::diagonal_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn diagonal_scatter_adaptor(
     self_: &Tensor,
@@ -3848,7 +3846,7 @@ pub(super) static NARROW_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn narrow_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::narrow_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::narrow_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn narrow_copy_adaptor(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
     fallback(&NARROW_COPY_INFO, &[&self_, &dim, &start, &length])
@@ -3942,13 +3940,13 @@ pub(super) static UNSAFE_MASKED_INDEX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unsafe_masked_index_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::unsafe_masked_index(
+    ops::unsafe_masked_index(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<Vec<Option<Tensor>>>(a, 2)?,
         arg(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn unsafe_masked_index_adaptor(
     self_: &Tensor,
@@ -3993,13 +3991,13 @@ pub(super) static UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unsafe_masked_index_put_accumulate_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::unsafe_masked_index_put_accumulate(
+    ops::unsafe_masked_index_put_accumulate(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<Vec<Option<Tensor>>>(a, 2)?,
         tensor_arg(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn unsafe_masked_index_put_accumulate_adaptor(
     self_: &Tensor,
@@ -4095,14 +4093,14 @@ pub(super) static AS_STRIDED_SCATTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn as_strided_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::as_strided_scatter(
+    ops::as_strided_scatter(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
         &arg::<Vec<i64>>(a, 3)?,
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn as_strided_scatter_adaptor(
     self_: &Tensor,

@@ -56,7 +56,7 @@ pub(super) static CAT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cat_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cat(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::cat(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn cat_adaptor(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     fallback(&CAT_INFO, &[&tensors, &dim])
@@ -168,7 +168,7 @@ pub(super) static STACK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn stack_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::stack(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::stack(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn stack_adaptor(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     fallback(&STACK_INFO, &[&tensors, &dim])
@@ -259,7 +259,7 @@ pub(super) static HSTACK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hstack_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::hstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn hstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
     fallback(&HSTACK_INFO, &[&tensors])
@@ -337,7 +337,7 @@ pub(super) static VSTACK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn vstack_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::vstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::vstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn vstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
     fallback(&VSTACK_INFO, &[&tensors])
@@ -415,7 +415,7 @@ pub(super) static DSTACK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dstack_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::dstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::dstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn dstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
     fallback(&DSTACK_INFO, &[&tensors])
@@ -494,7 +494,7 @@ pub(super) static COLUMN_STACK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn column_stack_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::column_stack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::column_stack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn column_stack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
     fallback(&COLUMN_STACK_INFO, &[&tensors])
@@ -573,7 +573,7 @@ pub(super) static ATLEAST_1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atleast_1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::atleast_1d(tensor_arg(a, 0)?)?.into_values())
+    ops::atleast_1d(tensor_arg(a, 0)?)?.into_values()
 }
 fn atleast_1d_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ATLEAST_1D_INFO, &[&self_])
@@ -601,7 +601,7 @@ pub(super) static ATLEAST_1D_SEQUENCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atleast_1d_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::atleast_1d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::atleast_1d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn atleast_1d_sequence_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&ATLEAST_1D_SEQUENCE_INFO, &[&tensors])
@@ -628,7 +628,7 @@ pub(super) static ATLEAST_2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atleast_2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::atleast_2d(tensor_arg(a, 0)?)?.into_values())
+    ops::atleast_2d(tensor_arg(a, 0)?)?.into_values()
 }
 fn atleast_2d_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ATLEAST_2D_INFO, &[&self_])
@@ -656,7 +656,7 @@ pub(super) static ATLEAST_2D_SEQUENCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atleast_2d_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::atleast_2d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::atleast_2d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn atleast_2d_sequence_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&ATLEAST_2D_SEQUENCE_INFO, &[&tensors])
@@ -683,7 +683,7 @@ pub(super) static ATLEAST_3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atleast_3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::atleast_3d(tensor_arg(a, 0)?)?.into_values())
+    ops::atleast_3d(tensor_arg(a, 0)?)?.into_values()
 }
 fn atleast_3d_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ATLEAST_3D_INFO, &[&self_])
@@ -711,7 +711,7 @@ pub(super) static ATLEAST_3D_SEQUENCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atleast_3d_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::atleast_3d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::atleast_3d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn atleast_3d_sequence_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&ATLEAST_3D_SEQUENCE_INFO, &[&tensors])
@@ -744,7 +744,7 @@ pub(super) static REPEAT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn repeat_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::repeat(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::repeat(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn repeat_adaptor(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     fallback(&REPEAT_INFO, &[&self_, &repeats])
@@ -774,7 +774,7 @@ pub(super) static TILE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tile_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::tile(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::tile(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn tile_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     fallback(&TILE_INFO, &[&self_, &dims])
@@ -822,7 +822,7 @@ pub(super) static FLIP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn flip_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::flip(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::flip(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn flip_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     fallback(&FLIP_INFO, &[&self_, &dims])
@@ -849,7 +849,7 @@ pub(super) static FLIPLR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fliplr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fliplr(tensor_arg(a, 0)?)?.into_values())
+    ops::fliplr(tensor_arg(a, 0)?)?.into_values()
 }
 fn fliplr_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&FLIPLR_INFO, &[&self_])
@@ -876,7 +876,7 @@ pub(super) static FLIPUD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn flipud_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::flipud(tensor_arg(a, 0)?)?.into_values())
+    ops::flipud(tensor_arg(a, 0)?)?.into_values()
 }
 fn flipud_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&FLIPUD_INFO, &[&self_])
@@ -913,7 +913,7 @@ pub(super) static ROLL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn roll_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::roll(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values())
+    ops::roll(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values()
 }
 fn roll_adaptor(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
     fallback(&ROLL_INFO, &[&self_, &shifts, &dims])
@@ -950,7 +950,7 @@ pub(super) static ROT90_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rot90_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rot90(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values())
+    ops::rot90(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values()
 }
 fn rot90_adaptor(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
     fallback(&ROT90_INFO, &[&self_, &k, &dims])
@@ -984,7 +984,7 @@ pub(super) static MOVEDIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn movedim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::movedim(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values())
+    ops::movedim(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values()
 }
 fn movedim_adaptor(self_: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
     fallback(&MOVEDIM_INFO, &[&self_, &source, &destination])
@@ -1019,7 +1019,7 @@ pub(super) static MOVEDIM_INT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn movedim_int_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::movedim_int(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::movedim_int(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn movedim_int_adaptor(self_: &Tensor, source: i64, destination: i64) -> Result<Tensor> {
     fallback(&MOVEDIM_INT_INFO, &[&self_, &source, &destination])
@@ -1053,7 +1053,7 @@ pub(super) static SWAPAXES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn swapaxes_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::swapaxes(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::swapaxes(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn swapaxes_adaptor(self_: &Tensor, axis0: i64, axis1: i64) -> Result<Tensor> {
     fallback(&SWAPAXES_INFO, &[&self_, &axis0, &axis1])
@@ -1087,7 +1087,7 @@ pub(super) static SWAPDIMS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn swapdims_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::swapdims(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::swapdims(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn swapdims_adaptor(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     fallback(&SWAPDIMS_INFO, &[&self_, &dim0, &dim1])
@@ -1121,7 +1121,7 @@ pub(super) static CHUNK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn chunk_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::chunk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::chunk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn chunk_adaptor(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     fallback(&CHUNK_INFO, &[&self_, &chunks, &dim])
@@ -1156,7 +1156,7 @@ pub(super) static TENSOR_SPLIT_SECTIONS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tensor_split_sections_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::tensor_split_sections(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::tensor_split_sections(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn tensor_split_sections_adaptor(self_: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
     fallback(&TENSOR_SPLIT_SECTIONS_INFO, &[&self_, &sections, &dim])
@@ -1191,7 +1191,7 @@ pub(super) static TENSOR_SPLIT_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tensor_split_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::tensor_split_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::tensor_split_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn tensor_split_indices_adaptor(self_: &Tensor, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
     fallback(&TENSOR_SPLIT_INDICES_INFO, &[&self_, &indices, &dim])
@@ -1226,7 +1226,7 @@ pub(super) static TENSOR_SPLIT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tensor_split_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::tensor_split(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::tensor_split(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn tensor_split_adaptor(
     self_: &Tensor,
@@ -1260,7 +1260,7 @@ pub(super) static HSPLIT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hsplit_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::hsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn hsplit_adaptor(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
     fallback(&HSPLIT_INFO, &[&self_, &sections])
@@ -1291,7 +1291,7 @@ pub(super) static HSPLIT_ARRAY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hsplit_array_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::hsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn hsplit_array_adaptor(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
     fallback(&HSPLIT_ARRAY_INFO, &[&self_, &indices])
@@ -1321,7 +1321,7 @@ pub(super) static VSPLIT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn vsplit_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::vsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::vsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn vsplit_adaptor(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
     fallback(&VSPLIT_INFO, &[&self_, &sections])
@@ -1352,7 +1352,7 @@ pub(super) static VSPLIT_ARRAY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn vsplit_array_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::vsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::vsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn vsplit_array_adaptor(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
     fallback(&VSPLIT_ARRAY_INFO, &[&self_, &indices])
@@ -1382,7 +1382,7 @@ pub(super) static DSPLIT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dsplit_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::dsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::dsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn dsplit_adaptor(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
     fallback(&DSPLIT_INFO, &[&self_, &sections])
@@ -1413,7 +1413,7 @@ pub(super) static DSPLIT_ARRAY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dsplit_array_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::dsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::dsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn dsplit_array_adaptor(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
     fallback(&DSPLIT_ARRAY_INFO, &[&self_, &indices])
@@ -1447,7 +1447,7 @@ pub(super) static UNFLATTEN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unflatten_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::unflatten(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values())
+    ops::unflatten(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values()
 }
 fn unflatten_adaptor(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
     fallback(&UNFLATTEN_INFO, &[&self_, &dim, &sizes])
@@ -1477,7 +1477,7 @@ pub(super) static EXPAND_AS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn expand_as_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::expand_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::expand_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn expand_as_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&EXPAND_AS_INFO, &[&self_, &other])
@@ -1507,7 +1507,7 @@ pub(super) static VIEW_AS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn view_as_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::view_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::view_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn view_as_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&VIEW_AS_INFO, &[&self_, &other])
@@ -1537,7 +1537,7 @@ pub(super) static RESHAPE_AS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn reshape_as_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::reshape_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::reshape_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn reshape_as_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&RESHAPE_AS_INFO, &[&self_, &other])
@@ -1568,7 +1568,7 @@ pub(super) static BROADCAST_TO_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn broadcast_to_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::broadcast_to(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::broadcast_to(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn broadcast_to_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     fallback(&BROADCAST_TO_INFO, &[&self_, &size])
@@ -1599,7 +1599,7 @@ pub(super) static BROADCAST_TENSORS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn broadcast_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::broadcast_tensors(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::broadcast_tensors(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn broadcast_tensors_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&BROADCAST_TENSORS_INFO, &[&tensors])
@@ -1626,7 +1626,7 @@ pub(super) static RAVEL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ravel_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::ravel(tensor_arg(a, 0)?)?.into_values())
+    ops::ravel(tensor_arg(a, 0)?)?.into_values()
 }
 fn ravel_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&RAVEL_INFO, &[&self_])
@@ -1653,7 +1653,7 @@ pub(super) static ADJOINT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adjoint_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::adjoint(tensor_arg(a, 0)?)?.into_values())
+    ops::adjoint(tensor_arg(a, 0)?)?.into_values()
 }
 fn adjoint_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ADJOINT_INFO, &[&self_])
@@ -1680,7 +1680,7 @@ pub(super) static MT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mt_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::mt(tensor_arg(a, 0)?)?.into_values())
+    ops::mt(tensor_arg(a, 0)?)?.into_values()
 }
 fn mt_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&MT_INFO, &[&self_])
@@ -1707,7 +1707,7 @@ pub(super) static MH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::mh(tensor_arg(a, 0)?)?.into_values())
+    ops::mh(tensor_arg(a, 0)?)?.into_values()
 }
 fn mh_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&MH_INFO, &[&self_])
@@ -1734,7 +1734,7 @@ pub(super) static H_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn h_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::h(tensor_arg(a, 0)?)?.into_values())
+    ops::h(tensor_arg(a, 0)?)?.into_values()
 }
 fn h_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&H_INFO, &[&self_])
@@ -1761,7 +1761,7 @@ pub(super) static NUMPY_T_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn numpy_t_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::numpy_t(tensor_arg(a, 0)?)?.into_values())
+    ops::numpy_t(tensor_arg(a, 0)?)?.into_values()
 }
 fn numpy_t_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&NUMPY_T_INFO, &[&self_])
@@ -1794,7 +1794,7 @@ pub(super) static MESHGRID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn meshgrid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::meshgrid(&arg::<Vec<Tensor>>(a, 0)?, &arg::<String>(a, 1)?)?.into_values())
+    ops::meshgrid(&arg::<Vec<Tensor>>(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
 }
 fn meshgrid_adaptor(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
     fallback(&MESHGRID_INFO, &[&tensors, &indexing])
@@ -1825,7 +1825,7 @@ pub(super) static CARTESIAN_PROD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cartesian_prod_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cartesian_prod(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::cartesian_prod(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn cartesian_prod_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
     fallback(&CARTESIAN_PROD_INFO, &[&tensors])
@@ -1858,7 +1858,7 @@ pub(super) static BLOCK_DIAG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn block_diag_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::block_diag(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::block_diag(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn block_diag_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
     fallback(&BLOCK_DIAG_INFO, &[&tensors])
@@ -1906,7 +1906,7 @@ pub(super) static TRIL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tril_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::tril(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::tril(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn tril_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     fallback(&TRIL_INFO, &[&self_, &diagonal])
@@ -2057,7 +2057,7 @@ pub(super) static TRIU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn triu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::triu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::triu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn triu_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     fallback(&TRIU_INFO, &[&self_, &diagonal])
@@ -2198,7 +2198,7 @@ pub(super) static DIAG_EMBED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn diag_embed_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::diag_embed(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::diag_embed(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn diag_embed_adaptor(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     fallback(&DIAG_EMBED_INFO, &[&self_, &offset, &dim1, &dim2])
@@ -2228,14 +2228,14 @@ pub(super) static DIAG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn diag_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::diag(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::diag(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn diag_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
     fallback(&DIAG_INFO, &[&self_, &diagonal])
 }
 
 fn diag_out_cpu(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("aten::diagonal_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::diagonal_copy", &[], &[&*out])?;
     let r = f::diag(self_, diagonal)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -2301,7 +2301,7 @@ pub(super) static DIAGFLAT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn diagflat_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::diagflat(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::diagflat(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn diagflat_adaptor(self_: &Tensor, offset: i64) -> Result<Tensor> {
     fallback(&DIAGFLAT_INFO, &[&self_, &offset])
@@ -2338,7 +2338,7 @@ pub(super) static TRACE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn trace_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::trace(tensor_arg(a, 0)?)?.into_values())
+    ops::trace(tensor_arg(a, 0)?)?.into_values()
 }
 fn trace_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&TRACE_INFO, &[&self_])
@@ -2377,8 +2377,7 @@ pub(super) static REPEAT_INTERLEAVE_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn repeat_interleave_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::repeat_interleave_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::repeat_interleave_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn repeat_interleave_tensor_adaptor(
     self_: &Tensor,
@@ -2419,7 +2418,7 @@ pub(super) static REPEAT_INTERLEAVE_INT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn repeat_interleave_int_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::repeat_interleave_int(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::repeat_interleave_int(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn repeat_interleave_int_adaptor(
     self_: &Tensor,
@@ -2466,7 +2465,7 @@ pub(super) static REPEAT_INTERLEAVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn repeat_interleave_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::repeat_interleave(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::repeat_interleave(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn repeat_interleave_adaptor(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
     fallback(&REPEAT_INTERLEAVE_INFO, &[&repeats, &output_size])
@@ -2501,7 +2500,7 @@ pub(super) static COMBINATIONS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn combinations_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::combinations(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::combinations(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn combinations_adaptor(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Tensor> {
     fallback(&COMBINATIONS_INFO, &[&self_, &r, &with_replacement])
@@ -2535,7 +2534,7 @@ pub(super) static CHUNK_CAT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn chunk_cat_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::chunk_cat(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::chunk_cat(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn chunk_cat_adaptor(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
     fallback(&CHUNK_CAT_INFO, &[&tensors, &dim, &num_chunks])

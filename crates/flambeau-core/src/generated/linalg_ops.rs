@@ -62,7 +62,7 @@ pub(super) static LINALG_INV_EX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_inv_ex_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_inv_ex(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::linalg_inv_ex(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn linalg_inv_ex_adaptor(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tensor)> {
     fallback(&LINALG_INV_EX_INFO, &[&a, &check_errors])
@@ -166,7 +166,7 @@ pub(super) static LINALG_INV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_inv_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_inv(tensor_arg(a, 0)?)?.into_values())
+    ops::linalg_inv(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_inv_adaptor(a: &Tensor) -> Result<Tensor> {
     fallback(&LINALG_INV_INFO, &[&a])
@@ -240,7 +240,7 @@ pub(super) static INVERSE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn inverse_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::inverse(tensor_arg(a, 0)?)?.into_values())
+    ops::inverse(tensor_arg(a, 0)?)?.into_values()
 }
 fn inverse_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&INVERSE_INFO, &[&self_])
@@ -334,7 +334,7 @@ pub(super) static LINALG_SLOGDET_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_slogdet_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_slogdet(tensor_arg(a, 0)?)?.into_values())
+    ops::linalg_slogdet(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_slogdet_adaptor(a: &Tensor) -> Result<(Tensor, Tensor)> {
     fallback(&LINALG_SLOGDET_INFO, &[&a])
@@ -423,7 +423,7 @@ pub(super) static SLOGDET_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn slogdet_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::slogdet(tensor_arg(a, 0)?)?.into_values())
+    ops::slogdet(tensor_arg(a, 0)?)?.into_values()
 }
 fn slogdet_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     fallback(&SLOGDET_INFO, &[&self_])
@@ -497,7 +497,7 @@ pub(super) static LOGDET_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logdet_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::logdet(tensor_arg(a, 0)?)?.into_values())
+    ops::logdet(tensor_arg(a, 0)?)?.into_values()
 }
 fn logdet_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&LOGDET_INFO, &[&self_])
@@ -551,7 +551,7 @@ pub(super) static LINALG_SVD_REDUCED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_svd_reduced_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_svd_reduced(tensor_arg(a, 0)?)?.into_values())
+    ops::linalg_svd_reduced(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_svd_reduced_adaptor(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
     fallback(&LINALG_SVD_REDUCED_INFO, &[&a])
@@ -589,16 +589,20 @@ pub(super) static NUCLEAR_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nuclear_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::nuclear_norm(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::nuclear_norm(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn nuclear_norm_adaptor(self_: &Tensor, keepdim: bool) -> Result<Tensor> {
     fallback(&NUCLEAR_NORM_INFO, &[&self_, &keepdim])
 }
 
 fn nuclear_norm_out_cpu(self_: &Tensor, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("nuclear_norm", &[self_], &[&*out])?;
+    out::refuse_leaves_late([&*out], |[own_out]| ops::nuclear_norm_out(self_, keepdim, own_out))?;
     let r = f::nuclear_norm(self_, keepdim)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact("linalg.matrix_norm expected out tensor dtype {want} but got: {got}"),
+        out,
+        &r,
+    )
 }
 /// Type of [`NUCLEAR_NORM_OUT`].
 pub type NuclearNormOutFn = fn(&Tensor, bool, &mut Tensor) -> Result<()>;
@@ -675,16 +679,20 @@ pub(super) static NUCLEAR_NORM_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nuclear_norm_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::nuclear_norm_dim(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::nuclear_norm_dim(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn nuclear_norm_dim_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     fallback(&NUCLEAR_NORM_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn nuclear_norm_dim_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("nuclear_norm", &[self_], &[&*out])?;
+    out::refuse_leaves_late([&*out], |[own_out]| ops::nuclear_norm_dim_out(self_, dim, keepdim, own_out))?;
     let r = f::nuclear_norm_dim(self_, dim, keepdim)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(
+        &OutDtype::Exact("linalg.matrix_norm expected out tensor dtype {want} but got: {got}"),
+        out,
+        &r,
+    )
 }
 /// Type of [`NUCLEAR_NORM_DIM_OUT`].
 pub type NuclearNormDimOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<()>;
@@ -755,7 +763,7 @@ pub(super) static LINALG_MATRIX_EXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_matrix_exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_matrix_exp(tensor_arg(a, 0)?)?.into_values())
+    ops::linalg_matrix_exp(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_matrix_exp_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&LINALG_MATRIX_EXP_INFO, &[&self_])
@@ -829,7 +837,7 @@ pub(super) static MATRIX_EXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn matrix_exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::matrix_exp(tensor_arg(a, 0)?)?.into_values())
+    ops::matrix_exp(tensor_arg(a, 0)?)?.into_values()
 }
 fn matrix_exp_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&MATRIX_EXP_INFO, &[&self_])

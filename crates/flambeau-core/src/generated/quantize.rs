@@ -47,14 +47,14 @@ pub(super) static FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_INFO: OpInfo = OpInf
     functional: None,
 };
 fn fake_quantize_per_tensor_affine_cachemask_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fake_quantize_per_tensor_affine_cachemask(
+    ops::fake_quantize_per_tensor_affine_cachemask(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
         arg(a, 3)?,
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn fake_quantize_per_tensor_affine_cachemask_adaptor(
     self_: &Tensor,
@@ -111,7 +111,7 @@ pub(super) static FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK_INFO: OpInfo = OpIn
     functional: None,
 };
 fn fake_quantize_per_channel_affine_cachemask_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fake_quantize_per_channel_affine_cachemask(
+    ops::fake_quantize_per_channel_affine_cachemask(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -119,7 +119,7 @@ fn fake_quantize_per_channel_affine_cachemask_boxed(a: &[Value]) -> Result<Vec<V
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn fake_quantize_per_channel_affine_cachemask_adaptor(
     self_: &Tensor,
@@ -176,14 +176,8 @@ pub(super) static FAKE_QUANTIZE_PER_TENSOR_AFFINE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fake_quantize_per_tensor_affine_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fake_quantize_per_tensor_affine(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-    )?
-    .into_values())
+    ops::fake_quantize_per_tensor_affine(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn fake_quantize_per_tensor_affine_adaptor(
     self_: &Tensor,
@@ -229,14 +223,14 @@ pub(super) static FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fake_quantize_per_tensor_affine_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fake_quantize_per_tensor_affine_by(
+    ops::fake_quantize_per_tensor_affine_by(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
         arg(a, 3)?,
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn fake_quantize_per_tensor_affine_by_adaptor(
     self_: &Tensor,
@@ -283,7 +277,7 @@ pub(super) static FAKE_QUANTIZE_PER_CHANNEL_AFFINE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fake_quantize_per_channel_affine_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fake_quantize_per_channel_affine(
+    ops::fake_quantize_per_channel_affine(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -291,7 +285,7 @@ fn fake_quantize_per_channel_affine_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn fake_quantize_per_channel_affine_adaptor(
     self_: &Tensor,

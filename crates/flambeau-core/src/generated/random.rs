@@ -526,7 +526,7 @@ pub(super) static BERNOULLI_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bernoulli_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::bernoulli(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values())
+    ops::bernoulli(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values()
 }
 fn bernoulli_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     fallback(&BERNOULLI_INFO, &[&self_, &generator])
@@ -637,8 +637,7 @@ pub(super) static BERNOULLI_P_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bernoulli_p_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::bernoulli_p(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?
-        .into_values())
+    ops::bernoulli_p(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?.into_values()
 }
 fn bernoulli_p_adaptor(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
     fallback(&BERNOULLI_P_INFO, &[&self_, &p, &generator])
@@ -918,7 +917,7 @@ pub(super) static RAND_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rand_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rand(
+    ops::rand(
         &arg::<Vec<i64>>(a, 0)?,
         arg::<Option<Generator>>(a, 1)?.as_ref(),
         arg(a, 2)?,
@@ -926,7 +925,7 @@ fn rand_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn rand_adaptor(
     size: &[i64],
@@ -1121,7 +1120,7 @@ pub(super) static RAND_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rand_like_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rand_like_generator(
+    ops::rand_like_generator(
         tensor_arg(a, 0)?,
         arg::<Option<Generator>>(a, 1)?.as_ref(),
         arg(a, 2)?,
@@ -1130,7 +1129,7 @@ fn rand_like_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn rand_like_generator_adaptor(
     self_: &Tensor,
@@ -1194,8 +1193,8 @@ pub(super) static RAND_LIKE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rand_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rand_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::rand_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
+        .into_values()
 }
 fn rand_like_adaptor(
     self_: &Tensor,
@@ -1250,7 +1249,7 @@ pub(super) static RANDN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randn_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::randn(
+    ops::randn(
         &arg::<Vec<i64>>(a, 0)?,
         arg::<Option<Generator>>(a, 1)?.as_ref(),
         arg(a, 2)?,
@@ -1258,7 +1257,7 @@ fn randn_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn randn_adaptor(
     size: &[i64],
@@ -1453,7 +1452,7 @@ pub(super) static RANDN_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randn_like_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::randn_like_generator(
+    ops::randn_like_generator(
         tensor_arg(a, 0)?,
         arg::<Option<Generator>>(a, 1)?.as_ref(),
         arg(a, 2)?,
@@ -1462,7 +1461,7 @@ fn randn_like_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn randn_like_generator_adaptor(
     self_: &Tensor,
@@ -1526,8 +1525,8 @@ pub(super) static RANDN_LIKE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randn_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::randn_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::randn_like(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
+        .into_values()
 }
 fn randn_like_adaptor(
     self_: &Tensor,
@@ -1584,7 +1583,7 @@ pub(super) static RANDINT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randint_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::randint(
+    ops::randint(
         arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Generator>>(a, 2)?.as_ref(),
@@ -1593,7 +1592,7 @@ fn randint_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn randint_adaptor(
     high: i64,
@@ -1801,7 +1800,7 @@ pub(super) static RANDINT_LOW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randint_low_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::randint_low(
+    ops::randint_low(
         arg(a, 0)?,
         arg(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
@@ -1811,7 +1810,7 @@ fn randint_low_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn randint_low_adaptor(
     low: i64,
@@ -2028,7 +2027,7 @@ pub(super) static RANDINT_LIKE_GENERATOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randint_like_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::randint_like_generator(
+    ops::randint_like_generator(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg::<Option<Generator>>(a, 2)?.as_ref(),
@@ -2038,7 +2037,7 @@ fn randint_like_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn randint_like_generator_adaptor(
     self_: &Tensor,
@@ -2109,7 +2108,7 @@ pub(super) static RANDINT_LIKE_LOW_GENERATOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randint_like_low_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::randint_like_low_generator(
+    ops::randint_like_low_generator(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
@@ -2120,7 +2119,7 @@ fn randint_like_low_generator_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 7)?,
         arg(a, 8)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn randint_like_low_generator_adaptor(
     self_: &Tensor,
@@ -2188,7 +2187,7 @@ pub(super) static RANDINT_LIKE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randint_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::randint_like(
+    ops::randint_like(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
@@ -2197,7 +2196,7 @@ fn randint_like_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn randint_like_adaptor(
     self_: &Tensor,
@@ -2262,7 +2261,7 @@ pub(super) static RANDINT_LIKE_LOW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randint_like_low_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::randint_like_low(
+    ops::randint_like_low(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
@@ -2272,7 +2271,7 @@ fn randint_like_low_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn randint_like_low_adaptor(
     self_: &Tensor,
@@ -2337,7 +2336,7 @@ pub(super) static RANDPERM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn randperm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::randperm(
+    ops::randperm(
         arg(a, 0)?,
         arg::<Option<Generator>>(a, 1)?.as_ref(),
         arg(a, 2)?,
@@ -2345,7 +2344,7 @@ fn randperm_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn randperm_adaptor(
     n: i64,
@@ -2542,7 +2541,7 @@ pub(super) static NORMAL_FLOAT_FLOAT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn normal_float_float_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::normal_float_float(
+    ops::normal_float_float(
         arg(a, 0)?,
         arg(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
@@ -2552,7 +2551,7 @@ fn normal_float_float_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn normal_float_float_adaptor(
     mean: f64,
@@ -2759,12 +2758,8 @@ pub(super) static NORMAL_TENSOR_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn normal_tensor_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::normal_tensor_tensor(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Generator>>(a, 2)?.as_ref(),
-    )?
-    .into_values())
+    ops::normal_tensor_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?
+        .into_values()
 }
 fn normal_tensor_tensor_adaptor(
     mean: &Tensor,
@@ -2907,8 +2902,8 @@ pub(super) static NORMAL_TENSOR_FLOAT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn normal_tensor_float_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::normal_tensor_float(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?
-        .into_values())
+    ops::normal_tensor_float(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?
+        .into_values()
 }
 fn normal_tensor_float_adaptor(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
     fallback(&NORMAL_TENSOR_FLOAT_INFO, &[&mean, &std, &generator])
@@ -3047,8 +3042,8 @@ pub(super) static NORMAL_FLOAT_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn normal_float_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::normal_float_tensor(arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?
-        .into_values())
+    ops::normal_float_tensor(arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?
+        .into_values()
 }
 fn normal_float_tensor_adaptor(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     fallback(&NORMAL_FLOAT_TENSOR_INFO, &[&mean, &std, &generator])
@@ -3202,8 +3197,8 @@ pub(super) static MULTINOMIAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn multinomial_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::multinomial(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Generator>>(a, 3)?.as_ref())?
-        .into_values())
+    ops::multinomial(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Generator>>(a, 3)?.as_ref())?
+        .into_values()
 }
 fn multinomial_adaptor(
     self_: &Tensor,
@@ -3335,7 +3330,7 @@ pub(super) static POISSON_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn poisson_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::poisson(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values())
+    ops::poisson(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values()
 }
 fn poisson_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     fallback(&POISSON_INFO, &[&self_, &generator])
@@ -3391,8 +3386,8 @@ pub(super) static BINOMIAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn binomial_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::binomial(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?
-        .into_values())
+    ops::binomial(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?
+        .into_values()
 }
 fn binomial_adaptor(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     fallback(&BINOMIAL_INFO, &[&count, &prob, &generator])
@@ -3445,7 +3440,7 @@ pub(super) static STANDARD_GAMMA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn standard_gamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::standard_gamma(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values())
+    ops::standard_gamma(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values()
 }
 fn standard_gamma_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     fallback(&STANDARD_GAMMA_INFO, &[&self_, &generator])
@@ -3551,7 +3546,7 @@ pub(super) static STANDARD_GAMMA_GRAD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn standard_gamma_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::standard_gamma_grad(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::standard_gamma_grad(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn standard_gamma_grad_adaptor(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
     fallback(&STANDARD_GAMMA_GRAD_INFO, &[&self_, &output])
@@ -3654,7 +3649,7 @@ pub(super) static SAMPLE_DIRICHLET_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sample_dirichlet_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sample_dirichlet(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values())
+    ops::sample_dirichlet(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values()
 }
 fn sample_dirichlet_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     fallback(&SAMPLE_DIRICHLET_INFO, &[&self_, &generator])
@@ -3767,7 +3762,7 @@ pub(super) static DIRICHLET_GRAD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dirichlet_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::dirichlet_grad(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
+    ops::dirichlet_grad(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
 }
 fn dirichlet_grad_adaptor(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
     fallback(&DIRICHLET_GRAD_INFO, &[&x, &alpha, &total])

@@ -574,6 +574,7 @@ pub(super) fn rand_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::rand", &[], &[&*out])?;
     rt::below(|| ops::rand_out(size, generator, dtype, layout, device, pin_memory, out))
 }
@@ -586,6 +587,7 @@ pub(super) fn randn_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("randn", &[], &[&*out])?;
     rt::below(|| ops::randn_out(size, generator, dtype, layout, device, pin_memory, out))
 }
@@ -599,6 +601,7 @@ pub(super) fn randint_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::randint", &[], &[&*out])?;
     rt::below(|| ops::randint_out(high, size, generator, dtype, layout, device, pin_memory, out))
 }
@@ -613,6 +616,7 @@ pub(super) fn randint_low_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::randint", &[], &[&*out])?;
     rt::below(|| ops::randint_low_out(low, high, size, generator, dtype, layout, device, pin_memory, out))
 }
@@ -625,6 +629,7 @@ pub(super) fn randperm_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::randperm", &[], &[&*out])?;
     rt::below(|| ops::randperm_out(n, generator, dtype, layout, device, pin_memory, out))
 }
@@ -639,6 +644,7 @@ pub(super) fn normal_float_float_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::normal", &[], &[&*out])?;
     rt::below(|| {
         ops::normal_float_float_out(mean, std, size, generator, dtype, layout, device, pin_memory, out)

@@ -61,8 +61,8 @@ pub(super) static SUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sum(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::sum(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn sum_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     fallback(&SUM_INFO, &[&self_, &dim, &keepdim, &dtype])
@@ -194,8 +194,8 @@ pub(super) static NANSUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nansum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::nansum(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::nansum(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn nansum_adaptor(
     self_: &Tensor,
@@ -215,7 +215,7 @@ fn nansum_out_slot(
 ) -> Result<()> {
     let given = args::Nansum { self_, dim, keepdim, dtype };
     let m = f::nansum_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
+    let o0 = m.out(&OutDtype::Any, out, &[self_])?;
     if let Some(kernel) = NANSUM_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }
@@ -330,7 +330,7 @@ pub(super) static PROD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn prod_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::prod(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::prod(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn prod_adaptor(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
     fallback(&PROD_INFO, &[&self_, &dtype])
@@ -449,7 +449,7 @@ pub(super) static PROD_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn prod_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::prod_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::prod_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn prod_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     fallback(&PROD_DIM_INFO, &[&self_, &dim, &keepdim, &dtype])
@@ -571,8 +571,8 @@ pub(super) static MEAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mean_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::mean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::mean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn mean_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
     fallback(&MEAN_INFO, &[&self_, &dim, &keepdim, &dtype])
@@ -682,8 +682,8 @@ pub(super) static NANMEAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nanmean_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::nanmean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::nanmean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn nanmean_adaptor(
     self_: &Tensor,
@@ -810,8 +810,8 @@ pub(super) static VAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn var_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::var(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::var(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn var_adaptor(
     self_: &Tensor,
@@ -922,7 +922,7 @@ pub(super) static VAR_UNBIASED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn var_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::var_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::var_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn var_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
     fallback(&VAR_UNBIASED_INFO, &[&self_, &unbiased])
@@ -957,8 +957,8 @@ pub(super) static VAR_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn var_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::var_dim(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::var_dim(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn var_dim_adaptor(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
     fallback(&VAR_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim])
@@ -1065,8 +1065,8 @@ pub(super) static VAR_MEAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn var_mean_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::var_mean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::var_mean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn var_mean_adaptor(
     self_: &Tensor,
@@ -1102,7 +1102,7 @@ pub(super) static VAR_MEAN_UNBIASED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn var_mean_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::var_mean_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::var_mean_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn var_mean_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
     fallback(&VAR_MEAN_UNBIASED_INFO, &[&self_, &unbiased])
@@ -1138,13 +1138,8 @@ pub(super) static VAR_MEAN_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn var_mean_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::var_mean_dim(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-    )?
-    .into_values())
+    ops::var_mean_dim(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn var_mean_dim_adaptor(
     self_: &Tensor,
@@ -1207,8 +1202,8 @@ pub(super) static STD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn std_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::std(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::std(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn std_adaptor(
     self_: &Tensor,
@@ -1319,7 +1314,7 @@ pub(super) static STD_UNBIASED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn std_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::std_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::std_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn std_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
     fallback(&STD_UNBIASED_INFO, &[&self_, &unbiased])
@@ -1354,8 +1349,8 @@ pub(super) static STD_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn std_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::std_dim(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::std_dim(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn std_dim_adaptor(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
     fallback(&STD_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim])
@@ -1462,8 +1457,8 @@ pub(super) static STD_MEAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn std_mean_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::std_mean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::std_mean(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn std_mean_adaptor(
     self_: &Tensor,
@@ -1499,7 +1494,7 @@ pub(super) static STD_MEAN_UNBIASED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn std_mean_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::std_mean_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::std_mean_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn std_mean_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
     fallback(&STD_MEAN_UNBIASED_INFO, &[&self_, &unbiased])
@@ -1535,13 +1530,8 @@ pub(super) static STD_MEAN_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn std_mean_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::std_mean_dim(
-        tensor_arg(a, 0)?,
-        arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
-        arg(a, 2)?,
-        arg(a, 3)?,
-    )?
-    .into_values())
+    ops::std_mean_dim(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn std_mean_dim_adaptor(
     self_: &Tensor,
@@ -1591,7 +1581,7 @@ pub(super) static MAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::max(tensor_arg(a, 0)?)?.into_values())
+    ops::max(tensor_arg(a, 0)?)?.into_values()
 }
 fn max_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&MAX_INFO, &[&self_])
@@ -1600,7 +1590,7 @@ fn max_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn max_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::Max { self_ };
     let m = f::max_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
+    let o0 = m.out(&OutDtype::CastOr("Expected canCast( typeMetaToScalarType(self.dtype()), typeMetaToScalarType(out.dtype())) to be true, but got false.  (Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"), out, &[self_])?;
     if let Some(kernel) = MAX_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }
@@ -1672,7 +1662,7 @@ pub(super) static MAX_OTHER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_other_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::max_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::max_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn max_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&MAX_OTHER_INFO, &[&self_, &other])
@@ -1773,7 +1763,7 @@ pub(super) static MAX_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::max_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::max_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn max_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     fallback(&MAX_DIM_INFO, &[&self_, &dim, &keepdim])
@@ -1899,7 +1889,7 @@ pub(super) static AMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn amax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::amax(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::amax(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn amax_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     fallback(&AMAX_INFO, &[&self_, &dim, &keepdim])
@@ -2004,7 +1994,7 @@ pub(super) static ARGMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn argmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::argmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::argmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn argmax_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
     fallback(&ARGMAX_INFO, &[&self_, &dim, &keepdim])
@@ -2105,7 +2095,7 @@ pub(super) static MIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn min_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::min(tensor_arg(a, 0)?)?.into_values())
+    ops::min(tensor_arg(a, 0)?)?.into_values()
 }
 fn min_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&MIN_INFO, &[&self_])
@@ -2114,7 +2104,7 @@ fn min_adaptor(self_: &Tensor) -> Result<Tensor> {
 fn min_out_slot(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     let given = args::Min { self_ };
     let m = f::min_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
+    let o0 = m.out(&OutDtype::CastOr("Expected canCast( typeMetaToScalarType(self.dtype()), typeMetaToScalarType(out.dtype())) to be true, but got false.  (Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"), out, &[self_])?;
     if let Some(kernel) = MIN_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }
@@ -2186,7 +2176,7 @@ pub(super) static MIN_OTHER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn min_other_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::min_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::min_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn min_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&MIN_OTHER_INFO, &[&self_, &other])
@@ -2287,7 +2277,7 @@ pub(super) static MIN_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn min_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::min_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::min_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn min_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     fallback(&MIN_DIM_INFO, &[&self_, &dim, &keepdim])
@@ -2413,7 +2403,7 @@ pub(super) static AMIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn amin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::amin(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::amin(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn amin_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     fallback(&AMIN_INFO, &[&self_, &dim, &keepdim])
@@ -2518,7 +2508,7 @@ pub(super) static ARGMIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn argmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::argmin(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::argmin(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn argmin_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
     fallback(&ARGMIN_INFO, &[&self_, &dim, &keepdim])
@@ -2631,7 +2621,7 @@ pub(super) static AMINMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn aminmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::aminmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::aminmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn aminmax_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
     fallback(&AMINMAX_INFO, &[&self_, &dim, &keepdim])
@@ -2750,7 +2740,7 @@ pub(super) static ALL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn all_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::all(tensor_arg(a, 0)?)?.into_values())
+    ops::all(tensor_arg(a, 0)?)?.into_values()
 }
 fn all_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ALL_INFO, &[&self_])
@@ -2851,7 +2841,7 @@ pub(super) static ALL_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn all_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::all_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::all_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn all_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
     fallback(&ALL_DIM_INFO, &[&self_, &dim, &keepdim])
@@ -2957,7 +2947,7 @@ pub(super) static ALL_DIMS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn all_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::all_dims(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?.into_values())
+    ops::all_dims(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?.into_values()
 }
 fn all_dims_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
     fallback(&ALL_DIMS_INFO, &[&self_, &dim, &keepdim])
@@ -3055,7 +3045,7 @@ pub(super) static ANY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn any_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::any(tensor_arg(a, 0)?)?.into_values())
+    ops::any(tensor_arg(a, 0)?)?.into_values()
 }
 fn any_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ANY_INFO, &[&self_])
@@ -3156,7 +3146,7 @@ pub(super) static ANY_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn any_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::any_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::any_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn any_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
     fallback(&ANY_DIM_INFO, &[&self_, &dim, &keepdim])
@@ -3262,7 +3252,7 @@ pub(super) static ANY_DIMS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn any_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::any_dims(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?.into_values())
+    ops::any_dims(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?.into_values()
 }
 fn any_dims_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
     fallback(&ANY_DIMS_INFO, &[&self_, &dim, &keepdim])
@@ -3368,7 +3358,7 @@ pub(super) static COUNT_NONZERO_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn count_nonzero_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::count_nonzero(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref())?.into_values())
+    ops::count_nonzero(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref())?.into_values()
 }
 fn count_nonzero_adaptor(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
     fallback(&COUNT_NONZERO_INFO, &[&self_, &dim])
@@ -3398,7 +3388,7 @@ pub(super) static MEDIAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn median_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::median(tensor_arg(a, 0)?)?.into_values())
+    ops::median(tensor_arg(a, 0)?)?.into_values()
 }
 fn median_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&MEDIAN_INFO, &[&self_])
@@ -3456,7 +3446,7 @@ pub(super) static MEDIAN_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn median_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::median_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::median_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn median_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     fallback(&MEDIAN_DIM_INFO, &[&self_, &dim, &keepdim])
@@ -3559,7 +3549,7 @@ pub(super) static NANMEDIAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nanmedian_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::nanmedian(tensor_arg(a, 0)?)?.into_values())
+    ops::nanmedian(tensor_arg(a, 0)?)?.into_values()
 }
 fn nanmedian_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&NANMEDIAN_INFO, &[&self_])
@@ -3617,7 +3607,7 @@ pub(super) static NANMEDIAN_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nanmedian_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::nanmedian_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::nanmedian_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn nanmedian_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     fallback(&NANMEDIAN_DIM_INFO, &[&self_, &dim, &keepdim])
@@ -3743,7 +3733,7 @@ pub(super) static MODE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mode_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::mode(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::mode(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn mode_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     fallback(&MODE_INFO, &[&self_, &dim, &keepdim])
@@ -3884,7 +3874,7 @@ pub(super) static KTHVALUE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn kthvalue_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::kthvalue(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::kthvalue(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn kthvalue_adaptor(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     fallback(&KTHVALUE_INFO, &[&self_, &k, &dim, &keepdim])
@@ -4033,14 +4023,14 @@ pub(super) static LINALG_VECTOR_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_vector_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_vector_norm(
+    ops::linalg_vector_norm(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
         arg(a, 3)?,
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn linalg_vector_norm_adaptor(
     self_: &Tensor,
@@ -4163,14 +4153,14 @@ pub(super) static LINALG_POWSUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_powsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_powsum(
+    ops::linalg_powsum(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
         arg(a, 3)?,
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn linalg_powsum_adaptor(
     self_: &Tensor,
@@ -4223,14 +4213,14 @@ pub(super) static NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::norm(
+    ops::norm(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
         arg(a, 3)?,
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn norm_adaptor(
     self_: &Tensor,
@@ -4250,7 +4240,7 @@ fn norm_out_cpu(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("norm", &[self_], &[&*out])?;
+    out::refuse_gradients("linalg_vector_norm", &[self_], &[&*out])?;
     let r = f::norm(self_, p, dim, keepdim, dtype)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -4368,7 +4358,7 @@ pub(super) static LOGSUMEXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logsumexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::logsumexp(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::logsumexp(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn logsumexp_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     fallback(&LOGSUMEXP_INFO, &[&self_, &dim, &keepdim])
@@ -4459,7 +4449,7 @@ pub(super) static SUM_TO_SIZE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sum_to_size_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sum_to_size(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::sum_to_size(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn sum_to_size_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     fallback(&SUM_TO_SIZE_INFO, &[&self_, &size])
@@ -4502,8 +4492,8 @@ pub(super) static QUANTILE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantile_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::quantile(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
-        .into_values())
+    ops::quantile(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
+        .into_values()
 }
 fn quantile_adaptor(
     self_: &Tensor,
@@ -4523,7 +4513,9 @@ fn quantile_out_cpu(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_leaves("quantile", &[self_, q], &[&*out])?;
+    out::refuse_leaves_late([&*out], |[own_out]| {
+        ops::quantile_out(self_, q, dim, keepdim, interpolation, own_out)
+    })?;
     let r = f::quantile(self_, q, dim, keepdim, interpolation)?;
     out::copy_to_out(
         &OutDtype::Exact("quantile() out tensor must be same dtype as the input tensor"),
@@ -4625,8 +4617,8 @@ pub(super) static QUANTILE_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantile_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::quantile_scalar(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
-        .into_values())
+    ops::quantile_scalar(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
+        .into_values()
 }
 fn quantile_scalar_adaptor(
     self_: &Tensor,
@@ -4646,7 +4638,9 @@ fn quantile_scalar_out_cpu(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("quantile", &[self_], &[&*out])?;
+    out::refuse_leaves_late([&*out], |[own_out]| {
+        ops::quantile_scalar_out(self_, q, dim, keepdim, interpolation, own_out)
+    })?;
     let r = f::quantile_scalar(self_, q, dim, keepdim, interpolation)?;
     out::copy_to_out(
         &OutDtype::Exact("quantile() out tensor must be same dtype as the input tensor"),
@@ -4748,8 +4742,8 @@ pub(super) static NANQUANTILE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nanquantile_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::nanquantile(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
-        .into_values())
+    ops::nanquantile(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
+        .into_values()
 }
 fn nanquantile_adaptor(
     self_: &Tensor,
@@ -4769,10 +4763,12 @@ fn nanquantile_out_cpu(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_leaves("nanquantile", &[self_, q], &[&*out])?;
+    out::refuse_leaves_late([&*out], |[own_out]| {
+        ops::nanquantile_out(self_, q, dim, keepdim, interpolation, own_out)
+    })?;
     let r = f::nanquantile(self_, q, dim, keepdim, interpolation)?;
     out::copy_to_out(
-        &OutDtype::Exact("nanquantile() out tensor must be same dtype as the input tensor"),
+        &OutDtype::Exact("quantile() out tensor must be same dtype as the input tensor"),
         out,
         &r,
     )
@@ -4871,8 +4867,8 @@ pub(super) static NANQUANTILE_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nanquantile_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::nanquantile_scalar(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
-        .into_values())
+    ops::nanquantile_scalar(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, &arg::<String>(a, 4)?)?
+        .into_values()
 }
 fn nanquantile_scalar_adaptor(
     self_: &Tensor,
@@ -4892,10 +4888,12 @@ fn nanquantile_scalar_out_cpu(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("nanquantile", &[self_], &[&*out])?;
+    out::refuse_leaves_late([&*out], |[own_out]| {
+        ops::nanquantile_scalar_out(self_, q, dim, keepdim, interpolation, own_out)
+    })?;
     let r = f::nanquantile_scalar(self_, q, dim, keepdim, interpolation)?;
     out::copy_to_out(
-        &OutDtype::Exact("nanquantile() out tensor must be same dtype as the input tensor"),
+        &OutDtype::Exact("quantile() out tensor must be same dtype as the input tensor"),
         out,
         &r,
     )
@@ -4993,16 +4991,16 @@ pub(super) static FROBENIUS_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn frobenius_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::frobenius_norm(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::frobenius_norm(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn frobenius_norm_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     fallback(&FROBENIUS_NORM_INFO, &[&self_, &dim, &keepdim])
 }
 
 fn frobenius_norm_out_cpu(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("frobenius_norm", &[self_], &[&*out])?;
+    out::refuse_gradients("norm", &[self_], &[&*out])?;
     let r = f::frobenius_norm(self_, dim, keepdim)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`FROBENIUS_NORM_OUT`].
 pub type FrobeniusNormOutFn = fn(&Tensor, &[i64], bool, &mut Tensor) -> Result<()>;
@@ -5069,7 +5067,7 @@ pub(super) static NORM_EXCEPT_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn norm_except_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::norm_except_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::norm_except_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn norm_except_dim_adaptor(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
     fallback(&NORM_EXCEPT_DIM_INFO, &[&v, &pow, &dim])
@@ -5104,13 +5102,13 @@ pub(super) static COV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cov_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cov(
+    ops::cov(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
         arg::<Option<Tensor>>(a, 3)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn cov_adaptor(
     self_: &Tensor,
@@ -5142,7 +5140,7 @@ pub(super) static CORRCOEF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn corrcoef_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::corrcoef(tensor_arg(a, 0)?)?.into_values())
+    ops::corrcoef(tensor_arg(a, 0)?)?.into_values()
 }
 fn corrcoef_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&CORRCOEF_INFO, &[&self_])
@@ -5187,7 +5185,7 @@ pub(super) static RENORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn renorm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::renorm(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::renorm(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn renorm_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
     fallback(&RENORM_INFO, &[&self_, &p, &dim, &maxnorm])
@@ -5323,7 +5321,7 @@ pub(super) static SEGMENT_REDUCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn segment_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::segment_reduce(
+    ops::segment_reduce(
         tensor_arg(a, 0)?,
         &arg::<String>(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -5333,7 +5331,7 @@ fn segment_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn segment_reduce_adaptor(
     data: &Tensor,
@@ -5396,7 +5394,7 @@ pub(super) static HASH_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hash_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hash_tensor(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::hash_tensor(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn hash_tensor_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
     fallback(&HASH_TENSOR_INFO, &[&self_, &dim, &keepdim, &mode])
@@ -5411,7 +5409,8 @@ fn hash_tensor_out_slot(
 ) -> Result<()> {
     let given = args::HashTensor { self_, dim, keepdim, mode };
     let m = f::hash_tensor_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &[self_])?;
+    let o0 =
+        m.out(&OutDtype::Exact("Expected result to be of dtype uint64, but got {got}"), out, &[self_])?;
     if let Some(kernel) = HASH_TENSOR_KERNEL.of(m.device)? {
         soft(|| kernel(&given, o0.tensor()))?;
     }

@@ -919,7 +919,6 @@ pub(super) fn all_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::below(|| ops::all_out(self_, out))
 }
 pub(super) fn all_dim_out_autograd(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    rt::check_out("all", &[self_], &[&*out])?;
     rt::below(|| ops::all_dim_out(self_, dim, keepdim, out))
 }
 pub(super) fn all_dims_out_autograd(
@@ -928,14 +927,12 @@ pub(super) fn all_dims_out_autograd(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("all", &[self_], &[&*out])?;
     rt::below(|| ops::all_dims_out(self_, dim, keepdim, out))
 }
 pub(super) fn any_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
     rt::below(|| ops::any_out(self_, out))
 }
 pub(super) fn any_dim_out_autograd(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
-    rt::check_out("any", &[self_], &[&*out])?;
     rt::below(|| ops::any_dim_out(self_, dim, keepdim, out))
 }
 pub(super) fn any_dims_out_autograd(

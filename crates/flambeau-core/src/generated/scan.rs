@@ -61,7 +61,7 @@ pub(super) static CUMSUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cumsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cumsum(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::cumsum(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn cumsum_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     fallback(&CUMSUM_INFO, &[&self_, &dim, &dtype])
@@ -233,7 +233,7 @@ pub(super) static CUMPROD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cumprod_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cumprod(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::cumprod(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn cumprod_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     fallback(&CUMPROD_INFO, &[&self_, &dim, &dtype])
@@ -390,7 +390,7 @@ pub(super) static CUMMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cummax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cummax(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::cummax(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn cummax_adaptor(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     fallback(&CUMMAX_INFO, &[&self_, &dim])
@@ -499,7 +499,7 @@ pub(super) static CUMMIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cummin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cummin(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::cummin(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn cummin_adaptor(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     fallback(&CUMMIN_INFO, &[&self_, &dim])
@@ -612,7 +612,7 @@ pub(super) static LOGCUMSUMEXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logcumsumexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::logcumsumexp(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::logcumsumexp(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn logcumsumexp_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
     fallback(&LOGCUMSUMEXP_INFO, &[&self_, &dim])
@@ -702,7 +702,7 @@ pub(super) static TRAPEZOID_X_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn trapezoid_x_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::trapezoid_x(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::trapezoid_x(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn trapezoid_x_adaptor(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     fallback(&TRAPEZOID_X_INFO, &[&y, &x, &dim])
@@ -736,7 +736,7 @@ pub(super) static TRAPEZOID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn trapezoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::trapezoid(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::trapezoid(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn trapezoid_adaptor(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
     fallback(&TRAPEZOID_INFO, &[&y, &dx, &dim])
@@ -771,7 +771,7 @@ pub(super) static CUMULATIVE_TRAPEZOID_X_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cumulative_trapezoid_x_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cumulative_trapezoid_x(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::cumulative_trapezoid_x(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn cumulative_trapezoid_x_adaptor(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     fallback(&CUMULATIVE_TRAPEZOID_X_INFO, &[&y, &x, &dim])
@@ -806,7 +806,7 @@ pub(super) static CUMULATIVE_TRAPEZOID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cumulative_trapezoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cumulative_trapezoid(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::cumulative_trapezoid(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn cumulative_trapezoid_adaptor(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
     fallback(&CUMULATIVE_TRAPEZOID_INFO, &[&y, &dx, &dim])

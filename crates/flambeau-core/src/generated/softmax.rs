@@ -58,7 +58,7 @@ pub(super) static SOFTMAX_DATA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn softmax_data_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::softmax_data(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::softmax_data(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn softmax_data_adaptor(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     fallback(&SOFTMAX_DATA_INFO, &[&self_, &dim, &half_to_float])
@@ -177,8 +177,7 @@ pub(super) static SOFTMAX_BACKWARD_DATA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn softmax_backward_data_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::softmax_backward_data(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::softmax_backward_data(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn softmax_backward_data_adaptor(
     grad_output: &Tensor,
@@ -299,14 +298,14 @@ pub(super) static SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn softmax_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     fallback(&SOFTMAX_INFO, &[&self_, &dim, &dtype])
 }
 
 fn softmax_out_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("aten::softmax", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::softmax", &[], &[&*out])?;
     let r = f::softmax(self_, dim, dtype)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -401,7 +400,7 @@ pub(super) static LOG_SOFTMAX_DATA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log_softmax_data_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::log_softmax_data(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::log_softmax_data(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn log_softmax_data_adaptor(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
     fallback(&LOG_SOFTMAX_DATA_INFO, &[&self_, &dim, &half_to_float])
@@ -527,8 +526,8 @@ pub(super) static LOG_SOFTMAX_BACKWARD_DATA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log_softmax_backward_data_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::log_softmax_backward_data(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::log_softmax_backward_data(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn log_softmax_backward_data_adaptor(
     grad_output: &Tensor,
@@ -658,14 +657,14 @@ pub(super) static LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn log_softmax_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     fallback(&LOG_SOFTMAX_INFO, &[&self_, &dim, &dtype])
 }
 
 fn log_softmax_out_cpu(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("aten::log_softmax", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::log_softmax", &[], &[&*out])?;
     let r = f::log_softmax(self_, dim, dtype)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -747,7 +746,7 @@ pub(super) static SAFE_SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn safe_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::safe_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::safe_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn safe_softmax_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     fallback(&SAFE_SOFTMAX_INFO, &[&self_, &dim, &dtype])

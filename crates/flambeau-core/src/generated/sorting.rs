@@ -65,7 +65,7 @@ pub(super) static SORT_STABLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sort_stable_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sort_stable(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::sort_stable(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn sort_stable_adaptor(
     self_: &Tensor,
@@ -183,7 +183,7 @@ pub(super) static SORT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sort_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sort(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::sort(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn sort_adaptor(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
     fallback(&SORT_INFO, &[&self_, &dim, &descending])
@@ -279,7 +279,7 @@ pub(super) static ARGSORT_STABLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn argsort_stable_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::argsort_stable(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::argsort_stable(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn argsort_stable_adaptor(self_: &Tensor, stable: bool, dim: i64, descending: bool) -> Result<Tensor> {
     fallback(&ARGSORT_STABLE_INFO, &[&self_, &stable, &dim, &descending])
@@ -292,9 +292,11 @@ fn argsort_stable_out_cpu(
     descending: bool,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("argsort", &[self_], &[&*out])?;
+    out::refuse_gradients_late("argsort", &[self_], [&*out], |[own_out]| {
+        ops::argsort_stable_out(self_, stable, dim, descending, own_out)
+    })?;
     let r = f::argsort_stable(self_, stable, dim, descending)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`ARGSORT_STABLE_OUT`].
 pub type ArgsortStableOutFn = fn(&Tensor, bool, i64, bool, &mut Tensor) -> Result<()>;
@@ -371,7 +373,7 @@ pub(super) static ARGSORT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn argsort_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::argsort(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::argsort(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn argsort_adaptor(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
     fallback(&ARGSORT_INFO, &[&self_, &dim, &descending])
@@ -398,7 +400,7 @@ pub(super) static MSORT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn msort_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::msort(tensor_arg(a, 0)?)?.into_values())
+    ops::msort(tensor_arg(a, 0)?)?.into_values()
 }
 fn msort_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&MSORT_INFO, &[&self_])
@@ -492,7 +494,7 @@ pub(super) static TOPK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn topk_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::topk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
+    ops::topk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn topk_adaptor(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
     fallback(&TOPK_INFO, &[&self_, &k, &dim, &largest, &sorted])
@@ -634,7 +636,7 @@ pub(super) static SEARCHSORTED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn searchsorted_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::searchsorted(
+    ops::searchsorted(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg(a, 2)?,
@@ -642,7 +644,7 @@ fn searchsorted_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<String>>(a, 4)?.as_deref(),
         arg::<Option<Tensor>>(a, 5)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn searchsorted_adaptor(
     sorted_sequence: &Tensor,
@@ -800,7 +802,7 @@ pub(super) static SEARCHSORTED_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn searchsorted_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::searchsorted_scalar(
+    ops::searchsorted_scalar(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
@@ -808,7 +810,7 @@ fn searchsorted_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<String>>(a, 4)?.as_deref(),
         arg::<Option<Tensor>>(a, 5)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn searchsorted_scalar_adaptor(
     sorted_sequence: &Tensor,
@@ -953,7 +955,7 @@ pub(super) static BUCKETIZE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bucketize_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::bucketize(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::bucketize(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn bucketize_adaptor(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
     fallback(&BUCKETIZE_INFO, &[&self_, &boundaries, &out_int32, &right])
@@ -1076,7 +1078,7 @@ pub(super) static BUCKETIZE_SCALAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bucketize_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::bucketize_scalar(arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::bucketize_scalar(arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn bucketize_scalar_adaptor(
     self_: Scalar,
@@ -1200,7 +1202,7 @@ pub(super) static HISTC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn histc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::histc(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::histc(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn histc_adaptor(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
     fallback(&HISTC_INFO, &[&self_, &bins, &min, &max])
@@ -1305,7 +1307,7 @@ pub(super) static BINCOUNT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bincount_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::bincount(tensor_arg(a, 0)?, arg::<Option<Tensor>>(a, 1)?.as_ref(), arg(a, 2)?)?.into_values())
+    ops::bincount(tensor_arg(a, 0)?, arg::<Option<Tensor>>(a, 1)?.as_ref(), arg(a, 2)?)?.into_values()
 }
 fn bincount_adaptor(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
     fallback(&BINCOUNT_INFO, &[&self_, &weights, &minlength])
@@ -1358,7 +1360,7 @@ pub(super) static UNIQUE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unique_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::unique(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::unique(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn unique_adaptor(
     self_: &Tensor,
@@ -1418,7 +1420,7 @@ pub(super) static UNIQUE_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unique_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::unique_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
+    ops::unique_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn unique_dim_adaptor(
     self_: &Tensor,
@@ -1478,7 +1480,7 @@ pub(super) static UNIQUE_CONSECUTIVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unique_consecutive_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::unique_consecutive(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::unique_consecutive(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn unique_consecutive_adaptor(
     self_: &Tensor,

@@ -149,7 +149,7 @@ pub(super) fn searchsorted_scalar_out_autograd(
     sorter: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out(
+    super::prelude::out::refuse_gradients_late(
         "searchsorted",
         &{
             let mut v: Vec<&Tensor> = Vec::new();
@@ -157,7 +157,10 @@ pub(super) fn searchsorted_scalar_out_autograd(
             v.extend(sorter);
             v
         },
-        &[&*out],
+        [&*out],
+        |[own_out]| {
+            ops::searchsorted_scalar_out(sorted_sequence, self_, out_int32, right, side, sorter, own_out)
+        },
     )?;
     rt::below(|| ops::searchsorted_scalar_out(sorted_sequence, self_, out_int32, right, side, sorter, out))
 }
@@ -187,7 +190,6 @@ pub(super) fn histc_out_autograd(
     max: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("histc", &[self_], &[&*out])?;
     rt::below(|| ops::histc_out(self_, bins, min, max, out))
 }
 /// Node of `bincount`.

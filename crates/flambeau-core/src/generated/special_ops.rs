@@ -48,7 +48,7 @@ pub(super) static ERF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn erf_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::erf(tensor_arg(a, 0)?)?.into_values())
+    ops::erf(tensor_arg(a, 0)?)?.into_values()
 }
 fn erf_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ERF_INFO, &[&self_])
@@ -179,7 +179,7 @@ pub(super) static ERFC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn erfc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::erfc(tensor_arg(a, 0)?)?.into_values())
+    ops::erfc(tensor_arg(a, 0)?)?.into_values()
 }
 fn erfc_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ERFC_INFO, &[&self_])
@@ -317,7 +317,7 @@ pub(super) static ERFINV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn erfinv_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::erfinv(tensor_arg(a, 0)?)?.into_values())
+    ops::erfinv(tensor_arg(a, 0)?)?.into_values()
 }
 fn erfinv_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ERFINV_INFO, &[&self_])
@@ -448,7 +448,7 @@ pub(super) static LGAMMA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lgamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::lgamma(tensor_arg(a, 0)?)?.into_values())
+    ops::lgamma(tensor_arg(a, 0)?)?.into_values()
 }
 fn lgamma_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&LGAMMA_INFO, &[&self_])
@@ -579,7 +579,7 @@ pub(super) static DIGAMMA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn digamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::digamma(tensor_arg(a, 0)?)?.into_values())
+    ops::digamma(tensor_arg(a, 0)?)?.into_values()
 }
 fn digamma_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&DIGAMMA_INFO, &[&self_])
@@ -706,7 +706,7 @@ pub(super) static POLYGAMMA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn polygamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::polygamma(arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::polygamma(arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn polygamma_adaptor(n: i64, self_: &Tensor) -> Result<Tensor> {
     fallback(&POLYGAMMA_INFO, &[&n, &self_])
@@ -788,7 +788,7 @@ pub(super) static MVLGAMMA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mvlgamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::mvlgamma(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::mvlgamma(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn mvlgamma_adaptor(self_: &Tensor, p: i64) -> Result<Tensor> {
     fallback(&MVLGAMMA_INFO, &[&self_, &p])
@@ -834,7 +834,11 @@ fn mvlgamma_inplace_adaptor(self_: &Tensor, p: i64) -> Result<()> {
 fn mvlgamma_out_cpu(self_: &Tensor, p: i64, out: &mut Tensor) -> Result<()> {
     out::refuse_gradients("mvlgamma", &[self_], &[&*out])?;
     let r = f::mvlgamma(self_, p)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(
+        &OutDtype::CastOr("mvlgamma: result type {want} can't be cast to the desired output type {want}"),
+        out,
+        &r,
+    )
 }
 /// Type of [`MVLGAMMA_OUT`].
 pub type MvlgammaOutFn = fn(&Tensor, i64, &mut Tensor) -> Result<()>;
@@ -912,7 +916,7 @@ pub(super) static I0_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn i0_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::i0(tensor_arg(a, 0)?)?.into_values())
+    ops::i0(tensor_arg(a, 0)?)?.into_values()
 }
 fn i0_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&I0_INFO, &[&self_])
@@ -1043,7 +1047,7 @@ pub(super) static SPECIAL_I0E_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_i0e_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_i0e(tensor_arg(a, 0)?)?.into_values())
+    ops::special_i0e(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_i0e_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_I0E_INFO, &[&self_])
@@ -1135,7 +1139,7 @@ pub(super) static SPECIAL_I1_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_i1_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_i1(tensor_arg(a, 0)?)?.into_values())
+    ops::special_i1(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_i1_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_I1_INFO, &[&self_])
@@ -1227,7 +1231,7 @@ pub(super) static SPECIAL_I1E_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_i1e_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_i1e(tensor_arg(a, 0)?)?.into_values())
+    ops::special_i1e(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_i1e_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_I1E_INFO, &[&self_])
@@ -1315,7 +1319,7 @@ pub(super) static LOGIT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logit_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::logit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::logit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn logit_adaptor(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
     fallback(&LOGIT_INFO, &[&self_, &eps])
@@ -1453,7 +1457,7 @@ pub(super) static SPECIAL_ENTR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_entr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_entr(tensor_arg(a, 0)?)?.into_values())
+    ops::special_entr(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_entr_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_ENTR_INFO, &[&self_])
@@ -1545,7 +1549,7 @@ pub(super) static SPECIAL_ERFCX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_erfcx_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_erfcx(tensor_arg(a, 0)?)?.into_values())
+    ops::special_erfcx(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_erfcx_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_ERFCX_INFO, &[&self_])
@@ -1637,7 +1641,7 @@ pub(super) static SPECIAL_NDTR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_ndtr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_ndtr(tensor_arg(a, 0)?)?.into_values())
+    ops::special_ndtr(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_ndtr_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_NDTR_INFO, &[&self_])
@@ -1729,7 +1733,7 @@ pub(super) static SPECIAL_NDTRI_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_ndtri_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_ndtri(tensor_arg(a, 0)?)?.into_values())
+    ops::special_ndtri(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_ndtri_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_NDTRI_INFO, &[&self_])
@@ -1821,7 +1825,7 @@ pub(super) static SPECIAL_LOG_NDTR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_log_ndtr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_log_ndtr(tensor_arg(a, 0)?)?.into_values())
+    ops::special_log_ndtr(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_log_ndtr_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_LOG_NDTR_INFO, &[&self_])
@@ -1916,7 +1920,7 @@ pub(super) static SPECIAL_XLOG1PY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_xlog1py_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_xlog1py(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::special_xlog1py(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_xlog1py_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_XLOG1PY_INFO, &[&self_, &other])
@@ -2015,7 +2019,7 @@ pub(super) static SPECIAL_ZETA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_zeta_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_zeta(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::special_zeta(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_zeta_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_ZETA_INFO, &[&self_, &other])
@@ -2114,7 +2118,7 @@ pub(super) static IGAMMA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn igamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::igamma(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::igamma(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn igamma_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&IGAMMA_INFO, &[&self_, &other])
@@ -2255,7 +2259,7 @@ pub(super) static IGAMMAC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn igammac_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::igammac(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::igammac(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn igammac_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     fallback(&IGAMMAC_INFO, &[&self_, &other])
@@ -2393,7 +2397,7 @@ pub(super) static SPECIAL_BESSEL_J0_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_bessel_j0_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_bessel_j0(tensor_arg(a, 0)?)?.into_values())
+    ops::special_bessel_j0(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_bessel_j0_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_BESSEL_J0_INFO, &[&self_])
@@ -2485,7 +2489,7 @@ pub(super) static SPECIAL_BESSEL_J1_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_bessel_j1_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_bessel_j1(tensor_arg(a, 0)?)?.into_values())
+    ops::special_bessel_j1(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_bessel_j1_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_BESSEL_J1_INFO, &[&self_])
@@ -2577,7 +2581,7 @@ pub(super) static SPECIAL_BESSEL_Y0_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_bessel_y0_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_bessel_y0(tensor_arg(a, 0)?)?.into_values())
+    ops::special_bessel_y0(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_bessel_y0_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_BESSEL_Y0_INFO, &[&self_])
@@ -2669,7 +2673,7 @@ pub(super) static SPECIAL_BESSEL_Y1_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_bessel_y1_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_bessel_y1(tensor_arg(a, 0)?)?.into_values())
+    ops::special_bessel_y1(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_bessel_y1_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_BESSEL_Y1_INFO, &[&self_])
@@ -2761,7 +2765,7 @@ pub(super) static SPECIAL_MODIFIED_BESSEL_I0_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_modified_bessel_i0_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_modified_bessel_i0(tensor_arg(a, 0)?)?.into_values())
+    ops::special_modified_bessel_i0(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_modified_bessel_i0_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_MODIFIED_BESSEL_I0_INFO, &[&self_])
@@ -2853,7 +2857,7 @@ pub(super) static SPECIAL_MODIFIED_BESSEL_I1_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_modified_bessel_i1_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_modified_bessel_i1(tensor_arg(a, 0)?)?.into_values())
+    ops::special_modified_bessel_i1(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_modified_bessel_i1_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_MODIFIED_BESSEL_I1_INFO, &[&self_])
@@ -2945,7 +2949,7 @@ pub(super) static SPECIAL_MODIFIED_BESSEL_K0_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_modified_bessel_k0_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_modified_bessel_k0(tensor_arg(a, 0)?)?.into_values())
+    ops::special_modified_bessel_k0(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_modified_bessel_k0_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_MODIFIED_BESSEL_K0_INFO, &[&self_])
@@ -3037,7 +3041,7 @@ pub(super) static SPECIAL_MODIFIED_BESSEL_K1_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_modified_bessel_k1_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_modified_bessel_k1(tensor_arg(a, 0)?)?.into_values())
+    ops::special_modified_bessel_k1(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_modified_bessel_k1_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_MODIFIED_BESSEL_K1_INFO, &[&self_])
@@ -3128,7 +3132,7 @@ pub(super) static SPECIAL_SCALED_MODIFIED_BESSEL_K0_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_scaled_modified_bessel_k0_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_scaled_modified_bessel_k0(tensor_arg(a, 0)?)?.into_values())
+    ops::special_scaled_modified_bessel_k0(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_scaled_modified_bessel_k0_adaptor(x: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_INFO, &[&x])
@@ -3219,7 +3223,7 @@ pub(super) static SPECIAL_SCALED_MODIFIED_BESSEL_K1_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_scaled_modified_bessel_k1_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_scaled_modified_bessel_k1(tensor_arg(a, 0)?)?.into_values())
+    ops::special_scaled_modified_bessel_k1(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_scaled_modified_bessel_k1_adaptor(x: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_INFO, &[&x])
@@ -3307,7 +3311,7 @@ pub(super) static SPECIAL_SPHERICAL_BESSEL_J0_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_spherical_bessel_j0_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_spherical_bessel_j0(tensor_arg(a, 0)?)?.into_values())
+    ops::special_spherical_bessel_j0(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_spherical_bessel_j0_adaptor(x: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_SPHERICAL_BESSEL_J0_INFO, &[&x])
@@ -3395,7 +3399,7 @@ pub(super) static SPECIAL_AIRY_AI_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_airy_ai_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_airy_ai(tensor_arg(a, 0)?)?.into_values())
+    ops::special_airy_ai(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_airy_ai_adaptor(x: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_AIRY_AI_INFO, &[&x])
@@ -3486,7 +3490,7 @@ pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_chebyshev_polynomial_t_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_chebyshev_polynomial_t(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::special_chebyshev_polynomial_t(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_chebyshev_polynomial_t_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_INFO, &[&x, &n])
@@ -3581,7 +3585,7 @@ pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_chebyshev_polynomial_u_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_chebyshev_polynomial_u(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::special_chebyshev_polynomial_u(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_chebyshev_polynomial_u_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_INFO, &[&x, &n])
@@ -3676,7 +3680,7 @@ pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_chebyshev_polynomial_v_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_chebyshev_polynomial_v(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::special_chebyshev_polynomial_v(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_chebyshev_polynomial_v_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_INFO, &[&x, &n])
@@ -3771,7 +3775,7 @@ pub(super) static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_chebyshev_polynomial_w_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_chebyshev_polynomial_w(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::special_chebyshev_polynomial_w(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_chebyshev_polynomial_w_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_INFO, &[&x, &n])
@@ -3872,7 +3876,7 @@ pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_shifted_chebyshev_polynomial_t_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_shifted_chebyshev_polynomial_t(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::special_shifted_chebyshev_polynomial_t(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_shifted_chebyshev_polynomial_t_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_INFO, &[&x, &n])
@@ -3977,7 +3981,7 @@ pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_shifted_chebyshev_polynomial_u_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_shifted_chebyshev_polynomial_u(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::special_shifted_chebyshev_polynomial_u(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_shifted_chebyshev_polynomial_u_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_INFO, &[&x, &n])
@@ -4082,7 +4086,7 @@ pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_shifted_chebyshev_polynomial_v_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_shifted_chebyshev_polynomial_v(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::special_shifted_chebyshev_polynomial_v(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_shifted_chebyshev_polynomial_v_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_INFO, &[&x, &n])
@@ -4187,7 +4191,7 @@ pub(super) static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_shifted_chebyshev_polynomial_w_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_shifted_chebyshev_polynomial_w(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::special_shifted_chebyshev_polynomial_w(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_shifted_chebyshev_polynomial_w_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_INFO, &[&x, &n])
@@ -4286,7 +4290,7 @@ pub(super) static SPECIAL_HERMITE_POLYNOMIAL_H_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_hermite_polynomial_h_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_hermite_polynomial_h(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::special_hermite_polynomial_h(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_hermite_polynomial_h_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_HERMITE_POLYNOMIAL_H_INFO, &[&x, &n])
@@ -4381,7 +4385,7 @@ pub(super) static SPECIAL_HERMITE_POLYNOMIAL_HE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_hermite_polynomial_he_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_hermite_polynomial_he(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::special_hermite_polynomial_he(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_hermite_polynomial_he_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_HERMITE_POLYNOMIAL_HE_INFO, &[&x, &n])
@@ -4477,7 +4481,7 @@ pub(super) static SPECIAL_LAGUERRE_POLYNOMIAL_L_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_laguerre_polynomial_l_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_laguerre_polynomial_l(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::special_laguerre_polynomial_l(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_laguerre_polynomial_l_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_LAGUERRE_POLYNOMIAL_L_INFO, &[&x, &n])
@@ -4574,7 +4578,7 @@ pub(super) static SPECIAL_LEGENDRE_POLYNOMIAL_P_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn special_legendre_polynomial_p_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::special_legendre_polynomial_p(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::special_legendre_polynomial_p(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_legendre_polynomial_p_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
     fallback(&SPECIAL_LEGENDRE_POLYNOMIAL_P_INFO, &[&x, &n])

@@ -852,7 +852,8 @@ pub(super) fn special_ndtr_autograd(self_: &Tensor) -> Result<Tensor> {
 }
 
 pub(super) fn special_ndtr_out_autograd(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out_leaves("special_ndtr", &[self_], &[&*out])?;
+    super::prelude::out::refuse_leaves_late([&*out], |[own_out]| ops::special_ndtr_out(self_, own_out))?;
+    rt::check_out("special_ndtr", &[self_], &[])?;
     rt::below(|| ops::special_ndtr_out(self_, out))
 }
 /// Node of `special_ndtri`.
@@ -1646,19 +1647,15 @@ pub(super) fn special_modified_bessel_k1_out_autograd(self_: &Tensor, out: &mut 
     rt::below(|| ops::special_modified_bessel_k1_out(self_, out))
 }
 pub(super) fn special_scaled_modified_bessel_k0_out_autograd(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_scaled_modified_bessel_k0", &[x], &[&*out])?;
     rt::below(|| ops::special_scaled_modified_bessel_k0_out(x, out))
 }
 pub(super) fn special_scaled_modified_bessel_k1_out_autograd(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_scaled_modified_bessel_k1", &[x], &[&*out])?;
     rt::below(|| ops::special_scaled_modified_bessel_k1_out(x, out))
 }
 pub(super) fn special_spherical_bessel_j0_out_autograd(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_spherical_bessel_j0", &[x], &[&*out])?;
     rt::below(|| ops::special_spherical_bessel_j0_out(x, out))
 }
 pub(super) fn special_airy_ai_out_autograd(x: &Tensor, out: &mut Tensor) -> Result<()> {
-    rt::check_out("special_airy_ai", &[x], &[&*out])?;
     rt::below(|| ops::special_airy_ai_out(x, out))
 }
 pub(super) fn special_chebyshev_polynomial_t_out_autograd(
@@ -1666,7 +1663,6 @@ pub(super) fn special_chebyshev_polynomial_t_out_autograd(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("special_chebyshev_polynomial_t", &[x, n], &[&*out])?;
     rt::below(|| ops::special_chebyshev_polynomial_t_out(x, n, out))
 }
 pub(super) fn special_chebyshev_polynomial_u_out_autograd(
@@ -1674,7 +1670,6 @@ pub(super) fn special_chebyshev_polynomial_u_out_autograd(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("special_chebyshev_polynomial_u", &[x, n], &[&*out])?;
     rt::below(|| ops::special_chebyshev_polynomial_u_out(x, n, out))
 }
 pub(super) fn special_chebyshev_polynomial_v_out_autograd(
@@ -1682,7 +1677,6 @@ pub(super) fn special_chebyshev_polynomial_v_out_autograd(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("special_chebyshev_polynomial_v", &[x, n], &[&*out])?;
     rt::below(|| ops::special_chebyshev_polynomial_v_out(x, n, out))
 }
 pub(super) fn special_chebyshev_polynomial_w_out_autograd(
@@ -1690,7 +1684,6 @@ pub(super) fn special_chebyshev_polynomial_w_out_autograd(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("special_chebyshev_polynomial_w", &[x, n], &[&*out])?;
     rt::below(|| ops::special_chebyshev_polynomial_w_out(x, n, out))
 }
 pub(super) fn special_shifted_chebyshev_polynomial_t_out_autograd(
@@ -1698,7 +1691,6 @@ pub(super) fn special_shifted_chebyshev_polynomial_t_out_autograd(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("special_shifted_chebyshev_polynomial_t", &[x, n], &[&*out])?;
     rt::below(|| ops::special_shifted_chebyshev_polynomial_t_out(x, n, out))
 }
 pub(super) fn special_shifted_chebyshev_polynomial_u_out_autograd(
@@ -1706,7 +1698,6 @@ pub(super) fn special_shifted_chebyshev_polynomial_u_out_autograd(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("special_shifted_chebyshev_polynomial_u", &[x, n], &[&*out])?;
     rt::below(|| ops::special_shifted_chebyshev_polynomial_u_out(x, n, out))
 }
 pub(super) fn special_shifted_chebyshev_polynomial_v_out_autograd(
@@ -1714,7 +1705,6 @@ pub(super) fn special_shifted_chebyshev_polynomial_v_out_autograd(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("special_shifted_chebyshev_polynomial_v", &[x, n], &[&*out])?;
     rt::below(|| ops::special_shifted_chebyshev_polynomial_v_out(x, n, out))
 }
 pub(super) fn special_shifted_chebyshev_polynomial_w_out_autograd(
@@ -1722,7 +1712,6 @@ pub(super) fn special_shifted_chebyshev_polynomial_w_out_autograd(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("special_shifted_chebyshev_polynomial_w", &[x, n], &[&*out])?;
     rt::below(|| ops::special_shifted_chebyshev_polynomial_w_out(x, n, out))
 }
 pub(super) fn special_hermite_polynomial_h_out_autograd(
@@ -1730,7 +1719,6 @@ pub(super) fn special_hermite_polynomial_h_out_autograd(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("special_hermite_polynomial_h", &[x, n], &[&*out])?;
     rt::below(|| ops::special_hermite_polynomial_h_out(x, n, out))
 }
 pub(super) fn special_hermite_polynomial_he_out_autograd(
@@ -1738,7 +1726,6 @@ pub(super) fn special_hermite_polynomial_he_out_autograd(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("special_hermite_polynomial_he", &[x, n], &[&*out])?;
     rt::below(|| ops::special_hermite_polynomial_he_out(x, n, out))
 }
 pub(super) fn special_laguerre_polynomial_l_out_autograd(
@@ -1746,7 +1733,6 @@ pub(super) fn special_laguerre_polynomial_l_out_autograd(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("special_laguerre_polynomial_l", &[x, n], &[&*out])?;
     rt::below(|| ops::special_laguerre_polynomial_l_out(x, n, out))
 }
 pub(super) fn special_legendre_polynomial_p_out_autograd(
@@ -1754,6 +1740,5 @@ pub(super) fn special_legendre_polynomial_p_out_autograd(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
-    rt::check_out("special_legendre_polynomial_p", &[x, n], &[&*out])?;
     rt::below(|| ops::special_legendre_polynomial_p_out(x, n, out))
 }

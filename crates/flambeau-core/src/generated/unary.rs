@@ -48,7 +48,7 @@ pub(super) static ABS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn abs_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::abs(tensor_arg(a, 0)?)?.into_values())
+    ops::abs(tensor_arg(a, 0)?)?.into_values()
 }
 fn abs_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ABS_INFO, &[&self_])
@@ -187,7 +187,7 @@ pub(super) static SGN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sgn_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sgn(tensor_arg(a, 0)?)?.into_values())
+    ops::sgn(tensor_arg(a, 0)?)?.into_values()
 }
 fn sgn_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SGN_INFO, &[&self_])
@@ -321,7 +321,7 @@ pub(super) static SIGN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sign_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sign(tensor_arg(a, 0)?)?.into_values())
+    ops::sign(tensor_arg(a, 0)?)?.into_values()
 }
 fn sign_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SIGN_INFO, &[&self_])
@@ -454,7 +454,7 @@ pub(super) static SIGNBIT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signbit_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::signbit(tensor_arg(a, 0)?)?.into_values())
+    ops::signbit(tensor_arg(a, 0)?)?.into_values()
 }
 fn signbit_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SIGNBIT_INFO, &[&self_])
@@ -553,7 +553,7 @@ pub(super) static NEG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn neg_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::neg(tensor_arg(a, 0)?)?.into_values())
+    ops::neg(tensor_arg(a, 0)?)?.into_values()
 }
 fn neg_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&NEG_INFO, &[&self_])
@@ -702,7 +702,7 @@ pub(super) static RECIPROCAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn reciprocal_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::reciprocal(tensor_arg(a, 0)?)?.into_values())
+    ops::reciprocal(tensor_arg(a, 0)?)?.into_values()
 }
 fn reciprocal_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&RECIPROCAL_INFO, &[&self_])
@@ -829,7 +829,7 @@ pub(super) static SQRT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sqrt(tensor_arg(a, 0)?)?.into_values())
+    ops::sqrt(tensor_arg(a, 0)?)?.into_values()
 }
 fn sqrt_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SQRT_INFO, &[&self_])
@@ -967,7 +967,7 @@ pub(super) static RSQRT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rsqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rsqrt(tensor_arg(a, 0)?)?.into_values())
+    ops::rsqrt(tensor_arg(a, 0)?)?.into_values()
 }
 fn rsqrt_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&RSQRT_INFO, &[&self_])
@@ -1091,7 +1091,7 @@ pub(super) static SQUARE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn square_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::square(tensor_arg(a, 0)?)?.into_values())
+    ops::square(tensor_arg(a, 0)?)?.into_values()
 }
 fn square_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SQUARE_INFO, &[&self_])
@@ -1225,7 +1225,7 @@ pub(super) static EXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::exp(tensor_arg(a, 0)?)?.into_values())
+    ops::exp(tensor_arg(a, 0)?)?.into_values()
 }
 fn exp_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&EXP_INFO, &[&self_])
@@ -1352,7 +1352,7 @@ pub(super) static EXP2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn exp2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::exp2(tensor_arg(a, 0)?)?.into_values())
+    ops::exp2(tensor_arg(a, 0)?)?.into_values()
 }
 fn exp2_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&EXP2_INFO, &[&self_])
@@ -1490,7 +1490,7 @@ pub(super) static EXPM1_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn expm1_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::expm1(tensor_arg(a, 0)?)?.into_values())
+    ops::expm1(tensor_arg(a, 0)?)?.into_values()
 }
 fn expm1_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&EXPM1_INFO, &[&self_])
@@ -1624,7 +1624,7 @@ pub(super) static LOG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::log(tensor_arg(a, 0)?)?.into_values())
+    ops::log(tensor_arg(a, 0)?)?.into_values()
 }
 fn log_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&LOG_INFO, &[&self_])
@@ -1758,7 +1758,7 @@ pub(super) static LOG2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::log2(tensor_arg(a, 0)?)?.into_values())
+    ops::log2(tensor_arg(a, 0)?)?.into_values()
 }
 fn log2_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&LOG2_INFO, &[&self_])
@@ -1896,7 +1896,7 @@ pub(super) static LOG10_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log10_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::log10(tensor_arg(a, 0)?)?.into_values())
+    ops::log10(tensor_arg(a, 0)?)?.into_values()
 }
 fn log10_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&LOG10_INFO, &[&self_])
@@ -2034,7 +2034,7 @@ pub(super) static LOG1P_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log1p_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::log1p(tensor_arg(a, 0)?)?.into_values())
+    ops::log1p(tensor_arg(a, 0)?)?.into_values()
 }
 fn log1p_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&LOG1P_INFO, &[&self_])
@@ -2161,7 +2161,7 @@ pub(super) static SIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sin(tensor_arg(a, 0)?)?.into_values())
+    ops::sin(tensor_arg(a, 0)?)?.into_values()
 }
 fn sin_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SIN_INFO, &[&self_])
@@ -2288,7 +2288,7 @@ pub(super) static COS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cos_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cos(tensor_arg(a, 0)?)?.into_values())
+    ops::cos(tensor_arg(a, 0)?)?.into_values()
 }
 fn cos_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&COS_INFO, &[&self_])
@@ -2422,7 +2422,7 @@ pub(super) static TAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tan_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::tan(tensor_arg(a, 0)?)?.into_values())
+    ops::tan(tensor_arg(a, 0)?)?.into_values()
 }
 fn tan_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&TAN_INFO, &[&self_])
@@ -2556,7 +2556,7 @@ pub(super) static ASIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn asin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::asin(tensor_arg(a, 0)?)?.into_values())
+    ops::asin(tensor_arg(a, 0)?)?.into_values()
 }
 fn asin_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ASIN_INFO, &[&self_])
@@ -2690,7 +2690,7 @@ pub(super) static ACOS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn acos_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::acos(tensor_arg(a, 0)?)?.into_values())
+    ops::acos(tensor_arg(a, 0)?)?.into_values()
 }
 fn acos_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ACOS_INFO, &[&self_])
@@ -2817,7 +2817,7 @@ pub(super) static ATAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atan_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::atan(tensor_arg(a, 0)?)?.into_values())
+    ops::atan(tensor_arg(a, 0)?)?.into_values()
 }
 fn atan_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ATAN_INFO, &[&self_])
@@ -2951,7 +2951,7 @@ pub(super) static SINH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sinh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sinh(tensor_arg(a, 0)?)?.into_values())
+    ops::sinh(tensor_arg(a, 0)?)?.into_values()
 }
 fn sinh_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SINH_INFO, &[&self_])
@@ -3085,7 +3085,7 @@ pub(super) static COSH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cosh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cosh(tensor_arg(a, 0)?)?.into_values())
+    ops::cosh(tensor_arg(a, 0)?)?.into_values()
 }
 fn cosh_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&COSH_INFO, &[&self_])
@@ -3212,7 +3212,7 @@ pub(super) static TANH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::tanh(tensor_arg(a, 0)?)?.into_values())
+    ops::tanh(tensor_arg(a, 0)?)?.into_values()
 }
 fn tanh_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&TANH_INFO, &[&self_])
@@ -3343,7 +3343,7 @@ pub(super) static ASINH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn asinh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::asinh(tensor_arg(a, 0)?)?.into_values())
+    ops::asinh(tensor_arg(a, 0)?)?.into_values()
 }
 fn asinh_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ASINH_INFO, &[&self_])
@@ -3474,7 +3474,7 @@ pub(super) static ACOSH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn acosh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::acosh(tensor_arg(a, 0)?)?.into_values())
+    ops::acosh(tensor_arg(a, 0)?)?.into_values()
 }
 fn acosh_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ACOSH_INFO, &[&self_])
@@ -3605,7 +3605,7 @@ pub(super) static ATANH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn atanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::atanh(tensor_arg(a, 0)?)?.into_values())
+    ops::atanh(tensor_arg(a, 0)?)?.into_values()
 }
 fn atanh_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ATANH_INFO, &[&self_])
@@ -3737,7 +3737,7 @@ pub(super) static FLOOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn floor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::floor(tensor_arg(a, 0)?)?.into_values())
+    ops::floor(tensor_arg(a, 0)?)?.into_values()
 }
 fn floor_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&FLOOR_INFO, &[&self_])
@@ -3873,7 +3873,7 @@ pub(super) static CEIL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ceil_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::ceil(tensor_arg(a, 0)?)?.into_values())
+    ops::ceil(tensor_arg(a, 0)?)?.into_values()
 }
 fn ceil_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&CEIL_INFO, &[&self_])
@@ -4013,7 +4013,7 @@ pub(super) static TRUNC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn trunc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::trunc(tensor_arg(a, 0)?)?.into_values())
+    ops::trunc(tensor_arg(a, 0)?)?.into_values()
 }
 fn trunc_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&TRUNC_INFO, &[&self_])
@@ -4152,7 +4152,7 @@ pub(super) static ROUND_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn round_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::round(tensor_arg(a, 0)?)?.into_values())
+    ops::round(tensor_arg(a, 0)?)?.into_values()
 }
 fn round_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ROUND_INFO, &[&self_])
@@ -4286,7 +4286,7 @@ pub(super) static ROUND_DECIMALS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn round_decimals_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::round_decimals(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::round_decimals(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn round_decimals_adaptor(self_: &Tensor, decimals: i64) -> Result<Tensor> {
     fallback(&ROUND_DECIMALS_INFO, &[&self_, &decimals])
@@ -4422,7 +4422,7 @@ pub(super) static FRAC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn frac_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::frac(tensor_arg(a, 0)?)?.into_values())
+    ops::frac(tensor_arg(a, 0)?)?.into_values()
 }
 fn frac_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&FRAC_INFO, &[&self_])
@@ -4560,7 +4560,7 @@ pub(super) static DEG2RAD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn deg2rad_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::deg2rad(tensor_arg(a, 0)?)?.into_values())
+    ops::deg2rad(tensor_arg(a, 0)?)?.into_values()
 }
 fn deg2rad_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&DEG2RAD_INFO, &[&self_])
@@ -4694,7 +4694,7 @@ pub(super) static RAD2DEG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rad2deg_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rad2deg(tensor_arg(a, 0)?)?.into_values())
+    ops::rad2deg(tensor_arg(a, 0)?)?.into_values()
 }
 fn rad2deg_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&RAD2DEG_INFO, &[&self_])
@@ -4827,7 +4827,7 @@ pub(super) static SIGMOID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sigmoid(tensor_arg(a, 0)?)?.into_values())
+    ops::sigmoid(tensor_arg(a, 0)?)?.into_values()
 }
 fn sigmoid_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SIGMOID_INFO, &[&self_])
@@ -4955,7 +4955,7 @@ pub(super) static RELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::relu(tensor_arg(a, 0)?)?.into_values())
+    ops::relu(tensor_arg(a, 0)?)?.into_values()
 }
 fn relu_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&RELU_INFO, &[&self_])
@@ -5049,7 +5049,7 @@ pub(super) static NAN_TO_NUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nan_to_num_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::nan_to_num(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::nan_to_num(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn nan_to_num_adaptor(
     self_: &Tensor,
@@ -5223,7 +5223,7 @@ pub(super) static ANGLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn angle_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::angle(tensor_arg(a, 0)?)?.into_values())
+    ops::angle(tensor_arg(a, 0)?)?.into_values()
 }
 fn angle_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ANGLE_INFO, &[&self_])
@@ -5309,7 +5309,7 @@ pub(super) static CONJ_PHYSICAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conj_physical_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::conj_physical(tensor_arg(a, 0)?)?.into_values())
+    ops::conj_physical(tensor_arg(a, 0)?)?.into_values()
 }
 fn conj_physical_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&CONJ_PHYSICAL_INFO, &[&self_])
@@ -5446,7 +5446,7 @@ pub(super) static COMPLEX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn complex_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::complex(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::complex(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn complex_adaptor(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
     fallback(&COMPLEX_INFO, &[&real, &imag])
@@ -5562,7 +5562,7 @@ pub(super) static POLAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn polar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::polar(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::polar(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn polar_adaptor(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
     fallback(&POLAR_INFO, &[&abs, &angle])
@@ -5650,7 +5650,7 @@ pub(super) static POSITIVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn positive_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::positive(tensor_arg(a, 0)?)?.into_values())
+    ops::positive(tensor_arg(a, 0)?)?.into_values()
 }
 fn positive_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&POSITIVE_INFO, &[&self_])
@@ -5677,7 +5677,7 @@ pub(super) static REAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn real_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::real(tensor_arg(a, 0)?)?.into_values())
+    ops::real(tensor_arg(a, 0)?)?.into_values()
 }
 fn real_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&REAL_INFO, &[&self_])
@@ -5704,7 +5704,7 @@ pub(super) static IMAG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn imag_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::imag(tensor_arg(a, 0)?)?.into_values())
+    ops::imag(tensor_arg(a, 0)?)?.into_values()
 }
 fn imag_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&IMAG_INFO, &[&self_])
@@ -5747,7 +5747,7 @@ pub(super) static SINC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sinc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sinc(tensor_arg(a, 0)?)?.into_values())
+    ops::sinc(tensor_arg(a, 0)?)?.into_values()
 }
 fn sinc_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SINC_INFO, &[&self_])
@@ -5880,7 +5880,7 @@ pub(super) static FREXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn frexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::frexp(tensor_arg(a, 0)?)?.into_values())
+    ops::frexp(tensor_arg(a, 0)?)?.into_values()
 }
 fn frexp_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     fallback(&FREXP_INFO, &[&self_])

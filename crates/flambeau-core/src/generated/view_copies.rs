@@ -31,14 +31,14 @@ pub(super) static ALIAS_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn alias_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::alias_copy(tensor_arg(a, 0)?)?.into_values())
+    ops::alias_copy(tensor_arg(a, 0)?)?.into_values()
 }
 fn alias_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ALIAS_COPY_INFO, &[&self_])
 }
 
 fn alias_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("aten::alias_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::alias_copy", &[], &[&*out])?;
     let r = f::alias_copy(self_)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -115,8 +115,8 @@ pub(super) static AS_STRIDED_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn as_strided_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::as_strided_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::as_strided_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn as_strided_copy_adaptor(
     self_: &Tensor,
@@ -134,7 +134,7 @@ fn as_strided_copy_out_cpu(
     storage_offset: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("aten::as_strided_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::as_strided_copy", &[], &[&*out])?;
     let r = f::as_strided_copy(self_, size, stride, storage_offset)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -213,7 +213,7 @@ pub(super) static DETACH_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn detach_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::detach_copy(tensor_arg(a, 0)?)?.into_values())
+    ops::detach_copy(tensor_arg(a, 0)?)?.into_values()
 }
 fn detach_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&DETACH_COPY_INFO, &[&self_])
@@ -292,14 +292,14 @@ pub(super) static DIAGONAL_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn diagonal_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::diagonal_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::diagonal_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn diagonal_copy_adaptor(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     fallback(&DIAGONAL_COPY_INFO, &[&self_, &offset, &dim1, &dim2])
 }
 
 fn diagonal_copy_out_cpu(self_: &Tensor, offset: i64, dim1: i64, dim2: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("aten::diagonal_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::diagonal_copy", &[], &[&*out])?;
     let r = f::diagonal_copy(self_, offset, dim1, dim2)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -382,14 +382,14 @@ pub(super) static EXPAND_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn expand_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::expand_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::expand_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn expand_copy_adaptor(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
     fallback(&EXPAND_COPY_INFO, &[&self_, &size, &implicit])
 }
 
 fn expand_copy_out_cpu(self_: &Tensor, size: &[i64], implicit: bool, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("aten::expand_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::expand_copy", &[], &[&*out])?;
     let r = f::expand_copy(self_, size, implicit)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -461,14 +461,14 @@ pub(super) static PERMUTE_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn permute_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::permute_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::permute_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn permute_copy_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     fallback(&PERMUTE_COPY_INFO, &[&self_, &dims])
 }
 
 fn permute_copy_out_cpu(self_: &Tensor, dims: &[i64], out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("aten::permute_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::permute_copy", &[], &[&*out])?;
     let r = f::permute_copy(self_, dims)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -543,14 +543,14 @@ pub(super) static SELECT_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn select_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::select_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::select_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn select_copy_adaptor(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     fallback(&SELECT_COPY_INFO, &[&self_, &dim, &index])
 }
 
 fn select_copy_out_cpu(self_: &Tensor, dim: i64, index: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("aten::select_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::select_copy", &[], &[&*out])?;
     let r = f::select_copy(self_, dim, index)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -633,7 +633,7 @@ pub(super) static SLICE_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn slice_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::slice_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
+    ops::slice_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn slice_copy_adaptor(
     self_: &Tensor,
@@ -653,7 +653,7 @@ fn slice_copy_out_cpu(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("aten::slice_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::slice_copy", &[], &[&*out])?;
     let r = f::slice_copy(self_, dim, start, end, step)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -731,14 +731,14 @@ pub(super) static SQUEEZE_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn squeeze_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::squeeze_copy(tensor_arg(a, 0)?)?.into_values())
+    ops::squeeze_copy(tensor_arg(a, 0)?)?.into_values()
 }
 fn squeeze_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SQUEEZE_COPY_INFO, &[&self_])
 }
 
 fn squeeze_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("aten::squeeze_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::squeeze_copy", &[], &[&*out])?;
     let r = f::squeeze_copy(self_)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -805,14 +805,14 @@ pub(super) static SQUEEZE_DIM_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn squeeze_dim_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::squeeze_dim_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::squeeze_dim_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn squeeze_dim_copy_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
     fallback(&SQUEEZE_DIM_COPY_INFO, &[&self_, &dim])
 }
 
 fn squeeze_dim_copy_out_cpu(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("aten::squeeze_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::squeeze_copy", &[], &[&*out])?;
     let r = f::squeeze_dim_copy(self_, dim)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -883,14 +883,14 @@ pub(super) static SQUEEZE_DIMS_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn squeeze_dims_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::squeeze_dims_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::squeeze_dims_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn squeeze_dims_copy_adaptor(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
     fallback(&SQUEEZE_DIMS_COPY_INFO, &[&self_, &dim])
 }
 
 fn squeeze_dims_copy_out_cpu(self_: &Tensor, dim: &[i64], out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("aten::squeeze_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::squeeze_copy", &[], &[&*out])?;
     let r = f::squeeze_dims_copy(self_, dim)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -957,14 +957,14 @@ pub(super) static T_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn t_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::t_copy(tensor_arg(a, 0)?)?.into_values())
+    ops::t_copy(tensor_arg(a, 0)?)?.into_values()
 }
 fn t_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&T_COPY_INFO, &[&self_])
 }
 
 fn t_copy_out_cpu(self_: &Tensor, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("aten::t_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::t_copy", &[], &[&*out])?;
     let r = f::t_copy(self_)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -1034,14 +1034,14 @@ pub(super) static TRANSPOSE_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn transpose_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::transpose_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::transpose_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn transpose_copy_adaptor(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     fallback(&TRANSPOSE_COPY_INFO, &[&self_, &dim0, &dim1])
 }
 
 fn transpose_copy_out_cpu(self_: &Tensor, dim0: i64, dim1: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("aten::transpose_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::transpose_copy", &[], &[&*out])?;
     let r = f::transpose_copy(self_, dim0, dim1)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -1118,14 +1118,14 @@ pub(super) static UNFOLD_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unfold_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::unfold_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::unfold_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn unfold_copy_adaptor(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
     fallback(&UNFOLD_COPY_INFO, &[&self_, &dimension, &size, &step])
 }
 
 fn unfold_copy_out_cpu(self_: &Tensor, dimension: i64, size: i64, step: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("aten::unfold_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::unfold_copy", &[], &[&*out])?;
     let r = f::unfold_copy(self_, dimension, size, step)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -1204,14 +1204,14 @@ pub(super) static UNSQUEEZE_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unsqueeze_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::unsqueeze_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::unsqueeze_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn unsqueeze_copy_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
     fallback(&UNSQUEEZE_COPY_INFO, &[&self_, &dim])
 }
 
 fn unsqueeze_copy_out_cpu(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("aten::unsqueeze_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::unsqueeze_copy", &[], &[&*out])?;
     let r = f::unsqueeze_copy(self_, dim)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -1281,14 +1281,14 @@ pub(super) static VIEW_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn view_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::view_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::view_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn view_copy_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     fallback(&VIEW_COPY_INFO, &[&self_, &size])
 }
 
 fn view_copy_out_cpu(self_: &Tensor, size: &[i64], out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("aten::view_copy", &[self_], &[&*out])?;
+    out::refuse_gradients("aten::view_copy", &[], &[&*out])?;
     let r = f::view_copy(self_, size)?;
     out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
@@ -1356,7 +1356,7 @@ pub(super) static VIEW_DTYPE_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn view_dtype_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::view_dtype_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::view_dtype_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn view_dtype_copy_adaptor(self_: &Tensor, dtype: DType) -> Result<Tensor> {
     fallback(&VIEW_DTYPE_COPY_INFO, &[&self_, &dtype])
@@ -1431,7 +1431,7 @@ pub(super) static VIEW_AS_REAL_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn view_as_real_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::view_as_real_copy(tensor_arg(a, 0)?)?.into_values())
+    ops::view_as_real_copy(tensor_arg(a, 0)?)?.into_values()
 }
 fn view_as_real_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&VIEW_AS_REAL_COPY_INFO, &[&self_])
@@ -1502,7 +1502,7 @@ pub(super) static VIEW_AS_COMPLEX_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn view_as_complex_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::view_as_complex_copy(tensor_arg(a, 0)?)?.into_values())
+    ops::view_as_complex_copy(tensor_arg(a, 0)?)?.into_values()
 }
 fn view_as_complex_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&VIEW_AS_COMPLEX_COPY_INFO, &[&self_])
@@ -1579,7 +1579,7 @@ pub(super) static UNBIND_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unbind_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::unbind_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::unbind_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn unbind_copy_adaptor(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     fallback(&UNBIND_COPY_INFO, &[&self_, &dim])
@@ -1616,7 +1616,7 @@ pub(super) static SPLIT_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn split_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::split_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::split_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn split_copy_adaptor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
     fallback(&SPLIT_COPY_INFO, &[&self_, &split_size, &dim])
@@ -1654,7 +1654,7 @@ pub(super) static SPLIT_WITH_SIZES_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn split_with_sizes_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::split_with_sizes_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::split_with_sizes_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn split_with_sizes_copy_adaptor(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
     fallback(&SPLIT_WITH_SIZES_COPY_INFO, &[&self_, &split_sizes, &dim])
@@ -1689,7 +1689,7 @@ pub(super) static UNSAFE_CHUNK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unsafe_chunk_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::unsafe_chunk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::unsafe_chunk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn unsafe_chunk_adaptor(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     fallback(&UNSAFE_CHUNK_INFO, &[&self_, &chunks, &dim])
@@ -1727,7 +1727,7 @@ pub(super) static UNSAFE_SPLIT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unsafe_split_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::unsafe_split(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::unsafe_split(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn unsafe_split_adaptor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
     fallback(&UNSAFE_SPLIT_INFO, &[&self_, &split_size, &dim])
@@ -1768,7 +1768,7 @@ pub(super) static UNSAFE_SPLIT_WITH_SIZES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unsafe_split_with_sizes_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::unsafe_split_with_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::unsafe_split_with_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn unsafe_split_with_sizes_adaptor(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
     fallback(&UNSAFE_SPLIT_WITH_SIZES_INFO, &[&self_, &split_sizes, &dim])

@@ -41,7 +41,7 @@ pub(super) static VIEW_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::VIEW_COPY_INFO),
 };
 fn view_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::view(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::view(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn view_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     fallback(&VIEW_INFO, &[&self_, &size])
@@ -80,7 +80,7 @@ pub(super) static VIEW_DTYPE_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::VIEW_DTYPE_COPY_INFO),
 };
 fn view_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::view_dtype(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::view_dtype(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn view_dtype_adaptor(self_: &Tensor, dtype: DType) -> Result<Tensor> {
     fallback(&VIEW_DTYPE_INFO, &[&self_, &dtype])
@@ -125,8 +125,8 @@ pub(super) static AS_STRIDED_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::AS_STRIDED_COPY_INFO),
 };
 fn as_strided_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::as_strided(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::as_strided(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn as_strided_adaptor(
     self_: &Tensor,
@@ -175,7 +175,7 @@ pub(super) static TRANSPOSE_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::TRANSPOSE_COPY_INFO),
 };
 fn transpose_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::transpose(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::transpose(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn transpose_adaptor(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     fallback(&TRANSPOSE_INFO, &[&self_, &dim0, &dim1])
@@ -215,7 +215,7 @@ pub(super) static PERMUTE_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::PERMUTE_COPY_INFO),
 };
 fn permute_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::permute(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::permute(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn permute_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     fallback(&PERMUTE_INFO, &[&self_, &dims])
@@ -259,7 +259,7 @@ pub(super) static EXPAND_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::EXPAND_COPY_INFO),
 };
 fn expand_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::expand(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::expand(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn expand_adaptor(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
     fallback(&EXPAND_INFO, &[&self_, &size, &implicit])
@@ -299,7 +299,7 @@ pub(super) static UNSQUEEZE_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::UNSQUEEZE_COPY_INFO),
 };
 fn unsqueeze_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::unsqueeze(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::unsqueeze(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn unsqueeze_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
     fallback(&UNSQUEEZE_INFO, &[&self_, &dim])
@@ -336,7 +336,7 @@ pub(super) static SQUEEZE_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::SQUEEZE_COPY_INFO),
 };
 fn squeeze_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::squeeze(tensor_arg(a, 0)?)?.into_values())
+    ops::squeeze(tensor_arg(a, 0)?)?.into_values()
 }
 fn squeeze_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SQUEEZE_INFO, &[&self_])
@@ -376,7 +376,7 @@ pub(super) static SQUEEZE_DIM_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::SQUEEZE_DIM_COPY_INFO),
 };
 fn squeeze_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::squeeze_dim(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::squeeze_dim(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn squeeze_dim_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
     fallback(&SQUEEZE_DIM_INFO, &[&self_, &dim])
@@ -416,7 +416,7 @@ pub(super) static SQUEEZE_DIMS_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::SQUEEZE_DIMS_COPY_INFO),
 };
 fn squeeze_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::squeeze_dims(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::squeeze_dims(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn squeeze_dims_adaptor(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
     fallback(&SQUEEZE_DIMS_INFO, &[&self_, &dim])
@@ -460,7 +460,7 @@ pub(super) static SELECT_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::SELECT_COPY_INFO),
 };
 fn select_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::select(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::select(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn select_adaptor(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     fallback(&SELECT_INFO, &[&self_, &dim, &index])
@@ -506,7 +506,7 @@ pub(super) static SLICE_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::SLICE_COPY_INFO),
 };
 fn slice_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::slice(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
+    ops::slice(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn slice_adaptor(
     self_: &Tensor,
@@ -557,7 +557,7 @@ pub(super) static DIAGONAL_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::DIAGONAL_COPY_INFO),
 };
 fn diagonal_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::diagonal(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::diagonal(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn diagonal_adaptor(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     fallback(&DIAGONAL_INFO, &[&self_, &offset, &dim1, &dim2])
@@ -602,7 +602,7 @@ pub(super) static UNFOLD_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::UNFOLD_COPY_INFO),
 };
 fn unfold_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::unfold(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::unfold(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn unfold_adaptor(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
     fallback(&UNFOLD_INFO, &[&self_, &dimension, &size, &step])
@@ -642,7 +642,7 @@ pub(super) static UNBIND_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::UNBIND_COPY_INFO),
 };
 fn unbind_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::unbind(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::unbind(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn unbind_adaptor(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     fallback(&UNBIND_INFO, &[&self_, &dim])
@@ -686,7 +686,7 @@ pub(super) static SPLIT_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::SPLIT_COPY_INFO),
 };
 fn split_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::split(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::split(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn split_adaptor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
     fallback(&SPLIT_INFO, &[&self_, &split_size, &dim])
@@ -730,7 +730,7 @@ pub(super) static SPLIT_WITH_SIZES_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::SPLIT_WITH_SIZES_COPY_INFO),
 };
 fn split_with_sizes_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::split_with_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::split_with_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn split_with_sizes_adaptor(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
     fallback(&SPLIT_WITH_SIZES_INFO, &[&self_, &split_sizes, &dim])
@@ -767,7 +767,7 @@ pub(super) static ALIAS_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::ALIAS_COPY_INFO),
 };
 fn alias_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::alias(tensor_arg(a, 0)?)?.into_values())
+    ops::alias(tensor_arg(a, 0)?)?.into_values()
 }
 fn alias_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ALIAS_INFO, &[&self_])
@@ -798,7 +798,7 @@ pub(super) static DETACH_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::DETACH_COPY_INFO),
 };
 fn detach_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::detach(tensor_arg(a, 0)?)?.into_values())
+    ops::detach(tensor_arg(a, 0)?)?.into_values()
 }
 fn detach_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&DETACH_INFO, &[&self_])
@@ -835,7 +835,7 @@ pub(super) static VIEW_AS_REAL_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::VIEW_AS_REAL_COPY_INFO),
 };
 fn view_as_real_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::view_as_real(tensor_arg(a, 0)?)?.into_values())
+    ops::view_as_real(tensor_arg(a, 0)?)?.into_values()
 }
 fn view_as_real_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&VIEW_AS_REAL_INFO, &[&self_])
@@ -879,7 +879,7 @@ pub(super) static VIEW_AS_COMPLEX_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::VIEW_AS_COMPLEX_COPY_INFO),
 };
 fn view_as_complex_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::view_as_complex(tensor_arg(a, 0)?)?.into_values())
+    ops::view_as_complex(tensor_arg(a, 0)?)?.into_values()
 }
 fn view_as_complex_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&VIEW_AS_COMPLEX_INFO, &[&self_])
@@ -916,7 +916,7 @@ pub(super) static CONJ_VIEW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conj_view_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::conj_view(tensor_arg(a, 0)?)?.into_values())
+    ops::conj_view(tensor_arg(a, 0)?)?.into_values()
 }
 fn conj_view_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&CONJ_VIEW_INFO, &[&self_])
@@ -953,7 +953,7 @@ pub(super) static NEG_VIEW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn neg_view_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::neg_view(tensor_arg(a, 0)?)?.into_values())
+    ops::neg_view(tensor_arg(a, 0)?)?.into_values()
 }
 fn neg_view_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&NEG_VIEW_INFO, &[&self_])
@@ -980,7 +980,7 @@ pub(super) static CONJ_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conj_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::conj(tensor_arg(a, 0)?)?.into_values())
+    ops::conj(tensor_arg(a, 0)?)?.into_values()
 }
 fn conj_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&CONJ_INFO, &[&self_])
@@ -1010,7 +1010,7 @@ pub(super) static T_INFO: OpInfo = OpInfo {
     functional: Some(&super::view_copies::T_COPY_INFO),
 };
 fn t_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::t(tensor_arg(a, 0)?)?.into_values())
+    ops::t(tensor_arg(a, 0)?)?.into_values()
 }
 fn t_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&T_INFO, &[&self_])
@@ -1045,7 +1045,7 @@ pub(super) static NARROW_INFO: OpInfo = OpInfo {
     functional: Some(&super::indexing::NARROW_COPY_INFO),
 };
 fn narrow_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::narrow(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::narrow(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn narrow_adaptor(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
     fallback(&NARROW_INFO, &[&self_, &dim, &start, &length])
@@ -1075,7 +1075,7 @@ pub(super) static RESHAPE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn reshape_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::reshape(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::reshape(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn reshape_adaptor(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
     fallback(&RESHAPE_INFO, &[&self_, &shape])
@@ -1109,7 +1109,7 @@ pub(super) static FLATTEN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn flatten_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::flatten(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::flatten(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn flatten_adaptor(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
     fallback(&FLATTEN_INFO, &[&self_, &start_dim, &end_dim])
@@ -1144,7 +1144,7 @@ pub(super) static SPLIT_SIZES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn split_sizes_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::split_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::split_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn split_sizes_adaptor(self_: &Tensor, split_size: &[i64], dim: i64) -> Result<Vec<Tensor>> {
     fallback(&SPLIT_SIZES_INFO, &[&self_, &split_size, &dim])
@@ -1180,7 +1180,7 @@ pub(super) static LINALG_DIAGONAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_diagonal_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_diagonal(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::linalg_diagonal(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn linalg_diagonal_adaptor(a: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     fallback(&LINALG_DIAGONAL_INFO, &[&a, &offset, &dim1, &dim2])

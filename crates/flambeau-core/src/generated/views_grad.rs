@@ -31,8 +31,9 @@ impl Backward for ViewBackward {
 #[inline(never)]
 fn view_tangent(self_: &Tensor, size: &[i64]) -> Result<Option<Tensor>> {
     rt::jvp(|| {
-        let self_t = rt::tangent_or_zeros(self_)?;
-        ops::view(&self_t, size).map(Some)
+        let self_t_ = rt::tangent_or_zeros(self_)?;
+        let self_t = &self_t_;
+        ok(reshape(&self_t, size)).map(Some)
     })
 }
 

@@ -48,8 +48,7 @@ pub(super) static HANN_WINDOW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hann_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hann_window(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::hann_window(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
 }
 fn hann_window_adaptor(
     window_length: i64,
@@ -105,7 +104,7 @@ pub(super) static HAMMING_WINDOW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hamming_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hamming_window(
+    ops::hamming_window(
         arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
@@ -115,7 +114,7 @@ fn hamming_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn hamming_window_adaptor(
     window_length: i64,
@@ -174,8 +173,8 @@ pub(super) static BLACKMAN_WINDOW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn blackman_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::blackman_window(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::blackman_window(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
+        .into_values()
 }
 fn blackman_window_adaptor(
     window_length: i64,
@@ -229,8 +228,8 @@ pub(super) static BARTLETT_WINDOW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bartlett_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::bartlett_window(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::bartlett_window(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
+        .into_values()
 }
 fn bartlett_window_adaptor(
     window_length: i64,
@@ -285,16 +284,8 @@ pub(super) static KAISER_WINDOW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn kaiser_window_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::kaiser_window(
-        arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values())
+    ops::kaiser_window(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
+        .into_values()
 }
 fn kaiser_window_adaptor(
     window_length: i64,
@@ -349,8 +340,8 @@ pub(super) static SIGNAL_BARTLETT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_bartlett_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::signal_bartlett(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::signal_bartlett(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
+        .into_values()
 }
 fn signal_bartlett_adaptor(
     m: i64,
@@ -404,8 +395,8 @@ pub(super) static SIGNAL_BLACKMAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_blackman_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::signal_blackman(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::signal_blackman(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
+        .into_values()
 }
 fn signal_blackman_adaptor(
     m: i64,
@@ -459,8 +450,7 @@ pub(super) static SIGNAL_COSINE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_cosine_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::signal_cosine(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::signal_cosine(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
 }
 fn signal_cosine_adaptor(
     m: i64,
@@ -527,7 +517,7 @@ pub(super) static SIGNAL_EXPONENTIAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_exponential_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::signal_exponential(
+    ops::signal_exponential(
         arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
@@ -537,7 +527,7 @@ fn signal_exponential_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn signal_exponential_adaptor(
     m: i64,
@@ -597,16 +587,8 @@ pub(super) static SIGNAL_GAUSSIAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_gaussian_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::signal_gaussian(
-        arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values())
+    ops::signal_gaussian(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
+        .into_values()
 }
 fn signal_gaussian_adaptor(
     m: i64,
@@ -665,7 +647,7 @@ pub(super) static SIGNAL_GENERAL_COSINE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_general_cosine_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::signal_general_cosine(
+    ops::signal_general_cosine(
         arg(a, 0)?,
         &arg::<Vec<f64>>(a, 1)?,
         arg(a, 2)?,
@@ -674,7 +656,7 @@ fn signal_general_cosine_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn signal_general_cosine_adaptor(
     m: i64,
@@ -730,7 +712,7 @@ pub(super) static SIGNAL_GENERAL_HAMMING_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_general_hamming_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::signal_general_hamming(
+    ops::signal_general_hamming(
         arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
@@ -739,7 +721,7 @@ fn signal_general_hamming_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn signal_general_hamming_adaptor(
     m: i64,
@@ -794,8 +776,7 @@ pub(super) static SIGNAL_HAMMING_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_hamming_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::signal_hamming(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::signal_hamming(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
 }
 fn signal_hamming_adaptor(
     m: i64,
@@ -849,8 +830,7 @@ pub(super) static SIGNAL_HANN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_hann_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::signal_hann(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::signal_hann(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
 }
 fn signal_hann_adaptor(
     m: i64,
@@ -908,16 +888,8 @@ pub(super) static SIGNAL_KAISER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_kaiser_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::signal_kaiser(
-        arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        arg(a, 5)?,
-        arg(a, 6)?,
-    )?
-    .into_values())
+    ops::signal_kaiser(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?, arg(a, 6)?)?
+        .into_values()
 }
 fn signal_kaiser_adaptor(
     m: i64,
@@ -972,8 +944,7 @@ pub(super) static SIGNAL_NUTTALL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn signal_nuttall_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::signal_nuttall(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::signal_nuttall(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
 }
 fn signal_nuttall_adaptor(
     m: i64,

@@ -106,19 +106,6 @@ pub fn check_out(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()>
     Ok(())
 }
 
-/// [`check_out`] of operators that PyTorch works out apart and copies to the output: a leaf is refused as in a write in place.
-///
-/// # Errors
-/// As [`check_out`].
-pub fn check_out_leaves(name: &str, inputs: &[&Tensor], outs: &[&Tensor]) -> Result<()> {
-    if is_recording() && outs.iter().any(|t| state::requires_grad(t) && t.is_leaf()) {
-        return Err(Error::autograd(
-            "a leaf Variable that requires grad is being used in an in-place operation.",
-        ));
-    }
-    check_out(name, inputs, outs)
-}
-
 /// Gives a tensor that was written in place its new history. A view hands it on to its base, and gets its own from there.
 ///
 /// # Errors

@@ -117,6 +117,11 @@ impl Rare {
 }
 
 impl PointwiseSpec {
+    /// Whether results have the dtype that they are computed in: not those of comparisons.
+    pub(crate) fn keeps_dtype(&self) -> bool {
+        let same = |d: DType| self.find(d).is_some_and(|l| l.out == d);
+        same(DType::F32) || same(DType::I64)
+    }
     /// The loop for a dtype, if the operator has one.
     #[inline]
     pub(crate) fn find(&self, compute: DType) -> Option<flambeau_cpu::pointwise::Loop> {

@@ -8,7 +8,7 @@ use crate::tensor::handle::Tensor;
 use crate::types::error::{Error, Result};
 use crate::types::scalar::Scalar;
 use crate::types::schema::OutDtype;
-use crate::{DType, bail, ensure, ops};
+use crate::{DType, Device, bail, ensure, ops};
 use flambeau_cpu::pointwise as k;
 
 macro_rules! specs {
@@ -107,13 +107,23 @@ pub fn rsub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tenso
 }
 
 /// `where` wants a mask.
-pub fn where_condition(condition: &Tensor, _self: &Tensor, _other: &Tensor) -> Result<()> {
+pub fn where_condition(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<()> {
     ensure!(
         matches!(condition.dtype(), DType::Bool | DType::U8),
         Runtime,
         "where expected condition to be a boolean tensor, but got a tensor with dtype {}",
         condition.dtype().scalar_type_name()
     );
+    number_fits(self_, other)?;
+    number_fits(other, self_)
+}
+/// A number beside a tensor of integers must be one of them.
+fn number_fits(number: &Tensor, beside: &Tensor) -> Result<()> {
+    let narrow = beside.dtype().is_integral(false) && beside.dtype() != DType::I64;
+    if narrow && number.is_wrapped_number() && number.dtype() == DType::I64 && number.device() != Device::Meta
+    {
+        Scalar::Int(number.try_item()?).check_fits(beside.dtype())?;
+    }
     Ok(())
 }
 

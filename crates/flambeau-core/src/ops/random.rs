@@ -709,6 +709,14 @@ pub fn poisson_cpu(&args::Poisson { self_, generator }: &args::Poisson, out: &Te
 }
 /// `binomial`
 pub fn binomial_shape(&args::Binomial { count, prob, .. }: &args::Binomial) -> Result<OutMeta> {
+    for (t, name) in [(count, "count"), (prob, "prob")] {
+        ensure!(
+            t.dtype().is_floating(),
+            Value,
+            "binomial only supports floating-point dtypes for {name}, got: {}",
+            t.dtype().scalar_type_name()
+        );
+    }
     let shape = crate::tensor::geometry::broadcast_shapes(count.sizes(), prob.sizes())?;
     Ok(OutMeta::new(shape, prob.dtype(), prob.device()))
 }

@@ -1,9 +1,10 @@
 //! Tensors as PyTorch's C++ prints them: what a few error texts hold.
 
 use crate::backend::transfer::to_vec;
+use crate::tensor::geometry::too_large;
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 const LINE: usize = 80;
 
@@ -64,7 +65,18 @@ impl Format {
     }
 }
 
-fn matrix(out: &mut String, v: &[f64], columns: usize, indent: usize) {
+/// A text as long as its tensor, for which there may be no memory: writing to it fails then.
+#[derive(Default)]
+struct Text(String);
+impl Write for Text {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        self.0.try_reserve(s.len()).map_err(|_| fmt::Error)?;
+        self.0.push_str(s);
+        Ok(())
+    }
+}
+
+fn matrix(out: &mut Text, v: &[f64], columns: usize, indent: usize) -> fmt::Result {
     let f = Format::of(v);
     let pad = " ".repeat(indent);
     let per_line = ((LINE - indent) / (f.width + 1)).max(1);
@@ -73,34 +85,39 @@ fn matrix(out: &mut String, v: &[f64], columns: usize, indent: usize) {
         let last = (first + per_line).min(columns);
         if per_line < columns {
             if first != 0 {
-                out.push('\n');
+                out.write_char('\n')?;
             }
-            let _ = write!(out, "Columns {} to {last}{pad}", first + 1);
+            write!(out, "Columns {} to {last}{pad}", first + 1)?;
         }
         if f.scale != 1.0 {
-            let _ = write!(out, "{} *\n{pad}", f.scale);
+            write!(out, "{} *\n{pad}", f.scale)?;
         }
         for row in 0..rows {
             let texts: Vec<String> =
                 v[row * columns..][first..last].iter().map(|x| f.number(x / f.scale)).collect();
-            out.push_str(&texts.join(" "));
-            out.push('\n');
+            out.write_str(&texts.join(" "))?;
+            out.write_char('\n')?;
             if row + 1 < rows {
-                out.push_str(&pad);
-                out.push_str(if f.scale != 1.0 { " " } else { "" });
+                out.write_str(&pad)?;
+                out.write_str(if f.scale != 1.0 { " " } else { "" })?;
             }
         }
     }
+    Ok(())
 }
 
 /// A real tensor of two or more dimensions.
 ///
 /// # Errors
-/// When the elements cannot be read.
+/// When the elements cannot be read, or there is no memory for the text.
 pub fn cpp_text(t: &Tensor) -> Result<String> {
     let v: Vec<f64> = to_vec(t)?;
+    let mut out = Text::default();
+    written(t, &v, &mut out).map_err(|_| too_large(out.0.len().saturating_mul(2)))?;
+    Ok(out.0)
+}
+fn written(t: &Tensor, v: &[f64], out: &mut Text) -> fmt::Result {
     let sizes: Vec<usize> = t.sizes().iter().map(|n| *n as usize).collect();
-    let mut out = String::new();
     if let [outer @ .., rows, columns] = &sizes[..]
         && !v.is_empty()
     {
@@ -110,13 +127,13 @@ pub fn cpp_text(t: &Tensor) -> Result<String> {
         for i in 0..v.len() / each {
             if !outer.is_empty() {
                 if i > 0 {
-                    out.push('\n');
+                    out.write_char('\n')?;
                 }
                 let place: String = at.iter().map(|a| format!("{},", a + 1)).collect();
-                let _ = writeln!(out, "({place}.,.) = ");
+                writeln!(out, "({place}.,.) = ")?;
             }
             let flat = at.iter().zip(outer).fold(0, |f, (a, n)| f * n + a);
-            matrix(&mut out, &v[flat * each..][..each], *columns, usize::from(!outer.is_empty()));
+            matrix(out, &v[flat * each..][..each], *columns, usize::from(!outer.is_empty()))?;
             for (a, n) in at.iter_mut().zip(outer) {
                 *a += 1;
                 if *a < *n {
@@ -128,10 +145,10 @@ pub fn cpp_text(t: &Tensor) -> Result<String> {
     }
     let name = t.dtype().scalar_type_name();
     let class = match t.dtype() {
-        crate::DType::Bool => format!("CPU{name}Type"),
+        // dtypes without a class of their own in Python
+        crate::DType::Bool | crate::DType::BF16 => format!("CPU{name}Type"),
         _ => format!("torch.{name}Tensor"),
     };
     let dims: Vec<String> = sizes.iter().map(usize::to_string).collect();
-    let _ = write!(out, "[ {class}{{{}}} ]", dims.join(","));
-    Ok(out)
+    write!(out, "[ {class}{{{}}} ]", dims.join(","))
 }

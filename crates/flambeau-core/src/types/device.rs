@@ -1,5 +1,6 @@
 //! Devices.
 
+use crate::ensure;
 use crate::types::error::{Error, Result};
 use crate::types::keys::{Key, KeySet};
 use std::fmt;
@@ -39,6 +40,7 @@ impl Device {
                 _ => Err(Error::runtime(format!("Invalid device string: '{s}'"))),
             },
         };
+        ensure!(!s.is_empty(), Runtime, "Device string must not be empty");
         match kind {
             "cpu" => ordinal().map(|_| Device::Cpu),
             "meta" => ordinal().map(|_| Device::Meta),

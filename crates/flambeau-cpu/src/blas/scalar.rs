@@ -1,11 +1,44 @@
 //! The element types that products take, and which kernel serves each.
 
 use super::{RawMat, RawOut, gemv, halves, integer, tiles};
+use crate::engine::room;
 use crate::engine::scratch::with_scratch;
 use crate::num::{Arith, Stored};
-use gemm_common::{Parallelism, gemm::L2_SLAB};
+use gemm_common::{Parallelism, cache::CACHE_INFO, gemm::L2_SLAB};
 use half::{bf16, f16};
 use num_complex::Complex;
+use std::cell::Cell;
+
+thread_local! {
+    /// Whether the thread has the slab of the gemm crates.
+    static HAS_SLAB: Cell<bool> = const { Cell::new(false) };
+}
+/// The longest panel of the gemm crates, in elements.
+const DEPTH: usize = 1024;
+/// Smaller blocks any program needs at every step.
+const SMALL: usize = 16 << 10;
+
+/// Leaves as [`room::room`] does where there is no memory for what the gemm crates are about to ask for: they would end the
+/// process. They pack both operands into blocks as large as their caches at most, and a thread's first product makes its slab.
+#[inline]
+fn ask_for_panels<T>(m: usize, n: usize, k: usize) {
+    let rows = m.min(1024).saturating_add(n).saturating_add(64);
+    let bytes = rows.saturating_mul(k.min(DEPTH)).saturating_mul(size_of::<T>());
+    if bytes >= SMALL || !HAS_SLAB.get() {
+        ask_for(bytes);
+    }
+}
+#[inline(never)]
+fn ask_for(bytes: usize) {
+    if !HAS_SLAB.get() {
+        room::ask(CACHE_INFO[1].cache_bytes);
+        HAS_SLAB.set(true);
+    }
+    if bytes >= SMALL {
+        let most = CACHE_INFO[2].cache_bytes.max(DEPTH * DEPTH * size_of::<f64>());
+        room::ask(bytes.min(most));
+    }
+}
 
 /// A type in which products are accumulated.
 pub trait WideScalar: Arith + Stored<Compute = Self> {
@@ -162,6 +195,7 @@ macro_rules! real_tile {
         ) {
             // an output with contiguous columns is the transposed product
             let (m, n, a, b, c) = if c.cs < c.rs { (n, m, b.t(), a.t(), c.t()) } else { (m, n, a, b, c) };
+            ask_for_panels::<$t>(m, n, k);
             if L2_SLAB.try_with(|_| ()).is_err() {
                 // SAFETY: the caller's promise.
                 return at_the_end(move || unsafe { $name(m, n, k, alpha, a, b, beta, c) });

@@ -6,7 +6,7 @@ use super::by_position::{Plan, Sweep};
 use crate::blas::unpacked::{COLS, ROWS, Tile, column_tiles, store, tile, turn};
 use crate::engine::SharedMut;
 use crate::engine::parallel::{num_threads, parallel_chunks};
-use crate::engine::room::{filled, room};
+use crate::engine::room::{collected, filled, room};
 use crate::engine::scratch::with_scratch;
 
 /// Terms of a sum that are taken at a time, so that their part of the turned weight stays in the first cache level.
@@ -54,7 +54,7 @@ fn classes(plan: &Plan, sweep: &Sweep, images: usize, steps: (usize, usize)) -> 
     let mut all = room(found.len() + 1);
     for (key, places) in found {
         let image = |i: usize| places.iter().map(move |p| (p.0 + i * steps.0, p.1 + i * steps.1));
-        let mut at: Vec<_> = (0..images).flat_map(image).collect();
+        let mut at: Vec<_> = collected((0..images).flat_map(image));
         rest.at.extend(at.split_off(at.len() / ROWS * ROWS));
         all.push(Class { taps: taps(key), at });
     }

@@ -24,6 +24,12 @@ pub fn room<T>(n: usize) -> Vec<T> {
     }
     v
 }
+/// Asks for a block and gives it back: before a library does so that would end the process. Leaves as [`room`] does.
+pub fn ask(bytes: usize) {
+    let block = room::<u8>(bytes);
+    // else the compiler sees that nobody uses it, and asks for none
+    std::hint::black_box(block.as_ptr());
+}
 /// A list of `n` times the same element; otherwise as [`room`].
 #[inline]
 pub fn filled<T: Clone>(value: T, n: usize) -> Vec<T> {
@@ -31,12 +37,22 @@ pub fn filled<T: Clone>(value: T, n: usize) -> Vec<T> {
     v.resize(n, value);
     v
 }
-/// What an iterator gives, of which it says beforehand how much there is at least; otherwise as [`room`].
+/// What an iterator gives; otherwise as [`room`].
 #[inline]
 pub fn collected<T>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let items = items.into_iter();
-    let mut v = room(items.size_hint().0);
-    v.extend(items);
+    let (least, most) = items.size_hint();
+    let mut v = room(least);
+    if most == Some(least) {
+        v.extend(items);
+        return v;
+    }
+    for item in items {
+        if v.len() == v.capacity() {
+            reserve(&mut v, 1);
+        }
+        v.push(item);
+    }
     v
 }
 /// Room for `n` elements more; otherwise as [`room`].

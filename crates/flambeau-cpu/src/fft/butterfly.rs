@@ -2,6 +2,7 @@
 
 use super::num_traits_like::Float;
 use super::root;
+use crate::engine::room::collected;
 use crate::engine::simd::{C, Vector};
 use num_complex::Complex;
 
@@ -62,8 +63,8 @@ pub(super) fn passes<T: Float>(n: usize) -> Option<Vec<Pass<T>>> {
             radix,
             m,
             s,
-            factors: factors.map(|(k, n)| as_t(root(k, n))).collect(),
-            turns: if radix % 2 == 0 { Vec::new() } else { turns.map(|k| as_t(root(k, radix))).collect() },
+            factors: collected(factors.map(|(k, n)| as_t(root(k, n)))),
+            turns: if radix % 2 == 0 { Vec::new() } else { collected(turns.map(|k| as_t(root(k, radix)))) },
         });
         (len, s) = (m, s * radix);
     }

@@ -5,6 +5,7 @@ use super::batch::Move;
 use super::butterfly::{self, Parts, Pass, load, store};
 use super::num_traits_like::Float;
 use super::root;
+use crate::engine::room::collected;
 use crate::engine::simd::{C, Vector};
 use num_complex::Complex;
 
@@ -29,7 +30,7 @@ impl<T: Float> Folded<T> {
             let w = root(j * k % n, n);
             Complex::new(T::of(w.re), T::of(w.im))
         };
-        let turns = (0..columns).flat_map(|j| (0..rows).map(move |k| (j, k))).map(turn).collect();
+        let turns = collected((0..columns).flat_map(|j| (0..rows).map(move |k| (j, k))).map(turn));
         Some(Folded {
             rows,
             columns,

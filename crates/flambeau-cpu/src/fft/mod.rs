@@ -19,6 +19,7 @@ pub use single::Single;
 
 use crate::Element;
 use crate::engine::isa::{Level, level};
+use crate::engine::room::collected;
 use lines::Raw;
 use num_complex::Complex;
 use std::sync::Arc;
@@ -132,7 +133,7 @@ impl<T: Point> Plan<T> {
             let w = root(k, n);
             Complex::new(T::of(w.re), T::of(w.im))
         };
-        let turns = if length == n { Vec::new() } else { (0..=length / 2).map(turn).collect() };
+        let turns = if length == n { Vec::new() } else { collected((0..=length / 2).map(turn)) };
         // what does not fit the cache is never run side by side
         let fits = n * T::lanes(level()) * 2 * size_of::<T>() <= MOST_BYTES;
         let batch = if fits { Batch::new(length) } else { None };

@@ -4,7 +4,7 @@ pub mod erased;
 
 use crate::engine::cache::{copy_run, finish, prefetch, prefetch_row, streams};
 use crate::engine::parallel::parallel_for;
-use crate::engine::room::filled;
+use crate::engine::room::{collected, filled};
 use crate::engine::{SharedMut, span};
 use crate::num::{Arith, Num, Order};
 use crate::reduction::fold::{GRAIN, Geo};
@@ -201,7 +201,7 @@ impl Along<'_> {
     /// Different coordinates are different places.
     fn apart(&self) -> bool {
         let size = |d: usize| if d == self.dim { self.size } else { self.shape[d] };
-        let mut order: Vec<usize> = (0..self.shape.len()).filter(|d| size(*d) > 1).collect();
+        let mut order: Vec<usize> = collected((0..self.shape.len()).filter(|d| size(*d) > 1));
         order.sort_by_key(|d| self.strides[*d]);
         let mut reach = 0;
         order.into_iter().all(|d| {

@@ -4,7 +4,7 @@
 use super::field::{Field, Real};
 use super::qr;
 use super::vector::{Turn, Turns, gemv, ger, givens};
-use crate::engine::room::filled;
+use crate::engine::room::{collected, filled};
 use crate::num::Arith;
 
 /// What [`svd`] gives of a matrix with no fewer rows than columns.
@@ -117,7 +117,7 @@ fn square_or_tall<T: Field>(a: &mut [T], m: usize, n: usize, want: Vectors) -> O
             w.fill(T::ZERO);
             gemv(&right[i + 1..], m, T::ONE, row, w);
             w.iter_mut().for_each(|x| *x = -(*x * t));
-            let conj: Vec<T> = row.iter().map(|x| x.conj()).collect();
+            let conj: Vec<T> = collected(row.iter().map(|x| x.conj()));
             ger(&mut right[i + 1..], m, w, &conj);
             row[0] = head;
         }
@@ -145,12 +145,12 @@ fn square_or_tall<T: Field>(a: &mut [T], m: usize, n: usize, want: Vectors) -> O
             }
         }
     }
-    let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|i, j| d[*j].wide().total_cmp(&d[*i].wide()));
-    let s = order.iter().map(|i| d[*i]).collect();
+    let mut order: Vec<usize> = collected(0..n);
+    order.sort_unstable_by(|i, j| d[*j].wide().total_cmp(&d[*i].wide()).then(i.cmp(j)));
+    let s = collected(order.iter().map(|i| d[*i]));
     if want != Vectors::None && order.iter().enumerate().any(|(i, o)| i != *o) {
         let sorted = |x: &[T], rows: usize| -> Vec<T> {
-            order.iter().flat_map(|o| x[o * rows..(o + 1) * rows].iter().copied()).collect()
+            collected(order.iter().flat_map(|o| x[o * rows..(o + 1) * rows].iter().copied()))
         };
         let moved = sorted(&u, m);
         u[..m * n].copy_from_slice(&moved);

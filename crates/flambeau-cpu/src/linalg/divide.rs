@@ -8,6 +8,7 @@ use super::tridiagonal::diagonalise;
 use crate::engine::SharedMut;
 use crate::engine::isa::{self, Isa, Job, Level};
 use crate::engine::parallel::parallel_for;
+use crate::engine::room::{collected, filled, room};
 
 /// Below this size QL and QR steps are faster.
 pub const LEAST: usize = 40;
@@ -32,15 +33,15 @@ pub fn divide<R: Real>(d: &mut [f64], e: &mut [f64], q: &mut [R], ld: usize) -> 
 /// Of a small matrix, without division.
 fn whole<R: Real>(d: &mut [f64], e: &[f64], q: &mut [R], ld: usize) -> bool {
     let n = d.len();
-    let mut z = vec![0.0; n * n];
+    let mut z = filled(0.0, n * n);
     z.iter_mut().step_by(n + 1).for_each(|v| *v = 1.0);
-    let mut e: Vec<f64> = e.iter().copied().chain([0.0]).collect();
+    let mut e: Vec<f64> = collected(e.iter().copied().chain([0.0]));
     if diagonalise::<f64>(d, &mut e, Some((&mut z, n, n))) > 0 {
         return false;
     }
-    let mut order: Vec<usize> = (0..n).collect();
-    order.sort_by(|i, j| d[*i].total_cmp(&d[*j]));
-    let sorted: Vec<f64> = order.iter().map(|i| d[*i]).collect();
+    let mut order: Vec<usize> = collected(0..n);
+    order.sort_unstable_by(|i, j| d[*i].total_cmp(&d[*j]).then(i.cmp(j)));
+    let sorted: Vec<f64> = collected(order.iter().map(|i| d[*i]));
     d.copy_from_slice(&sorted);
     for (to, from) in order.iter().enumerate() {
         let column = &z[from * n..(from + 1) * n];
@@ -74,7 +75,7 @@ impl<R: Real> Merge<'_, R> {
         let sign = if joint < 0.0 { -scale } else { scale };
         let top = (0..self.half).map(|c| self.q[c * self.ld + self.half - 1].wide() * scale);
         let bottom = (self.half..self.d.len()).map(|c| self.q[c * self.ld + self.half].wide() * sign);
-        top.chain(bottom).collect()
+        collected(top.chain(bottom))
     }
     /// Columns that take part, ascending, and those whose eigenvalues stay: since the seam has next to nothing there, or
     /// after a turn with a neighbour of nearly the same eigenvalue.
@@ -82,9 +83,9 @@ impl<R: Real> Merge<'_, R> {
         let n = self.d.len();
         let most = |v: &[f64]| v.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
         let tolerance = 8.0 * R::EPS.wide() * most(self.d).max(most(z));
-        let mut order: Vec<usize> = (0..n).collect();
-        order.sort_by(|i, j| self.d[*i].total_cmp(&self.d[*j]));
-        let (mut kept, mut left) = (Vec::with_capacity(n), Vec::new());
+        let mut order: Vec<usize> = collected(0..n);
+        order.sort_unstable_by(|i, j| self.d[*i].total_cmp(&self.d[*j]).then(i.cmp(j)));
+        let (mut kept, mut left) = (room(n), Vec::new());
         let mut before: Option<usize> = None;
         for now in order {
             if rho * z[now].abs() <= tolerance {
@@ -128,34 +129,34 @@ impl<R: Real> Merge<'_, R> {
         let (n, half, ld) = (self.d.len(), self.half, self.ld);
         let mut z = self.seam(joint);
         let rho = 2.0 * joint.abs();
-        let mut parts = vec![Part::Top; half];
+        let mut parts = filled(Part::Top, half);
         parts.resize(n, Part::Bottom);
         let (kept, left) = self.deflate(&mut z, rho, &mut parts);
         let k = kept.len();
         // values, and where their columns will stand: those that stay, then those of the products
-        let mut values: Vec<f64> = left.iter().map(|c| self.d[*c]).collect();
-        let mut columns: Vec<R> = Vec::with_capacity(n * n);
+        let mut values: Vec<f64> = collected(left.iter().map(|c| self.d[*c]));
+        let mut columns: Vec<R> = room(n * n);
         for c in &left {
             columns.extend_from_slice(self.column(*c));
         }
         columns.resize(n * n, R::ZERO);
         if k > 0 {
-            let poles: Vec<f64> = kept.iter().map(|c| self.d[*c]).collect();
-            let seam: Vec<f64> = kept.iter().map(|c| z[*c]).collect();
+            let poles: Vec<f64> = collected(kept.iter().map(|c| self.d[*c]));
+            let seam: Vec<f64> = collected(kept.iter().map(|c| z[*c]));
             let Some((roots, mut vectors)) = solve::<R>(&poles, &seam, rho) else { return false };
             values.extend(roots);
             // rows by the half that their columns are in, so that zeros are not multiplied
-            let mut rows: Vec<usize> = (0..k).collect();
-            rows.sort_by_key(|i| parts[kept[*i]]);
+            let mut rows: Vec<usize> = collected(0..k);
+            rows.sort_unstable_by_key(|i| (parts[kept[*i]], *i));
             let count = |p: Part| rows.iter().filter(|i| parts[kept[**i]] == p).count();
             let (top, both) = (count(Part::Top), count(Part::Both));
-            let mut row = vec![R::ZERO; k];
+            let mut row = filled(R::ZERO, k);
             for v in vectors.chunks_exact_mut(k) {
                 rows.iter().zip(&mut row).for_each(|(i, r)| *r = v[*i]);
                 v.copy_from_slice(&row);
             }
             let gather = |from: std::ops::Range<usize>, at: usize, height: usize| -> Vec<R> {
-                rows[from].iter().flat_map(|i| &self.q[kept[*i] * ld + at..][..height]).copied().collect()
+                collected(rows[from].iter().flat_map(|i| &self.q[kept[*i] * ld + at..][..height]).copied())
             };
             let upper = gather(0..top + both, 0, half);
             let lower = gather(top..k, half, n - half);
@@ -177,8 +178,8 @@ impl<R: Real> Merge<'_, R> {
                 (&mut out[half..], Steps::columns(n)),
             );
         }
-        let mut order: Vec<usize> = (0..n).collect();
-        order.sort_by(|i, j| values[*i].total_cmp(&values[*j]));
+        let mut order: Vec<usize> = collected(0..n);
+        order.sort_unstable_by(|i, j| values[*i].total_cmp(&values[*j]).then(i.cmp(j)));
         for (to, from) in order.into_iter().enumerate() {
             self.d[to] = values[from];
             self.column(to).copy_from_slice(&columns[from * n..(from + 1) * n]);
@@ -319,10 +320,10 @@ impl Secular<'_> {
 /// Eigenvalues, ascending, and vectors by columns of `diag(poles) + rho z z^T`, poles ascending and apart.
 fn solve<R: Real>(poles: &[f64], z: &[f64], rho: f64) -> Option<(Vec<f64>, Vec<R>)> {
     let k = poles.len();
-    let weight: Vec<f64> = z.iter().map(|z| z * z).collect();
+    let weight: Vec<f64> = collected(z.iter().map(|z| z * z));
     let eps = (R::EPS.wide() * 0.02).max(f64::EPSILON / 2.0);
     let secular = Secular { poles, weight: &weight, rho, eps };
-    let (mut roots, mut delta) = (vec![f64::NAN; k], vec![0.0; k * k]);
+    let (mut roots, mut delta) = (filled(f64::NAN, k), filled(0.0, k * k));
     {
         let (roots, delta) = (SharedMut::new(&mut roots), SharedMut::new(&mut delta));
         parallel_for(k, (20_000 / (k + 20)).max(1), |range| {
@@ -337,14 +338,14 @@ fn solve<R: Real>(poles: &[f64], z: &[f64], rho: f64) -> Option<(Vec<f64>, Vec<R
         return None;
     }
     // the seam for which these roots are exact, so that vectors are orthogonal
-    let mut exact: Vec<f64> = vec![1.0; k];
+    let mut exact: Vec<f64> = filled(1.0, k);
     for (i, delta) in delta.chunks_exact(k).enumerate() {
         isa::run(Ratios { exact: &mut exact, delta, poles, at: i });
     }
     for (e, z) in exact.iter_mut().zip(z) {
         *e = e.abs().sqrt().copysign(*z);
     }
-    let mut vectors = vec![R::ZERO; k * k];
+    let mut vectors = filled(R::ZERO, k * k);
     {
         let out = SharedMut::new(&mut vectors);
         parallel_for(k, (40_000 / k).max(1), |range| {

@@ -7,7 +7,7 @@ use super::product::{Steps, Triangle, solve_rows, transpose};
 use super::{cholesky, hessenberg, ldl, lu, many, qr, tridiagonal};
 use crate::engine::SharedMut;
 use crate::engine::parallel::parallel_for;
-use crate::engine::room::{collected, filled};
+use crate::engine::room::{collected, filled, room};
 use crate::{Any, AnyMut, DType, Element};
 use num_complex::Complex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -98,10 +98,11 @@ pub fn lu_factor(
 }
 /// Pivots from 1 as rows from 0; `None` if one lies outside.
 fn rows_of(pivots: &[i32], n: usize) -> Option<Vec<usize>> {
-    pivots
-        .iter()
-        .map(|p| usize::try_from(*p).ok().and_then(|p| p.checked_sub(1)).filter(|p| *p < n))
-        .collect()
+    let mut rows = room(pivots.len());
+    for p in pivots {
+        rows.push(usize::try_from(*p).ok()?.checked_sub(1).filter(|p| *p < n)?);
+    }
+    Some(rows)
 }
 /// How a matrix is taken in a solution.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -149,8 +150,7 @@ pub fn lu_solve(
 pub fn lu_slogdet(lu_: Any<'_>, n: usize, pivots: &[i32], sign: AnyMut<'_>, log: AnyMut<'_>) -> Option<()> {
     fn each<T: Field>(a: &[T], n: usize, pivots: &[i32], sign: &mut [T], log: &mut [T::Real]) {
         for i in 0..sign.len() {
-            let rows: Vec<usize> =
-                pivots[i * n..(i + 1) * n].iter().map(|p| (*p - 1).max(0) as usize).collect();
+            let rows = collected(pivots[i * n..(i + 1) * n].iter().map(|p| (*p - 1).max(0) as usize));
             (sign[i], log[i]) = lu::slogdet(&a[i * n * n..(i + 1) * n * n], n, &rows);
         }
     }

@@ -4,7 +4,7 @@
 use super::field::Field;
 use super::qr::{generate, reflector};
 use super::vector::{axpy, gemv, gemv_h, ger};
-use crate::engine::room::filled;
+use crate::engine::room::{collected, filled};
 use num_complex::Complex;
 
 type C = Complex<f64>;
@@ -67,7 +67,7 @@ fn reduce<T: Field>(a: &mut [T], n: usize, want: bool) -> Vec<T> {
         w.fill(T::ZERO);
         gemv(right, n, T::ONE, v, &mut w);
         w.iter_mut().for_each(|x| *x = -(*x * t));
-        let conj: Vec<T> = v.iter().map(|x| x.conj()).collect();
+        let conj: Vec<T> = collected(v.iter().map(|x| x.conj()));
         ger(right, n, &w, &conj);
         let (y, rows) = (&mut w[..n - k - 1], &mut right[k + 1..]);
         gemv_h(rows, n, v, y);
@@ -98,7 +98,7 @@ pub fn real(a: &mut [f64], n: usize, want: bool) -> Option<(Vec<C>, Vec<C>)> {
     let by = balance(a, n);
     let mut q = reduce(a, n, want);
     let (wr, wi) = schur_real(a, n, want.then_some(&mut q[..]))?;
-    let values: Vec<C> = (0..n).map(|i| C::new(wr[i], wi[i])).collect();
+    let values: Vec<C> = collected((0..n).map(|i| C::new(wr[i], wi[i])));
     if !want {
         return Some((values, Vec::new()));
     }
@@ -489,7 +489,7 @@ pub fn complex(a: &mut [C], n: usize, want: bool) -> Option<(Vec<C>, Vec<C>)> {
     let by = balance(a, n);
     let mut q = reduce(a, n, want);
     schur_complex(a, n, want.then_some(&mut q[..]))?;
-    let values: Vec<C> = (0..n).map(|i| a[i * n + i]).collect();
+    let values: Vec<C> = collected((0..n).map(|i| a[i * n + i]));
     if !want {
         return Some((values, Vec::new()));
     }

@@ -4,7 +4,7 @@
 use super::field::{Field, Real};
 use super::product::{Steps, product, product_conj};
 use super::vector::{axpy, dot, gemv_h, ger, norm};
-use crate::engine::room::filled;
+use crate::engine::room::{collected, filled};
 use crate::engine::scratch::with_scratch;
 use crate::num::Arith;
 
@@ -107,9 +107,9 @@ impl<T: Field> Block<T> {
         for i in 0..k {
             // T[..i, i] = -tau T[..i, ..i] (V[:, ..i]^H v_i)
             let (before, at) = t.split_at_mut(i * k);
-            let w: Vec<T> = (0..i)
-                .map(|j| -(tau[i] * dot(&v[j * m + i..(j + 1) * m], &v[i * m + i..(i + 1) * m])))
-                .collect();
+            let w: Vec<T> = collected(
+                (0..i).map(|j| -(tau[i] * dot(&v[j * m + i..(j + 1) * m], &v[i * m + i..(i + 1) * m]))),
+            );
             for (j, w) in w.iter().enumerate() {
                 axpy(*w, &before[j * k..j * k + j + 1], &mut at[..j + 1]);
             }

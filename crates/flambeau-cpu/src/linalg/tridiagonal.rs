@@ -6,7 +6,7 @@ use super::field::{Field, Real};
 use super::product::{Steps, product, product_conj};
 use super::qr::{generate, multiply, reflector};
 use super::vector::{Turn, Turns, axpy, dot, gemv, gemv_h, givens};
-use crate::engine::room::filled;
+use crate::engine::room::{collected, filled};
 use crate::num::Arith;
 
 /// Columns of a block.
@@ -314,14 +314,14 @@ pub fn diagonalise<T: Field>(
 
 /// Eigenvalues and vectors of a large matrix that [`reduce`] has been through, in its place; `None` if they were not found.
 fn joined<T: Field>(a: &mut [T], n: usize, values: &mut [T::Real], e: &[T::Real], tau: &[T]) -> Option<()> {
-    let mut d: Vec<f64> = values.iter().map(|v| v.wide()).collect();
-    let mut e: Vec<f64> = e[..n - 1].iter().map(|v| v.wide()).collect();
-    let mut z = vec![T::Real::ZERO; n * n];
+    let mut d: Vec<f64> = collected(values.iter().map(|v| v.wide()));
+    let mut e: Vec<f64> = collected(e[..n - 1].iter().map(|v| v.wide()));
+    let mut z = filled(T::Real::ZERO, n * n);
     if !divide::divide(&mut d, &mut e, &mut z, n) {
         return None;
     }
     values.iter_mut().zip(d).for_each(|(v, d)| *v = T::Real::of(d));
-    let mut q: Vec<T> = z.into_iter().map(T::real).collect();
+    let mut q: Vec<T> = collected(z.into_iter().map(T::real));
     multiply(&a[1..], n, n - 1, &tau[..n - 1], &mut q[1..], n, n, false);
     a.copy_from_slice(&q);
     Some(())
@@ -380,9 +380,9 @@ pub fn eigh<T: Field>(a: &mut [T], n: usize, values: &mut [T::Real], vectors: bo
             generate(&a[1..], n, n - 1, &tau[..n - 1], &mut q[n + 1..], n, n - 1);
         }
         let info = diagonalise(values, &mut e, Some((&mut q[..], n, n)));
-        let mut order: Vec<usize> = (0..n).collect();
-        order.sort_by(|i, j| values[*i].wide().total_cmp(&values[*j].wide()));
-        let sorted: Vec<_> = order.iter().map(|i| values[*i]).collect();
+        let mut order: Vec<usize> = collected(0..n);
+        order.sort_unstable_by(|i, j| values[*i].wide().total_cmp(&values[*j].wide()).then(i.cmp(j)));
+        let sorted: Vec<_> = collected(order.iter().map(|i| values[*i]));
         values.copy_from_slice(&sorted);
         for (to, from) in order.iter().enumerate() {
             a[to * n..(to + 1) * n].copy_from_slice(&q[from * n..(from + 1) * n]);
@@ -390,7 +390,7 @@ pub fn eigh<T: Field>(a: &mut [T], n: usize, values: &mut [T::Real], vectors: bo
         info
     } else {
         let info = diagonalise::<T>(values, &mut e, None);
-        values.sort_by(|x, y| x.wide().total_cmp(&y.wide()));
+        values.sort_unstable_by(|x, y| x.wide().total_cmp(&y.wide()));
         info
     };
     if scale != R::<T>::ONE {

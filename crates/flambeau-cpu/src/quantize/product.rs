@@ -5,6 +5,7 @@
 use crate::engine::SharedMut;
 use crate::engine::isa::{Level, level};
 use crate::engine::parallel::parallel_chunks;
+use crate::engine::room::filled;
 
 /// Columns of a panel.
 const COLS: usize = 16;
@@ -34,8 +35,8 @@ impl Packed {
             return None;
         }
         let quads = k.div_ceil(4);
-        let mut panels = vec![0i8; n.div_ceil(COLS).checked_mul(quads)?.checked_mul(4 * COLS)?];
-        let mut sums = vec![0i32; n];
+        let mut panels = filled(0i8, n.div_ceil(COLS).checked_mul(quads)?.checked_mul(4 * COLS)?);
+        let mut sums = filled(0i32, n);
         if k > 0 {
             for (j, row) in weight.chunks_exact(k).enumerate() {
                 sums[j] = row.iter().map(|w| i32::from(*w)).sum();
@@ -259,7 +260,7 @@ fn run(way: Way, a: &[u8], m: usize, b: &Packed, done: &(dyn Fn(usize, usize, &[
     let a = if lda == k {
         a
     } else {
-        let mut all = vec![0u8; m * lda];
+        let mut all = filled(0u8, m * lda);
         for (to, from) in all.chunks_exact_mut(lda).zip(a.chunks_exact(k.max(1))) {
             to[..k].copy_from_slice(from);
         }

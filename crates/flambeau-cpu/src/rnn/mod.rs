@@ -9,7 +9,7 @@ use crate::blas::prepared::Right;
 use crate::blas::{PARALLEL_MACS, RawMat, RawOut, WideScalar, unpacked};
 use crate::engine::isa;
 use crate::engine::parallel::{num_threads, parallel_chunks};
-use crate::engine::room::filled;
+use crate::engine::room::{collected, filled};
 use crate::engine::scratch::with_scratch;
 use crate::engine::{SharedMut, span};
 use crate::num::Compute;
@@ -191,7 +191,7 @@ pub fn forward<T: RecurrentScalar>(
         // SAFETY: rows of the weights, whose length was checked.
         (g.1, g.2, unsafe { Right::of_columns(RawMat::new(w.hh[g.0 * p..].as_ptr(), 1, p), p, g.2, room) })
     };
-    let hh: Vec<_> = stretches(s.cell, h).iter().zip(&mut room).map(gate).collect();
+    let hh: Vec<_> = collected(stretches(s.cell, h).iter().zip(&mut room).map(gate));
     let mut room = filled(T::ZERO, if w.hr.is_some() { Right::<T>::room(h, p) } else { 0 });
     // SAFETY: the projection's length was checked.
     let hr = w.hr.map(|m| unsafe { Right::of_columns(RawMat::new(m.as_ptr(), 1, h), h, p, &mut room) });
@@ -324,7 +324,7 @@ pub fn backward<T: RecurrentScalar>(s: &RecurrentShape, x: Saved<T>, g: Gradient
         // SAFETY: rows of the weights, whose length was checked.
         (g.1, unsafe { Right::of_rows(RawMat::rows(x.weights.hh[g.0 * p..].as_ptr(), p), g.2, p, room) })
     };
-    let hh: Vec<_> = stretches(s.cell, h).iter().zip(&mut room).map(gate).collect();
+    let hh: Vec<_> = collected(stretches(s.cell, h).iter().zip(&mut room).map(gate));
     let mut room = filled(T::ZERO, if hr.is_some() { Right::<T>::room(p, h) } else { 0 });
     // SAFETY: the projection's length was checked.
     let hr = hr.map(|m| unsafe { Right::of_rows(RawMat::rows(m.as_ptr(), h), p, h, &mut room) });

@@ -377,7 +377,9 @@ pub struct Unique {
 }
 impl Unique {
     fn start(&mut self, i: usize) {
+        reserve(&mut self.first, 1);
         self.first.push(i as i64);
+        reserve(&mut self.counts, 1);
         self.counts.push(0);
     }
     /// Counts an element of the last value.
@@ -543,7 +545,7 @@ pub fn masked_select<T: Element, M: Truth>(x: &[T], mask: &[M]) -> Vec<T> {
 
 /// How often each number occurs, for numbers `0..max(minlength, largest + 1)`. A negative one is an error.
 pub fn bincount(x: &[i64], minlength: usize) -> Result<Vec<i64>, crate::indexing::IndexError> {
-    Ok(bincount_weighted::<i64>(x, None, minlength)?.into_iter().map(|v| v as i64).collect())
+    Ok(collected(bincount_weighted::<i64>(x, None, minlength)?.into_iter().map(|v| v as i64)))
 }
 /// As [`bincount`], where element `i` counts `weights[i]` (1 without weights).
 pub fn bincount_weighted<T: Num>(
@@ -581,5 +583,5 @@ pub fn histc<T: Float>(x: &[T], bins: usize, min: f64, max: f64) -> Vec<T> {
             counts[b.min(bins - 1)] += 1;
         }
     }
-    counts.into_iter().map(|c| T::from_f64(c as f64)).collect()
+    collected(counts.into_iter().map(|c| T::from_f64(c as f64)))
 }

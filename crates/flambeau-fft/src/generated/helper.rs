@@ -48,8 +48,7 @@ pub(super) static FFT_FFTFREQ_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_fftfreq_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_fftfreq(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::fft_fftfreq(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
 }
 fn fft_fftfreq_adaptor(
     n: i64,
@@ -220,8 +219,7 @@ pub(super) static FFT_RFFTFREQ_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_rfftfreq_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_rfftfreq(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?
-        .into_values())
+    ops::fft_rfftfreq(arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?, arg(a, 5)?)?.into_values()
 }
 fn fft_rfftfreq_adaptor(
     n: i64,
@@ -376,7 +374,7 @@ pub(super) static FFT_FFTSHIFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_fftshift_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_fftshift(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref())?.into_values())
+    ops::fft_fftshift(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref())?.into_values()
 }
 fn fft_fftshift_adaptor(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
     fallback(&FFT_FFTSHIFT_INFO, &[&self_, &dim])
@@ -407,7 +405,7 @@ pub(super) static FFT_IFFTSHIFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_ifftshift_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_ifftshift(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref())?.into_values())
+    ops::fft_ifftshift(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref())?.into_values()
 }
 fn fft_ifftshift_adaptor(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
     fallback(&FFT_IFFTSHIFT_INFO, &[&self_, &dim])

@@ -22,6 +22,7 @@ pub(super) fn fft_fftfreq_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::fft_fftfreq", &[], &[&*out])?;
     rt::below(|| ops::fft_fftfreq_out(n, d, dtype, layout, device, pin_memory, out))
 }
@@ -34,6 +35,7 @@ pub(super) fn fft_rfftfreq_out_autograd(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    super::prelude::out::as_factory(out, dtype, layout, device)?;
     rt::check_out("aten::fft_rfftfreq", &[], &[&*out])?;
     rt::below(|| ops::fft_rfftfreq_out(n, d, dtype, layout, device, pin_memory, out))
 }

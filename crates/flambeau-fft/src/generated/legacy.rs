@@ -35,7 +35,7 @@ pub(super) static LEGACY_FFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn legacy_fft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::legacy_fft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::legacy_fft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn legacy_fft_adaptor(self_: &Tensor, signal_ndim: i64, normalized: bool) -> Result<Tensor> {
     fallback(&LEGACY_FFT_INFO, &[&self_, &signal_ndim, &normalized])
@@ -70,7 +70,7 @@ pub(super) static LEGACY_IFFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn legacy_ifft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::legacy_ifft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::legacy_ifft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn legacy_ifft_adaptor(self_: &Tensor, signal_ndim: i64, normalized: bool) -> Result<Tensor> {
     fallback(&LEGACY_IFFT_INFO, &[&self_, &signal_ndim, &normalized])
@@ -106,7 +106,7 @@ pub(super) static LEGACY_RFFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn legacy_rfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::legacy_rfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::legacy_rfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn legacy_rfft_adaptor(self_: &Tensor, signal_ndim: i64, normalized: bool, onesided: bool) -> Result<Tensor> {
     fallback(&LEGACY_RFFT_INFO, &[&self_, &signal_ndim, &normalized, &onesided])
@@ -143,14 +143,14 @@ pub(super) static LEGACY_IRFFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn legacy_irfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::legacy_irfft(
+    ops::legacy_irfft(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
         arg(a, 3)?,
         arg::<Option<Vec<i64>>>(a, 4)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn legacy_irfft_adaptor(
     self_: &Tensor,

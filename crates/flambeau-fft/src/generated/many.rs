@@ -43,13 +43,13 @@ pub(super) static FFT_FFTN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_fftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_fftn(
+    ops::fft_fftn(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
         arg::<Option<String>>(a, 3)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fft_fftn_adaptor(
     self_: &Tensor,
@@ -72,6 +72,7 @@ fn fft_fftn_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
+    out::refuse_gradients("_fft_c2c", &[self_], &[&*out])?;
     let r = f::fft_fftn(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -164,13 +165,13 @@ pub(super) static FFT_FFT2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_fft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_fft2(
+    ops::fft_fft2(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         &arg::<Vec<i64>>(a, 2)?,
         arg::<Option<String>>(a, 3)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fft_fft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
     fallback(&FFT_FFT2_INFO, &[&self_, &s, &dim, &norm])
@@ -188,6 +189,7 @@ fn fft_fft2_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
+    out::refuse_gradients("_fft_c2c", &[self_], &[&*out])?;
     let r = f::fft_fft2(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -280,13 +282,13 @@ pub(super) static FFT_IFFTN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_ifftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_ifftn(
+    ops::fft_ifftn(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
         arg::<Option<String>>(a, 3)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fft_ifftn_adaptor(
     self_: &Tensor,
@@ -309,6 +311,7 @@ fn fft_ifftn_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
+    out::refuse_gradients("_fft_c2c", &[self_], &[&*out])?;
     let r = f::fft_ifftn(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -401,13 +404,13 @@ pub(super) static FFT_IFFT2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_ifft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_ifft2(
+    ops::fft_ifft2(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         &arg::<Vec<i64>>(a, 2)?,
         arg::<Option<String>>(a, 3)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fft_ifft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
     fallback(&FFT_IFFT2_INFO, &[&self_, &s, &dim, &norm])
@@ -425,6 +428,7 @@ fn fft_ifft2_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
+    out::refuse_gradients("_fft_c2c", &[self_], &[&*out])?;
     let r = f::fft_ifft2(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -517,13 +521,13 @@ pub(super) static FFT_RFFTN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_rfftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_rfftn(
+    ops::fft_rfftn(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
         arg::<Option<String>>(a, 3)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fft_rfftn_adaptor(
     self_: &Tensor,
@@ -546,6 +550,7 @@ fn fft_rfftn_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
+    out::refuse_gradients("_fft_r2c", &[self_], &[&*out])?;
     let r = f::fft_rfftn(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("rfftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -638,13 +643,13 @@ pub(super) static FFT_RFFT2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_rfft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_rfft2(
+    ops::fft_rfft2(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         &arg::<Vec<i64>>(a, 2)?,
         arg::<Option<String>>(a, 3)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fft_rfft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
     fallback(&FFT_RFFT2_INFO, &[&self_, &s, &dim, &norm])
@@ -662,6 +667,7 @@ fn fft_rfft2_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
+    out::refuse_gradients("_fft_r2c", &[self_], &[&*out])?;
     let r = f::fft_rfft2(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("rfftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -754,13 +760,13 @@ pub(super) static FFT_IRFFTN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_irfftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_irfftn(
+    ops::fft_irfftn(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
         arg::<Option<String>>(a, 3)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fft_irfftn_adaptor(
     self_: &Tensor,
@@ -881,13 +887,13 @@ pub(super) static FFT_IRFFT2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_irfft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_irfft2(
+    ops::fft_irfft2(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         &arg::<Vec<i64>>(a, 2)?,
         arg::<Option<String>>(a, 3)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fft_irfft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
     fallback(&FFT_IRFFT2_INFO, &[&self_, &s, &dim, &norm])
@@ -995,13 +1001,13 @@ pub(super) static FFT_HFFTN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_hfftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_hfftn(
+    ops::fft_hfftn(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
         arg::<Option<String>>(a, 3)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fft_hfftn_adaptor(
     self_: &Tensor,
@@ -1114,13 +1120,13 @@ pub(super) static FFT_HFFT2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_hfft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_hfft2(
+    ops::fft_hfft2(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         &arg::<Vec<i64>>(a, 2)?,
         arg::<Option<String>>(a, 3)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fft_hfft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
     fallback(&FFT_HFFT2_INFO, &[&self_, &s, &dim, &norm])
@@ -1228,13 +1234,13 @@ pub(super) static FFT_IHFFTN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_ihfftn_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_ihfftn(
+    ops::fft_ihfftn(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
         arg::<Option<String>>(a, 3)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fft_ihfftn_adaptor(
     self_: &Tensor,
@@ -1257,6 +1263,7 @@ fn fft_ihfftn_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
+    out::refuse_gradients("_fft_c2c", &[self_], &[&*out])?;
     let r = f::fft_ihfftn(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("ihfftn expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -1343,13 +1350,13 @@ pub(super) static FFT_IHFFT2_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_ihfft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_ihfft2(
+    ops::fft_ihfft2(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         &arg::<Vec<i64>>(a, 2)?,
         arg::<Option<String>>(a, 3)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fft_ihfft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
     fallback(&FFT_IHFFT2_INFO, &[&self_, &s, &dim, &norm])
@@ -1367,6 +1374,7 @@ fn fft_ihfft2_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
+    out::refuse_gradients("_fft_c2c", &[self_], &[&*out])?;
     let r = f::fft_ihfft2(self_, s, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("ihfftn expects a complex output tensor, but got {got}"), out, &r)
 }

@@ -43,8 +43,8 @@ pub(super) static FFT_FFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_fft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_fft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
-        .into_values())
+    ops::fft_fft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
+        .into_values()
 }
 fn fft_fft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
     fallback(&FFT_FFT_INFO, &[&self_, &n, &dim, &norm])
@@ -62,6 +62,7 @@ fn fft_fft_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
+    out::refuse_gradients("_fft_r2c", &[self_], &[&*out])?;
     let r = f::fft_fft(self_, n, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("fft expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -154,8 +155,8 @@ pub(super) static FFT_IFFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_ifft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_ifft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
-        .into_values())
+    ops::fft_ifft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
+        .into_values()
 }
 fn fft_ifft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
     fallback(&FFT_IFFT_INFO, &[&self_, &n, &dim, &norm])
@@ -173,6 +174,7 @@ fn fft_ifft_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
+    out::refuse_gradients("aten::conj_physical", &[], &[&*out])?;
     let r = f::fft_ifft(self_, n, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("ifft expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -265,8 +267,8 @@ pub(super) static FFT_RFFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_rfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_rfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
-        .into_values())
+    ops::fft_rfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
+        .into_values()
 }
 fn fft_rfft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
     fallback(&FFT_RFFT_INFO, &[&self_, &n, &dim, &norm])
@@ -284,6 +286,7 @@ fn fft_rfft_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
+    out::refuse_gradients("_fft_r2c", &[self_], &[&*out])?;
     let r = f::fft_rfft(self_, n, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("rfft expects a complex output tensor, but got {got}"), out, &r)
 }
@@ -376,8 +379,8 @@ pub(super) static FFT_IRFFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_irfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_irfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
-        .into_values())
+    ops::fft_irfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
+        .into_values()
 }
 fn fft_irfft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
     fallback(&FFT_IRFFT_INFO, &[&self_, &n, &dim, &norm])
@@ -492,8 +495,8 @@ pub(super) static FFT_HFFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_hfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_hfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
-        .into_values())
+    ops::fft_hfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
+        .into_values()
 }
 fn fft_hfft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
     fallback(&FFT_HFFT_INFO, &[&self_, &n, &dim, &norm])
@@ -608,8 +611,8 @@ pub(super) static FFT_IHFFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_ihfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_ihfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
-        .into_values())
+    ops::fft_ihfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<String>>(a, 3)?.as_deref())?
+        .into_values()
 }
 fn fft_ihfft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
     fallback(&FFT_IHFFT_INFO, &[&self_, &n, &dim, &norm])
@@ -627,6 +630,7 @@ fn fft_ihfft_out_cpu(
         DType::C64,
         out.dtype(),
     )?;
+    out::refuse_gradients("aten::conj_physical", &[], &[&*out])?;
     let r = f::fft_ihfft(self_, n, dim, norm)?;
     out::copy_to_out(&OutDtype::Complex("ihfft expects a complex output tensor, but got {got}"), out, &r)
 }

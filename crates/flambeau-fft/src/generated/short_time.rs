@@ -62,7 +62,7 @@ pub(super) static STFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn stft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::stft(
+    ops::stft(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
@@ -75,7 +75,7 @@ fn stft_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 9)?,
         arg(a, 10)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn stft_adaptor(
     self_: &Tensor,
@@ -154,7 +154,7 @@ pub(super) static ISTFT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn istft_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::istft(
+    ops::istft(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
@@ -166,7 +166,7 @@ fn istft_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 8)?,
         arg(a, 9)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn istft_adaptor(
     self_: &Tensor,
@@ -243,7 +243,7 @@ pub(super) static OVERLAP_ADD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn overlap_add_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::overlap_add(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::overlap_add(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn overlap_add_adaptor(self_: &Tensor, step: i64) -> Result<Tensor> {
     fallback(&OVERLAP_ADD_INFO, &[&self_, &step])

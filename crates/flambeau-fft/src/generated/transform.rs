@@ -58,7 +58,7 @@ pub(super) static FFT_C2C_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_c2c_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_c2c(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::fft_c2c(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn fft_c2c_adaptor(self_: &Tensor, dim: &[i64], normalization: i64, forward: bool) -> Result<Tensor> {
     fallback(&FFT_C2C_INFO, &[&self_, &dim, &normalization, &forward])
@@ -184,7 +184,7 @@ pub(super) static FFT_R2C_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_r2c_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_r2c(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::fft_r2c(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn fft_r2c_adaptor(self_: &Tensor, dim: &[i64], normalization: i64, onesided: bool) -> Result<Tensor> {
     fallback(&FFT_R2C_INFO, &[&self_, &dim, &normalization, &onesided])
@@ -310,7 +310,7 @@ pub(super) static FFT_C2R_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fft_c2r_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fft_c2r(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::fft_c2r(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn fft_c2r_adaptor(self_: &Tensor, dim: &[i64], normalization: i64, last_dim_size: i64) -> Result<Tensor> {
     fallback(&FFT_C2R_INFO, &[&self_, &dim, &normalization, &last_dim_size])

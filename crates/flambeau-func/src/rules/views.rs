@@ -44,6 +44,11 @@ pub(crate) fn view(c: &Call<'_>) -> Result<Vec<Value>> {
     let sizes = sized(c, &c.ints(1)?, c.tensor(0)?.numel())?;
     c.one(&ops::view(&front(c)?, &sizes)?)
 }
+/// `reshape`: what is hidden decides too whether there is a view.
+pub(crate) fn reshape(c: &Call<'_>) -> Result<Vec<Value>> {
+    let sizes = sized(c, &c.ints(1)?, c.tensor(0)?.numel())?;
+    c.one(&ops::reshape(&front(c)?, &sizes)?)
+}
 /// `expand`
 pub(crate) fn expand(c: &Call<'_>) -> Result<Vec<Value>> {
     let (sizes, implicit) = (c.ints(1)?, c.flag(2)?);

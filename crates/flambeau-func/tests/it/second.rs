@@ -24,6 +24,21 @@ const CASES: &[(&str, F)] = &[
     ("qr", |x| sum(&la::linalg_qr(&regular(x)?, "reduced")?.1)),
     ("layer_norm", |x| sum(&nn::layer_norm(&rows(x)?, &[3], Some(&x.narrow(0, 0, 3)), None, 1e-2, false)?)),
     ("rms_norm", |x| sum(&nn::rms_norm(&rows(x)?, &[3], Some(&x.narrow(0, 0, 3)), Some(1e-2))?)),
+    ("group_norm", |x| {
+        sum(&nn::group_norm(&rows(x)?, 1, Some(&x.narrow(0, 0, 3)), Some(&x.narrow(0, 3, 3)), 1e-2, true)?)
+    }),
+    ("group_norm of batches", |x| {
+        let all = ops::reshape(&ops::cat(&vec![x.clone(); 4], 0)?, &[3, 4, 3])?;
+        sum(&nn::group_norm(&all, 2, None, None, 1e-2, true)?)
+    }),
+    ("instance_norm", |x| {
+        let all = ops::reshape(&ops::cat(&vec![x.clone(); 2], 0)?, &[2, 3, 3])?;
+        sum(&nn::instance_norm(&all, None, None, Some(&x.narrow(0, 0, 3)), None, true, 0.1, 1e-2)?)
+    }),
+    ("cholesky", |x| {
+        let a = regular(x)?;
+        sum(&la::linalg_cholesky(&ops::mm(&a, &ops::t(&a)?)?, false)?)
+    }),
     ("batch_norm", |x| {
         let w = x.narrow(0, 0, 3);
         sum(&nn::batch_norm(&rows(x)?, None, None, Some(&w), None, true, 0.1, 1e-2)?)

@@ -66,7 +66,7 @@ pub(super) static LINALG_CHOLESKY_EX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_cholesky_ex_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_cholesky_ex(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::linalg_cholesky_ex(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn linalg_cholesky_ex_adaptor(self_: &Tensor, upper: bool, check_errors: bool) -> Result<(Tensor, Tensor)> {
     fallback(&LINALG_CHOLESKY_EX_INFO, &[&self_, &upper, &check_errors])
@@ -177,7 +177,7 @@ pub(super) static LINALG_CHOLESKY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_cholesky_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_cholesky(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::linalg_cholesky(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn linalg_cholesky_adaptor(self_: &Tensor, upper: bool) -> Result<Tensor> {
     fallback(&LINALG_CHOLESKY_INFO, &[&self_, &upper])
@@ -251,7 +251,7 @@ pub(super) static CHOLESKY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cholesky_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cholesky(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::cholesky(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn cholesky_adaptor(self_: &Tensor, upper: bool) -> Result<Tensor> {
     fallback(&CHOLESKY_INFO, &[&self_, &upper])
@@ -355,7 +355,7 @@ pub(super) static CHOLESKY_INVERSE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cholesky_inverse_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cholesky_inverse(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::cholesky_inverse(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn cholesky_inverse_adaptor(self_: &Tensor, upper: bool) -> Result<Tensor> {
     fallback(&CHOLESKY_INVERSE_INFO, &[&self_, &upper])
@@ -474,7 +474,7 @@ pub(super) static CHOLESKY_SOLVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cholesky_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cholesky_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::cholesky_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn cholesky_solve_adaptor(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Tensor> {
     fallback(&CHOLESKY_SOLVE_INFO, &[&self_, &input2, &upper])

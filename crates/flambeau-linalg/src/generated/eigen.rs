@@ -62,7 +62,7 @@ pub(super) static LINALG_EIGH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_eigh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_eigh(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values())
+    ops::linalg_eigh(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
 }
 fn linalg_eigh_adaptor(self_: &Tensor, uplo: &str) -> Result<(Tensor, Tensor)> {
     fallback(&LINALG_EIGH_INFO, &[&self_, &uplo])
@@ -182,7 +182,7 @@ pub(super) static LINALG_EIGVALSH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_eigvalsh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_eigvalsh(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values())
+    ops::linalg_eigvalsh(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
 }
 fn linalg_eigvalsh_adaptor(self_: &Tensor, uplo: &str) -> Result<Tensor> {
     fallback(&LINALG_EIGVALSH_INFO, &[&self_, &uplo])
@@ -298,7 +298,7 @@ pub(super) static LINALG_EIG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_eig_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_eig(tensor_arg(a, 0)?)?.into_values())
+    ops::linalg_eig(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_eig_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     fallback(&LINALG_EIG_INFO, &[&self_])
@@ -414,7 +414,7 @@ pub(super) static LINALG_EIGVALS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_eigvals_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_eigvals(tensor_arg(a, 0)?)?.into_values())
+    ops::linalg_eigvals(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_eigvals_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&LINALG_EIGVALS_INFO, &[&self_])
@@ -522,7 +522,7 @@ pub(super) static LINALG_MATRIX_SQRTH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_matrix_sqrth_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_matrix_sqrth(tensor_arg(a, 0)?)?.into_values())
+    ops::linalg_matrix_sqrth(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_matrix_sqrth_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&LINALG_MATRIX_SQRTH_INFO, &[&self_])

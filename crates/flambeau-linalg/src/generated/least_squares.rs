@@ -53,13 +53,13 @@ pub(super) static LINALG_LSTSQ_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_lstsq_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_lstsq(
+    ops::linalg_lstsq(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg(a, 2)?,
         arg::<Option<String>>(a, 3)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn linalg_lstsq_adaptor(
     self_: &Tensor,
@@ -257,7 +257,7 @@ pub(super) static LINALG_LDL_FACTOR_EX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_ldl_factor_ex_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_ldl_factor_ex(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::linalg_ldl_factor_ex(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn linalg_ldl_factor_ex_adaptor(
     self_: &Tensor,
@@ -383,7 +383,7 @@ pub(super) static LINALG_LDL_FACTOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_ldl_factor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_ldl_factor(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::linalg_ldl_factor(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn linalg_ldl_factor_adaptor(self_: &Tensor, hermitian: bool) -> Result<(Tensor, Tensor)> {
     fallback(&LINALG_LDL_FACTOR_INFO, &[&self_, &hermitian])
@@ -395,7 +395,7 @@ fn linalg_ldl_factor_out_cpu(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("aten::linalg_ldl_factor_ex", &[self_], &[&*out0, &*out1])?;
+    out::refuse_gradients("aten::linalg_ldl_factor_ex", &[], &[&*out0, &*out1])?;
     let r = f::linalg_ldl_factor(self_, hermitian)?;
     out::copy_to_out_as_it_lies(&OutDtype::EXACT, out0, &r.0)?;
     out::copy_to_out_as_it_lies(&OutDtype::EXACT, out1, &r.1)
@@ -499,8 +499,7 @@ pub(super) static LINALG_LDL_SOLVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_ldl_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_ldl_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::linalg_ldl_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn linalg_ldl_solve_adaptor(ld: &Tensor, pivots: &Tensor, b: &Tensor, hermitian: bool) -> Result<Tensor> {
     fallback(&LINALG_LDL_SOLVE_INFO, &[&ld, &pivots, &b, &hermitian])

@@ -59,7 +59,7 @@ pub(super) static LINALG_LU_FACTOR_EX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_lu_factor_ex_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_lu_factor_ex(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::linalg_lu_factor_ex(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn linalg_lu_factor_ex_adaptor(
     a: &Tensor,
@@ -177,7 +177,7 @@ pub(super) static LINALG_LU_FACTOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_lu_factor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_lu_factor(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::linalg_lu_factor(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn linalg_lu_factor_adaptor(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor)> {
     fallback(&LINALG_LU_FACTOR_INFO, &[&a, &pivot])
@@ -267,7 +267,7 @@ pub(super) static LU_WITH_INFO_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lu_with_info_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::lu_with_info(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::lu_with_info(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn lu_with_info_adaptor(self_: &Tensor, pivot: bool, check_errors: bool) -> Result<(Tensor, Tensor, Tensor)> {
     fallback(&LU_WITH_INFO_INFO, &[&self_, &pivot, &check_errors])
@@ -297,7 +297,7 @@ pub(super) static LINALG_LU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_lu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_lu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::linalg_lu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn linalg_lu_adaptor(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor, Tensor)> {
     fallback(&LINALG_LU_INFO, &[&a, &pivot])
@@ -396,7 +396,7 @@ pub(super) static LU_UNPACK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lu_unpack_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::lu_unpack(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::lu_unpack(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn lu_unpack_adaptor(
     lu_data: &Tensor,
@@ -548,8 +548,8 @@ pub(super) static LINALG_LU_SOLVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_lu_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_lu_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::linalg_lu_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn linalg_lu_solve_adaptor(
     lu: &Tensor,
@@ -675,7 +675,7 @@ pub(super) static LU_SOLVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lu_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::lu_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values())
+    ops::lu_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
 }
 fn lu_solve_adaptor(self_: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor) -> Result<Tensor> {
     fallback(&LU_SOLVE_INFO, &[&self_, &lu_data, &lu_pivots])

@@ -45,14 +45,8 @@ pub(super) static LINALG_MATRIX_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_matrix_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_matrix_norm(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-    )?
-    .into_values())
+    ops::linalg_matrix_norm(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn linalg_matrix_norm_adaptor(
     self_: &Tensor,
@@ -72,7 +66,9 @@ fn linalg_matrix_norm_out_cpu(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_leaves("linalg_matrix_norm", &[self_], &[&*out])?;
+    out::refuse_leaves_late([&*out], |[own_out]| {
+        ops::linalg_matrix_norm_out(self_, ord, dim, keepdim, dtype, own_out)
+    })?;
     let r = f::linalg_matrix_norm(self_, ord, dim, keepdim, dtype)?;
     out::copy_to_out(
         &OutDtype::Exact("linalg.matrix_norm expected out tensor dtype {want} but got: {got}"),
@@ -177,14 +173,14 @@ pub(super) static LINALG_MATRIX_NORM_NAMED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_matrix_norm_named_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_matrix_norm_named(
+    ops::linalg_matrix_norm_named(
         tensor_arg(a, 0)?,
         &arg::<String>(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
         arg(a, 3)?,
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn linalg_matrix_norm_named_adaptor(
     self_: &Tensor,
@@ -204,7 +200,9 @@ fn linalg_matrix_norm_named_out_cpu(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("linalg_matrix_norm", &[self_], &[&*out])?;
+    out::refuse_leaves_late([&*out], |[own_out]| {
+        ops::linalg_matrix_norm_named_out(self_, ord, dim, keepdim, dtype, own_out)
+    })?;
     let r = f::linalg_matrix_norm_named(self_, ord, dim, keepdim, dtype)?;
     out::copy_to_out(
         &OutDtype::Exact("linalg.matrix_norm expected out tensor dtype {want} but got: {got}"),
@@ -304,14 +302,14 @@ pub(super) static LINALG_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_norm(
+    ops::linalg_norm(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
         arg(a, 3)?,
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn linalg_norm_adaptor(
     self_: &Tensor,
@@ -331,7 +329,9 @@ fn linalg_norm_out_cpu(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_leaves("linalg_norm", &[self_], &[&*out])?;
+    out::refuse_leaves_late([&*out], |[own_out]| {
+        ops::linalg_norm_out(self_, ord, dim, keepdim, dtype, own_out)
+    })?;
     let r = f::linalg_norm(self_, ord, dim, keepdim, dtype)?;
     out::copy_to_out(&OutDtype::Exact("linalg.norm expected out tensor dtype {want} but got: {got}"), out, &r)
 }
@@ -423,14 +423,14 @@ pub(super) static LINALG_NORM_NAMED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_norm_named_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_norm_named(
+    ops::linalg_norm_named(
         tensor_arg(a, 0)?,
         &arg::<String>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
         arg(a, 3)?,
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn linalg_norm_named_adaptor(
     self_: &Tensor,
@@ -450,7 +450,9 @@ fn linalg_norm_named_out_cpu(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("linalg_norm", &[self_], &[&*out])?;
+    out::refuse_leaves_late([&*out], |[own_out]| {
+        ops::linalg_norm_named_out(self_, ord, dim, keepdim, dtype, own_out)
+    })?;
     let r = f::linalg_norm_named(self_, ord, dim, keepdim, dtype)?;
     out::copy_to_out(&OutDtype::Exact("linalg.norm expected out tensor dtype {want} but got: {got}"), out, &r)
 }

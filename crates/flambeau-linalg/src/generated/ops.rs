@@ -1784,37 +1784,6 @@ pub fn linalg_pinv_out(
     (svd::LINALG_PINV_OUT.get(self_.key_set() | out.key_set())?)(self_, atol, rtol, hermitian, out)
 }
 
-/// `linalg.pinv` with a relative tolerance.
-///
-/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
-/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
-/// - Errors: fewer than two dimensions, NaN, a `driver`.
-///
-/// ```text
-/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
-/// let p = torch::ops::linalg_pinv_rcond(&a, 1e-6, false).unwrap();
-/// assert!(torch::ops::allclose(&a.matmul(&p), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
-/// ```
-///
-/// Documented defaults: `hermitian = false`.
-#[doc(alias = "torch.linalg.pinv")]
-pub fn linalg_pinv_rcond(self_: &Tensor, rcond: f64, hermitian: bool) -> Result<Tensor> {
-    (svd::LINALG_PINV_RCOND.get(self_.key_set())?)(self_, rcond, hermitian)
-}
-
-/// `linalg.pinv` with a relative tolerance. Into `out`, which is resized where its shape differs.
-///
-/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
-/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
-/// - Errors: fewer than two dimensions, NaN, a `driver`.
-///
-/// Documented defaults: `hermitian = false`.
-#[doc(alias = "torch.linalg.pinv")]
-pub fn linalg_pinv_rcond_out(self_: &Tensor, rcond: f64, hermitian: bool, out: &mut Tensor) -> Result<()> {
-    out::writable(out)?;
-    (svd::LINALG_PINV_RCOND_OUT.get(self_.key_set() | out.key_set())?)(self_, rcond, hermitian, out)
-}
-
 /// `linalg.pinv` with a relative tolerance for each matrix.
 ///
 /// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
@@ -1851,6 +1820,37 @@ pub fn linalg_pinv_rcond_tensor_out(
     (svd::LINALG_PINV_RCOND_TENSOR_OUT.get(self_.key_set() | rcond.key_set() | out.key_set())?)(
         self_, rcond, hermitian, out,
     )
+}
+
+/// `linalg.pinv` with a relative tolerance.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// ```text
+/// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
+/// let p = torch::ops::linalg_pinv_rcond(&a, 1e-6, false).unwrap();
+/// assert!(torch::ops::allclose(&a.matmul(&p), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
+/// ```
+///
+/// Documented defaults: `hermitian = false`.
+#[doc(alias = "torch.linalg.pinv")]
+pub fn linalg_pinv_rcond(self_: &Tensor, rcond: f64, hermitian: bool) -> Result<Tensor> {
+    (svd::LINALG_PINV_RCOND.get(self_.key_set())?)(self_, rcond, hermitian)
+}
+
+/// `linalg.pinv` with a relative tolerance. Into `out`, which is resized where its shape differs.
+///
+/// - Shapes: matrices `(*, m, n)`; values `(*, min(m, n))`.
+/// - Dtypes: float32, float64, complex64 and complex128; the results have the input's, real where they are magnitudes or eigenvalues of Hermitian matrices.
+/// - Errors: fewer than two dimensions, NaN, a `driver`.
+///
+/// Documented defaults: `hermitian = false`.
+#[doc(alias = "torch.linalg.pinv")]
+pub fn linalg_pinv_rcond_out(self_: &Tensor, rcond: f64, hermitian: bool, out: &mut Tensor) -> Result<()> {
+    out::writable(out)?;
+    (svd::LINALG_PINV_RCOND_OUT.get(self_.key_set() | out.key_set())?)(self_, rcond, hermitian, out)
 }
 
 /// `linalg.pinv` under its older name.

@@ -62,7 +62,7 @@ pub(super) static LINALG_QR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_qr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_qr(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values())
+    ops::linalg_qr(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
 }
 fn linalg_qr_adaptor(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
     fallback(&LINALG_QR_INFO, &[&a, &mode])
@@ -152,7 +152,7 @@ pub(super) static QR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn qr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::qr(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::qr(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn qr_adaptor(self_: &Tensor, some: bool) -> Result<(Tensor, Tensor)> {
     fallback(&QR_INFO, &[&self_, &some])
@@ -255,7 +255,7 @@ pub(super) static GEQRF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn geqrf_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::geqrf(tensor_arg(a, 0)?)?.into_values())
+    ops::geqrf(tensor_arg(a, 0)?)?.into_values()
 }
 fn geqrf_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     fallback(&GEQRF_INFO, &[&self_])
@@ -388,7 +388,7 @@ pub(super) static LINALG_HOUSEHOLDER_PRODUCT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_householder_product_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_householder_product(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::linalg_householder_product(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn linalg_householder_product_adaptor(input: &Tensor, tau: &Tensor) -> Result<Tensor> {
     fallback(&LINALG_HOUSEHOLDER_PRODUCT_INFO, &[&input, &tau])
@@ -480,7 +480,7 @@ pub(super) static ORGQR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn orgqr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::orgqr(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::orgqr(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn orgqr_adaptor(self_: &Tensor, input2: &Tensor) -> Result<Tensor> {
     fallback(&ORGQR_INFO, &[&self_, &input2])
@@ -590,8 +590,7 @@ pub(super) static ORMQR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ormqr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::ormqr(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::ormqr(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn ormqr_adaptor(
     self_: &Tensor,

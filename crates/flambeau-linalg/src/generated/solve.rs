@@ -66,8 +66,8 @@ pub(super) static LINALG_SOLVE_WITH_FACTORS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_solve_with_factors_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_solve_with_factors(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::linalg_solve_with_factors(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn linalg_solve_with_factors_adaptor(
     a: &Tensor,
@@ -108,7 +108,7 @@ pub(super) static LINALG_SOLVE_EX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_solve_ex_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_solve_ex(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::linalg_solve_ex(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn linalg_solve_ex_adaptor(
     a: &Tensor,
@@ -226,7 +226,7 @@ pub(super) static LINALG_SOLVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::linalg_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn linalg_solve_adaptor(a: &Tensor, b: &Tensor, left: bool) -> Result<Tensor> {
     fallback(&LINALG_SOLVE_INFO, &[&a, &b, &left])
@@ -336,14 +336,8 @@ pub(super) static LINALG_SOLVE_TRIANGULAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_solve_triangular_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_solve_triangular(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-    )?
-    .into_values())
+    ops::linalg_solve_triangular(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn linalg_solve_triangular_adaptor(
     self_: &Tensor,
@@ -475,8 +469,8 @@ pub(super) static TRIANGULAR_SOLVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn triangular_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::triangular_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::triangular_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn triangular_solve_adaptor(
     self_: &Tensor,
@@ -611,7 +605,7 @@ pub(super) static LINALG_DET_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_det_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_det(tensor_arg(a, 0)?)?.into_values())
+    ops::linalg_det(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_det_adaptor(a: &Tensor) -> Result<Tensor> {
     fallback(&LINALG_DET_INFO, &[&a])
@@ -689,7 +683,7 @@ pub(super) static DET_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn det_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::det(tensor_arg(a, 0)?)?.into_values())
+    ops::det(tensor_arg(a, 0)?)?.into_values()
 }
 fn det_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&DET_INFO, &[&self_])
@@ -727,14 +721,14 @@ pub(super) static LINALG_TENSORINV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_tensorinv_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_tensorinv(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::linalg_tensorinv(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn linalg_tensorinv_adaptor(self_: &Tensor, ind: i64) -> Result<Tensor> {
     fallback(&LINALG_TENSORINV_INFO, &[&self_, &ind])
 }
 
 fn linalg_tensorinv_out_cpu(self_: &Tensor, ind: i64, out: &mut Tensor) -> Result<()> {
-    out::refuse_leaves("linalg_tensorinv", &[self_], &[&*out])?;
+    out::refuse_leaves_late([&*out], |[own_out]| ops::linalg_tensorinv_out(self_, ind, own_out))?;
     let r = f::linalg_tensorinv(self_, ind)?;
     out::copy_to_out(
         &OutDtype::CastOr(
@@ -819,12 +813,8 @@ pub(super) static LINALG_TENSORSOLVE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_tensorsolve_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_tensorsolve(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-    )?
-    .into_values())
+    ops::linalg_tensorsolve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Vec<i64>>>(a, 2)?.as_deref())?
+        .into_values()
 }
 fn linalg_tensorsolve_adaptor(self_: &Tensor, other: &Tensor, dims: Option<&[i64]>) -> Result<Tensor> {
     fallback(&LINALG_TENSORSOLVE_INFO, &[&self_, &other, &dims])
@@ -836,7 +826,7 @@ fn linalg_tensorsolve_out_cpu(
     dims: Option<&[i64]>,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_leaves("linalg_tensorsolve", &[self_, other], &[&*out])?;
+    out::refuse_leaves_late([&*out], |[own_out]| ops::linalg_tensorsolve_out(self_, other, dims, own_out))?;
     let r = f::linalg_tensorsolve(self_, other, dims)?;
     out::copy_to_out(
         &OutDtype::CastOr(

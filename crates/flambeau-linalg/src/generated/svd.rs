@@ -70,7 +70,7 @@ pub(super) static LINALG_SVD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_svd_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_svd(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<String>>(a, 2)?.as_deref())?.into_values())
+    ops::linalg_svd(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<String>>(a, 2)?.as_deref())?.into_values()
 }
 fn linalg_svd_adaptor(
     a: &Tensor,
@@ -222,7 +222,7 @@ pub(super) static LINALG_SVDVALS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_svdvals_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_svdvals(tensor_arg(a, 0)?, arg::<Option<String>>(a, 1)?.as_deref())?.into_values())
+    ops::linalg_svdvals(tensor_arg(a, 0)?, arg::<Option<String>>(a, 1)?.as_deref())?.into_values()
 }
 fn linalg_svdvals_adaptor(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {
     fallback(&LINALG_SVDVALS_INFO, &[&a, &driver])
@@ -318,7 +318,7 @@ pub(super) static SVD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn svd_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::svd(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::svd(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn svd_adaptor(self_: &Tensor, some: bool, compute_uv: bool) -> Result<(Tensor, Tensor, Tensor)> {
     fallback(&SVD_INFO, &[&self_, &some, &compute_uv])
@@ -438,7 +438,7 @@ pub(super) static LINALG_POLAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_polar_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_polar(tensor_arg(a, 0)?)?.into_values())
+    ops::linalg_polar(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_polar_adaptor(a: &Tensor) -> Result<(Tensor, Tensor)> {
     fallback(&LINALG_POLAR_INFO, &[&a])
@@ -560,13 +560,13 @@ pub(super) static LINALG_PINV_TENSORS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_pinv_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_pinv_tensors(
+    ops::linalg_pinv_tensors(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
         arg(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn linalg_pinv_tensors_adaptor(
     self_: &Tensor,
@@ -683,7 +683,7 @@ pub(super) static LINALG_PINV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_pinv_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_pinv(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::linalg_pinv(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn linalg_pinv_adaptor(
     self_: &Tensor,
@@ -758,91 +758,6 @@ fn linalg_pinv_out_adaptor(
     Ok(())
 }
 
-/// Type of [`LINALG_PINV_RCOND`].
-pub type LinalgPinvRcondFn = fn(&Tensor, f64, bool) -> Result<Tensor>;
-/// `linalg_pinv`: `linalg.pinv` with a relative tolerance.
-pub static LINALG_PINV_RCOND: Op<LinalgPinvRcondFn> =
-    Op::composite(&LINALG_PINV_RCOND_INFO, f::linalg_pinv_rcond, linalg_pinv_rcond_adaptor);
-pub(super) static LINALG_PINV_RCOND_INFO: OpInfo = OpInfo {
-    name: "linalg_pinv",
-    owner: "flambeau-linalg",
-    schema: Schema {
-        args: &[
-            a("self", Ty::Tensor, D::Required),
-            a("rcond", Ty::Float, D::Required),
-            a("hermitian", Ty::Bool, D::Bool(false)),
-        ],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.linalg.pinv"],
-    aten: &[],
-    conventions: &[],
-    composite: true,
-    pointwise: false,
-    names: NameRule::Unsupported,
-    autocast: Autocast::NONE,
-    boxed: linalg_pinv_rcond_boxed,
-    doc: "`linalg.pinv` with a relative tolerance.",
-    grad: Differentiability::Composite,
-    functional: None,
-};
-fn linalg_pinv_rcond_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_pinv_rcond(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
-}
-fn linalg_pinv_rcond_adaptor(self_: &Tensor, rcond: f64, hermitian: bool) -> Result<Tensor> {
-    fallback(&LINALG_PINV_RCOND_INFO, &[&self_, &rcond, &hermitian])
-}
-
-fn linalg_pinv_rcond_out_cpu(self_: &Tensor, rcond: f64, hermitian: bool, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("linalg_pinv", &[self_], &[&*out])?;
-    let r = f::linalg_pinv_rcond(self_, rcond, hermitian)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
-}
-/// Type of [`LINALG_PINV_RCOND_OUT`].
-pub type LinalgPinvRcondOutFn = fn(&Tensor, f64, bool, &mut Tensor) -> Result<()>;
-/// `linalg_pinv.out`: `linalg.pinv` with a relative tolerance.
-pub static LINALG_PINV_RCOND_OUT: Op<LinalgPinvRcondOutFn> =
-    Op::composite(&LINALG_PINV_RCOND_OUT_INFO, linalg_pinv_rcond_out_cpu, linalg_pinv_rcond_out_adaptor);
-pub(super) static LINALG_PINV_RCOND_OUT_INFO: OpInfo = OpInfo {
-    name: "linalg_pinv.out",
-    owner: "flambeau-linalg",
-    schema: Schema {
-        args: &[
-            a("self", Ty::Tensor, D::Required),
-            a("rcond", Ty::Float, D::Required),
-            a("hermitian", Ty::Bool, D::Bool(false)),
-            mu(kw("out", Ty::Tensor, D::Required)),
-        ],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.linalg.pinv"],
-    aten: &[],
-    conventions: &[],
-    composite: true,
-    pointwise: false,
-    names: NameRule::Unsupported,
-    autocast: Autocast::NONE,
-    boxed: linalg_pinv_rcond_out_boxed,
-    doc: "`linalg.pinv` with a relative tolerance.",
-    grad: Differentiability::Composite,
-    functional: Some(&LINALG_PINV_RCOND_INFO),
-};
-fn linalg_pinv_rcond_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    let mut out = arg::<Tensor>(a, 3)?;
-    ops::linalg_pinv_rcond_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
-    Ok(vec![out.into_value()])
-}
-fn linalg_pinv_rcond_out_adaptor(
-    self_: &Tensor,
-    rcond: f64,
-    hermitian: bool,
-    out: &mut Tensor,
-) -> Result<()> {
-    let v = call_fallback(&LINALG_PINV_RCOND_OUT_INFO, &[&self_, &rcond, &hermitian, &&*out])?;
-    *out = arg(&v, 0)?;
-    Ok(())
-}
-
 /// Type of [`LINALG_PINV_RCOND_TENSOR`].
 pub type LinalgPinvRcondTensorFn = fn(&Tensor, &Tensor, bool) -> Result<Tensor>;
 /// `linalg_pinv.rcond_tensor`: `linalg.pinv` with a relative tolerance for each matrix.
@@ -875,7 +790,7 @@ pub(super) static LINALG_PINV_RCOND_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_pinv_rcond_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_pinv_rcond_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::linalg_pinv_rcond_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn linalg_pinv_rcond_tensor_adaptor(self_: &Tensor, rcond: &Tensor, hermitian: bool) -> Result<Tensor> {
     fallback(&LINALG_PINV_RCOND_TENSOR_INFO, &[&self_, &rcond, &hermitian])
@@ -939,6 +854,91 @@ fn linalg_pinv_rcond_tensor_out_adaptor(
     Ok(())
 }
 
+/// Type of [`LINALG_PINV_RCOND`].
+pub type LinalgPinvRcondFn = fn(&Tensor, f64, bool) -> Result<Tensor>;
+/// `linalg_pinv`: `linalg.pinv` with a relative tolerance.
+pub static LINALG_PINV_RCOND: Op<LinalgPinvRcondFn> =
+    Op::composite(&LINALG_PINV_RCOND_INFO, f::linalg_pinv_rcond, linalg_pinv_rcond_adaptor);
+pub(super) static LINALG_PINV_RCOND_INFO: OpInfo = OpInfo {
+    name: "linalg_pinv",
+    owner: "flambeau-linalg",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("rcond", Ty::Float, D::Required),
+            a("hermitian", Ty::Bool, D::Bool(false)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linalg.pinv"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    pointwise: false,
+    names: NameRule::Unsupported,
+    autocast: Autocast::NONE,
+    boxed: linalg_pinv_rcond_boxed,
+    doc: "`linalg.pinv` with a relative tolerance.",
+    grad: Differentiability::Composite,
+    functional: None,
+};
+fn linalg_pinv_rcond_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::linalg_pinv_rcond(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
+}
+fn linalg_pinv_rcond_adaptor(self_: &Tensor, rcond: f64, hermitian: bool) -> Result<Tensor> {
+    fallback(&LINALG_PINV_RCOND_INFO, &[&self_, &rcond, &hermitian])
+}
+
+fn linalg_pinv_rcond_out_cpu(self_: &Tensor, rcond: f64, hermitian: bool, out: &mut Tensor) -> Result<()> {
+    out::refuse_gradients("linalg_pinv", &[self_], &[&*out])?;
+    let r = f::linalg_pinv_rcond(self_, rcond, hermitian)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+/// Type of [`LINALG_PINV_RCOND_OUT`].
+pub type LinalgPinvRcondOutFn = fn(&Tensor, f64, bool, &mut Tensor) -> Result<()>;
+/// `linalg_pinv.out`: `linalg.pinv` with a relative tolerance.
+pub static LINALG_PINV_RCOND_OUT: Op<LinalgPinvRcondOutFn> =
+    Op::composite(&LINALG_PINV_RCOND_OUT_INFO, linalg_pinv_rcond_out_cpu, linalg_pinv_rcond_out_adaptor);
+pub(super) static LINALG_PINV_RCOND_OUT_INFO: OpInfo = OpInfo {
+    name: "linalg_pinv.out",
+    owner: "flambeau-linalg",
+    schema: Schema {
+        args: &[
+            a("self", Ty::Tensor, D::Required),
+            a("rcond", Ty::Float, D::Required),
+            a("hermitian", Ty::Bool, D::Bool(false)),
+            mu(kw("out", Ty::Tensor, D::Required)),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.linalg.pinv"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    pointwise: false,
+    names: NameRule::Unsupported,
+    autocast: Autocast::NONE,
+    boxed: linalg_pinv_rcond_out_boxed,
+    doc: "`linalg.pinv` with a relative tolerance.",
+    grad: Differentiability::Composite,
+    functional: Some(&LINALG_PINV_RCOND_INFO),
+};
+fn linalg_pinv_rcond_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    let mut out = arg::<Tensor>(a, 3)?;
+    ops::linalg_pinv_rcond_out(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, &mut out)?;
+    Ok(vec![out.into_value()])
+}
+fn linalg_pinv_rcond_out_adaptor(
+    self_: &Tensor,
+    rcond: f64,
+    hermitian: bool,
+    out: &mut Tensor,
+) -> Result<()> {
+    let v = call_fallback(&LINALG_PINV_RCOND_OUT_INFO, &[&self_, &rcond, &hermitian, &&*out])?;
+    *out = arg(&v, 0)?;
+    Ok(())
+}
+
 /// Type of [`PINVERSE`].
 pub type PinverseFn = fn(&Tensor, f64) -> Result<Tensor>;
 /// `pinverse`: `linalg.pinv` under its older name.
@@ -970,7 +970,7 @@ pub(super) static PINVERSE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pinverse_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::pinverse(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::pinverse(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn pinverse_adaptor(self_: &Tensor, rcond: f64) -> Result<Tensor> {
     fallback(&PINVERSE_INFO, &[&self_, &rcond])
@@ -1016,13 +1016,13 @@ pub(super) static LINALG_MATRIX_RANK_TENSORS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_matrix_rank_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_matrix_rank_tensors(
+    ops::linalg_matrix_rank_tensors(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
         arg(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn linalg_matrix_rank_tensors_adaptor(
     input: &Tensor,
@@ -1154,7 +1154,7 @@ pub(super) static LINALG_MATRIX_RANK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_matrix_rank_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_matrix_rank(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::linalg_matrix_rank(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn linalg_matrix_rank_adaptor(
     self_: &Tensor,
@@ -1265,7 +1265,7 @@ pub(super) static LINALG_MATRIX_RANK_TOL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_matrix_rank_tol_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_matrix_rank_tol(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::linalg_matrix_rank_tol(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn linalg_matrix_rank_tol_adaptor(self_: &Tensor, tol: f64, hermitian: bool) -> Result<Tensor> {
     fallback(&LINALG_MATRIX_RANK_TOL_INFO, &[&self_, &tol, &hermitian])
@@ -1363,7 +1363,7 @@ pub(super) static LINALG_MATRIX_RANK_TOL_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_matrix_rank_tol_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_matrix_rank_tol_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::linalg_matrix_rank_tol_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn linalg_matrix_rank_tol_tensor_adaptor(input: &Tensor, tol: &Tensor, hermitian: bool) -> Result<Tensor> {
     fallback(&LINALG_MATRIX_RANK_TOL_TENSOR_INFO, &[&input, &tol, &hermitian])
@@ -1459,14 +1459,14 @@ pub(super) static LINALG_COND_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_cond_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_cond(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::linalg_cond(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn linalg_cond_adaptor(self_: &Tensor, p: Option<Scalar>) -> Result<Tensor> {
     fallback(&LINALG_COND_INFO, &[&self_, &p])
 }
 
 fn linalg_cond_out_cpu(self_: &Tensor, p: Option<Scalar>, out: &mut Tensor) -> Result<()> {
-    out::refuse_leaves("linalg_cond", &[self_], &[&*out])?;
+    out::refuse_leaves_late([&*out], |[own_out]| ops::linalg_cond_out(self_, p, own_out))?;
     let r = f::linalg_cond(self_, p)?;
     out::copy_to_out(
         &OutDtype::CastOr(
@@ -1547,14 +1547,14 @@ pub(super) static LINALG_COND_NAMED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linalg_cond_named_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linalg_cond_named(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values())
+    ops::linalg_cond_named(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
 }
 fn linalg_cond_named_adaptor(self_: &Tensor, p: &str) -> Result<Tensor> {
     fallback(&LINALG_COND_NAMED_INFO, &[&self_, &p])
 }
 
 fn linalg_cond_named_out_cpu(self_: &Tensor, p: &str, out: &mut Tensor) -> Result<()> {
-    out::refuse_gradients("linalg_cond", &[self_], &[&*out])?;
+    out::refuse_leaves_late([&*out], |[own_out]| ops::linalg_cond_named_out(self_, p, own_out))?;
     let r = f::linalg_cond_named(self_, p)?;
     out::copy_to_out(
         &OutDtype::CastOr(

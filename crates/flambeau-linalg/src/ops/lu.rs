@@ -157,7 +157,7 @@ fn permutation(lu: &Tensor, pivots: &Tensor, m: i64) -> Result<Tensor> {
     let given = core::reshape(pivots, &[-1])?.try_to_vec::<i32>()?;
     let mut order = geometry::room(geometry::checked_numel(&all)?)?;
     for i in 0..count(lu.sizes()) {
-        let mut rows: Vec<i64> = (0..m).collect();
+        let mut rows: Vec<i64> = geometry::listed(0..m)?;
         for (at, p) in given[i * k..(i + 1) * k].iter().enumerate() {
             let Some(p) = usize::try_from(*p).ok().filter(|p| (1..=m as usize).contains(p)) else {
                 bail!(

@@ -180,13 +180,22 @@ pub fn linalg_pinv_tensors_cpu(x: &args::LinalgPinvTensors, out: &Tensor) -> Res
         let bound = bound(&atol, &rtol, &core::amax(&size, &[-1], true)?)?;
         let inverse = core::where_(&core::gt(&size, &bound)?, &core::div(&one, &l)?, &none)?;
         let scaled = core::mul(&q, &core::unsqueeze(&cast(&inverse, l.dtype())?, -2)?)?;
-        return write(out, &core::matmul(&scaled, &mh(&q)?)?);
+        return write(out, &finite(core::matmul(&scaled, &mh(&q)?)?, &l, &none)?);
     }
     let (u, s, vh) = core::linalg_svd_reduced(a)?;
     let bound = bound(&atol, &rtol, &core::narrow(&s, -1, 0, 1)?)?;
     let inverse = core::where_(&core::gt(&s, &bound)?, &core::div(&one, &s)?, &none)?;
     let scaled = core::mul(&mh(&u)?, &core::unsqueeze(&cast(&inverse, s.dtype())?, -1)?)?;
-    write(out, &core::matmul(&mh(&vh)?, &scaled)?)
+    write(out, &finite(core::matmul(&mh(&vh)?, &scaled)?, &s, &none)?)
+}
+/// Zeros where a matrix that is not finite has no singular values: none of them is above the tolerance.
+fn finite(inverse: Tensor, values: &Tensor, none: &Tensor) -> Result<Tensor> {
+    let bad = core::any(&core::isnan(values)?)?;
+    if !bad.try_item::<bool>()? {
+        return Ok(inverse);
+    }
+    let bad = core::any_dim(&core::isnan(values)?, -1, true)?;
+    core::where_(&core::unsqueeze(&bad, -1)?, &cast(none, inverse.dtype())?, &inverse)
 }
 /// `linalg_pinv.atol_rtol_float`
 pub fn linalg_pinv(self_: &Tensor, atol: Option<f64>, rtol: Option<f64>, hermitian: bool) -> Result<Tensor> {

@@ -40,8 +40,8 @@ pub(super) static MASKED_CUMSUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_cumsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_cumsum(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
-        .into_values())
+    ops::masked_cumsum(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
+        .into_values()
 }
 fn masked_cumsum_adaptor(
     input: &Tensor,
@@ -85,8 +85,8 @@ pub(super) static MASKED_CUMPROD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_cumprod_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_cumprod(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
-        .into_values())
+    ops::masked_cumprod(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
+        .into_values()
 }
 fn masked_cumprod_adaptor(
     input: &Tensor,
@@ -130,8 +130,8 @@ pub(super) static MASKED_SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
-        .into_values())
+    ops::masked_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
+        .into_values()
 }
 fn masked_softmax_adaptor(
     input: &Tensor,
@@ -175,13 +175,8 @@ pub(super) static MASKED_LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_log_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_log_softmax(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg::<Option<Tensor>>(a, 3)?.as_ref(),
-    )?
-    .into_values())
+    ops::masked_log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
+        .into_values()
 }
 fn masked_log_softmax_adaptor(
     input: &Tensor,
@@ -225,8 +220,8 @@ pub(super) static MASKED_SOFTMIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_softmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_softmin(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
-        .into_values())
+    ops::masked_softmin(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Tensor>>(a, 3)?.as_ref())?
+        .into_values()
 }
 fn masked_softmin_adaptor(
     input: &Tensor,
@@ -272,7 +267,7 @@ pub(super) static MASKED_NORMALIZE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_normalize_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_normalize(
+    ops::masked_normalize(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
@@ -280,7 +275,7 @@ fn masked_normalize_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg::<Option<Tensor>>(a, 5)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn masked_normalize_adaptor(
     input: &Tensor,
@@ -328,14 +323,14 @@ pub(super) static MASKED_LOGADDEXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_logaddexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_logaddexp(
+    ops::masked_logaddexp(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg(a, 2)?,
         arg::<Option<Tensor>>(a, 3)?.as_ref(),
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn masked_logaddexp_adaptor(
     input: &Tensor,

@@ -40,14 +40,14 @@ pub(super) static MASKED_SUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_sum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_sum(
+    ops::masked_sum(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg(a, 2)?,
         arg(a, 3)?,
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn masked_sum_adaptor(
     input: &Tensor,
@@ -93,14 +93,14 @@ pub(super) static MASKED_PROD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_prod_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_prod(
+    ops::masked_prod(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg(a, 2)?,
         arg(a, 3)?,
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn masked_prod_adaptor(
     input: &Tensor,
@@ -146,14 +146,14 @@ pub(super) static MASKED_AMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_amax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_amax(
+    ops::masked_amax(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg(a, 2)?,
         arg(a, 3)?,
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn masked_amax_adaptor(
     input: &Tensor,
@@ -199,14 +199,14 @@ pub(super) static MASKED_AMIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_amin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_amin(
+    ops::masked_amin(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg(a, 2)?,
         arg(a, 3)?,
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn masked_amin_adaptor(
     input: &Tensor,
@@ -252,14 +252,14 @@ pub(super) static MASKED_MEAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_mean_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_mean(
+    ops::masked_mean(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg(a, 2)?,
         arg(a, 3)?,
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn masked_mean_adaptor(
     input: &Tensor,
@@ -306,14 +306,14 @@ pub(super) static MASKED_LOGSUMEXP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_logsumexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_logsumexp(
+    ops::masked_logsumexp(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg(a, 2)?,
         arg(a, 3)?,
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn masked_logsumexp_adaptor(
     input: &Tensor,
@@ -359,14 +359,14 @@ pub(super) static MASKED_ARGMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_argmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_argmax(
+    ops::masked_argmax(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
         arg(a, 3)?,
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn masked_argmax_adaptor(
     input: &Tensor,
@@ -412,14 +412,14 @@ pub(super) static MASKED_ARGMIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_argmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_argmin(
+    ops::masked_argmin(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
         arg(a, 3)?,
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn masked_argmin_adaptor(
     input: &Tensor,
@@ -465,14 +465,14 @@ pub(super) static MASKED_MEDIAN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_median_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_median(
+    ops::masked_median(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
         arg(a, 3)?,
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn masked_median_adaptor(
     input: &Tensor,
@@ -508,7 +508,14 @@ pub(super) static MASKED_NORM_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention {
         path: "torch.masked.norm",
-        habit: Habit::Defined(&[("input", "dtype"), ("mask", "shape")]),
+        habit: Habit::Defined(&[
+            ("input", "dtype"),
+            ("mask", "shape"),
+            (
+                "ord",
+                "TypeError: linalg_vector_norm(): argument 'ord' (position 2) must be Number, not {type}",
+            ),
+        ]),
     }],
     composite: true,
     pointwise: false,
@@ -520,7 +527,7 @@ pub(super) static MASKED_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_norm(
+    ops::masked_norm(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -528,7 +535,7 @@ fn masked_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg::<Option<Tensor>>(a, 5)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn masked_norm_adaptor(
     input: &Tensor,
@@ -584,7 +591,7 @@ pub(super) static MASKED_VAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_var_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_var(
+    ops::masked_var(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg(a, 2)?,
@@ -593,7 +600,7 @@ fn masked_var_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg::<Option<Tensor>>(a, 6)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn masked_var_adaptor(
     input: &Tensor,
@@ -650,7 +657,7 @@ pub(super) static MASKED_STD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn masked_std_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::masked_std(
+    ops::masked_std(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg(a, 2)?,
@@ -659,7 +666,7 @@ fn masked_std_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg::<Option<Tensor>>(a, 6)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn masked_std_adaptor(
     input: &Tensor,

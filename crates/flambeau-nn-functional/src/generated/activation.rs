@@ -51,7 +51,7 @@ pub(super) static LEAKY_RELU_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn leaky_relu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::leaky_relu_raw(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::leaky_relu_raw(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn leaky_relu_raw_adaptor(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
     fallback(&LEAKY_RELU_RAW_INFO, &[&self_, &negative_slope])
@@ -197,7 +197,7 @@ pub(super) static ELU_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn elu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::elu_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::elu_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn elu_raw_adaptor(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<Tensor> {
     fallback(&ELU_RAW_INFO, &[&self_, &alpha, &scale, &input_scale])
@@ -364,7 +364,7 @@ pub(super) static GELU_ERF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gelu_erf_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gelu_erf(tensor_arg(a, 0)?)?.into_values())
+    ops::gelu_erf(tensor_arg(a, 0)?)?.into_values()
 }
 fn gelu_erf_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&GELU_ERF_INFO, &[&self_])
@@ -456,7 +456,7 @@ pub(super) static GELU_TANH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gelu_tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gelu_tanh(tensor_arg(a, 0)?)?.into_values())
+    ops::gelu_tanh(tensor_arg(a, 0)?)?.into_values()
 }
 fn gelu_tanh_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&GELU_TANH_INFO, &[&self_])
@@ -548,7 +548,7 @@ pub(super) static SILU_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn silu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::silu_raw(tensor_arg(a, 0)?)?.into_values())
+    ops::silu_raw(tensor_arg(a, 0)?)?.into_values()
 }
 fn silu_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SILU_RAW_INFO, &[&self_])
@@ -679,7 +679,7 @@ pub(super) static MISH_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mish_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::mish_raw(tensor_arg(a, 0)?)?.into_values())
+    ops::mish_raw(tensor_arg(a, 0)?)?.into_values()
 }
 fn mish_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&MISH_RAW_INFO, &[&self_])
@@ -818,7 +818,7 @@ pub(super) static HARDTANH_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardtanh_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hardtanh_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::hardtanh_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn hardtanh_raw_adaptor(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
     fallback(&HARDTANH_RAW_INFO, &[&self_, &min_val, &max_val])
@@ -974,7 +974,7 @@ pub(super) static HARDSIGMOID_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardsigmoid_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hardsigmoid_raw(tensor_arg(a, 0)?)?.into_values())
+    ops::hardsigmoid_raw(tensor_arg(a, 0)?)?.into_values()
 }
 fn hardsigmoid_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&HARDSIGMOID_RAW_INFO, &[&self_])
@@ -1105,7 +1105,7 @@ pub(super) static HARDSWISH_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardswish_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hardswish_raw(tensor_arg(a, 0)?)?.into_values())
+    ops::hardswish_raw(tensor_arg(a, 0)?)?.into_values()
 }
 fn hardswish_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&HARDSWISH_RAW_INFO, &[&self_])
@@ -1239,7 +1239,7 @@ pub(super) static HARDSHRINK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardshrink_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hardshrink(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::hardshrink(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn hardshrink_adaptor(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     fallback(&HARDSHRINK_INFO, &[&self_, &lambd])
@@ -1345,7 +1345,7 @@ pub(super) static SOFTSHRINK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn softshrink_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::softshrink(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::softshrink(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn softshrink_adaptor(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     fallback(&SOFTSHRINK_INFO, &[&self_, &lambd])
@@ -1462,7 +1462,7 @@ pub(super) static SOFTPLUS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn softplus_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::softplus(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::softplus(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn softplus_adaptor(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
     fallback(&SOFTPLUS_INFO, &[&self_, &beta, &threshold])
@@ -1572,7 +1572,7 @@ pub(super) static THRESHOLD_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn threshold_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::threshold_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::threshold_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn threshold_raw_adaptor(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
     fallback(&THRESHOLD_RAW_INFO, &[&self_, &threshold, &value])
@@ -1731,7 +1731,7 @@ pub(super) static LOGSIGMOID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn logsigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::logsigmoid(tensor_arg(a, 0)?)?.into_values())
+    ops::logsigmoid(tensor_arg(a, 0)?)?.into_values()
 }
 fn logsigmoid_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&LOGSIGMOID_INFO, &[&self_])
@@ -1840,7 +1840,7 @@ pub(super) static LEAKY_RELU_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn leaky_relu_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::leaky_relu_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::leaky_relu_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn leaky_relu_backward_adaptor(
     grad_output: &Tensor,
@@ -1910,8 +1910,7 @@ pub(super) static ELU_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn elu_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::elu_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::elu_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn elu_backward_adaptor(
     grad_output: &Tensor,
@@ -1967,7 +1966,7 @@ pub(super) static GELU_ERF_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gelu_erf_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gelu_erf_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::gelu_erf_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn gelu_erf_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     fallback(&GELU_ERF_BACKWARD_INFO, &[&grad_output, &self_])
@@ -2017,7 +2016,7 @@ pub(super) static GELU_TANH_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gelu_tanh_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gelu_tanh_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::gelu_tanh_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn gelu_tanh_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     fallback(&GELU_TANH_BACKWARD_INFO, &[&grad_output, &self_])
@@ -2067,7 +2066,7 @@ pub(super) static SILU_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn silu_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::silu_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::silu_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn silu_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     fallback(&SILU_BACKWARD_INFO, &[&grad_output, &self_])
@@ -2117,7 +2116,7 @@ pub(super) static MISH_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mish_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::mish_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::mish_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn mish_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     fallback(&MISH_BACKWARD_INFO, &[&grad_output, &self_])
@@ -2177,7 +2176,7 @@ pub(super) static HARDTANH_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardtanh_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hardtanh_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::hardtanh_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn hardtanh_backward_adaptor(
     grad_output: &Tensor,
@@ -2232,7 +2231,7 @@ pub(super) static HARDSIGMOID_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardsigmoid_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hardsigmoid_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::hardsigmoid_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn hardsigmoid_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     fallback(&HARDSIGMOID_BACKWARD_INFO, &[&grad_output, &self_])
@@ -2282,7 +2281,7 @@ pub(super) static HARDSWISH_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardswish_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hardswish_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::hardswish_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn hardswish_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     fallback(&HARDSWISH_BACKWARD_INFO, &[&grad_output, &self_])
@@ -2336,7 +2335,7 @@ pub(super) static SHRINK_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn shrink_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::shrink_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::shrink_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn shrink_backward_adaptor(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
     fallback(&SHRINK_BACKWARD_INFO, &[&grad_output, &self_, &lambd])
@@ -2390,7 +2389,7 @@ pub(super) static THRESHOLD_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn threshold_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::threshold_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::threshold_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn threshold_backward_adaptor(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
     fallback(&THRESHOLD_BACKWARD_INFO, &[&grad_output, &self_, &threshold])
@@ -2440,7 +2439,7 @@ pub(super) static LOG_SIGMOID_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log_sigmoid_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::log_sigmoid_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::log_sigmoid_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn log_sigmoid_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     fallback(&LOG_SIGMOID_BACKWARD_INFO, &[&grad_output, &self_])
@@ -2474,7 +2473,7 @@ pub(super) static LEAKY_RELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn leaky_relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::leaky_relu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::leaky_relu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn leaky_relu_adaptor(input: &Tensor, negative_slope: f64, inplace: bool) -> Result<Tensor> {
     fallback(&LEAKY_RELU_INFO, &[&input, &negative_slope, &inplace])
@@ -2508,7 +2507,7 @@ pub(super) static ELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn elu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::elu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::elu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn elu_adaptor(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
     fallback(&ELU_INFO, &[&input, &alpha, &inplace])
@@ -2542,7 +2541,7 @@ pub(super) static CELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn celu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::celu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::celu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn celu_adaptor(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
     fallback(&CELU_INFO, &[&input, &alpha, &inplace])
@@ -2572,7 +2571,7 @@ pub(super) static SELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn selu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::selu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::selu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn selu_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
     fallback(&SELU_INFO, &[&input, &inplace])
@@ -2602,7 +2601,7 @@ pub(super) static GELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gelu(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values())
+    ops::gelu(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
 }
 fn gelu_adaptor(input: &Tensor, approximate: &str) -> Result<Tensor> {
     fallback(&GELU_INFO, &[&input, &approximate])
@@ -2632,7 +2631,7 @@ pub(super) static SILU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn silu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::silu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::silu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn silu_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
     fallback(&SILU_INFO, &[&input, &inplace])
@@ -2662,7 +2661,7 @@ pub(super) static MISH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mish_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::mish(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::mish(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn mish_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
     fallback(&MISH_INFO, &[&input, &inplace])
@@ -2697,7 +2696,7 @@ pub(super) static HARDTANH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardtanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hardtanh(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::hardtanh(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn hardtanh_adaptor(input: &Tensor, min_val: Scalar, max_val: Scalar, inplace: bool) -> Result<Tensor> {
     fallback(&HARDTANH_INFO, &[&input, &min_val, &max_val, &inplace])
@@ -2727,7 +2726,7 @@ pub(super) static RELU6_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn relu6_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::relu6(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::relu6(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn relu6_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
     fallback(&RELU6_INFO, &[&input, &inplace])
@@ -2758,7 +2757,7 @@ pub(super) static HARDSIGMOID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardsigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hardsigmoid(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::hardsigmoid(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn hardsigmoid_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
     fallback(&HARDSIGMOID_INFO, &[&input, &inplace])
@@ -2788,7 +2787,7 @@ pub(super) static HARDSWISH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hardswish_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hardswish(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::hardswish(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn hardswish_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
     fallback(&HARDSWISH_INFO, &[&input, &inplace])
@@ -2823,7 +2822,7 @@ pub(super) static THRESHOLD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn threshold_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::threshold(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::threshold(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn threshold_adaptor(input: &Tensor, threshold: Scalar, value: Scalar, inplace: bool) -> Result<Tensor> {
     fallback(&THRESHOLD_INFO, &[&input, &threshold, &value, &inplace])
@@ -2874,7 +2873,7 @@ pub(super) static CELU_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn celu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::celu_raw(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::celu_raw(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn celu_raw_adaptor(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
     fallback(&CELU_RAW_INFO, &[&self_, &alpha])
@@ -2964,7 +2963,7 @@ pub(super) static SELU_RAW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn selu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::selu_raw(tensor_arg(a, 0)?)?.into_values())
+    ops::selu_raw(tensor_arg(a, 0)?)?.into_values()
 }
 fn selu_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&SELU_RAW_INFO, &[&self_])
@@ -3033,7 +3032,7 @@ pub(super) static RELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::relu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::relu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn relu_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
     fallback(&RELU_INFO, &[&input, &inplace])
@@ -3101,7 +3100,7 @@ pub(super) static PRELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn prelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::prelu(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::prelu(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn prelu_adaptor(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
     fallback(&PRELU_INFO, &[&self_, &weight])
@@ -3137,7 +3136,7 @@ pub(super) static RRELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rrelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rrelu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
+    ops::rrelu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn rrelu_adaptor(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bool) -> Result<Tensor> {
     fallback(&RRELU_INFO, &[&input, &lower, &upper, &training, &inplace])
@@ -3196,13 +3195,8 @@ pub(super) static RRELU_SLOPES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rrelu_slopes_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rrelu_slopes(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg(a, 2)?,
-        arg::<Option<Generator>>(a, 3)?.as_ref(),
-    )?
-    .into_values())
+    ops::rrelu_slopes(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg::<Option<Generator>>(a, 3)?.as_ref())?
+        .into_values()
 }
 fn rrelu_slopes_adaptor(
     self_: &Tensor,
@@ -3244,14 +3238,14 @@ pub(super) static RRELU_TORCH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rrelu_torch_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rrelu_torch(
+    ops::rrelu_torch(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
         arg(a, 3)?,
         arg::<Option<Generator>>(a, 4)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn rrelu_torch_adaptor(
     self_: &Tensor,
@@ -3354,7 +3348,7 @@ pub(super) static GLU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn glu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::glu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::glu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn glu_adaptor(input: &Tensor, dim: i64) -> Result<Tensor> {
     fallback(&GLU_INFO, &[&input, &dim])
@@ -3384,7 +3378,7 @@ pub(super) static SOFTSIGN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn softsign_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::softsign(tensor_arg(a, 0)?)?.into_values())
+    ops::softsign(tensor_arg(a, 0)?)?.into_values()
 }
 fn softsign_adaptor(input: &Tensor) -> Result<Tensor> {
     fallback(&SOFTSIGN_INFO, &[&input])
@@ -3414,7 +3408,7 @@ pub(super) static TANHSHRINK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tanhshrink_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::tanhshrink(tensor_arg(a, 0)?)?.into_values())
+    ops::tanhshrink(tensor_arg(a, 0)?)?.into_values()
 }
 fn tanhshrink_adaptor(input: &Tensor) -> Result<Tensor> {
     fallback(&TANHSHRINK_INFO, &[&input])
@@ -3449,7 +3443,7 @@ pub(super) static SOFTMIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn softmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::softmin(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::softmin(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn softmin_adaptor(
     input: &Tensor,
@@ -3489,7 +3483,7 @@ pub(super) static SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn softmax_adaptor(
     input: &Tensor,
@@ -3530,7 +3524,7 @@ pub(super) static LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn log_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn log_softmax_adaptor(
     input: &Tensor,
@@ -3562,7 +3556,7 @@ pub(super) static SIGMOID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sigmoid(tensor_arg(a, 0)?)?.into_values())
+    ops::sigmoid(tensor_arg(a, 0)?)?.into_values()
 }
 fn sigmoid_adaptor(input: &Tensor) -> Result<Tensor> {
     fallback(&SIGMOID_INFO, &[&input])
@@ -3589,7 +3583,7 @@ pub(super) static TANH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::tanh(tensor_arg(a, 0)?)?.into_values())
+    ops::tanh(tensor_arg(a, 0)?)?.into_values()
 }
 fn tanh_adaptor(input: &Tensor) -> Result<Tensor> {
     fallback(&TANH_INFO, &[&input])
@@ -3626,7 +3620,7 @@ pub(super) static GUMBEL_SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gumbel_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gumbel_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values())
+    ops::gumbel_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn gumbel_softmax_adaptor(logits: &Tensor, tau: f64, hard: bool, eps: f64, dim: i64) -> Result<Tensor> {
     fallback(&GUMBEL_SOFTMAX_INFO, &[&logits, &tau, &hard, &eps, &dim])

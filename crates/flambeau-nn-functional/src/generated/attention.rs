@@ -52,7 +52,7 @@ pub(super) static SCALED_DOT_PRODUCT_ATTENTION_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn scaled_dot_product_attention_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::scaled_dot_product_attention(
+    ops::scaled_dot_product_attention(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -62,7 +62,7 @@ fn scaled_dot_product_attention_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn scaled_dot_product_attention_adaptor(
     query: &Tensor,
@@ -140,8 +140,8 @@ pub(super) static FUSED_ATTENTION_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_attention_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_attention(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::fused_attention(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn fused_attention_adaptor(
     query: &Tensor,
@@ -217,7 +217,7 @@ pub(super) static FUSED_ATTENTION_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_attention_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_attention_backward(
+    ops::fused_attention_backward(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -227,7 +227,7 @@ fn fused_attention_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_attention_backward_adaptor(
     grad_output: &Tensor,
@@ -283,7 +283,7 @@ pub(super) static SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_INFO: OpInfo = OpIn
     functional: None,
 };
 fn scaled_dot_product_flash_attention_for_cpu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::scaled_dot_product_flash_attention_for_cpu(
+    ops::scaled_dot_product_flash_attention_for_cpu(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -292,7 +292,7 @@ fn scaled_dot_product_flash_attention_for_cpu_boxed(a: &[Value]) -> Result<Vec<V
         arg::<Option<Tensor>>(a, 5)?.as_ref(),
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn scaled_dot_product_flash_attention_for_cpu_adaptor(
     query: &Tensor,
@@ -351,7 +351,7 @@ pub(super) static ROUNDED_ATTENTION_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rounded_attention_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rounded_attention(
+    ops::rounded_attention(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -359,7 +359,7 @@ fn rounded_attention_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn rounded_attention_adaptor(
     query: &Tensor,
@@ -455,7 +455,7 @@ pub(super) static MULTI_HEAD_ATTENTION_FORWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn multi_head_attention_forward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::multi_head_attention_forward(
+    ops::multi_head_attention_forward(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -482,7 +482,7 @@ fn multi_head_attention_forward_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 23)?,
         arg(a, 24)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn multi_head_attention_forward_adaptor(
     query: &Tensor,

@@ -47,7 +47,7 @@ pub(super) static RNN_TANH_CELL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rnn_tanh_cell_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rnn_tanh_cell(
+    ops::rnn_tanh_cell(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -55,7 +55,7 @@ fn rnn_tanh_cell_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
         arg::<Option<Tensor>>(a, 5)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn rnn_tanh_cell_adaptor(
     input: &Tensor,
@@ -108,7 +108,7 @@ pub(super) static RNN_RELU_CELL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rnn_relu_cell_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rnn_relu_cell(
+    ops::rnn_relu_cell(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -116,7 +116,7 @@ fn rnn_relu_cell_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
         arg::<Option<Tensor>>(a, 5)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn rnn_relu_cell_adaptor(
     input: &Tensor,
@@ -168,7 +168,7 @@ pub(super) static GRU_CELL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gru_cell_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gru_cell(
+    ops::gru_cell(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -176,7 +176,7 @@ fn gru_cell_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
         arg::<Option<Tensor>>(a, 5)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn gru_cell_adaptor(
     input: &Tensor,
@@ -228,7 +228,7 @@ pub(super) static LSTM_CELL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lstm_cell_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::lstm_cell(
+    ops::lstm_cell(
         tensor_arg(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         tensor_arg(a, 2)?,
@@ -236,7 +236,7 @@ fn lstm_cell_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
         arg::<Option<Tensor>>(a, 5)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn lstm_cell_adaptor(
     input: &Tensor,

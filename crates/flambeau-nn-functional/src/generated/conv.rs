@@ -91,7 +91,7 @@ pub(super) static CONVOLUTION_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn convolution_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::convolution(
+    ops::convolution(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -102,7 +102,7 @@ fn convolution_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<Vec<i64>>(a, 7)?,
         arg(a, 8)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn convolution_adaptor(
     input: &Tensor,
@@ -185,7 +185,7 @@ pub(super) static CONVOLUTION_INPUT_GRAD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn convolution_input_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::convolution_input_grad(
+    ops::convolution_input_grad(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
@@ -194,7 +194,7 @@ fn convolution_input_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<Vec<i64>>(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn convolution_input_grad_adaptor(
     grad_output: &Tensor,
@@ -276,7 +276,7 @@ pub(super) static CONVOLUTION_WEIGHT_GRAD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn convolution_weight_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::convolution_weight_grad(
+    ops::convolution_weight_grad(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
@@ -285,7 +285,7 @@ fn convolution_weight_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<Vec<i64>>(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn convolution_weight_grad_adaptor(
     grad_output: &Tensor,
@@ -336,7 +336,7 @@ pub(super) static CONV1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::conv1d(
+    ops::conv1d(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -346,7 +346,7 @@ fn conv1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         &arg::<String>(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn conv1d_adaptor(
     input: &Tensor,
@@ -403,7 +403,7 @@ pub(super) static CONV1D_PADDING_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv1d_padding_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::conv1d_padding(
+    ops::conv1d_padding(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -413,7 +413,7 @@ fn conv1d_padding_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         &arg::<String>(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn conv1d_padding_adaptor(
     input: &Tensor,
@@ -472,7 +472,7 @@ pub(super) static CONV2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::conv2d(
+    ops::conv2d(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -482,7 +482,7 @@ fn conv2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         &arg::<String>(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn conv2d_adaptor(
     input: &Tensor,
@@ -539,7 +539,7 @@ pub(super) static CONV2D_PADDING_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv2d_padding_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::conv2d_padding(
+    ops::conv2d_padding(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -549,7 +549,7 @@ fn conv2d_padding_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         &arg::<String>(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn conv2d_padding_adaptor(
     input: &Tensor,
@@ -601,7 +601,7 @@ pub(super) static CONV3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::conv3d(
+    ops::conv3d(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -611,7 +611,7 @@ fn conv3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         &arg::<String>(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn conv3d_adaptor(
     input: &Tensor,
@@ -668,7 +668,7 @@ pub(super) static CONV3D_PADDING_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv3d_padding_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::conv3d_padding(
+    ops::conv3d_padding(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -678,7 +678,7 @@ fn conv3d_padding_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         &arg::<String>(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn conv3d_padding_adaptor(
     input: &Tensor,
@@ -731,7 +731,7 @@ pub(super) static CONV_TRANSPOSE1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv_transpose1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::conv_transpose1d(
+    ops::conv_transpose1d(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -741,7 +741,7 @@ fn conv_transpose1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         &arg::<Vec<i64>>(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn conv_transpose1d_adaptor(
     input: &Tensor,
@@ -794,7 +794,7 @@ pub(super) static CONV_TRANSPOSE2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv_transpose2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::conv_transpose2d(
+    ops::conv_transpose2d(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -804,7 +804,7 @@ fn conv_transpose2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         &arg::<Vec<i64>>(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn conv_transpose2d_adaptor(
     input: &Tensor,
@@ -857,7 +857,7 @@ pub(super) static CONV_TRANSPOSE3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv_transpose3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::conv_transpose3d(
+    ops::conv_transpose3d(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -867,7 +867,7 @@ fn conv_transpose3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         &arg::<Vec<i64>>(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn conv_transpose3d_adaptor(
     input: &Tensor,
@@ -917,7 +917,7 @@ pub(super) static CONV_TBC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn conv_tbc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::conv_tbc(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::conv_tbc(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn conv_tbc_adaptor(self_: &Tensor, weight: &Tensor, bias: &Tensor, pad: i64) -> Result<Tensor> {
     fallback(&CONV_TBC_INFO, &[&self_, &weight, &bias, &pad])

@@ -50,7 +50,7 @@ pub(super) static DROPOUT_MASK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dropout_mask_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::dropout_mask(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::dropout_mask(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn dropout_mask_adaptor(self_: &Tensor, p: f64) -> Result<Tensor> {
     fallback(&DROPOUT_MASK_INFO, &[&self_, &p])
@@ -85,7 +85,7 @@ pub(super) static DROPOUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn dropout_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
     fallback(&DROPOUT_INFO, &[&input, &p, &training, &inplace])
@@ -120,7 +120,7 @@ pub(super) static DROPOUT_TRAIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dropout_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
     fallback(&DROPOUT_TRAIN_INFO, &[&input, &p, &train])
@@ -199,7 +199,7 @@ pub(super) static DROPOUT1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dropout1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::dropout1d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::dropout1d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn dropout1d_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
     fallback(&DROPOUT1D_INFO, &[&input, &p, &training, &inplace])
@@ -237,7 +237,7 @@ pub(super) static DROPOUT2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dropout2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::dropout2d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::dropout2d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn dropout2d_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
     fallback(&DROPOUT2D_INFO, &[&input, &p, &training, &inplace])
@@ -275,7 +275,7 @@ pub(super) static DROPOUT3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dropout3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::dropout3d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::dropout3d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn dropout3d_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
     fallback(&DROPOUT3D_INFO, &[&input, &p, &training, &inplace])
@@ -311,7 +311,7 @@ pub(super) static ALPHA_DROPOUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn alpha_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::alpha_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::alpha_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn alpha_dropout_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
     fallback(&ALPHA_DROPOUT_INFO, &[&input, &p, &training, &inplace])
@@ -346,7 +346,7 @@ pub(super) static ALPHA_DROPOUT_TRAIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn alpha_dropout_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::alpha_dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::alpha_dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn alpha_dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
     fallback(&ALPHA_DROPOUT_TRAIN_INFO, &[&input, &p, &train])
@@ -429,7 +429,7 @@ pub(super) static FEATURE_ALPHA_DROPOUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn feature_alpha_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::feature_alpha_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::feature_alpha_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn feature_alpha_dropout_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
     fallback(&FEATURE_ALPHA_DROPOUT_INFO, &[&input, &p, &training, &inplace])
@@ -467,7 +467,7 @@ pub(super) static FEATURE_ALPHA_DROPOUT_TRAIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn feature_alpha_dropout_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::feature_alpha_dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::feature_alpha_dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn feature_alpha_dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
     fallback(&FEATURE_ALPHA_DROPOUT_TRAIN_INFO, &[&input, &p, &train])
@@ -546,7 +546,7 @@ pub(super) static FEATURE_DROPOUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn feature_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::feature_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::feature_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn feature_dropout_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
     fallback(&FEATURE_DROPOUT_INFO, &[&input, &p, &train])
@@ -631,7 +631,7 @@ pub(super) static NATIVE_DROPOUT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::native_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::native_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn native_dropout_adaptor(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
     fallback(&NATIVE_DROPOUT_INFO, &[&input, &p, &train])
@@ -666,7 +666,7 @@ pub(super) static NATIVE_DROPOUT_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_dropout_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::native_dropout_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::native_dropout_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn native_dropout_backward_adaptor(grad_output: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
     fallback(&NATIVE_DROPOUT_BACKWARD_INFO, &[&grad_output, &mask, &scale])

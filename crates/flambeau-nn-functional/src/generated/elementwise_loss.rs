@@ -40,7 +40,11 @@ pub(super) static MSE_LOSS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention {
         path: "torch.nn.functional.mse_loss",
-        habit: Habit::Defined(&[("input", "size"), ("target", "size")]),
+        habit: Habit::Defined(&[
+            ("input", "size"),
+            ("reduction", "ValueError: {value} is not a valid value for reduction"),
+            ("target", "size"),
+        ]),
     }],
     composite: true,
     pointwise: false,
@@ -52,7 +56,7 @@ pub(super) static MSE_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn mse_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::mse_loss(
+    ops::mse_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg(a, 2)?,
@@ -60,7 +64,7 @@ fn mse_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<String>(a, 4)?,
         arg::<Option<Tensor>>(a, 5)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn mse_loss_adaptor(
     input: &Tensor,
@@ -95,7 +99,11 @@ pub(super) static L1_LOSS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention {
         path: "torch.nn.functional.l1_loss",
-        habit: Habit::Defined(&[("input", "size"), ("target", "size")]),
+        habit: Habit::Defined(&[
+            ("input", "size"),
+            ("reduction", "ValueError: {value} is not a valid value for reduction"),
+            ("target", "size"),
+        ]),
     }],
     composite: true,
     pointwise: false,
@@ -107,7 +115,7 @@ pub(super) static L1_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn l1_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::l1_loss(
+    ops::l1_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg(a, 2)?,
@@ -115,7 +123,7 @@ fn l1_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<String>(a, 4)?,
         arg::<Option<Tensor>>(a, 5)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn l1_loss_adaptor(
     input: &Tensor,
@@ -163,7 +171,11 @@ pub(super) static SMOOTH_L1_LOSS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention {
         path: "torch.nn.functional.smooth_l1_loss",
-        habit: Habit::Defined(&[("input", "size"), ("target", "size")]),
+        habit: Habit::Defined(&[
+            ("input", "size"),
+            ("reduction", "ValueError: {value} is not a valid value for reduction"),
+            ("target", "size"),
+        ]),
     }],
     composite: true,
     pointwise: false,
@@ -175,7 +187,7 @@ pub(super) static SMOOTH_L1_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn smooth_l1_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::smooth_l1_loss(
+    ops::smooth_l1_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg(a, 2)?,
@@ -183,7 +195,7 @@ fn smooth_l1_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<String>(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn smooth_l1_loss_adaptor(
     input: &Tensor,
@@ -226,7 +238,11 @@ pub(super) static HUBER_LOSS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention {
         path: "torch.nn.functional.huber_loss",
-        habit: Habit::Defined(&[("input", "size"), ("target", "size")]),
+        habit: Habit::Defined(&[
+            ("input", "size"),
+            ("reduction", "ValueError: {value} is not a valid value for reduction"),
+            ("target", "size"),
+        ]),
     }],
     composite: true,
     pointwise: false,
@@ -238,14 +254,14 @@ pub(super) static HUBER_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn huber_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::huber_loss(
+    ops::huber_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<String>(a, 2)?,
         arg(a, 3)?,
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn huber_loss_adaptor(
     input: &Tensor,
@@ -293,7 +309,11 @@ pub(super) static BINARY_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention {
         path: "torch.nn.functional.binary_cross_entropy",
-        habit: Habit::Defined(&[("input", "size"), ("target", "size")]),
+        habit: Habit::Defined(&[
+            ("input", "size"),
+            ("reduction", "ValueError: {value} is not a valid value for reduction"),
+            ("target", "size"),
+        ]),
     }],
     composite: true,
     pointwise: false,
@@ -312,7 +332,7 @@ pub(super) static BINARY_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn binary_cross_entropy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::binary_cross_entropy(
+    ops::binary_cross_entropy(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -320,7 +340,7 @@ fn binary_cross_entropy_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         &arg::<String>(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn binary_cross_entropy_adaptor(
     input: &Tensor,
@@ -390,7 +410,11 @@ pub(super) static BINARY_CROSS_ENTROPY_WITH_LOGITS_INFO: OpInfo = OpInfo {
     conventions: &[
         Convention {
             path: "torch.nn.functional.binary_cross_entropy_with_logits",
-            habit: Habit::Defined(&[("input", "size"), ("target", "size")]),
+            habit: Habit::Defined(&[
+                ("input", "size"),
+                ("reduction", "ValueError: {value} is not a valid value for reduction"),
+                ("target", "size"),
+            ]),
         },
         Convention {
             path: "",
@@ -407,7 +431,7 @@ pub(super) static BINARY_CROSS_ENTROPY_WITH_LOGITS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn binary_cross_entropy_with_logits_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::binary_cross_entropy_with_logits(
+    ops::binary_cross_entropy_with_logits(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -416,7 +440,7 @@ fn binary_cross_entropy_with_logits_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<String>(a, 5)?,
         arg::<Option<Tensor>>(a, 6)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn binary_cross_entropy_with_logits_adaptor(
     input: &Tensor,
@@ -454,7 +478,10 @@ pub(super) static KL_DIV_INFO: OpInfo = OpInfo {
     python: &["torch.nn.functional.kl_div"],
     aten: &[],
     conventions: &[
-        Convention { path: "torch.nn.functional.kl_div", habit: Habit::Defined(&[]) },
+        Convention {
+            path: "torch.nn.functional.kl_div",
+            habit: Habit::Defined(&[("reduction", "ValueError: {value} is not a valid value for reduction")]),
+        },
         Convention { path: "", habit: Habit::AtenLoss(&["input", "target", "reduction"]) },
     ],
     composite: true,
@@ -467,7 +494,7 @@ pub(super) static KL_DIV_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn kl_div_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::kl_div(
+    ops::kl_div(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg(a, 2)?,
@@ -475,7 +502,7 @@ fn kl_div_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<String>(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn kl_div_adaptor(
     input: &Tensor,
@@ -510,7 +537,10 @@ pub(super) static HINGE_EMBEDDING_LOSS_INFO: OpInfo = OpInfo {
     python: &["torch.nn.functional.hinge_embedding_loss"],
     aten: &[],
     conventions: &[
-        Convention { path: "torch.nn.functional.hinge_embedding_loss", habit: Habit::Defined(&[]) },
+        Convention {
+            path: "torch.nn.functional.hinge_embedding_loss",
+            habit: Habit::Defined(&[("reduction", "ValueError: {value} is not a valid value for reduction")]),
+        },
         Convention { path: "", habit: Habit::AtenLoss(&["input", "target", "margin", "reduction"]) },
     ],
     composite: true,
@@ -523,7 +553,7 @@ pub(super) static HINGE_EMBEDDING_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hinge_embedding_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hinge_embedding_loss(
+    ops::hinge_embedding_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg(a, 2)?,
@@ -531,7 +561,7 @@ fn hinge_embedding_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         &arg::<String>(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn hinge_embedding_loss_adaptor(
     input: &Tensor,
@@ -570,7 +600,12 @@ pub(super) static MARGIN_RANKING_LOSS_INFO: OpInfo = OpInfo {
     conventions: &[
         Convention {
             path: "torch.nn.functional.margin_ranking_loss",
-            habit: Habit::Defined(&[("input1", "dim"), ("input2", "dim"), ("target", "dim")]),
+            habit: Habit::Defined(&[
+                ("input1", "dim"),
+                ("input2", "dim"),
+                ("reduction", "ValueError: {value} is not a valid value for reduction"),
+                ("target", "dim"),
+            ]),
         },
         Convention {
             path: "",
@@ -587,7 +622,7 @@ pub(super) static MARGIN_RANKING_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn margin_ranking_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::margin_ranking_loss(
+    ops::margin_ranking_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -596,7 +631,7 @@ fn margin_ranking_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         &arg::<String>(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn margin_ranking_loss_adaptor(
     input1: &Tensor,
@@ -644,7 +679,10 @@ pub(super) static SOFT_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.soft_margin_loss"],
     aten: &[],
-    conventions: &[Convention { path: "torch.nn.functional.soft_margin_loss", habit: Habit::Defined(&[]) }],
+    conventions: &[Convention {
+        path: "torch.nn.functional.soft_margin_loss",
+        habit: Habit::Defined(&[("reduction", "ValueError: {value} is not a valid value for reduction")]),
+    }],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -655,14 +693,14 @@ pub(super) static SOFT_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn soft_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::soft_margin_loss(
+    ops::soft_margin_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg(a, 2)?,
         arg(a, 3)?,
         &arg::<String>(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn soft_margin_loss_adaptor(
     input: &Tensor,
@@ -701,7 +739,7 @@ pub(super) static MULTILABEL_SOFT_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention {
         path: "torch.nn.functional.multilabel_soft_margin_loss",
-        habit: Habit::Defined(&[]),
+        habit: Habit::Defined(&[("reduction", "ValueError: {value} is not a valid value for reduction")]),
     }],
     composite: true,
     pointwise: false,
@@ -713,7 +751,7 @@ pub(super) static MULTILABEL_SOFT_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn multilabel_soft_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::multilabel_soft_margin_loss(
+    ops::multilabel_soft_margin_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -721,7 +759,7 @@ fn multilabel_soft_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         &arg::<String>(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn multilabel_soft_margin_loss_adaptor(
     input: &Tensor,
@@ -775,7 +813,10 @@ pub(super) static MULTI_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.multi_margin_loss"],
     aten: &[],
-    conventions: &[Convention { path: "torch.nn.functional.multi_margin_loss", habit: Habit::Defined(&[]) }],
+    conventions: &[Convention {
+        path: "torch.nn.functional.multi_margin_loss",
+        habit: Habit::Defined(&[("reduction", "ValueError: {value} is not a valid value for reduction")]),
+    }],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -786,7 +827,7 @@ pub(super) static MULTI_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn multi_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::multi_margin_loss(
+    ops::multi_margin_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg(a, 2)?,
@@ -796,7 +837,7 @@ fn multi_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         &arg::<String>(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn multi_margin_loss_adaptor(
     input: &Tensor,
@@ -836,7 +877,7 @@ pub(super) static MULTILABEL_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     aten: &[],
     conventions: &[Convention {
         path: "torch.nn.functional.multilabel_margin_loss",
-        habit: Habit::Defined(&[]),
+        habit: Habit::Defined(&[("reduction", "ValueError: {value} is not a valid value for reduction")]),
     }],
     composite: true,
     pointwise: false,
@@ -855,14 +896,14 @@ pub(super) static MULTILABEL_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn multilabel_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::multilabel_margin_loss(
+    ops::multilabel_margin_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg(a, 2)?,
         arg(a, 3)?,
         &arg::<String>(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn multilabel_margin_loss_adaptor(
     input: &Tensor,
@@ -901,7 +942,10 @@ pub(super) static TRIPLET_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     python: &["torch.nn.functional.triplet_margin_loss"],
     aten: &[],
     conventions: &[
-        Convention { path: "torch.nn.functional.triplet_margin_loss", habit: Habit::Defined(&[]) },
+        Convention {
+            path: "torch.nn.functional.triplet_margin_loss",
+            habit: Habit::Defined(&[("reduction", "ValueError: {value} is not a valid value for reduction")]),
+        },
         Convention {
             path: "",
             habit: Habit::AtenLoss(&[
@@ -926,7 +970,7 @@ pub(super) static TRIPLET_MARGIN_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn triplet_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::triplet_margin_loss(
+    ops::triplet_margin_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -938,7 +982,7 @@ fn triplet_margin_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 8)?,
         &arg::<String>(a, 9)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn triplet_margin_loss_adaptor(
     anchor: &Tensor,
@@ -982,7 +1026,10 @@ pub(super) static COSINE_EMBEDDING_LOSS_INFO: OpInfo = OpInfo {
     python: &["torch.nn.functional.cosine_embedding_loss"],
     aten: &[],
     conventions: &[
-        Convention { path: "torch.nn.functional.cosine_embedding_loss", habit: Habit::Defined(&[]) },
+        Convention {
+            path: "torch.nn.functional.cosine_embedding_loss",
+            habit: Habit::Defined(&[("reduction", "ValueError: {value} is not a valid value for reduction")]),
+        },
         Convention {
             path: "",
             habit: Habit::AtenLoss(&["input1", "input2", "target", "margin", "reduction"]),
@@ -998,7 +1045,7 @@ pub(super) static COSINE_EMBEDDING_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cosine_embedding_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cosine_embedding_loss(
+    ops::cosine_embedding_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -1007,7 +1054,7 @@ fn cosine_embedding_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         &arg::<String>(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn cosine_embedding_loss_adaptor(
     input1: &Tensor,
@@ -1022,59 +1069,6 @@ fn cosine_embedding_loss_adaptor(
         &COSINE_EMBEDDING_LOSS_INFO,
         &[&input1, &input2, &target, &margin, &size_average, &reduce, &reduction],
     )
-}
-
-/// Type of [`GAUSSIAN_NLL_LOSS_OF`].
-pub type GaussianNllLossOfFn = fn(&Tensor, &Tensor, f64, bool, f64, &str) -> Result<Tensor>;
-/// `gaussian_nll_loss.number`: `gaussian_nll_loss` with one variance for all elements.
-pub static GAUSSIAN_NLL_LOSS_OF: Op<GaussianNllLossOfFn> =
-    Op::composite(&GAUSSIAN_NLL_LOSS_OF_INFO, f::gaussian_nll_loss_of, gaussian_nll_loss_of_adaptor);
-pub(super) static GAUSSIAN_NLL_LOSS_OF_INFO: OpInfo = OpInfo {
-    name: "gaussian_nll_loss.number",
-    owner: "flambeau-nn-functional",
-    schema: Schema {
-        args: &[
-            a("input", Ty::Tensor, D::Required),
-            a("target", Ty::Tensor, D::Required),
-            a("var", Ty::Float, D::Required),
-            a("full", Ty::Bool, D::Bool(false)),
-            a("eps", Ty::Float, D::Float(1e-6)),
-            a("reduction", Ty::Str, D::Str("mean")),
-        ],
-        returns: &[("", Ty::Tensor)],
-    },
-    python: &["torch.nn.functional.gaussian_nll_loss"],
-    aten: &[],
-    conventions: &[],
-    composite: true,
-    pointwise: false,
-    names: NameRule::Unsupported,
-    autocast: Autocast::NONE,
-    boxed: gaussian_nll_loss_of_boxed,
-    doc: "`gaussian_nll_loss` with one variance for all elements.",
-    grad: Differentiability::Composite,
-    functional: None,
-};
-fn gaussian_nll_loss_of_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gaussian_nll_loss_of(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-        &arg::<String>(a, 5)?,
-    )?
-    .into_values())
-}
-fn gaussian_nll_loss_of_adaptor(
-    input: &Tensor,
-    target: &Tensor,
-    var: f64,
-    full: bool,
-    eps: f64,
-    reduction: &str,
-) -> Result<Tensor> {
-    fallback(&GAUSSIAN_NLL_LOSS_OF_INFO, &[&input, &target, &var, &full, &eps, &reduction])
 }
 
 /// Type of [`GAUSSIAN_NLL_LOSS`].
@@ -1109,7 +1103,7 @@ pub(super) static GAUSSIAN_NLL_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gaussian_nll_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gaussian_nll_loss(
+    ops::gaussian_nll_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -1117,7 +1111,7 @@ fn gaussian_nll_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         &arg::<String>(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn gaussian_nll_loss_adaptor(
     input: &Tensor,
@@ -1128,6 +1122,59 @@ fn gaussian_nll_loss_adaptor(
     reduction: &str,
 ) -> Result<Tensor> {
     fallback(&GAUSSIAN_NLL_LOSS_INFO, &[&input, &target, &var, &full, &eps, &reduction])
+}
+
+/// Type of [`GAUSSIAN_NLL_LOSS_OF`].
+pub type GaussianNllLossOfFn = fn(&Tensor, &Tensor, f64, bool, f64, &str) -> Result<Tensor>;
+/// `gaussian_nll_loss.number`: `gaussian_nll_loss` with one variance for all elements.
+pub static GAUSSIAN_NLL_LOSS_OF: Op<GaussianNllLossOfFn> =
+    Op::composite(&GAUSSIAN_NLL_LOSS_OF_INFO, f::gaussian_nll_loss_of, gaussian_nll_loss_of_adaptor);
+pub(super) static GAUSSIAN_NLL_LOSS_OF_INFO: OpInfo = OpInfo {
+    name: "gaussian_nll_loss.number",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("input", Ty::Tensor, D::Required),
+            a("target", Ty::Tensor, D::Required),
+            a("var", Ty::Float, D::Required),
+            a("full", Ty::Bool, D::Bool(false)),
+            a("eps", Ty::Float, D::Float(1e-6)),
+            a("reduction", Ty::Str, D::Str("mean")),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &["torch.nn.functional.gaussian_nll_loss"],
+    aten: &[],
+    conventions: &[],
+    composite: true,
+    pointwise: false,
+    names: NameRule::Unsupported,
+    autocast: Autocast::NONE,
+    boxed: gaussian_nll_loss_of_boxed,
+    doc: "`gaussian_nll_loss` with one variance for all elements.",
+    grad: Differentiability::Composite,
+    functional: None,
+};
+fn gaussian_nll_loss_of_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::gaussian_nll_loss_of(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        arg(a, 2)?,
+        arg(a, 3)?,
+        arg(a, 4)?,
+        &arg::<String>(a, 5)?,
+    )?
+    .into_values()
+}
+fn gaussian_nll_loss_of_adaptor(
+    input: &Tensor,
+    target: &Tensor,
+    var: f64,
+    full: bool,
+    eps: f64,
+    reduction: &str,
+) -> Result<Tensor> {
+    fallback(&GAUSSIAN_NLL_LOSS_OF_INFO, &[&input, &target, &var, &full, &eps, &reduction])
 }
 
 /// Type of [`POISSON_NLL_LOSS`].
@@ -1155,7 +1202,10 @@ pub(super) static POISSON_NLL_LOSS_INFO: OpInfo = OpInfo {
     python: &["torch.nn.functional.poisson_nll_loss"],
     aten: &[],
     conventions: &[
-        Convention { path: "torch.nn.functional.poisson_nll_loss", habit: Habit::Defined(&[]) },
+        Convention {
+            path: "torch.nn.functional.poisson_nll_loss",
+            habit: Habit::Defined(&[("reduction", "ValueError: {value} is not a valid value for reduction")]),
+        },
         Convention {
             path: "",
             habit: Habit::AtenLoss(&["input", "target", "log_input", "full", "eps", "reduction"]),
@@ -1171,7 +1221,7 @@ pub(super) static POISSON_NLL_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn poisson_nll_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::poisson_nll_loss(
+    ops::poisson_nll_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg(a, 2)?,
@@ -1181,7 +1231,7 @@ fn poisson_nll_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         &arg::<String>(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn poisson_nll_loss_adaptor(
     input: &Tensor,
@@ -1236,7 +1286,7 @@ pub(super) static COSINE_SIMILARITY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cosine_similarity_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cosine_similarity(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::cosine_similarity(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn cosine_similarity_adaptor(x1: &Tensor, x2: &Tensor, dim: i64, eps: f64) -> Result<Tensor> {
     fallback(&COSINE_SIMILARITY_INFO, &[&x1, &x2, &dim, &eps])
@@ -1273,8 +1323,8 @@ pub(super) static PAIRWISE_DISTANCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pairwise_distance_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::pairwise_distance(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::pairwise_distance(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn pairwise_distance_adaptor(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
     fallback(&PAIRWISE_DISTANCE_INFO, &[&x1, &x2, &p, &eps, &keepdim])
@@ -1312,7 +1362,7 @@ pub(super) static NORMALIZE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn normalize_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::normalize(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::normalize(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn normalize_adaptor(input: &Tensor, p: f64, dim: &[i64], eps: f64) -> Result<Tensor> {
     fallback(&NORMALIZE_INFO, &[&input, &p, &dim, &eps])
@@ -1388,7 +1438,7 @@ pub(super) static ONE_HOT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn one_hot_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::one_hot(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::one_hot(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn one_hot_adaptor(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
     fallback(&ONE_HOT_INFO, &[&tensor, &num_classes])

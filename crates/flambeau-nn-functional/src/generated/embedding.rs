@@ -66,8 +66,8 @@ pub(super) static EMBEDDING_LOOKUP_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn embedding_lookup_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::embedding_lookup(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::embedding_lookup(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn embedding_lookup_adaptor(
     weight: &Tensor,
@@ -139,14 +139,8 @@ pub(super) static EMBEDDING_DENSE_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn embedding_dense_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::embedding_dense_backward(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        arg(a, 2)?,
-        arg(a, 3)?,
-        arg(a, 4)?,
-    )?
-    .into_values())
+    ops::embedding_dense_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn embedding_dense_backward_adaptor(
     grad_output: &Tensor,
@@ -193,7 +187,7 @@ pub(super) static EMBEDDING_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn embedding_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::embedding(
+    ops::embedding(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg(a, 2)?,
@@ -202,7 +196,7 @@ fn embedding_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn embedding_adaptor(
     input: &Tensor,
@@ -322,7 +316,7 @@ pub(super) static EMBEDDING_BAG_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn embedding_bag_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::embedding_bag(
+    ops::embedding_bag(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -335,7 +329,7 @@ fn embedding_bag_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 9)?,
         arg(a, 10)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn embedding_bag_adaptor(
     input: &Tensor,

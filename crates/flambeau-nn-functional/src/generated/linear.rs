@@ -57,8 +57,7 @@ pub(super) static LINEAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linear_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linear(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Tensor>>(a, 2)?.as_ref())?
-        .into_values())
+    ops::linear(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Tensor>>(a, 2)?.as_ref())?.into_values()
 }
 fn linear_adaptor(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     fallback(&LINEAR_INFO, &[&input, &weight, &bias])
@@ -67,7 +66,7 @@ fn linear_adaptor(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Res
 fn linear_out_slot(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &mut Tensor) -> Result<()> {
     let given = args::Linear { input, weight, bias };
     let m = f::linear_shape(&given)?;
-    let o0 = m.out(&OutDtype::Cast, out, &{
+    let o0 = m.out(&OutDtype::EXACT, out, &{
         let mut v: Vec<&Tensor> = Vec::new();
         v.push(input);
         v.push(weight);
@@ -167,13 +166,13 @@ pub(super) static BILINEAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn bilinear_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::bilinear(
+    ops::bilinear(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
         arg::<Option<Tensor>>(a, 3)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn bilinear_adaptor(
     input1: &Tensor,

@@ -53,7 +53,12 @@ pub(super) static LINEAR_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::Arguments("chunking") },
         Convention {
             path: "torch.nn.functional.linear_cross_entropy",
-            habit: Habit::Defined(&[("input", "dim"), ("linear_weight", "dim"), ("target", "shape")]),
+            habit: Habit::Defined(&[
+                ("input", "dim"),
+                ("linear_weight", "dim"),
+                ("reduction", "ValueError: {value} is not a valid value for reduction"),
+                ("target", "shape"),
+            ]),
         },
     ],
     composite: true,
@@ -66,7 +71,7 @@ pub(super) static LINEAR_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linear_cross_entropy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linear_cross_entropy(
+    ops::linear_cross_entropy(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -81,7 +86,7 @@ fn linear_cross_entropy_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<String>(a, 11)?,
         arg(a, 12)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn linear_cross_entropy_adaptor(
     input: &Tensor,
@@ -163,7 +168,7 @@ pub(super) static LINEAR_CROSS_ENTROPY_CHUNKED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn linear_cross_entropy_chunked_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::linear_cross_entropy_chunked(
+    ops::linear_cross_entropy_chunked(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -174,7 +179,7 @@ fn linear_cross_entropy_chunked_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 7)?,
         arg(a, 8)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn linear_cross_entropy_chunked_adaptor(
     input: &Tensor,

@@ -67,14 +67,14 @@ pub(super) static FUSED_NLL_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_nll_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_nll_loss(
+    ops::fused_nll_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
         arg(a, 3)?,
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_nll_loss_adaptor(
     self_: &Tensor,
@@ -158,7 +158,7 @@ pub(super) static FUSED_NLL_LOSS_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_nll_loss_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_nll_loss_backward(
+    ops::fused_nll_loss_backward(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         tensor_arg(a, 2)?,
@@ -167,7 +167,7 @@ fn fused_nll_loss_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         tensor_arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_nll_loss_backward_adaptor(
     grad_output: &Tensor,
@@ -247,7 +247,7 @@ pub(super) static FUSED_CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_cross_entropy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_cross_entropy(
+    ops::fused_cross_entropy(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -255,7 +255,7 @@ fn fused_cross_entropy_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_cross_entropy_adaptor(
     self_: &Tensor,
@@ -349,7 +349,7 @@ pub(super) static FUSED_CROSS_ENTROPY_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_cross_entropy_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_cross_entropy_backward(
+    ops::fused_cross_entropy_backward(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -360,7 +360,7 @@ fn fused_cross_entropy_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
         tensor_arg(a, 7)?,
         tensor_arg(a, 8)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_cross_entropy_backward_adaptor(
     grad_output: &Tensor,
@@ -411,7 +411,10 @@ pub(super) static NLL_LOSS_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.nll_loss"],
     aten: &[],
-    conventions: &[Convention { path: "torch.nn.functional.nll_loss", habit: Habit::Defined(&[]) }],
+    conventions: &[Convention {
+        path: "torch.nn.functional.nll_loss",
+        habit: Habit::Defined(&[("reduction", "ValueError: {value} is not a valid value for reduction")]),
+    }],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -429,7 +432,7 @@ pub(super) static NLL_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nll_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::nll_loss(
+    ops::nll_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -438,7 +441,7 @@ fn nll_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         &arg::<String>(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn nll_loss_adaptor(
     input: &Tensor,
@@ -476,7 +479,10 @@ pub(super) static CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.functional.cross_entropy"],
     aten: &[],
-    conventions: &[Convention { path: "torch.nn.functional.cross_entropy", habit: Habit::Defined(&[]) }],
+    conventions: &[Convention {
+        path: "torch.nn.functional.cross_entropy",
+        habit: Habit::Defined(&[("reduction", "ValueError: {value} is not a valid value for reduction")]),
+    }],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -494,7 +500,7 @@ pub(super) static CROSS_ENTROPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn cross_entropy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::cross_entropy(
+    ops::cross_entropy(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -504,7 +510,7 @@ fn cross_entropy_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<String>(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn cross_entropy_adaptor(
     input: &Tensor,
@@ -585,7 +591,7 @@ pub(super) static FUSED_CTC_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_ctc_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_ctc_loss(
+    ops::fused_ctc_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
@@ -593,7 +599,7 @@ fn fused_ctc_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_ctc_loss_adaptor(
     log_probs: &Tensor,
@@ -687,7 +693,7 @@ pub(super) static FUSED_CTC_LOSS_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_ctc_loss_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_ctc_loss_backward(
+    ops::fused_ctc_loss_backward(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -698,7 +704,7 @@ fn fused_ctc_loss_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 7)?,
         arg(a, 8)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_ctc_loss_backward_adaptor(
     grad: &Tensor,
@@ -766,7 +772,7 @@ pub(super) static CTC_LOSS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ctc_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::ctc_loss(
+    ops::ctc_loss(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -775,7 +781,7 @@ fn ctc_loss_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<String>(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn ctc_loss_adaptor(
     log_probs: &Tensor,
@@ -832,7 +838,7 @@ pub(super) static CTC_LOSS_OF_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ctc_loss_of_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::ctc_loss_of(
+    ops::ctc_loss_of(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
@@ -841,7 +847,7 @@ fn ctc_loss_of_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<String>(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn ctc_loss_of_adaptor(
     log_probs: &Tensor,

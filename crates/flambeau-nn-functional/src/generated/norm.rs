@@ -50,7 +50,7 @@ pub(super) static NATIVE_BATCH_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_batch_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::native_batch_norm(
+    ops::native_batch_norm(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -60,7 +60,7 @@ fn native_batch_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn native_batch_norm_adaptor(
     input: &Tensor,
@@ -283,7 +283,7 @@ pub(super) static BATCH_NORM_TRAIN_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn batch_norm_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::batch_norm_train(
+    ops::batch_norm_train(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -292,7 +292,7 @@ fn batch_norm_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn batch_norm_train_adaptor(
     input: &Tensor,
@@ -375,7 +375,7 @@ pub(super) static BATCH_NORM_EVAL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn batch_norm_eval_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::batch_norm_eval(
+    ops::batch_norm_eval(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -383,7 +383,7 @@ fn batch_norm_eval_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn batch_norm_eval_adaptor(
     input: &Tensor,
@@ -487,7 +487,7 @@ pub(super) static NATIVE_BATCH_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_batch_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::native_batch_norm_backward(
+    ops::native_batch_norm_backward(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -499,7 +499,7 @@ fn native_batch_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 8)?,
         &arg::<Vec<bool>>(a, 9)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn native_batch_norm_backward_adaptor(
     grad_out: &Tensor,
@@ -582,7 +582,7 @@ pub(super) static BATCH_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn batch_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::batch_norm(
+    ops::batch_norm(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -592,7 +592,7 @@ fn batch_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn batch_norm_adaptor(
     input: &Tensor,
@@ -655,7 +655,7 @@ pub(super) static BATCH_NORM_TORCH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn batch_norm_torch_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::batch_norm_torch(
+    ops::batch_norm_torch(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -666,7 +666,7 @@ fn batch_norm_torch_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 7)?,
         arg(a, 8)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn batch_norm_torch_adaptor(
     input: &Tensor,
@@ -731,7 +731,7 @@ pub(super) static INSTANCE_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn instance_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::instance_norm(
+    ops::instance_norm(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -741,7 +741,7 @@ fn instance_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn instance_norm_adaptor(
     input: &Tensor,
@@ -804,7 +804,7 @@ pub(super) static INSTANCE_NORM_TORCH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn instance_norm_torch_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::instance_norm_torch(
+    ops::instance_norm_torch(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -815,7 +815,7 @@ fn instance_norm_torch_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 7)?,
         arg(a, 8)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn instance_norm_torch_adaptor(
     input: &Tensor,
@@ -912,14 +912,14 @@ pub(super) static NATIVE_LAYER_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_layer_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::native_layer_norm(
+    ops::native_layer_norm(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
         arg::<Option<Tensor>>(a, 3)?.as_ref(),
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn native_layer_norm_adaptor(
     input: &Tensor,
@@ -1014,7 +1014,7 @@ pub(super) static NATIVE_LAYER_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_layer_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::native_layer_norm_backward(
+    ops::native_layer_norm_backward(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
@@ -1024,7 +1024,7 @@ fn native_layer_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<Tensor>>(a, 6)?.as_ref(),
         &arg::<Vec<bool>>(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn native_layer_norm_backward_adaptor(
     grad_out: &Tensor,
@@ -1080,7 +1080,7 @@ pub(super) static LAYER_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn layer_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::layer_norm(
+    ops::layer_norm(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -1088,7 +1088,7 @@ fn layer_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn layer_norm_adaptor(
     input: &Tensor,
@@ -1159,13 +1159,13 @@ pub(super) static FUSED_RMS_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_rms_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_rms_norm(
+    ops::fused_rms_norm(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
         arg(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_rms_norm_adaptor(
     input: &Tensor,
@@ -1238,7 +1238,7 @@ pub(super) static FUSED_RMS_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_rms_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_rms_norm_backward(
+    ops::fused_rms_norm_backward(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
@@ -1246,7 +1246,7 @@ fn fused_rms_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<Tensor>>(a, 4)?.as_ref(),
         &arg::<Vec<bool>>(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_rms_norm_backward_adaptor(
     grad_out: &Tensor,
@@ -1298,13 +1298,13 @@ pub(super) static RMS_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rms_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rms_norm(
+    ops::rms_norm(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
         arg(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn rms_norm_adaptor(
     input: &Tensor,
@@ -1390,7 +1390,7 @@ pub(super) static FUSED_GROUP_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_group_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_group_norm(
+    ops::fused_group_norm(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -1400,7 +1400,7 @@ fn fused_group_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_group_norm_adaptor(
     input: &Tensor,
@@ -1472,7 +1472,7 @@ pub(super) static NATIVE_GROUP_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_group_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::native_group_norm(
+    ops::native_group_norm(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -1482,7 +1482,7 @@ fn native_group_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn native_group_norm_adaptor(
     input: &Tensor,
@@ -1578,7 +1578,7 @@ pub(super) static NATIVE_GROUP_NORM_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_group_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::native_group_norm_backward(
+    ops::native_group_norm_backward(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -1590,7 +1590,7 @@ fn native_group_norm_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 8)?,
         &arg::<Vec<bool>>(a, 9)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn native_group_norm_backward_adaptor(
     grad_out: &Tensor,
@@ -1651,7 +1651,7 @@ pub(super) static GROUP_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn group_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::group_norm(
+    ops::group_norm(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -1659,7 +1659,7 @@ fn group_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn group_norm_adaptor(
     input: &Tensor,
@@ -1706,8 +1706,7 @@ pub(super) static LOCAL_RESPONSE_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn local_response_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::local_response_norm(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::local_response_norm(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn local_response_norm_adaptor(input: &Tensor, size: i64, alpha: f64, beta: f64, k: f64) -> Result<Tensor> {
     fallback(&LOCAL_RESPONSE_NORM_INFO, &[&input, &size, &alpha, &beta, &k])
@@ -1756,7 +1755,7 @@ pub(super) static NATIVE_BATCH_NORM_LEGIT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_batch_norm_legit_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::native_batch_norm_legit(
+    ops::native_batch_norm_legit(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -1766,7 +1765,7 @@ fn native_batch_norm_legit_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn native_batch_norm_legit_adaptor(
     input: &Tensor,
@@ -1957,7 +1956,7 @@ pub(super) static NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_batch_norm_legit_no_stats_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::native_batch_norm_legit_no_stats(
+    ops::native_batch_norm_legit_no_stats(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -1965,7 +1964,7 @@ fn native_batch_norm_legit_no_stats_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn native_batch_norm_legit_no_stats_adaptor(
     input: &Tensor,
@@ -2134,7 +2133,7 @@ pub(super) static NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_batch_norm_legit_no_training_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::native_batch_norm_legit_no_training(
+    ops::native_batch_norm_legit_no_training(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -2143,7 +2142,7 @@ fn native_batch_norm_legit_no_training_boxed(a: &[Value]) -> Result<Vec<Value>> 
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn native_batch_norm_legit_no_training_adaptor(
     input: &Tensor,
@@ -2206,7 +2205,7 @@ pub(super) static BATCH_NORM_WITH_UPDATE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn batch_norm_with_update_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::batch_norm_with_update(
+    ops::batch_norm_with_update(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -2215,7 +2214,7 @@ fn batch_norm_with_update_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn batch_norm_with_update_adaptor(
     input: &Tensor,
@@ -2273,7 +2272,7 @@ pub(super) static BATCH_NORM_NO_UPDATE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn batch_norm_no_update_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::batch_norm_no_update(
+    ops::batch_norm_no_update(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -2282,7 +2281,7 @@ fn batch_norm_no_update_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn batch_norm_no_update_adaptor(
     input: &Tensor,

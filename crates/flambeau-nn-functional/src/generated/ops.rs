@@ -2581,32 +2581,6 @@ pub fn cosine_embedding_loss(
     )
 }
 
-/// `gaussian_nll_loss` with one variance for all elements.
-///
-/// - Shapes: input and target of the same sizes; the result has no dimensions, or these with the reduction `none`.
-/// - Dtypes: floating point; the result has the promoted dtype.
-/// - Errors: a negative variance. an unknown `reduction`. integers, bool and complex numbers.
-///
-/// ```text
-/// let (x, y) = (torch::tensor([1.0]), torch::tensor([2.0]));
-/// assert_eq!(torch::nn::functional::gaussian_nll_loss_of(&x, &y, 1.0).item::<f32>(), 0.5);
-/// ```
-///
-/// Documented defaults: `full = false`, `eps = 1e-6`, `reduction = "mean"`.
-#[doc(alias = "torch.nn.functional.gaussian_nll_loss")]
-pub fn gaussian_nll_loss_of(
-    input: &Tensor,
-    target: &Tensor,
-    var: f64,
-    full: bool,
-    eps: f64,
-    reduction: &str,
-) -> Result<Tensor> {
-    (elementwise_loss::GAUSSIAN_NLL_LOSS_OF.get(input.key_set() | target.key_set())?)(
-        input, target, var, full, eps, reduction,
-    )
-}
-
 /// Negative log likelihood of a normal distribution.
 ///
 /// - Shapes: input and target of the same sizes; variances of these, or with a last size of 1, or without it.
@@ -2629,6 +2603,32 @@ pub fn gaussian_nll_loss(
     reduction: &str,
 ) -> Result<Tensor> {
     (elementwise_loss::GAUSSIAN_NLL_LOSS.get(input.key_set() | target.key_set() | var.key_set())?)(
+        input, target, var, full, eps, reduction,
+    )
+}
+
+/// `gaussian_nll_loss` with one variance for all elements.
+///
+/// - Shapes: input and target of the same sizes; the result has no dimensions, or these with the reduction `none`.
+/// - Dtypes: floating point; the result has the promoted dtype.
+/// - Errors: a negative variance. an unknown `reduction`. integers, bool and complex numbers.
+///
+/// ```text
+/// let (x, y) = (torch::tensor([1.0]), torch::tensor([2.0]));
+/// assert_eq!(torch::nn::functional::gaussian_nll_loss_of(&x, &y, 1.0).item::<f32>(), 0.5);
+/// ```
+///
+/// Documented defaults: `full = false`, `eps = 1e-6`, `reduction = "mean"`.
+#[doc(alias = "torch.nn.functional.gaussian_nll_loss")]
+pub fn gaussian_nll_loss_of(
+    input: &Tensor,
+    target: &Tensor,
+    var: f64,
+    full: bool,
+    eps: f64,
+    reduction: &str,
+) -> Result<Tensor> {
+    (elementwise_loss::GAUSSIAN_NLL_LOSS_OF.get(input.key_set() | target.key_set())?)(
         input, target, var, full, eps, reduction,
     )
 }

@@ -2323,20 +2323,20 @@ impl CosineEmbeddingLossOptions {
 
 /// Keyword arguments of `torch.nn.functional.gaussian_nll_loss`.
 #[derive(Clone, Debug)]
-pub struct GaussianNllLossOfOptions {
+pub struct GaussianNllLossOptions {
     pub(super) full: bool,
     pub(super) eps: f64,
     pub(super) reduction: String,
 }
-impl Default for GaussianNllLossOfOptions {
+impl Default for GaussianNllLossOptions {
     fn default() -> Self {
         Self::new()
     }
 }
-impl GaussianNllLossOfOptions {
+impl GaussianNllLossOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        GaussianNllLossOfOptions { full: false, eps: 1e-6, reduction: "mean".to_string() }
+        GaussianNllLossOptions { full: false, eps: 1e-6, reduction: "mean".to_string() }
     }
     /// Sets `full` (default `false`).
     pub fn full(mut self, full: bool) -> Self {
@@ -2357,20 +2357,20 @@ impl GaussianNllLossOfOptions {
 
 /// Keyword arguments of `torch.nn.functional.gaussian_nll_loss`.
 #[derive(Clone, Debug)]
-pub struct GaussianNllLossOptions {
+pub struct GaussianNllLossOfOptions {
     pub(super) full: bool,
     pub(super) eps: f64,
     pub(super) reduction: String,
 }
-impl Default for GaussianNllLossOptions {
+impl Default for GaussianNllLossOfOptions {
     fn default() -> Self {
         Self::new()
     }
 }
-impl GaussianNllLossOptions {
+impl GaussianNllLossOfOptions {
     /// The documented defaults.
     pub fn new() -> Self {
-        GaussianNllLossOptions { full: false, eps: 1e-6, reduction: "mean".to_string() }
+        GaussianNllLossOfOptions { full: false, eps: 1e-6, reduction: "mean".to_string() }
     }
     /// Sets `full` (default `false`).
     pub fn full(mut self, full: bool) -> Self {

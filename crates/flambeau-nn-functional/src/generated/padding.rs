@@ -45,7 +45,7 @@ pub(super) static CONSTANT_PAD_ND_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn constant_pad_nd_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::constant_pad_nd(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::constant_pad_nd(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn constant_pad_nd_adaptor(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
     fallback(&CONSTANT_PAD_ND_INFO, &[&self_, &pad, &value])
@@ -114,7 +114,7 @@ pub(super) static PAD_GATHER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pad_gather_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::pad_gather(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::pad_gather(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn pad_gather_adaptor(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
     fallback(&PAD_GATHER_INFO, &[&self_, &pad, &mode])
@@ -171,8 +171,8 @@ pub(super) static PAD_SCATTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pad_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::pad_scatter(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::pad_scatter(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn pad_scatter_adaptor(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<Tensor> {
     fallback(&PAD_SCATTER_INFO, &[&grad_output, &sizes, &pad, &mode])
@@ -207,7 +207,7 @@ pub(super) static PAD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pad_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::pad(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<String>(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::pad(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<String>(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn pad_adaptor(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Tensor> {
     fallback(&PAD_INFO, &[&input, &pad, &mode, &value])
@@ -238,7 +238,7 @@ pub(super) static PAD_CIRCULAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pad_circular_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::pad_circular(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::pad_circular(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn pad_circular_adaptor(input: &Tensor, padding: &[i64]) -> Result<Tensor> {
     fallback(&PAD_CIRCULAR_INFO, &[&input, &padding])

@@ -68,7 +68,7 @@ pub(super) static MAX_POOL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::max_pool(
+    ops::max_pool(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
@@ -76,7 +76,7 @@ fn max_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<Vec<i64>>(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn max_pool_adaptor(
     self_: &Tensor,
@@ -137,7 +137,7 @@ pub(super) static ADAPTIVE_MAX_POOL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_max_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::adaptive_max_pool(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::adaptive_max_pool(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn adaptive_max_pool_adaptor(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
     fallback(&ADAPTIVE_MAX_POOL_INFO, &[&self_, &output_size])
@@ -195,8 +195,8 @@ pub(super) static PLANE_SCATTER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn plane_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::plane_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::plane_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn plane_scatter_adaptor(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
     fallback(&PLANE_SCATTER_INFO, &[&self_, &indices, &sizes, &spatial])
@@ -254,8 +254,8 @@ pub(super) static PLANE_UNPOOL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn plane_unpool_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::plane_unpool(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::plane_unpool(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn plane_unpool_adaptor(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
     fallback(&PLANE_UNPOOL_INFO, &[&self_, &indices, &sizes, &spatial])
@@ -312,7 +312,7 @@ pub(super) static PLANE_GATHER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn plane_gather_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::plane_gather(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::plane_gather(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn plane_gather_adaptor(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Tensor> {
     fallback(&PLANE_GATHER_INFO, &[&self_, &indices, &spatial])
@@ -381,7 +381,7 @@ pub(super) static AVG_POOL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn avg_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::avg_pool(
+    ops::avg_pool(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
@@ -390,7 +390,7 @@ fn avg_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn avg_pool_adaptor(
     self_: &Tensor,
@@ -482,7 +482,7 @@ pub(super) static AVG_POOL_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn avg_pool_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::avg_pool_backward(
+    ops::avg_pool_backward(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
@@ -492,7 +492,7 @@ fn avg_pool_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn avg_pool_backward_adaptor(
     grad_output: &Tensor,
@@ -566,7 +566,7 @@ pub(super) static ADAPTIVE_AVG_POOL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_avg_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::adaptive_avg_pool(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::adaptive_avg_pool(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn adaptive_avg_pool_adaptor(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     fallback(&ADAPTIVE_AVG_POOL_INFO, &[&self_, &output_size])
@@ -627,7 +627,7 @@ pub(super) static ADAPTIVE_AVG_POOL_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_avg_pool_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::adaptive_avg_pool_backward(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::adaptive_avg_pool_backward(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn adaptive_avg_pool_backward_adaptor(
     grad_output: &Tensor,
@@ -679,7 +679,7 @@ pub(super) static MAX_POOL1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::max_pool1d(
+    ops::max_pool1d(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -688,7 +688,7 @@ fn max_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn max_pool1d_adaptor(
     input: &Tensor,
@@ -742,7 +742,7 @@ pub(super) static MAX_POOL1D_WITH_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_pool1d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::max_pool1d_with_indices(
+    ops::max_pool1d_with_indices(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -751,7 +751,7 @@ fn max_pool1d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn max_pool1d_with_indices_adaptor(
     input: &Tensor,
@@ -799,7 +799,7 @@ pub(super) static AVG_POOL1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn avg_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::avg_pool1d(
+    ops::avg_pool1d(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -807,7 +807,7 @@ fn avg_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn avg_pool1d_adaptor(
     input: &Tensor,
@@ -845,7 +845,7 @@ pub(super) static ADAPTIVE_AVG_POOL1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_avg_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::adaptive_avg_pool1d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::adaptive_avg_pool1d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn adaptive_avg_pool1d_adaptor(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     fallback(&ADAPTIVE_AVG_POOL1D_INFO, &[&input, &output_size])
@@ -890,7 +890,7 @@ pub(super) static ADAPTIVE_MAX_POOL1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_max_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::adaptive_max_pool1d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::adaptive_max_pool1d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn adaptive_max_pool1d_adaptor(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
     fallback(&ADAPTIVE_MAX_POOL1D_INFO, &[&input, &output_size, &return_indices])
@@ -931,8 +931,8 @@ pub(super) static ADAPTIVE_MAX_POOL1D_WITH_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_max_pool1d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::adaptive_max_pool1d_with_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?
-        .into_values())
+    ops::adaptive_max_pool1d_with_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?
+        .into_values()
 }
 fn adaptive_max_pool1d_with_indices_adaptor(
     input: &Tensor,
@@ -978,7 +978,7 @@ pub(super) static MAX_UNPOOL1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_unpool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::max_unpool1d(
+    ops::max_unpool1d(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
@@ -986,7 +986,7 @@ fn max_unpool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<Vec<i64>>(a, 4)?,
         arg::<Option<Vec<i64>>>(a, 5)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn max_unpool1d_adaptor(
     input: &Tensor,
@@ -1054,7 +1054,7 @@ pub(super) static MAX_POOL2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::max_pool2d(
+    ops::max_pool2d(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -1063,7 +1063,7 @@ fn max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn max_pool2d_adaptor(
     input: &Tensor,
@@ -1133,7 +1133,7 @@ pub(super) static MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_pool2d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::max_pool2d_with_indices(
+    ops::max_pool2d_with_indices(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -1142,7 +1142,7 @@ fn max_pool2d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn max_pool2d_with_indices_adaptor(
     input: &Tensor,
@@ -1204,7 +1204,7 @@ pub(super) static AVG_POOL2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn avg_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::avg_pool2d(
+    ops::avg_pool2d(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -1213,7 +1213,7 @@ fn avg_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn avg_pool2d_adaptor(
     input: &Tensor,
@@ -1243,7 +1243,7 @@ fn avg_pool2d_out_cpu(
     out::refuse_gradients("avg_pool2d", &[input], &[&*out])?;
     let r =
         f::avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`AVG_POOL2D_OUT`].
 pub type AvgPool2dOutFn =
@@ -1342,7 +1342,7 @@ pub(super) static ADAPTIVE_AVG_POOL2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_avg_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::adaptive_avg_pool2d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::adaptive_avg_pool2d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn adaptive_avg_pool2d_adaptor(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     fallback(&ADAPTIVE_AVG_POOL2D_INFO, &[&input, &output_size])
@@ -1394,7 +1394,7 @@ pub(super) static ADAPTIVE_MAX_POOL2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::adaptive_max_pool2d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::adaptive_max_pool2d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn adaptive_max_pool2d_adaptor(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
     fallback(&ADAPTIVE_MAX_POOL2D_INFO, &[&input, &output_size, &return_indices])
@@ -1438,8 +1438,8 @@ pub(super) static ADAPTIVE_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_max_pool2d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::adaptive_max_pool2d_with_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?
-        .into_values())
+    ops::adaptive_max_pool2d_with_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?
+        .into_values()
 }
 fn adaptive_max_pool2d_with_indices_adaptor(
     input: &Tensor,
@@ -1504,7 +1504,7 @@ pub(super) static MAX_UNPOOL2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_unpool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::max_unpool2d(
+    ops::max_unpool2d(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
@@ -1512,7 +1512,7 @@ fn max_unpool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<Vec<i64>>(a, 4)?,
         arg::<Option<Vec<i64>>>(a, 5)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn max_unpool2d_adaptor(
     input: &Tensor,
@@ -1574,7 +1574,7 @@ pub(super) static MAX_POOL3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::max_pool3d(
+    ops::max_pool3d(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -1583,7 +1583,7 @@ fn max_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn max_pool3d_adaptor(
     input: &Tensor,
@@ -1653,7 +1653,7 @@ pub(super) static MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_pool3d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::max_pool3d_with_indices(
+    ops::max_pool3d_with_indices(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -1662,7 +1662,7 @@ fn max_pool3d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn max_pool3d_with_indices_adaptor(
     input: &Tensor,
@@ -1731,7 +1731,7 @@ pub(super) static AVG_POOL3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn avg_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::avg_pool3d(
+    ops::avg_pool3d(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -1740,7 +1740,7 @@ fn avg_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn avg_pool3d_adaptor(
     input: &Tensor,
@@ -1770,7 +1770,7 @@ fn avg_pool3d_out_cpu(
     out::refuse_gradients("avg_pool3d", &[input], &[&*out])?;
     let r =
         f::avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::EXACT, out, &r)
 }
 /// Type of [`AVG_POOL3D_OUT`].
 pub type AvgPool3dOutFn =
@@ -1876,7 +1876,7 @@ pub(super) static ADAPTIVE_AVG_POOL3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_avg_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::adaptive_avg_pool3d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values())
+    ops::adaptive_avg_pool3d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn adaptive_avg_pool3d_adaptor(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     fallback(&ADAPTIVE_AVG_POOL3D_INFO, &[&input, &output_size])
@@ -1935,7 +1935,7 @@ pub(super) static ADAPTIVE_MAX_POOL3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_max_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::adaptive_max_pool3d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::adaptive_max_pool3d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn adaptive_max_pool3d_adaptor(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
     fallback(&ADAPTIVE_MAX_POOL3D_INFO, &[&input, &output_size, &return_indices])
@@ -1986,8 +1986,8 @@ pub(super) static ADAPTIVE_MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn adaptive_max_pool3d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::adaptive_max_pool3d_with_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?
-        .into_values())
+    ops::adaptive_max_pool3d_with_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?
+        .into_values()
 }
 fn adaptive_max_pool3d_with_indices_adaptor(
     input: &Tensor,
@@ -2052,7 +2052,7 @@ pub(super) static MAX_UNPOOL3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn max_unpool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::max_unpool3d(
+    ops::max_unpool3d(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
@@ -2060,7 +2060,7 @@ fn max_unpool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<Vec<i64>>(a, 4)?,
         arg::<Option<Vec<i64>>>(a, 5)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn max_unpool3d_adaptor(
     input: &Tensor,
@@ -2106,14 +2106,14 @@ pub(super) static LP_POOL1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lp_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::lp_pool1d(
+    ops::lp_pool1d(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
         arg::<Option<Vec<i64>>>(a, 3)?.as_deref(),
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn lp_pool1d_adaptor(
     input: &Tensor,
@@ -2158,14 +2158,14 @@ pub(super) static LP_POOL2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lp_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::lp_pool2d(
+    ops::lp_pool2d(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
         arg::<Option<Vec<i64>>>(a, 3)?.as_deref(),
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn lp_pool2d_adaptor(
     input: &Tensor,
@@ -2210,14 +2210,14 @@ pub(super) static LP_POOL3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lp_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::lp_pool3d(
+    ops::lp_pool3d(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
         arg::<Option<Vec<i64>>>(a, 3)?.as_deref(),
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn lp_pool3d_adaptor(
     input: &Tensor,
@@ -2287,13 +2287,13 @@ pub(super) static FRACTIONAL_MAX_POOL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fractional_max_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fractional_max_pool(
+    ops::fractional_max_pool(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
         tensor_arg(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn fractional_max_pool_adaptor(
     self_: &Tensor,
@@ -2356,7 +2356,7 @@ pub(super) static FRACTIONAL_MAX_POOL2D_INFO: OpInfo = OpInfo {
         },
         Convention {
             path: "torch.nn.functional.fractional_max_pool2d",
-            habit: Habit::Defined(&[("input", "size")]),
+            habit: Habit::Defined(&[("input", "dim")]),
         },
     ],
     composite: true,
@@ -2376,7 +2376,7 @@ pub(super) static FRACTIONAL_MAX_POOL2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fractional_max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fractional_max_pool2d(
+    ops::fractional_max_pool2d(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -2384,7 +2384,7 @@ fn fractional_max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg::<Option<Tensor>>(a, 5)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fractional_max_pool2d_adaptor(
     input: &Tensor,
@@ -2458,7 +2458,7 @@ pub(super) static FRACTIONAL_MAX_POOL2D_WITH_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fractional_max_pool2d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fractional_max_pool2d_with_indices(
+    ops::fractional_max_pool2d_with_indices(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -2466,7 +2466,7 @@ fn fractional_max_pool2d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg::<Option<Tensor>>(a, 5)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fractional_max_pool2d_with_indices_adaptor(
     input: &Tensor,
@@ -2548,7 +2548,7 @@ pub(super) static FRACTIONAL_MAX_POOL3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fractional_max_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fractional_max_pool3d(
+    ops::fractional_max_pool3d(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -2556,7 +2556,7 @@ fn fractional_max_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg::<Option<Tensor>>(a, 5)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fractional_max_pool3d_adaptor(
     input: &Tensor,
@@ -2627,7 +2627,7 @@ pub(super) static FRACTIONAL_MAX_POOL3D_WITH_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fractional_max_pool3d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fractional_max_pool3d_with_indices(
+    ops::fractional_max_pool3d_with_indices(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -2635,7 +2635,7 @@ fn fractional_max_pool3d_with_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg::<Option<Tensor>>(a, 5)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fractional_max_pool3d_with_indices_adaptor(
     input: &Tensor,
@@ -2706,7 +2706,7 @@ pub(super) static FRACTIONAL_MAX_POOL3D_BY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fractional_max_pool3d_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fractional_max_pool3d_by(
+    ops::fractional_max_pool3d_by(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -2714,7 +2714,7 @@ fn fractional_max_pool3d_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 4)?,
         arg::<Option<Tensor>>(a, 5)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fractional_max_pool3d_by_adaptor(
     input: &Tensor,
@@ -2785,7 +2785,7 @@ pub(super) static FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fractional_max_pool3d_with_indices_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fractional_max_pool3d_with_indices_by(
+    ops::fractional_max_pool3d_with_indices_by(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -2793,7 +2793,7 @@ fn fractional_max_pool3d_with_indices_by_boxed(a: &[Value]) -> Result<Vec<Value>
         arg(a, 4)?,
         arg::<Option<Tensor>>(a, 5)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fractional_max_pool3d_with_indices_by_adaptor(
     input: &Tensor,

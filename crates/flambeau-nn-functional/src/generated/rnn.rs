@@ -49,7 +49,7 @@ pub(super) static LSTM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lstm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::lstm(
+    ops::lstm(
         tensor_arg(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
@@ -60,7 +60,7 @@ fn lstm_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 7)?,
         arg(a, 8)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn lstm_adaptor(
     input: &Tensor,
@@ -131,7 +131,7 @@ pub(super) static LSTM_PACKED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn lstm_packed_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::lstm_packed(
+    ops::lstm_packed(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
@@ -142,7 +142,7 @@ fn lstm_packed_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 7)?,
         arg(a, 8)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn lstm_packed_adaptor(
     data: &Tensor,
@@ -203,7 +203,7 @@ pub(super) static GRU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gru_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gru(
+    ops::gru(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
@@ -214,7 +214,7 @@ fn gru_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 7)?,
         arg(a, 8)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn gru_adaptor(
     input: &Tensor,
@@ -275,7 +275,7 @@ pub(super) static GRU_PACKED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn gru_packed_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::gru_packed(
+    ops::gru_packed(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -286,7 +286,7 @@ fn gru_packed_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 7)?,
         arg(a, 8)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn gru_packed_adaptor(
     data: &Tensor,
@@ -347,7 +347,7 @@ pub(super) static RNN_TANH_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rnn_tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rnn_tanh(
+    ops::rnn_tanh(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
@@ -358,7 +358,7 @@ fn rnn_tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 7)?,
         arg(a, 8)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn rnn_tanh_adaptor(
     input: &Tensor,
@@ -420,7 +420,7 @@ pub(super) static RNN_TANH_PACKED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rnn_tanh_packed_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rnn_tanh_packed(
+    ops::rnn_tanh_packed(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -431,7 +431,7 @@ fn rnn_tanh_packed_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 7)?,
         arg(a, 8)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn rnn_tanh_packed_adaptor(
     data: &Tensor,
@@ -492,7 +492,7 @@ pub(super) static RNN_RELU_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rnn_relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rnn_relu(
+    ops::rnn_relu(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
@@ -503,7 +503,7 @@ fn rnn_relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 7)?,
         arg(a, 8)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn rnn_relu_adaptor(
     input: &Tensor,
@@ -565,7 +565,7 @@ pub(super) static RNN_RELU_PACKED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn rnn_relu_packed_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::rnn_relu_packed(
+    ops::rnn_relu_packed(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
@@ -576,7 +576,7 @@ fn rnn_relu_packed_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 7)?,
         arg(a, 8)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn rnn_relu_packed_adaptor(
     data: &Tensor,
@@ -680,7 +680,7 @@ pub(super) static RECURRENT_LAYER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn recurrent_layer_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::recurrent_layer(
+    ops::recurrent_layer(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -693,7 +693,7 @@ fn recurrent_layer_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 9)?,
         arg(a, 10)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn recurrent_layer_adaptor(
     input: &Tensor,
@@ -810,7 +810,7 @@ pub(super) static RECURRENT_LAYER_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn recurrent_layer_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::recurrent_layer_backward(
+    ops::recurrent_layer_backward(
         arg::<Option<Tensor>>(a, 0)?.as_ref(),
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         tensor_arg(a, 2)?,
@@ -824,7 +824,7 @@ fn recurrent_layer_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 10)?,
         arg(a, 11)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn recurrent_layer_backward_adaptor(
     grad_output: Option<&Tensor>,
@@ -888,7 +888,7 @@ pub(super) static PACK_PADDED_ROWS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pack_padded_rows_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::pack_padded_rows(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::pack_padded_rows(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn pack_padded_rows_adaptor(input: &Tensor, lengths: &Tensor, batch_first: bool) -> Result<(Tensor, Tensor)> {
     fallback(&PACK_PADDED_ROWS_INFO, &[&input, &lengths, &batch_first])
@@ -925,8 +925,8 @@ pub(super) static PAD_PACKED_ROWS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pad_packed_rows_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::pad_packed_rows(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::pad_packed_rows(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn pad_packed_rows_adaptor(
     data: &Tensor,
@@ -957,7 +957,13 @@ pub(super) static PAD_SEQUENCE_INFO: OpInfo = OpInfo {
     },
     python: &["torch.nn.utils.rnn.pad_sequence"],
     aten: &[],
-    conventions: &[Convention { path: "torch.nn.utils.rnn.pad_sequence", habit: Habit::Defined(&[]) }],
+    conventions: &[Convention {
+        path: "torch.nn.utils.rnn.pad_sequence",
+        habit: Habit::Defined(&[(
+            "sequences",
+            "RuntimeError: pad_sequence: Expected iterable for input sequences, but got arg of type: <class '{type}'>",
+        )]),
+    }],
     composite: true,
     pointwise: false,
     names: NameRule::Unsupported,
@@ -968,8 +974,8 @@ pub(super) static PAD_SEQUENCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pad_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::pad_sequence(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, &arg::<String>(a, 3)?)?
-        .into_values())
+    ops::pad_sequence(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?, &arg::<String>(a, 3)?)?
+        .into_values()
 }
 fn pad_sequence_adaptor(
     sequences: &[Tensor],

@@ -90,7 +90,7 @@ pub(super) static RESAMPLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn resample_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::resample(
+    ops::resample(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
@@ -100,7 +100,7 @@ fn resample_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn resample_adaptor(
     self_: &Tensor,
@@ -178,7 +178,7 @@ pub(super) static RESAMPLE_BACKWARD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn resample_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::resample_backward(
+    ops::resample_backward(
         tensor_arg(a, 0)?,
         arg(a, 1)?,
         arg(a, 2)?,
@@ -187,7 +187,7 @@ fn resample_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn resample_backward_adaptor(
     grad_output: &Tensor,
@@ -259,14 +259,14 @@ pub(super) static IM2COL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn im2col_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::im2col(
+    ops::im2col(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
         &arg::<Vec<i64>>(a, 3)?,
         &arg::<Vec<i64>>(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn im2col_adaptor(
     self_: &Tensor,
@@ -338,7 +338,7 @@ pub(super) static COL2IM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn col2im_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::col2im(
+    ops::col2im(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
@@ -346,7 +346,7 @@ fn col2im_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<Vec<i64>>(a, 4)?,
         &arg::<Vec<i64>>(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn col2im_adaptor(
     self_: &Tensor,
@@ -389,14 +389,14 @@ pub(super) static UNFOLD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn unfold_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::unfold(
+    ops::unfold(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
         &arg::<Vec<i64>>(a, 3)?,
         &arg::<Vec<i64>>(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn unfold_adaptor(
     input: &Tensor,
@@ -439,7 +439,7 @@ pub(super) static FOLD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fold_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fold(
+    ops::fold(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         &arg::<Vec<i64>>(a, 2)?,
@@ -447,7 +447,7 @@ fn fold_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<Vec<i64>>(a, 4)?,
         &arg::<Vec<i64>>(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn fold_adaptor(
     input: &Tensor,
@@ -494,7 +494,7 @@ pub(super) static INTERPOLATE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn interpolate_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::interpolate(
+    ops::interpolate(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg::<Option<Vec<f64>>>(a, 2)?.as_deref(),
@@ -503,7 +503,7 @@ fn interpolate_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn interpolate_adaptor(
     input: &Tensor,
@@ -554,7 +554,7 @@ pub(super) static INTERPOLATE_BY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn interpolate_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::interpolate_by(
+    ops::interpolate_by(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg(a, 2)?,
@@ -563,7 +563,7 @@ fn interpolate_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 5)?,
         arg(a, 6)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn interpolate_by_adaptor(
     input: &Tensor,
@@ -614,14 +614,14 @@ pub(super) static UPSAMPLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn upsample_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::upsample(
+    ops::upsample(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg::<Option<Vec<f64>>>(a, 2)?.as_deref(),
         &arg::<String>(a, 3)?,
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn upsample_adaptor(
     input: &Tensor,
@@ -669,12 +669,12 @@ pub(super) static UPSAMPLE_NEAREST_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn upsample_nearest_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::upsample_nearest(
+    ops::upsample_nearest(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg::<Option<Vec<f64>>>(a, 2)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn upsample_nearest_adaptor(
     input: &Tensor,
@@ -720,12 +720,12 @@ pub(super) static UPSAMPLE_BILINEAR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn upsample_bilinear_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::upsample_bilinear(
+    ops::upsample_bilinear(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg::<Option<Vec<f64>>>(a, 2)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn upsample_bilinear_adaptor(
     input: &Tensor,
@@ -773,14 +773,14 @@ pub(super) static GRID_SAMPLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn grid_sample_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::grid_sample(
+    ops::grid_sample(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         &arg::<String>(a, 2)?,
         &arg::<String>(a, 3)?,
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn grid_sample_adaptor(
     input: &Tensor,
@@ -827,7 +827,7 @@ pub(super) static AFFINE_GRID_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn affine_grid_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::affine_grid(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::affine_grid(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn affine_grid_adaptor(theta: &Tensor, size: &[i64], align_corners: Option<bool>) -> Result<Tensor> {
     fallback(&AFFINE_GRID_INFO, &[&theta, &size, &align_corners])
@@ -861,7 +861,7 @@ pub(super) static PIXEL_SHUFFLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pixel_shuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::pixel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::pixel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn pixel_shuffle_adaptor(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
     fallback(&PIXEL_SHUFFLE_INFO, &[&self_, &upscale_factor])
@@ -895,7 +895,7 @@ pub(super) static PIXEL_UNSHUFFLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn pixel_unshuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::pixel_unshuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::pixel_unshuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn pixel_unshuffle_adaptor(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> {
     fallback(&PIXEL_UNSHUFFLE_INFO, &[&self_, &downscale_factor])
@@ -929,7 +929,7 @@ pub(super) static CHANNEL_SHUFFLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn channel_shuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::channel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::channel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn channel_shuffle_adaptor(input: &Tensor, groups: i64) -> Result<Tensor> {
     fallback(&CHANNEL_SHUFFLE_INFO, &[&input, &groups])
@@ -960,7 +960,7 @@ pub(super) static NATIVE_CHANNEL_SHUFFLE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn native_channel_shuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::native_channel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::native_channel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn native_channel_shuffle_adaptor(self_: &Tensor, groups: i64) -> Result<Tensor> {
     fallback(&NATIVE_CHANNEL_SHUFFLE_INFO, &[&self_, &groups])
@@ -1004,8 +1004,7 @@ pub(super) static GRID_SAMPLER_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn grid_sampler_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::grid_sampler(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::grid_sampler(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn grid_sampler_adaptor(
     input: &Tensor,
@@ -1055,8 +1054,8 @@ pub(super) static GRID_SAMPLER_2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn grid_sampler_2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::grid_sampler_2d(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::grid_sampler_2d(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn grid_sampler_2d_adaptor(
     input: &Tensor,
@@ -1106,8 +1105,8 @@ pub(super) static GRID_SAMPLER_3D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn grid_sampler_3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::grid_sampler_3d(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::grid_sampler_3d(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn grid_sampler_3d_adaptor(
     input: &Tensor,
@@ -1157,14 +1156,14 @@ pub(super) static UPSAMPLE_BILINEAR2D_AA_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn upsample_bilinear2d_aa_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::upsample_bilinear2d_aa(
+    ops::upsample_bilinear2d_aa(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg(a, 2)?,
         arg(a, 3)?,
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn upsample_bilinear2d_aa_adaptor(
     self_: &Tensor,
@@ -1209,13 +1208,13 @@ pub(super) static UPSAMPLE_BILINEAR2D_AA_VEC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn upsample_bilinear2d_aa_vec_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::upsample_bilinear2d_aa_vec(
+    ops::upsample_bilinear2d_aa_vec(
         tensor_arg(a, 0)?,
         arg::<Option<Vec<i64>>>(a, 1)?.as_deref(),
         arg(a, 2)?,
         arg::<Option<Vec<f64>>>(a, 3)?.as_deref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn upsample_bilinear2d_aa_vec_adaptor(
     input: &Tensor,

@@ -1775,7 +1775,7 @@ pub(super) static FUSED_ADAM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adam_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_adam(
+    ops::fused_adam(
         &arg::<Vec<Tensor>>(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
@@ -1792,7 +1792,7 @@ fn fused_adam_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<Tensor>>(a, 13)?.as_ref(),
         arg::<Option<Tensor>>(a, 14)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_adam_adaptor(
     self_: &[Tensor],
@@ -2096,7 +2096,7 @@ pub(super) static FUSED_ADAM_TENSOR_LR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adam_tensor_lr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_adam_tensor_lr(
+    ops::fused_adam_tensor_lr(
         &arg::<Vec<Tensor>>(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
@@ -2113,7 +2113,7 @@ fn fused_adam_tensor_lr_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<Tensor>>(a, 13)?.as_ref(),
         arg::<Option<Tensor>>(a, 14)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_adam_tensor_lr_adaptor(
     self_: &[Tensor],
@@ -2419,7 +2419,7 @@ pub(super) static FUSED_ADAMW_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adamw_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_adamw(
+    ops::fused_adamw(
         &arg::<Vec<Tensor>>(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
@@ -2436,7 +2436,7 @@ fn fused_adamw_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<Tensor>>(a, 13)?.as_ref(),
         arg::<Option<Tensor>>(a, 14)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_adamw_adaptor(
     self_: &[Tensor],
@@ -2740,7 +2740,7 @@ pub(super) static FUSED_ADAMW_TENSOR_LR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adamw_tensor_lr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_adamw_tensor_lr(
+    ops::fused_adamw_tensor_lr(
         &arg::<Vec<Tensor>>(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
@@ -2757,7 +2757,7 @@ fn fused_adamw_tensor_lr_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<Tensor>>(a, 13)?.as_ref(),
         arg::<Option<Tensor>>(a, 14)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_adamw_tensor_lr_adaptor(
     self_: &[Tensor],
@@ -3046,7 +3046,7 @@ pub(super) static FUSED_SGD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_sgd_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_sgd(
+    ops::fused_sgd(
         &arg::<Vec<Tensor>>(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
@@ -3060,7 +3060,7 @@ fn fused_sgd_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<Tensor>>(a, 10)?.as_ref(),
         arg::<Option<Tensor>>(a, 11)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_sgd_adaptor(
     self_: &[Tensor],
@@ -3320,7 +3320,7 @@ pub(super) static FUSED_SGD_TENSOR_LR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_sgd_tensor_lr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_sgd_tensor_lr(
+    ops::fused_sgd_tensor_lr(
         &arg::<Vec<Tensor>>(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
@@ -3334,7 +3334,7 @@ fn fused_sgd_tensor_lr_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<Tensor>>(a, 10)?.as_ref(),
         arg::<Option<Tensor>>(a, 11)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_sgd_tensor_lr_adaptor(
     self_: &[Tensor],
@@ -3595,7 +3595,7 @@ pub(super) static FUSED_ADAGRAD_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adagrad_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_adagrad(
+    ops::fused_adagrad(
         &arg::<Vec<Tensor>>(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
@@ -3608,7 +3608,7 @@ fn fused_adagrad_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<Tensor>>(a, 9)?.as_ref(),
         arg::<Option<Tensor>>(a, 10)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_adagrad_adaptor(
     self_: &[Tensor],
@@ -3858,7 +3858,7 @@ pub(super) static FUSED_ADAGRAD_TENSOR_LR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn fused_adagrad_tensor_lr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::fused_adagrad_tensor_lr(
+    ops::fused_adagrad_tensor_lr(
         &arg::<Vec<Tensor>>(a, 0)?,
         &arg::<Vec<Tensor>>(a, 1)?,
         &arg::<Vec<Tensor>>(a, 2)?,
@@ -3871,7 +3871,7 @@ fn fused_adagrad_tensor_lr_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<Tensor>>(a, 9)?.as_ref(),
         arg::<Option<Tensor>>(a, 10)?.as_ref(),
     )?
-    .into_values())
+    .into_values()
 }
 fn fused_adagrad_tensor_lr_adaptor(
     self_: &[Tensor],

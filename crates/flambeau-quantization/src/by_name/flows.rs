@@ -235,6 +235,7 @@ const FUNCTIONS: &[(&str, NativeFn)] = &[
     ("quantize_fx.prepare_qat_fx", |_, _| missing("prepare_qat_fx")),
     ("quantize_fx.convert_fx", |_, _| missing("convert_fx")),
     ("quantize_fx.fuse_fx", |_, _| missing("fuse_fx")),
+    ("quantize_fx.convert_to_reference_fx", |_, _| missing("convert_to_reference_fx")),
 ];
 fn fuse_weights(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     const P: &[&str] = &["conv_w", "conv_b", "bn_rm", "bn_rv", "bn_eps", "bn_w", "bn_b", "transpose"];

@@ -37,7 +37,7 @@ pub(super) static QUANTIZE_PER_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantize_per_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::quantize_per_tensor(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::quantize_per_tensor(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn quantize_per_tensor_adaptor(self_: &Tensor, scale: f64, zero_point: i64, dtype: DType) -> Result<Tensor> {
     fallback(&QUANTIZE_PER_TENSOR_INFO, &[&self_, &scale, &zero_point, &dtype])
@@ -76,8 +76,8 @@ pub(super) static QUANTIZE_PER_TENSOR_BY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantize_per_tensor_by_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::quantize_per_tensor_by(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?
-        .into_values())
+    ops::quantize_per_tensor_by(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn quantize_per_tensor_by_adaptor(
     self_: &Tensor,
@@ -121,13 +121,13 @@ pub(super) static QUANTIZE_ALL_PER_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantize_all_per_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::quantize_all_per_tensor(
+    ops::quantize_all_per_tensor(
         &arg::<Vec<Tensor>>(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
         arg(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn quantize_all_per_tensor_adaptor(
     tensors: &[Tensor],
@@ -169,14 +169,14 @@ pub(super) static QUANTIZE_PER_CHANNEL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantize_per_channel_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::quantize_per_channel(
+    ops::quantize_per_channel(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
         arg(a, 3)?,
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn quantize_per_channel_adaptor(
     self_: &Tensor,
@@ -220,7 +220,7 @@ pub(super) static QUANTIZE_PER_TENSOR_DYNAMIC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantize_per_tensor_dynamic_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::quantize_per_tensor_dynamic(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::quantize_per_tensor_dynamic(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn quantize_per_tensor_dynamic_adaptor(self_: &Tensor, dtype: DType, reduce_range: bool) -> Result<Tensor> {
     fallback(&QUANTIZE_PER_TENSOR_DYNAMIC_INFO, &[&self_, &dtype, &reduce_range])
@@ -248,7 +248,7 @@ pub(super) static DEQUANTIZE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dequantize_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::dequantize(tensor_arg(a, 0)?)?.into_values())
+    ops::dequantize(tensor_arg(a, 0)?)?.into_values()
 }
 fn dequantize_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&DEQUANTIZE_INFO, &[&self_])
@@ -276,7 +276,7 @@ pub(super) static DEQUANTIZE_ALL_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dequantize_all_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::dequantize_all(&arg::<Vec<Tensor>>(a, 0)?)?.into_values())
+    ops::dequantize_all(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn dequantize_all_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     fallback(&DEQUANTIZE_ALL_INFO, &[&tensors])
@@ -303,7 +303,7 @@ pub(super) static INT_REPR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn int_repr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::int_repr(tensor_arg(a, 0)?)?.into_values())
+    ops::int_repr(tensor_arg(a, 0)?)?.into_values()
 }
 fn int_repr_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&INT_REPR_INFO, &[&self_])
@@ -341,7 +341,7 @@ pub(super) static MAKE_PER_TENSOR_QUANTIZED_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn make_per_tensor_quantized_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::make_per_tensor_quantized_tensor(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::make_per_tensor_quantized_tensor(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn make_per_tensor_quantized_tensor_adaptor(self_: &Tensor, scale: f64, zero_point: i64) -> Result<Tensor> {
     fallback(&MAKE_PER_TENSOR_QUANTIZED_TENSOR_INFO, &[&self_, &scale, &zero_point])
@@ -380,13 +380,13 @@ pub(super) static MAKE_PER_CHANNEL_QUANTIZED_TENSOR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn make_per_channel_quantized_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::make_per_channel_quantized_tensor(
+    ops::make_per_channel_quantized_tensor(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
         arg(a, 3)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn make_per_channel_quantized_tensor_adaptor(
     self_: &Tensor,

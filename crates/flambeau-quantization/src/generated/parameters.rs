@@ -28,7 +28,7 @@ pub(super) static Q_SCALE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn q_scale_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::q_scale(tensor_arg(a, 0)?)?.into_values())
+    ops::q_scale(tensor_arg(a, 0)?)?.into_values()
 }
 fn q_scale_adaptor(self_: &Tensor) -> Result<f64> {
     fallback(&Q_SCALE_INFO, &[&self_])
@@ -56,7 +56,7 @@ pub(super) static Q_ZERO_POINT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn q_zero_point_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::q_zero_point(tensor_arg(a, 0)?)?.into_values())
+    ops::q_zero_point(tensor_arg(a, 0)?)?.into_values()
 }
 fn q_zero_point_adaptor(self_: &Tensor) -> Result<i64> {
     fallback(&Q_ZERO_POINT_INFO, &[&self_])
@@ -84,7 +84,7 @@ pub(super) static Q_PER_CHANNEL_SCALES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn q_per_channel_scales_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::q_per_channel_scales(tensor_arg(a, 0)?)?.into_values())
+    ops::q_per_channel_scales(tensor_arg(a, 0)?)?.into_values()
 }
 fn q_per_channel_scales_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&Q_PER_CHANNEL_SCALES_INFO, &[&self_])
@@ -115,7 +115,7 @@ pub(super) static Q_PER_CHANNEL_ZERO_POINTS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn q_per_channel_zero_points_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::q_per_channel_zero_points(tensor_arg(a, 0)?)?.into_values())
+    ops::q_per_channel_zero_points(tensor_arg(a, 0)?)?.into_values()
 }
 fn q_per_channel_zero_points_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&Q_PER_CHANNEL_ZERO_POINTS_INFO, &[&self_])
@@ -143,7 +143,7 @@ pub(super) static Q_PER_CHANNEL_AXIS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn q_per_channel_axis_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::q_per_channel_axis(tensor_arg(a, 0)?)?.into_values())
+    ops::q_per_channel_axis(tensor_arg(a, 0)?)?.into_values()
 }
 fn q_per_channel_axis_adaptor(self_: &Tensor) -> Result<i64> {
     fallback(&Q_PER_CHANNEL_AXIS_INFO, &[&self_])

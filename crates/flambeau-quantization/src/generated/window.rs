@@ -39,7 +39,7 @@ pub(super) static QUANTIZED_MAX_POOL1D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantized_max_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::quantized_max_pool1d(
+    ops::quantized_max_pool1d(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -47,7 +47,7 @@ fn quantized_max_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<Vec<i64>>(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn quantized_max_pool1d_adaptor(
     self_: &Tensor,
@@ -92,7 +92,7 @@ pub(super) static QUANTIZED_MAX_POOL2D_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantized_max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::quantized_max_pool2d(
+    ops::quantized_max_pool2d(
         tensor_arg(a, 0)?,
         &arg::<Vec<i64>>(a, 1)?,
         arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
@@ -100,7 +100,7 @@ fn quantized_max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
         &arg::<Vec<i64>>(a, 4)?,
         arg(a, 5)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn quantized_max_pool2d_adaptor(
     self_: &Tensor,
@@ -148,7 +148,7 @@ pub(super) static QUANTIZED_BATCH_NORM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn quantized_batch_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::quantized_batch_norm(
+    ops::quantized_batch_norm(
         tensor_arg(a, 0)?,
         arg::<Option<Tensor>>(a, 1)?.as_ref(),
         arg::<Option<Tensor>>(a, 2)?.as_ref(),
@@ -158,7 +158,7 @@ fn quantized_batch_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg(a, 6)?,
         arg(a, 7)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn quantized_batch_norm_adaptor(
     input: &Tensor,

@@ -35,7 +35,7 @@ pub(super) static DENSE_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dense_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::dense_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::dense_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn dense_copy_adaptor(self_: &Tensor, masked_grad: Option<bool>) -> Result<Tensor> {
     fallback(&DENSE_COPY_INFO, &[&self_, &masked_grad])
@@ -69,7 +69,7 @@ pub(super) static TO_DENSE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_dense_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::to_dense(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::to_dense(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn to_dense_adaptor(self_: &Tensor, dtype: Option<DType>, masked_grad: Option<bool>) -> Result<Tensor> {
     fallback(&TO_DENSE_INFO, &[&self_, &dtype, &masked_grad])
@@ -108,13 +108,8 @@ pub(super) static SPARSE_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sparse_copy(
-        tensor_arg(a, 0)?,
-        arg(a, 1)?,
-        arg::<Option<Vec<i64>>>(a, 2)?.as_deref(),
-        arg(a, 3)?,
-    )?
-    .into_values())
+    ops::sparse_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Vec<i64>>>(a, 2)?.as_deref(), arg(a, 3)?)?
+        .into_values()
 }
 fn sparse_copy_adaptor(
     self_: &Tensor,
@@ -153,7 +148,7 @@ pub(super) static SPARSE_COPY_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_copy_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sparse_copy_dim(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::sparse_copy_dim(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn sparse_copy_dim_adaptor(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
     fallback(&SPARSE_COPY_DIM_INFO, &[&self_, &sparse_dim])
@@ -188,8 +183,8 @@ pub(super) static TO_SPARSE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_sparse_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::to_sparse(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Vec<i64>>>(a, 2)?.as_deref(), arg(a, 3)?)?
-        .into_values())
+    ops::to_sparse(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Vec<i64>>>(a, 2)?.as_deref(), arg(a, 3)?)?
+        .into_values()
 }
 fn to_sparse_adaptor(
     self_: &Tensor,
@@ -225,7 +220,7 @@ pub(super) static TO_SPARSE_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_sparse_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::to_sparse_dim(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::to_sparse_dim(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn to_sparse_dim_adaptor(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
     fallback(&TO_SPARSE_DIM_INFO, &[&self_, &sparse_dim])
@@ -253,7 +248,7 @@ pub(super) static TO_SPARSE_COO_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_sparse_coo_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::to_sparse_coo(tensor_arg(a, 0)?)?.into_values())
+    ops::to_sparse_coo(tensor_arg(a, 0)?)?.into_values()
 }
 fn to_sparse_coo_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&TO_SPARSE_COO_INFO, &[&self_])
@@ -284,7 +279,7 @@ pub(super) static TO_SPARSE_CSR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_sparse_csr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::to_sparse_csr(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::to_sparse_csr(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn to_sparse_csr_adaptor(self_: &Tensor, dense_dim: Option<i64>) -> Result<Tensor> {
     fallback(&TO_SPARSE_CSR_INFO, &[&self_, &dense_dim])
@@ -315,7 +310,7 @@ pub(super) static TO_SPARSE_CSC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_sparse_csc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::to_sparse_csc(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values())
+    ops::to_sparse_csc(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn to_sparse_csc_adaptor(self_: &Tensor, dense_dim: Option<i64>) -> Result<Tensor> {
     fallback(&TO_SPARSE_CSC_INFO, &[&self_, &dense_dim])
@@ -350,7 +345,7 @@ pub(super) static TO_SPARSE_BSR_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_sparse_bsr_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::to_sparse_bsr(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::to_sparse_bsr(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn to_sparse_bsr_adaptor(self_: &Tensor, blocksize: &[i64], dense_dim: Option<i64>) -> Result<Tensor> {
     fallback(&TO_SPARSE_BSR_INFO, &[&self_, &blocksize, &dense_dim])
@@ -385,7 +380,7 @@ pub(super) static TO_SPARSE_BSC_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn to_sparse_bsc_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::to_sparse_bsc(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::to_sparse_bsc(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn to_sparse_bsc_adaptor(self_: &Tensor, blocksize: &[i64], dense_dim: Option<i64>) -> Result<Tensor> {
     fallback(&TO_SPARSE_BSC_INFO, &[&self_, &blocksize, &dense_dim])
@@ -419,7 +414,7 @@ pub(super) static SPARSE_MASK_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_mask_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sparse_mask(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::sparse_mask(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn sparse_mask_adaptor(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
     fallback(&SPARSE_MASK_INFO, &[&self_, &mask])

@@ -43,13 +43,8 @@ pub(super) static SPARSE_COO_TENSOR_UNSAFE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_coo_tensor_unsafe_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sparse_coo_tensor_unsafe(
-        tensor_arg(a, 0)?,
-        tensor_arg(a, 1)?,
-        &arg::<Vec<i64>>(a, 2)?,
-        arg(a, 3)?,
-    )?
-    .into_values())
+    ops::sparse_coo_tensor_unsafe(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?
+        .into_values()
 }
 fn sparse_coo_tensor_unsafe_adaptor(
     indices: &Tensor,
@@ -97,14 +92,14 @@ pub(super) static SPARSE_COMPRESSED_TENSOR_UNSAFE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_compressed_tensor_unsafe_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sparse_compressed_tensor_unsafe(
+    ops::sparse_compressed_tensor_unsafe(
         tensor_arg(a, 0)?,
         tensor_arg(a, 1)?,
         tensor_arg(a, 2)?,
         &arg::<Vec<i64>>(a, 3)?,
         arg(a, 4)?,
     )?
-    .into_values())
+    .into_values()
 }
 fn sparse_compressed_tensor_unsafe_adaptor(
     compressed_indices: &Tensor,
@@ -147,7 +142,7 @@ pub(super) static ELEMENTS_AT_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn elements_at_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::elements_at(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::elements_at(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn elements_at_adaptor(self_: &Tensor, indices: &Tensor) -> Result<Tensor> {
     fallback(&ELEMENTS_AT_INFO, &[&self_, &indices])
@@ -175,7 +170,7 @@ pub(super) static INDICES_UNCHECKED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn indices_unchecked_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::indices_unchecked(tensor_arg(a, 0)?)?.into_values())
+    ops::indices_unchecked(tensor_arg(a, 0)?)?.into_values()
 }
 fn indices_unchecked_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&INDICES_UNCHECKED_INFO, &[&self_])
@@ -203,7 +198,7 @@ pub(super) static VALUES_UNCHECKED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn values_unchecked_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::values_unchecked(tensor_arg(a, 0)?)?.into_values())
+    ops::values_unchecked(tensor_arg(a, 0)?)?.into_values()
 }
 fn values_unchecked_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&VALUES_UNCHECKED_INFO, &[&self_])
@@ -230,7 +225,7 @@ pub(super) static INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::indices(tensor_arg(a, 0)?)?.into_values())
+    ops::indices(tensor_arg(a, 0)?)?.into_values()
 }
 fn indices_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&INDICES_INFO, &[&self_])
@@ -261,7 +256,7 @@ pub(super) static VALUES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn values_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::values(tensor_arg(a, 0)?)?.into_values())
+    ops::values(tensor_arg(a, 0)?)?.into_values()
 }
 fn values_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&VALUES_INFO, &[&self_])
@@ -289,7 +284,7 @@ pub(super) static CROW_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn crow_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::crow_indices(tensor_arg(a, 0)?)?.into_values())
+    ops::crow_indices(tensor_arg(a, 0)?)?.into_values()
 }
 fn crow_indices_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&CROW_INDICES_INFO, &[&self_])
@@ -317,7 +312,7 @@ pub(super) static COL_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn col_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::col_indices(tensor_arg(a, 0)?)?.into_values())
+    ops::col_indices(tensor_arg(a, 0)?)?.into_values()
 }
 fn col_indices_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&COL_INDICES_INFO, &[&self_])
@@ -345,7 +340,7 @@ pub(super) static CCOL_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn ccol_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::ccol_indices(tensor_arg(a, 0)?)?.into_values())
+    ops::ccol_indices(tensor_arg(a, 0)?)?.into_values()
 }
 fn ccol_indices_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&CCOL_INDICES_INFO, &[&self_])
@@ -373,7 +368,7 @@ pub(super) static ROW_INDICES_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn row_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::row_indices(tensor_arg(a, 0)?)?.into_values())
+    ops::row_indices(tensor_arg(a, 0)?)?.into_values()
 }
 fn row_indices_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&ROW_INDICES_INFO, &[&self_])
@@ -400,7 +395,7 @@ pub(super) static NNZ_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn nnz_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::nnz(tensor_arg(a, 0)?)?.into_values())
+    ops::nnz(tensor_arg(a, 0)?)?.into_values()
 }
 fn nnz_adaptor(self_: &Tensor) -> Result<i64> {
     fallback(&NNZ_INFO, &[&self_])
@@ -428,7 +423,7 @@ pub(super) static IS_COALESCED_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn is_coalesced_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::is_coalesced(tensor_arg(a, 0)?)?.into_values())
+    ops::is_coalesced(tensor_arg(a, 0)?)?.into_values()
 }
 fn is_coalesced_adaptor(self_: &Tensor) -> Result<bool> {
     fallback(&IS_COALESCED_INFO, &[&self_])
@@ -456,7 +451,7 @@ pub(super) static SPARSE_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sparse_dim(tensor_arg(a, 0)?)?.into_values())
+    ops::sparse_dim(tensor_arg(a, 0)?)?.into_values()
 }
 fn sparse_dim_adaptor(self_: &Tensor) -> Result<i64> {
     fallback(&SPARSE_DIM_INFO, &[&self_])
@@ -484,7 +479,7 @@ pub(super) static DENSE_DIM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn dense_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::dense_dim(tensor_arg(a, 0)?)?.into_values())
+    ops::dense_dim(tensor_arg(a, 0)?)?.into_values()
 }
 fn dense_dim_adaptor(self_: &Tensor) -> Result<i64> {
     fallback(&DENSE_DIM_INFO, &[&self_])
@@ -515,7 +510,7 @@ pub(super) static COALESCED_COPY_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn coalesced_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::coalesced_copy(tensor_arg(a, 0)?)?.into_values())
+    ops::coalesced_copy(tensor_arg(a, 0)?)?.into_values()
 }
 fn coalesced_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&COALESCED_COPY_INFO, &[&self_])
@@ -542,7 +537,7 @@ pub(super) static COALESCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn coalesce_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::coalesce(tensor_arg(a, 0)?)?.into_values())
+    ops::coalesce(tensor_arg(a, 0)?)?.into_values()
 }
 fn coalesce_adaptor(self_: &Tensor) -> Result<Tensor> {
     fallback(&COALESCE_INFO, &[&self_])

@@ -31,7 +31,7 @@ pub(super) static SPARSE_MM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_mm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sparse_mm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::sparse_mm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn sparse_mm_adaptor(sparse: &Tensor, dense: &Tensor) -> Result<Tensor> {
     fallback(&SPARSE_MM_INFO, &[&sparse, &dense])
@@ -66,7 +66,7 @@ pub(super) static SPARSE_MM_REDUCE_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_mm_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sparse_mm_reduce(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<String>(a, 2)?)?.into_values())
+    ops::sparse_mm_reduce(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<String>(a, 2)?)?.into_values()
 }
 fn sparse_mm_reduce_adaptor(sparse: &Tensor, dense: &Tensor, reduce: &str) -> Result<Tensor> {
     fallback(&SPARSE_MM_REDUCE_INFO, &[&sparse, &dense, &reduce])
@@ -103,8 +103,8 @@ pub(super) static SAMPLED_ADDMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sampled_addmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sampled_addmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::sampled_addmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn sampled_addmm_adaptor(
     self_: &Tensor,
@@ -147,8 +147,8 @@ pub(super) static SPARSE_ADDMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_addmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sparse_addmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::sparse_addmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn sparse_addmm_adaptor(
     self_: &Tensor,
@@ -191,8 +191,7 @@ pub(super) static SPARSE_SUM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_sum_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sparse_sum(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?
-        .into_values())
+    ops::sparse_sum(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?.into_values()
 }
 fn sparse_sum_adaptor(input: &Tensor, dim: Option<&[i64]>, dtype: Option<DType>) -> Result<Tensor> {
     fallback(&SPARSE_SUM_INFO, &[&input, &dim, &dtype])
@@ -222,7 +221,7 @@ pub(super) static HSPMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn hspmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::hspmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::hspmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn hspmm_adaptor(mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     fallback(&HSPMM_INFO, &[&mat1, &mat2])
@@ -252,7 +251,7 @@ pub(super) static SMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn smm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::smm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values())
+    ops::smm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn smm_adaptor(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     fallback(&SMM_INFO, &[&self_, &mat2])
@@ -288,8 +287,8 @@ pub(super) static SSPADDMM_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sspaddmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sspaddmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values())
+    ops::sspaddmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
+        .into_values()
 }
 fn sspaddmm_adaptor(
     self_: &Tensor,
@@ -330,7 +329,7 @@ pub(super) static SPARSE_SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sparse_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::sparse_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn sparse_softmax_adaptor(input: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     fallback(&SPARSE_SOFTMAX_INFO, &[&input, &dim, &dtype])
@@ -365,7 +364,7 @@ pub(super) static SPARSE_LOG_SOFTMAX_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn sparse_log_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::sparse_log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values())
+    ops::sparse_log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn sparse_log_softmax_adaptor(input: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
     fallback(&SPARSE_LOG_SOFTMAX_INFO, &[&input, &dim, &dtype])
@@ -400,7 +399,7 @@ pub(super) static SPDIAGS_INFO: OpInfo = OpInfo {
     functional: None,
 };
 fn spdiags_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    Ok(ops::spdiags(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?.into_values())
+    ops::spdiags(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn spdiags_adaptor(
     diagonals: &Tensor,

@@ -270,7 +270,7 @@ fn broadcast(a: &Coo, sizes: &[i64]) -> Result<Coo> {
     }
     let mut flat_indices = Tensor::from_vec_raw(indices.concat(), &[new_sparse as i64, total])?;
     if a.coalesced && copies > 1 {
-        let order = Groups::of(&flatten(&flat_indices, &sizes[..new_sparse])?).first;
+        let order = Groups::of(&flatten(&flat_indices, &sizes[..new_sparse])?)?.first;
         flat_indices = take(&flat_indices, 1, &order)?;
         from = order.iter().map(|k| from[*k as usize]).collect();
     }

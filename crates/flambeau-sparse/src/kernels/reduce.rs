@@ -69,7 +69,7 @@ pub(crate) fn sum_dims(c: &Coo, dims: &[usize], dtype: DType) -> Result<Tensor> 
     if new.coalesced {
         return new.build();
     }
-    let g = Groups::of(&new.flat()?);
+    let g = Groups::of(&new.flat()?)?;
     let values = scatter_add(g.first.len() as i64, &g.of, &new.values)?;
     Coo { indices: take(&new.indices, 1, &g.first)?, values, sizes: new.sizes, coalesced: true }.build()
 }

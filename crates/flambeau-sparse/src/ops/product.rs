@@ -237,7 +237,7 @@ pub fn hspmm(mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     );
     let rows = row(&c.indices, 0)?.try_to_vec::<i64>()?;
     c.flat()?;
-    let first = Groups::of(&rows).first;
+    let first = Groups::of(&rows)?.first;
     let kept: Vec<i64> = first.iter().map(|k| rows[*k as usize]).collect();
     let dense = sparse_mm(mat1, mat2)?;
     let at = ops::unsqueeze(&index(&kept)?, 0)?;
@@ -302,7 +302,7 @@ fn soft(input: &Tensor, dim: i64, dtype: Option<DType>, log: bool) -> Result<Ten
         let sizes: Vec<i64> = others.iter().map(|k| c.sizes[*k as usize]).collect();
         c.flat()?;
         let places = crate::coo::flatten(&ops::index_select(&c.indices, 0, &index(&others)?)?, &sizes)?;
-        let groups = Groups::of(&places);
+        let groups = Groups::of(&places)?;
         let at = index(&groups.of)?;
         let mut group_sizes = values.sizes().to_vec();
         group_sizes[0] = groups.first.len() as i64;

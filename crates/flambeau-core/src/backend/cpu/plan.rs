@@ -253,7 +253,16 @@ impl Plan {
         parallel_for(matrices * bands * stripes, GRAIN_PS.div_ceil(ps), |range| {
             let raw = &raw;
             // words, so that every element is aligned
-            let mut tile: [Vec<u64>; 3] = sizes.map(|size| vec![0; ROWS * COLS * size / 8]);
+            let mut tile: [Vec<u64>; 3] = Default::default();
+            let made = tile.iter_mut().zip(sizes).all(|(t, size)| {
+                let n = ROWS * COLS * size / 8;
+                t.try_reserve_exact(n).is_ok_and(|()| {
+                    t.resize(n, 0);
+                    true
+                })
+            });
+            // without memory for tiles the inputs are read where they lie
+            let sizes = if made { sizes } else { [0; 3] };
             for r in range {
                 let start = others.row(raw, r / stripes / bands);
                 let (first, j) = (r / stripes % bands * ROWS, r % stripes * COLS);

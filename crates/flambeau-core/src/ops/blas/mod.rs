@@ -123,7 +123,8 @@ pub fn bmm_shape(&args::Bmm { self_, mat2 }: &args::Bmm) -> Result<OutMeta> {
     if self_.dtype() != mat2.dtype() && small {
         no_bool("bmm", self_)?;
     }
-    if !small && !self_.dtype().is_floating() && !self_.is_complex() {
+    let by_library = matches!(mat2.dtype(), DType::F32 | DType::F64 | DType::C64 | DType::C128);
+    if !small && !by_library {
         same_dtype(self_, mat2)?;
     }
     // which of the two is called wrong depends on the way that PyTorch takes

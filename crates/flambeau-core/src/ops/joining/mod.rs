@@ -393,7 +393,7 @@ pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result
     );
     let d = wrap_dim(dim, self_.dim())? as i64;
     let mut start = 0;
-    let mut out = Vec::with_capacity(indices.len() + 1);
+    let mut out = crate::tensor::handle::tensor_list(indices.len() as i64 + 1)?;
     for &i in indices {
         out.push(ops::slice(self_, d, Some(start), Some(i), 1)?);
         start = i;
@@ -462,11 +462,14 @@ pub fn unflatten(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
     ensure!(!sizes.is_empty(), Runtime, "unflatten: sizes must be non-empty");
     ensure!(self_.dim() > 0, Index, "Dimension specified as {dim} but tensor has no dimensions");
     let n = self_.sizes()[d];
-    let inner = geometry::infer_size(sizes, n).map_err(|_| {
-        Error::runtime(format!(
-            "unflatten: Provided sizes {} don't multiply up to the size of dim {d} ({n}) in the input tensor",
-            fmt_sizes(sizes)
-        ))
+    let inner = geometry::infer_size(sizes, n).map_err(|e| {
+        Error::runtime(match e.message().contains("is invalid for input of size") {
+            true => format!(
+                "unflatten: Provided sizes {} don't multiply up to the size of dim {d} ({n}) in the input tensor",
+                fmt_sizes(sizes)
+            ),
+            false => format!("unflatten got an unexpected error:\n{}", e.message()),
+        })
     })?;
     let mut shape = sv(&self_.sizes()[..d]);
     shape.extend_from_slice(&inner);
@@ -573,7 +576,7 @@ pub fn meshgrid(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
             "meshgrid expects all tensors to have the same dtype"
         );
     }
-    let mut l: Vec<Tensor> = tensors.to_vec();
+    let mut l: Vec<Tensor> = geometry::listed(tensors.iter().cloned())?;
     let swap = indexing == "xy" && l.len() >= 2;
     if swap {
         l.swap(0, 1);

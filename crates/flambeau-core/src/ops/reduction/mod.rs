@@ -204,6 +204,10 @@ pub fn nansum_cpu(&args::Nansum { self_, dim, keepdim, dtype }: &args::Nansum, o
     if self_.dtype().is_integral(true) {
         return sum_cpu(&args::Sum { self_, dim, keepdim, dtype }, out);
     }
+    if dtype.is_none() && !out.dtype().is_floating() {
+        // an output decides the dtype as in `sum`, but this has loops of floats alone
+        return Err(Error::not_implemented_for("nansum_cpu", out.dtype()));
+    }
     if out.dtype().is_integral(true) {
         // a NaN is left out before the cast, which would make a number of it
         let numbers = ops::masked_fill(self_, &ops::isnan(self_)?, crate::Scalar::Int(0))?;
@@ -371,5 +375,5 @@ pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
         .map(|d| d as i64)
         .collect();
     let r = if dims.is_empty() { self_.clone() } else { ops::sum(self_, Some(&dims), true, None)? };
-    if extra > 0 { ops::view(&r, size) } else { Ok(r) }
+    if extra > 0 { ops::reshape(&r, size) } else { Ok(r) }
 }

@@ -98,8 +98,12 @@ pub fn unique_dim_cpu(
     let (ranks, n, width) = rows(self_, d)?;
     let row = |i: usize| &ranks[i * width..(i + 1) * width];
     let mut order: Vec<usize> = geometry::listed(0..n)?;
-    order.sort_by(|a, b| row(*a).cmp(row(*b)));
-    let mut u = Unique { inverse: geometry::filled(0, n as i64)?, ..Unique::default() };
+    order.sort_unstable_by(|a, b| row(*a).cmp(row(*b)).then(a.cmp(b)));
+    let mut u = Unique {
+        inverse: geometry::filled(0, n as i64)?,
+        first: geometry::room(n as i64)?,
+        counts: geometry::room(n as i64)?,
+    };
     for (k, i) in order.iter().enumerate() {
         if k == 0 || row(order[k - 1]) != row(*i) {
             u.first.push(*i as i64);
@@ -145,6 +149,8 @@ pub fn unique_consecutive_cpu(
     if self_.sizes()[d] > 0 {
         let (ranks, n, width) = rows(self_, d)?;
         let row = |i: usize| &ranks[i * width..(i + 1) * width];
+        let all = || geometry::room(n as i64);
+        u = Unique { inverse: all()?, first: all()?, counts: all()? };
         for i in 0..n {
             match u.counts.last_mut() {
                 Some(c) if row(i - 1) == row(i) => *c += 1,

@@ -229,6 +229,30 @@ fn dtypes_shapes_and_devices() {
         "cat, meta and cpu", Device,
             "Expected all tensors to be on the same device, but found at least two devices, cpu and meta!"
             => ops::cat(&[t.x.clone(), t.m.clone()], 0);
+        "where, a number that is none of the other's dtype", Runtime,
+            "value cannot be converted to type uint8_t without overflow"
+            => ops::where_(&t.b, &of(DType::U8), &Tensor::wrapped_raw(300i64)?);
+        "where, the same on the other side", Runtime,
+            "value cannot be converted to type int8_t without overflow"
+            => ops::where_(&t.b, &Tensor::wrapped_raw(-200i64)?, &of(DType::I8));
+        "bitwise_and_, of what cannot be written", DType,
+            "result type Float can't be cast to the desired output type Bool"
+            => ops::bitwise_and_(&t.b, &t.x);
+        "bmm, two dtypes", DType,
+            "expected m1 and m2 to have the same dtype, but got: float != c10::Half"
+            => ops::bmm(&f32s(&[2, 8, 8]), &ops::to(&f32s(&[2, 8, 8]), Some(DType::F16), None, None, None, false, false, None)?);
+        "bmm, two dtypes that the library of products has", DType,
+            "expected scalar type Float but found Half"
+            => ops::bmm(&ops::to(&f32s(&[2, 8, 8]), Some(DType::F16), None, None, None, false, false, None)?, &f32s(&[2, 8, 8]));
+        "unflatten, two unknown", Runtime,
+            "unflatten got an unexpected error:\nonly one dimension can be inferred"
+            => ops::unflatten(&t.x, 1, &[-1, -1]);
+        "nonzero_static, an output of another dtype", DType,
+            "nonzero_static: Expected out tensor to have scalar type Long but got scalar typeFloat"
+            => ops::nonzero_static_out(&t.x, 2, -1, &mut f32s(&[0]));
+        "a device without a name", Runtime,
+            "Device string must not be empty"
+            => Device::parse("");
         "where, meta and cpu", Device,
             "Expected all tensors to be on the same device, but found at least two devices, cpu and meta!"
             => ops::where_(&t.b, &t.x, &t.m);

@@ -1,7 +1,7 @@
 //! What the `erased` modules share: dispatch on the dtype, and detours over a wider type for dtypes that are not worth
 //! kernels of their own.
 
-use crate::engine::room::filled;
+use crate::engine::room::{collected, filled};
 use crate::num::stored::{self, Stored};
 use crate::num::{Num, Truth};
 use crate::{Any, AnyMut, B8, DType, with_dtype};
@@ -108,7 +108,7 @@ impl<'a> Wide<'a> {
     }
 }
 fn widened<T: Num>(x: Any) -> Vec<T::Acc> {
-    x.get::<T>().iter().map(|v| v.wide()).collect()
+    collected(x.get::<T>().iter().map(|v| v.wide()))
 }
 fn halves<T: Stored<Compute = f32>>(x: Any) -> Vec<f32> {
     let mut out = filled(0.0, x.len());
@@ -231,6 +231,6 @@ pub(crate) fn through<R>(x: Any, o: AnyMut, f: impl FnOnce(Any, AnyMut) -> Optio
 #[inline(never)]
 pub(crate) fn truths(x: Any) -> Option<Vec<B8>> {
     erased!(x, T in [BOOL, INT, UINT, HALF, FLOAT, COMPLEX, C32] => {
-        x.get::<T>().iter().map(|v| B8::from(v.truth())).collect()
+        collected(x.get::<T>().iter().map(|v| B8::from(v.truth())))
     })
 }

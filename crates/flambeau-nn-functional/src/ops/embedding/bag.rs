@@ -102,6 +102,10 @@ pub fn embedding_bag(
         "max mode does not support scaling the gradient by the frequency"
     );
     ensure!(!(mode == "max" && sparse), Value, "max mode does not support sparse weights");
+    if max_norm.is_some() {
+        // rows are shortened before anything else is looked at
+        crate::ops::embedding::check_indices_at(input, 2, "embedding_renorm_")?;
+    }
     if per_sample_weights.is_some() {
         ensure!(
             mode == "sum",

@@ -16,10 +16,14 @@ use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, bail, ensure, 
 
 pub(crate) use flambeau_core::types::type_info::cpp_type_name as legacy_type;
 pub(crate) fn check_indices(indices: &Tensor, op: &str) -> Result<()> {
+    check_indices_at(indices, 1, op)
+}
+/// The same of an operator's argument of this number.
+pub(crate) fn check_indices_at(indices: &Tensor, at: usize, op: &str) -> Result<()> {
     ensure!(
         matches!(indices.dtype(), DType::I64 | DType::I32),
         Runtime,
-        "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {} instead (while checking arguments for {op})",
+        "Expected tensor for argument #{at} 'indices' to have one of the following scalar types: Long, Int; but got {} instead (while checking arguments for {op})",
         legacy_type(indices.dtype())
     );
     Ok(())
@@ -136,7 +140,7 @@ pub fn embedding_renorm_(self_: &Tensor, indices: &Tensor, max_norm: f64, norm_t
         "Expected 2-dimensional tensor, but got {}-dimensional tensor for argument #1 'self' (while checking arguments for embedding_renorm_)",
         self_.dim()
     );
-    check_indices(indices, "embedding_renorm_")?;
+    check_indices_at(indices, 2, "embedding_renorm_")?;
     if !self_.dtype().is_floating() {
         bail!(
             Unsupported,

@@ -117,6 +117,9 @@ pub fn rms_norm(
     weight: Option<&Tensor>,
     eps: Option<f64>,
 ) -> Result<Tensor> {
+    if let Some(w) = weight {
+        super::rows::same_shape(w, "weight", normalized_shape)?;
+    }
     ensure!(
         input.dim() >= normalized_shape.len(),
         Value,

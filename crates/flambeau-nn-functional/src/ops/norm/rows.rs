@@ -10,6 +10,17 @@ use flambeau_core::tensor::geometry::{SizeVec, fmt_sizes};
 use flambeau_core::{DType, Result, Tensor, ensure, ops as core_ops};
 use flambeau_cpu::norm::erased as kernels;
 
+/// A parameter has the sizes that are normalised over.
+pub(super) fn same_shape(t: &Tensor, name: &str, normalized: &[i64]) -> Result<()> {
+    ensure!(
+        t.sizes() == normalized,
+        Runtime,
+        "Expected {name} to be of same shape as normalized_shape, but got {name} of shape {} and normalized_shape = {}",
+        fmt_sizes(t.sizes()),
+        fmt_sizes(normalized)
+    );
+    Ok(())
+}
 /// Rows and their length, with PyTorch's checks.
 fn row_shape(
     input: &Tensor,
@@ -25,13 +36,7 @@ fn row_shape(
     );
     for (t, name) in [(weight, "weight"), (bias, "bias")] {
         if let Some(t) = t {
-            ensure!(
-                t.sizes() == normalized,
-                Runtime,
-                "Expected {name} to be of same shape as normalized_shape, but got {name} of shape {} and normalized_shape = {}",
-                fmt_sizes(t.sizes()),
-                fmt_sizes(normalized)
-            );
+            same_shape(t, name, normalized)?;
         }
     }
     let x = input.sizes();

@@ -68,8 +68,9 @@ pub fn fractional_max_pool_shape(
         ensure!(
             output_size[d] >= 0,
             Runtime,
-            "{name}: output_size must not be negative, got {}",
-            by(output_size)
+            "Trying to create tensor with negative dimension {}: {}",
+            output_size[d],
+            fmt_sizes(&[&x[..first], output_size].concat())
         );
     }
     let r = random_samples;
@@ -217,7 +218,8 @@ fn with_indices(
     };
     let ints = |v: &[i64], what: &str| {
         per_dim(v, n, &name, what).map_err(|_| {
-            Error::runtime(format!("{name}: {what} must either be a single Int or tuple of Ints"))
+            let ints = if n == 3 { "three Ints" } else { "Ints" };
+            Error::runtime(format!("{name}: {what} must either be a single Int or tuple of {ints}"))
         })
     };
     let kernel = ints(kernel_size, "kernel_size")?;

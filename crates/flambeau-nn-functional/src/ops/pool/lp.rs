@@ -17,6 +17,12 @@ macro_rules! lp_pools {
                 let m = super::$max(&a, kernel_size, stride, &[0], &[1], ceil_mode, false)?;
                 return if largest { Ok(m) } else { core_ops::neg(&m) };
             }
+            // Python takes the size apart
+            let given = kernel_size.len();
+            if $n > 1 && given != 1 {
+                ensure!(given <= $n, Value, "too many values to unpack (expected {})", $n);
+                ensure!(given == $n, Value, "not enough values to unpack (expected {}, got {given})", $n);
+            }
             let k = per_dim(kernel_size, $n, stringify!($name), "kernel_size")?;
             let k = k.iter().try_fold(1, |n, k| geometry::size_mul(n, *k))?;
             let powers = core_ops::pow(input, &number(norm_type)?)?;

@@ -114,7 +114,8 @@ pub fn adaptive_max_pool_cpu(
     let a = Access::new(&[&x], &[values, indices])?;
     done(
         kernels::adaptive_max_pool(&s, a.any(0)?, a.any_mut(0)?, a.slice_mut::<i64>(1)?),
-        &format!("adaptive_max_pool{}d", output_size.len()),
+        ["adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d_cpu"]
+            [output_size.len().clamp(1, 3) - 1],
         x.dtype(),
     )
 }

@@ -21,8 +21,16 @@ pub(super) fn unpool(
     padding: &[i64],
     output_size: Option<&[i64]>,
 ) -> Result<Tensor> {
-    let [k, s, p, _] = options(name, n, kernel, stride, padding, &[1])?;
     let x = input.sizes();
+    // sizes are asked for first, as many as the kernel has
+    if kernel.len() != 1 && kernel.len() != n {
+        let many = |v: &[i64]| if v.len() == 1 { vec![v[0]; n] } else { v.to_vec() };
+        let (s, p) = (many(stride.filter(|s| !s.is_empty()).unwrap_or(kernel)), many(padding));
+        let enough = s.len().min(p.len()).min(x.len()) >= kernel.len();
+        ensure!(enough, Index, "tuple index out of range");
+        unpooled(x, kernel, &s, &p, output_size)?;
+    }
+    let [k, s, p, _] = options(name, n, kernel, stride, padding, &[1])?;
     ensure!(x.len() >= n, Index, "tuple index out of range");
     let out = unpooled(x, &k, &s, &p, output_size)?;
     // one dimension is unpooled as two

@@ -308,6 +308,15 @@ fn arguments_that_do_not_fit() {
         "gelu, approximation", Runtime,
             "approximate argument must be either none or tanh."
             => ops::gelu(&t.x, "x");
+        "lp_pool2d, sizes", Value,
+            "not enough values to unpack (expected 2, got 0)"
+            => ops::lp_pool2d(&f32s(&[1, 4, 4]), 2.0, &[], None, false);
+        "rms_norm, weights before sizes", Runtime,
+            "Expected weight to be of same shape as normalized_shape, but got weight of shape [3] and normalized_shape = [1, 2, 3]"
+            => ops::rms_norm(&t.x, &[1, 2, 3], Some(&f32s(&[3])), None);
+        "max_unpool3d, sizes that the kernel does not have", Value,
+            "output_size should be a sequence containing 0 or 2 elements, but it has a length of '5'"
+            => ops::max_unpool3d(&f32s(&[1, 1, 2, 2, 2]), &f32s(&[1, 1, 2, 2, 2]), &[], None, &[0], Some(&[1, 1, 2, 2, 2]));
         "softmax, dim", Index,
             "Dimension out of range (expected to be in range of [-2, 1], but got 5)"
             => ops::softmax(&t.x, Some(5), 3, None);

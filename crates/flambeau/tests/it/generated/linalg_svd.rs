@@ -45,16 +45,16 @@ fn linalg_pinv() {
 }
 
 #[test]
-fn linalg_pinv_rcond() {
+fn linalg_pinv_rcond_tensor() {
     let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
-    let p = torch::ops::linalg_pinv_rcond(&a, 1e-6, false).unwrap();
+    let p = torch::ops::linalg_pinv_rcond_tensor(&a, &torch::tensor(1e-6), false).unwrap();
     assert!(torch::ops::allclose(&a.matmul(&p), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
 }
 
 #[test]
-fn linalg_pinv_rcond_tensor() {
+fn linalg_pinv_rcond() {
     let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
-    let p = torch::ops::linalg_pinv_rcond_tensor(&a, &torch::tensor(1e-6), false).unwrap();
+    let p = torch::ops::linalg_pinv_rcond(&a, 1e-6, false).unwrap();
     assert!(torch::ops::allclose(&a.matmul(&p), &torch::eye(2), 1e-4, 1e-4, false).unwrap());
 }
 
