@@ -127,7 +127,7 @@ impl Geometry {
         // whole packs in a row, for the operands of the smallest elements too
         let fits = |(k, (s, e)): (usize, (&Vec<i64>, &i64))| {
             s[last] == 0 && k > 0
-                || s[last] == *e && s[..last].iter().all(|s| s % 16 == 0) && self.start[k] % 16 == 0
+                || s[last] == *e && s[..last].iter().all(|s| s % 16 == 0) && self.start[k].is_multiple_of(16)
         };
         match short == 1
             && self.sizes[last] % (16 / narrowest.max(1)) == 0

@@ -97,7 +97,7 @@ fn dense(operands: &[&Tensor]) -> Result<Option<[u64; 4]>> {
     let out = operands[0];
     let span = 1 + out.sizes().iter().zip(out.strides()).map(|(n, s)| (n - 1) * s).sum::<i64>();
     let alike = |t: &&Tensor| t.sizes() == out.sizes() && t.strides() == out.strides();
-    if span != out.numel() as i64 || !operands[1..].iter().all(alike) {
+    if span != out.numel() || !operands[1..].iter().all(alike) {
         return Ok(None);
     }
     let mut start = [0; 4];
@@ -142,7 +142,7 @@ pub(crate) fn run(call: &PointwiseCall) -> Result<()> {
     let (name, classes) = formula(kernel).ok_or_else(missing)?;
     let (computed, _) = classes.iter().find_map(|c| computes(c, call.compute)).ok_or_else(missing)?;
     let place = DTYPES.iter().position(|x| *x == call.compute).ok_or_else(missing)?;
-    let n = call.out.numel() as i64;
+    let n = call.out.numel();
     // as `together` of kernels/pointwise/loop.cuh
     let widest = operands.iter().map(|t| t.dtype().size()).max().unwrap_or(1);
     let each = if matches!(computed, "float" | "bool" | "Whole<i32>") {

@@ -38,8 +38,8 @@ pub fn agree(what: &str, got: &Tensor, want: &Tensor, tolerance: f64) {
 pub fn emulated() -> bool {
     std::env::var("FLAMBEAU_CUDA").is_ok_and(|v| v.starts_with("emulated"))
 }
-/// Runs [`on_a_device::the_back_end`] on two emulated devices, where there is a C++ compiler. The families of kernels, which take the
-/// compiler minutes, are asked for by `FLAMBEAU_CUDA=emulated:2 cargo test -p flambeau-cuda -- --ignored`.
+/// Runs [`the_back_end`] on two emulated devices, where there is a C++ compiler. The families of kernels, which take the
+/// compiler minutes, are asked for by `FLAMBEAU_CUDA=emulated:2 cargo test -p flambeau-cuda -- --ignored --test-threads=1 on_a_device`.
 #[test]
 fn on_the_emulated_device() {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "g++".into());
@@ -48,7 +48,7 @@ fn on_the_emulated_device() {
         return;
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["emulated::on_a_device::the_back_end", "--exact", "--ignored", "--nocapture"]);
+    child.args(["emulated::the_back_end", "--exact", "--ignored", "--nocapture"]);
     let out = child.env("FLAMBEAU_CUDA", "emulated:2").output().unwrap();
     let text = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{}{text}", String::from_utf8_lossy(&out.stdout));
@@ -66,22 +66,22 @@ fn without_a_driver() {
     assert!(e.message().contains("driver") || e.message().contains("CUDA"), "{e}");
 }
 
-/// What needs a device: an emulated one (`FLAMBEAU_CUDA=emulated:2`), or a real one.
+/// Alone in its process: it counts memory.
+#[test]
+#[ignore = "on_the_emulated_device runs it with the emulated driver"]
+fn the_back_end() {
+    assert!(cuda::is_available() && (!emulated() || cuda::device_count() == 2));
+    copies();
+    formulas();
+    families();
+    streams();
+    memory();
+    errors();
+}
+/// What needs a device: an emulated one (`FLAMBEAU_CUDA=emulated:2`), or a real one. One after the other: they count what went by way of
+/// the CPU.
 mod on_a_device {
-    use super::*;
-
-    #[test]
-    #[ignore = "on_the_emulated_device runs it with the emulated driver"]
-    fn the_back_end() {
-        assert!(cuda::is_available() && (!emulated() || cuda::device_count() == 2));
-        copies();
-        formulas();
-        families();
-        streams();
-        memory();
-        errors();
-    }
-    /// A test for each family: their kernels are compiled side by side.
+    /// A test for each family.
     macro_rules! families {
         ($($name:ident)*) => { $(
             #[test]
