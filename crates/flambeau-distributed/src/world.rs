@@ -160,6 +160,10 @@ pub struct InitProcessGroupOptions {
 #[doc(alias = "TORCH_GLOO_LAZY_INIT")]
 #[doc(alias = "torch.distributed.init_process_group")]
 #[doc(alias = "torch.distributed.deprecated.init_process_group")]
+#[doc(alias = "MASTER_ADDR")]
+#[doc(alias = "MASTER_PORT")]
+#[doc(alias = "RANK")]
+#[doc(alias = "WORLD_SIZE")]
 #[flambeau_macros::short(with)]
 pub fn try_init_process_group(backend: &str, options: InitProcessGroupOptions) -> Result<()> {
     let (w, o) = (World::current(), options);
