@@ -121,8 +121,9 @@ pub(crate) fn product(a: &Tensor, b: &Tensor, out: &Tensor) -> Result<bool> {
     if by_library(&a, &b, out, [1.0, 0.0], None)? {
         return Ok(true);
     }
-    if d.is_floating() || d.is_complex() {
-        // strides that the library does not take: copies of the factors, and of the result
+    // strides that the library does not take: copies of the factors, and of the result
+    let odd = |t: &Tensor| !strides(t)[1..].contains(&1);
+    if (d.is_floating() || d.is_complex()) && (odd(&a) || odd(&b) || strides(out)[2] != 1) {
         let (x, y) = (dense(&a, d)?, dense(&b, d)?);
         let made = Tensor::empty_raw(out.sizes(), d, out.device())?;
         if by_library(&x, &y, &made, [1.0, 0.0], None)? {
