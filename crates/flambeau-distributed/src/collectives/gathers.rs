@@ -2,7 +2,9 @@
 
 use super::{CollectiveOptions, checks, group_of, root, times, with};
 use crate::bytes;
+use crate::backend::CollectiveBackend;
 use crate::calls::What;
+use crate::coalesce;
 use crate::gloo::arithmetic::check_dtype;
 use crate::group::{Peer, ProcessGroup};
 use crate::work::Work;
@@ -32,7 +34,8 @@ use flambeau_core::{Result, Tensor, bail, ensure};
 pub fn try_broadcast(tensor: &Tensor, src: impl Into<Peer>, options: CollectiveOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (src, t) = (src.into(), tensor.clone());
-    with(&g, What::new("broadcast", [&t]), |e, status| {
+    let own = |b: &dyn CollectiveBackend| b.broadcast(tensor, root(&g, g.peer(src)?, "broadcast")?);
+    with(&g, What::new("broadcast", [&t]), (Some(tensor), options.async_op), own, |e, status| {
         let from = root(&g, g.peer(src)?, "broadcast")?;
         check_dtype(t.dtype())?;
         bytes::check(&t)?;
@@ -66,7 +69,8 @@ pub fn try_broadcast(tensor: &Tensor, src: impl Into<Peer>, options: CollectiveO
 pub fn try_all_gather(tensor_list: &[Tensor], tensor: &Tensor, options: CollectiveOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (list, t) = (tensor_list.to_vec(), tensor.clone());
-    with(&g, What::new("all_gather", [&t]).gives(times(g.size(), &t)), |e, status| {
+    let own = |b: &dyn CollectiveBackend| b.all_gather(tensor_list, tensor);
+    with(&g, What::new("all_gather", [&t]).gives(times(g.size(), &t)), (Some(tensor), options.async_op), own, |e, status| {
         checks::same_dtype(list.iter().chain([&t]))?;
         ensure!(
             list.len() as i64 == g.size(),
@@ -100,7 +104,11 @@ pub fn try_all_gather_into_tensor(
 ) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (out, t) = (output.clone(), input.clone());
-    with(&g, What::new("all_gather_into_tensor", [&t]).gives(vec![out.sizes().to_vec()]), |e, status| {
+    if coalesce::takes(&g, || coalesce::Call::AllGather(out.clone(), t.clone()))? {
+        return Ok(Work::illegal());
+    }
+    let own = |b: &dyn CollectiveBackend| b.all_gather_into_tensor(output, input);
+    with(&g, What::new("all_gather_into_tensor", [&t]).gives(vec![out.sizes().to_vec()]), (Some(input), options.async_op), own, |e, status| {
         // PyTorch cuts the output into as many chunks as there are ranks, and compares each
         let (n, first) = (g.size(), |t: &Tensor| t.sizes().first().copied().unwrap_or(1));
         let fits = out.numel() == t.numel() * n && (out.dim() == t.dim() || t.dim() == 0);
@@ -147,7 +155,8 @@ pub fn try_all_gather_coalesced(
 ) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (lists, all) = (output_tensor_lists.to_vec(), input_tensor_list.to_vec());
-    with(&g, What::new("all_gather_coalesced", &all), |e, status| {
+    let own = |b: &dyn CollectiveBackend| b.all_gather_coalesced(output_tensor_lists, input_tensor_list);
+    with(&g, What::new("all_gather_coalesced", &all), (input_tensor_list.first(), options.async_op), own, |e, status| {
         checks::same_dtype(&all)?;
         ensure!(
             !all.is_empty(),
@@ -238,7 +247,9 @@ pub struct GatherOptions {
 pub fn try_gather(tensor: &Tensor, options: GatherOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (list, t, dst) = (options.gather_list.unwrap_or_default().0, tensor.clone(), options.dst);
-    with(&g, What::new("gather", [&t]), |e, status| {
+    let outs = list.clone();
+    let own = |b: &dyn CollectiveBackend| b.gather(&outs, tensor, root(&g, g.peer(dst)?, "gather")?);
+    with(&g, What::new("gather", [&t]), (Some(tensor), options.async_op), own, |e, status| {
         checks::same_dtype(list.iter().chain([&t]))?;
         let to = g.peer(dst)?;
         if to == g.rank() {
@@ -301,7 +312,9 @@ pub fn try_scatter(tensor: &Tensor, options: ScatterOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (list, t, src) = (options.scatter_list.unwrap_or_default().0, tensor.clone(), options.src);
     ensure!(g.is_member(), Value, "Invalid process group specified");
-    with(&g, What::new("scatter", [&t]), |e, status| {
+    let ins = list.clone();
+    let own = |b: &dyn CollectiveBackend| b.scatter(tensor, &ins, root(&g, g.peer(src)?, "scatter")?);
+    with(&g, What::new("scatter", [&t]), (Some(tensor), options.async_op), own, |e, status| {
         checks::same_dtype(list.iter().chain([&t]))?;
         let from = g.peer(src)?;
         if from == g.rank() {
@@ -380,7 +393,11 @@ fn splits(given: Option<Vec<i64>>, t: &Tensor, n: i64) -> Result<Vec<usize>> {
 pub fn try_all_to_all_single(output: &Tensor, input: &Tensor, options: AllToAllOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (out, t, o) = (output.clone(), input.clone(), options);
-    with(&g, What::new("all_to_all_single", [&t]).gives(vec![out.sizes().to_vec()]), |e, status| {
+    let (rows_out, rows_in) = (o.output_split_sizes.clone(), o.input_split_sizes.clone());
+    let own = |b: &dyn CollectiveBackend| {
+        b.all_to_all_single(output, input, &rows_out.unwrap_or_default(), &rows_in.unwrap_or_default())
+    };
+    with(&g, What::new("all_to_all_single", [&t]).gives(vec![out.sizes().to_vec()]), (Some(input), o.async_op), own, |e, status| {
         checks::same_dtype([&out, &t])?;
         let lens = splits(o.output_split_sizes, &out, g.size())?;
         let parts = splits(o.input_split_sizes, &t, g.size())?;
@@ -413,7 +430,8 @@ pub fn try_all_to_all(
 ) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (outs, ins) = (output_tensor_list.to_vec(), input_tensor_list.to_vec());
-    with(&g, What::new("all_to_all", &ins), |e, status| {
+    let own = |b: &dyn CollectiveBackend| b.all_to_all(output_tensor_list, input_tensor_list);
+    with(&g, What::new("all_to_all", &ins), (input_tensor_list.first(), options.async_op), own, |e, status| {
         checks::same_dtype(outs.iter().chain(&ins))?;
         let n = g.size();
         for (what, l) in [("input", &ins), ("output", &outs)] {

@@ -2,7 +2,9 @@
 
 use super::{checks, group_of, root, sparse, with};
 use crate::bytes;
+use crate::backend::CollectiveBackend;
 use crate::calls::What;
+use crate::coalesce;
 use crate::gloo::arithmetic;
 use crate::group::{Peer, ProcessGroup};
 use crate::reduce_op::ReduceOp;
@@ -57,13 +59,18 @@ fn complex(name: &str, op: ReduceOp, t: &Tensor) -> Result<()> {
 pub fn try_all_reduce(tensor: &Tensor, options: ReduceOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (op, dtype, t) = (options.op, tensor.dtype(), tensor.clone());
+    if coalesce::takes(&g, || coalesce::Call::AllReduce(t.clone(), op))? {
+        return Ok(Work::illegal());
+    }
     if t.layout() == Layout::SparseCoo {
-        return with(&g, What::new("sparse_all_reduce", [&t]), |e, status| {
+        let own = |b: &dyn CollectiveBackend| b.all_reduce(tensor, op);
+        return with(&g, What::new("sparse_all_reduce", [&t]), (Some(tensor), options.async_op), own, |e, status| {
             sparse::check(&t, op)?;
             e.run(options.async_op, status, vec![t.clone()], move |c| sparse::all_reduce(c, &t))
         });
     }
-    with(&g, What::new("all_reduce", [&t]), |e, status| {
+    let own = |b: &dyn CollectiveBackend| b.all_reduce(tensor, op);
+    with(&g, What::new("all_reduce", [&t]), (Some(tensor), options.async_op), own, |e, status| {
         complex("all_reduce", op, &t)?;
         bytes::check(&t)?;
         arithmetic::check(op, dtype)?;
@@ -90,7 +97,8 @@ fn tidy(dtype: flambeau_core::DType, b: &mut [u8]) {
 pub fn try_all_reduce_coalesced(tensors: &[Tensor], options: ReduceOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (op, all) = (options.op, tensors.to_vec());
-    with(&g, What::new("all_reduce_coalesced", &all), |e, status| {
+    let own = |b: &dyn CollectiveBackend| b.all_reduce_coalesced(tensors, op);
+    with(&g, What::new("all_reduce_coalesced", &all), (tensors.first(), options.async_op), own, |e, status| {
         checks::same_dtype(&all)?;
         ensure!(
             !all.is_empty(),
@@ -131,7 +139,8 @@ pub fn try_reduce(tensor: &Tensor, dst: impl Into<Peer>, options: ReduceOptions)
     let g = group_of(&options.group)?;
     let dst = dst.into();
     let (op, dtype, t) = (options.op, tensor.dtype(), tensor.clone());
-    with(&g, What::new("reduce", [&t]), |e, status| {
+    let own = |b: &dyn CollectiveBackend| b.reduce(tensor, root(&g, g.peer(dst)?, "reduce")?, op);
+    with(&g, What::new("reduce", [&t]), (Some(tensor), options.async_op), own, |e, status| {
         let to = root(&g, g.peer(dst)?, "reduce")?;
         // PyTorch's text has the operation's number as a character
         ensure!(
@@ -159,7 +168,8 @@ pub fn try_reduce(tensor: &Tensor, dst: impl Into<Peer>, options: ReduceOptions)
 pub fn try_reduce_scatter(output: &Tensor, input_list: &[Tensor], options: ReduceOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (op, dtype, out, all) = (options.op, output.dtype(), output.clone(), input_list.to_vec());
-    with(&g, What::new("reduce_scatter", &all).gives(vec![out.sizes().to_vec()]), |e, status| {
+    let own = |b: &dyn CollectiveBackend| b.reduce_scatter(output, input_list, op);
+    with(&g, What::new("reduce_scatter", &all).gives(vec![out.sizes().to_vec()]), (Some(output), options.async_op), own, |e, status| {
         checks::same_dtype(std::iter::once(&out).chain(&all))?;
         let n = g.size() as usize;
         ensure!(all.len() == n, Runtime, "invalid input tensor list size, must be world size");
@@ -195,7 +205,11 @@ pub fn try_reduce_scatter(output: &Tensor, input_list: &[Tensor], options: Reduc
 pub fn try_reduce_scatter_tensor(output: &Tensor, input: &Tensor, options: ReduceOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (op, dtype, out, all) = (options.op, output.dtype(), output.clone(), input.clone());
-    with(&g, What::new("reduce_scatter_tensor", [&all]).gives(vec![out.sizes().to_vec()]), |e, status| {
+    if coalesce::takes(&g, || coalesce::Call::ReduceScatter(out.clone(), all.clone(), op))? {
+        return Ok(Work::illegal());
+    }
+    let own = |b: &dyn CollectiveBackend| b.reduce_scatter_tensor(output, input, op);
+    with(&g, What::new("reduce_scatter_tensor", [&all]).gives(vec![out.sizes().to_vec()]), (Some(output), options.async_op), own, |e, status| {
         checks::same_dtype([&out, &all])?;
         let n = g.size();
         let first = |t: &Tensor| t.sizes().first().copied().unwrap_or(1);

@@ -3,7 +3,7 @@
 use super::arithmetic;
 use super::mesh::Mesh;
 use super::pair::Transfer;
-use crate::ReduceOp;
+use crate::{ReduceOp, simulation};
 use flambeau_core::{DType, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -88,6 +88,7 @@ impl Call<'_> {
                     let bytes = self.wait(&t)?;
                     let part = ring.part(me + 2, i - 2);
                     reduce(&mut data[part], &bytes)?;
+                    simulation::adds(bytes.len());
                 }
                 if let Some(t) = sent {
                     self.wait(&t)?;
