@@ -5,7 +5,8 @@ use crate::reduce_op::ReduceOp;
 use crate::work::Work;
 use crate::world::World;
 use crate::{
-    CollectiveOptions, ReduceOptions, try_all_gather_coalesced, try_all_reduce_coalesced, try_reduce_scatter_tensor,
+    CollectiveOptions, ReduceOptions, try_all_gather_coalesced, try_all_reduce_coalesced,
+    try_reduce_scatter_tensor,
 };
 use flambeau_core::{Result, Tensor, bail, ensure, ops};
 
@@ -127,7 +128,11 @@ pub fn try_coalescing_manager(f: impl FnOnce(), options: CollectiveOptions) -> R
         let mut lists = vec![Vec::new(); n.max(0) as usize];
         for out in &outs {
             let rows = out.sizes().first().copied().unwrap_or(1);
-            ensure!(rows % n.max(1) == 0, Runtime, "output tensor size must be equal to world_size times input tensor size");
+            ensure!(
+                rows % n.max(1) == 0,
+                Runtime,
+                "output tensor size must be equal to world_size times input tensor size"
+            );
             for (r, l) in lists.iter_mut().enumerate() {
                 l.push(ops::narrow(out, 0, r as i64 * (rows / n), rows / n)?);
             }

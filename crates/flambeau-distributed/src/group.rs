@@ -222,8 +222,11 @@ impl ProcessGroup {
         let mut made: Vec<(String, Arc<dyn CollectiveBackend>)> = Vec::new();
         for (device, kind) in backend.pairs() {
             // as PyTorch names keys: parts of a group have no word of the device
-            let store: Arc<dyn Store> =
-                if split { store.clone() } else { Arc::new(PrefixStore::new(format!("{device}/"), store.clone())) };
+            let store: Arc<dyn Store> = if split {
+                store.clone()
+            } else {
+                Arc::new(PrefixStore::new(format!("{device}/"), store.clone()))
+            };
             if let Some((_, e)) = made.iter().find(|m| m.0 == kind) {
                 own.push((device, e.clone()));
                 continue;

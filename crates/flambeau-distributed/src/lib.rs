@@ -23,14 +23,15 @@ pub mod reduce_op;
 mod rendezvous;
 mod sha1;
 pub mod simulation;
-pub mod store;
 mod split;
+pub mod store;
 mod sync;
 pub mod work;
 pub mod world;
 
 pub use backend::{
-    BackendArguments, CollectiveBackend, NcclConfig, ProcessGroupNCCL, ProcessGroupNcclOptions, is_backend_available,
+    BackendArguments, CollectiveBackend, NcclConfig, ProcessGroupNCCL, ProcessGroupNcclOptions,
+    is_backend_available,
 };
 pub use calls::{Progress, Recorded, merge_traces};
 pub use coalesce::*;

@@ -128,7 +128,8 @@ pub(crate) fn now() -> Instant {
 /// Microseconds since 1970. Simulated worlds begin in 2020, so that every run of them is the same.
 pub(crate) fn micros_since_1970() -> i64 {
     const BEGIN: i64 = 1_577_836_800_000_000;
-    let machine = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_micros() as i64);
+    let machine =
+        || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_micros() as i64);
     scheduler::current().map_or_else(machine, |t| BEGIN + t.elapsed().as_micros() as i64)
 }
 /// Lets time pass.

@@ -79,7 +79,11 @@ impl Work {
     /// ```
     pub fn from_future(done: &Future<Vec<Tensor>>) -> Work {
         let done_now = Ended { how: None, futures: Vec::new() };
-        let task = Task { done: Monitor::new(done_now), result: Monitor::new(Vec::new()), status: Status::default() };
+        let task = Task {
+            done: Monitor::new(done_now),
+            result: Monitor::new(Vec::new()),
+            status: Status::default(),
+        };
         let work = Work(Arc::new(Kind::Task(task)));
         let mine = work.clone();
         done.add_done_callback(move |f| {

@@ -1,8 +1,8 @@
 //! Collectives that move data and leave them as they are.
 
 use super::{CollectiveOptions, checks, group_of, root, times, with};
-use crate::bytes;
 use crate::backend::CollectiveBackend;
+use crate::bytes;
 use crate::calls::What;
 use crate::coalesce;
 use crate::gloo::arithmetic::check_dtype;
@@ -70,26 +70,32 @@ pub fn try_all_gather(tensor_list: &[Tensor], tensor: &Tensor, options: Collecti
     let g = group_of(&options.group)?;
     let (list, t) = (tensor_list.to_vec(), tensor.clone());
     let own = |b: &dyn CollectiveBackend| b.all_gather(tensor_list, tensor);
-    with(&g, What::new("all_gather", [&t]).gives(times(g.size(), &t)), (Some(tensor), options.async_op), own, |e, status| {
-        checks::same_dtype(list.iter().chain([&t]))?;
-        ensure!(
-            list.len() as i64 == g.size(),
-            Runtime,
-            "ProcessGroupGloo::allgather: invalid output tensor list at index 0 (expected length {}, got {})",
-            g.size(),
-            list.len()
-        );
-        checks::like("allgather", &list, &t)?;
-        check_dtype(t.dtype())?;
-        bytes::check(&t)?;
-        e.run(options.async_op, status, list.clone(), move |c| {
-            let own = bytes::read_in_order(&t)?;
-            let all = c.all_gather(&own)?;
-            list.iter()
-                .enumerate()
-                .try_for_each(|(r, o)| bytes::write_in_order(o, &all[r * own.len()..(r + 1) * own.len()]))
-        })
-    })
+    with(
+        &g,
+        What::new("all_gather", [&t]).gives(times(g.size(), &t)),
+        (Some(tensor), options.async_op),
+        own,
+        |e, status| {
+            checks::same_dtype(list.iter().chain([&t]))?;
+            ensure!(
+                list.len() as i64 == g.size(),
+                Runtime,
+                "ProcessGroupGloo::allgather: invalid output tensor list at index 0 (expected length {}, got {})",
+                g.size(),
+                list.len()
+            );
+            checks::like("allgather", &list, &t)?;
+            check_dtype(t.dtype())?;
+            bytes::check(&t)?;
+            e.run(options.async_op, status, list.clone(), move |c| {
+                let own = bytes::read_in_order(&t)?;
+                let all = c.all_gather(&own)?;
+                list.iter()
+                    .enumerate()
+                    .try_for_each(|(r, o)| bytes::write_in_order(o, &all[r * own.len()..(r + 1) * own.len()]))
+            })
+        },
+    )
 }
 /// Gives every rank the tensors of all as one, along the first dimension.
 ///
@@ -108,39 +114,45 @@ pub fn try_all_gather_into_tensor(
         return Ok(Work::illegal());
     }
     let own = |b: &dyn CollectiveBackend| b.all_gather_into_tensor(output, input);
-    with(&g, What::new("all_gather_into_tensor", [&t]).gives(vec![out.sizes().to_vec()]), (Some(input), options.async_op), own, |e, status| {
-        // PyTorch cuts the output into as many chunks as there are ranks, and compares each
-        let (n, first) = (g.size(), |t: &Tensor| t.sizes().first().copied().unwrap_or(1));
-        let fits = out.numel() == t.numel() * n && (out.dim() == t.dim() || t.dim() == 0);
-        let same = fits && first(&out) == first(&t) * n;
-        if out.dtype() != t.dtype() {
-            checks::like("allgather", &[out.clone()], &t)?;
-        }
-        if !same {
-            let step = (first(&out) + n - 1) / n;
-            for i in 0..n {
-                let mut sizes = out.sizes().to_vec();
-                if let Some(s) = sizes.first_mut() {
-                    *s = step.min(first(&out) - i * step).max(0);
-                }
-                if sizes != t.sizes() {
-                    let shown: Vec<String> = sizes.iter().map(i64::to_string).collect();
-                    bail!(
-                        Runtime,
-                        "ProcessGroupGloo::allgather: invalid tensor size at index {i} (expected {}, got ({}))",
-                        checks::sizes(&t),
-                        shown.join(", ")
-                    );
+    with(
+        &g,
+        What::new("all_gather_into_tensor", [&t]).gives(vec![out.sizes().to_vec()]),
+        (Some(input), options.async_op),
+        own,
+        |e, status| {
+            // PyTorch cuts the output into as many chunks as there are ranks, and compares each
+            let (n, first) = (g.size(), |t: &Tensor| t.sizes().first().copied().unwrap_or(1));
+            let fits = out.numel() == t.numel() * n && (out.dim() == t.dim() || t.dim() == 0);
+            let same = fits && first(&out) == first(&t) * n;
+            if out.dtype() != t.dtype() {
+                checks::like("allgather", &[out.clone()], &t)?;
+            }
+            if !same {
+                let step = (first(&out) + n - 1) / n;
+                for i in 0..n {
+                    let mut sizes = out.sizes().to_vec();
+                    if let Some(s) = sizes.first_mut() {
+                        *s = step.min(first(&out) - i * step).max(0);
+                    }
+                    if sizes != t.sizes() {
+                        let shown: Vec<String> = sizes.iter().map(i64::to_string).collect();
+                        bail!(
+                            Runtime,
+                            "ProcessGroupGloo::allgather: invalid tensor size at index {i} (expected {}, got ({}))",
+                            checks::sizes(&t),
+                            shown.join(", ")
+                        );
+                    }
                 }
             }
-        }
-        check_dtype(t.dtype())?;
-        bytes::check(&t)?;
-        bytes::check(&out)?;
-        e.run(options.async_op, status, vec![out.clone()], move |c| {
-            bytes::write_in_order(&out, &c.all_gather(&bytes::read_in_order(&t)?)?)
-        })
-    })
+            check_dtype(t.dtype())?;
+            bytes::check(&t)?;
+            bytes::check(&out)?;
+            e.run(options.async_op, status, vec![out.clone()], move |c| {
+                bytes::write_in_order(&out, &c.all_gather(&bytes::read_in_order(&t)?)?)
+            })
+        },
+    )
 }
 /// [`try_all_gather`] of several tensors at once: each list of `output_tensor_lists` is of one rank.
 ///
@@ -156,52 +168,58 @@ pub fn try_all_gather_coalesced(
     let g = group_of(&options.group)?;
     let (lists, all) = (output_tensor_lists.to_vec(), input_tensor_list.to_vec());
     let own = |b: &dyn CollectiveBackend| b.all_gather_coalesced(output_tensor_lists, input_tensor_list);
-    with(&g, What::new("all_gather_coalesced", &all), (input_tensor_list.first(), options.async_op), own, |e, status| {
-        checks::same_dtype(&all)?;
-        ensure!(
-            !all.is_empty(),
-            Runtime,
-            "ProcessGroupGloo::allgather_coalesced: requires non-empty input tensor list"
-        );
-        ensure!(
-            lists.len() as i64 == g.size(),
-            Runtime,
-            "ProcessGroupGloo::allgather_coalesced: output lists should be equal to world size"
-        );
-        for l in &lists {
+    with(
+        &g,
+        What::new("all_gather_coalesced", &all),
+        (input_tensor_list.first(), options.async_op),
+        own,
+        |e, status| {
+            checks::same_dtype(&all)?;
             ensure!(
-                l.len() == all.len(),
+                !all.is_empty(),
                 Runtime,
-                "ProcessGroupGloo::allgather_coalesced: invalid output size: (expected length {}, got {})",
-                all.len(),
-                l.len()
+                "ProcessGroupGloo::allgather_coalesced: requires non-empty input tensor list"
             );
-            for (i, (o, t)) in l.iter().zip(&all).enumerate() {
-                ensure!(
-                    o.sizes() == t.sizes() && o.dtype() == t.dtype(),
-                    Runtime,
-                    "ProcessGroupGloo::allgather_coalesced: invalid tensor size at index {i} (expected length {}, got {})",
-                    checks::sizes(t),
-                    checks::sizes(o)
-                );
-            }
-        }
-        check_dtype(all[0].dtype())?;
-        all.iter().try_for_each(bytes::check)?;
-        e.run(options.async_op, status, lists.concat(), move |c| {
-            let parts: Vec<Vec<u8>> = all.iter().map(bytes::read_in_order).collect::<Result<_>>()?;
-            let got = c.all_gather(&parts.concat())?;
-            let mut rest = &got[..];
+            ensure!(
+                lists.len() as i64 == g.size(),
+                Runtime,
+                "ProcessGroupGloo::allgather_coalesced: output lists should be equal to world size"
+            );
             for l in &lists {
-                for (o, p) in l.iter().zip(&parts) {
-                    let (mine, after) = rest.split_at(p.len());
-                    bytes::write_in_order(o, mine)?;
-                    rest = after;
+                ensure!(
+                    l.len() == all.len(),
+                    Runtime,
+                    "ProcessGroupGloo::allgather_coalesced: invalid output size: (expected length {}, got {})",
+                    all.len(),
+                    l.len()
+                );
+                for (i, (o, t)) in l.iter().zip(&all).enumerate() {
+                    ensure!(
+                        o.sizes() == t.sizes() && o.dtype() == t.dtype(),
+                        Runtime,
+                        "ProcessGroupGloo::allgather_coalesced: invalid tensor size at index {i} (expected length {}, got {})",
+                        checks::sizes(t),
+                        checks::sizes(o)
+                    );
                 }
             }
-            Ok(())
-        })
-    })
+            check_dtype(all[0].dtype())?;
+            all.iter().try_for_each(bytes::check)?;
+            e.run(options.async_op, status, lists.concat(), move |c| {
+                let parts: Vec<Vec<u8>> = all.iter().map(bytes::read_in_order).collect::<Result<_>>()?;
+                let got = c.all_gather(&parts.concat())?;
+                let mut rest = &got[..];
+                for l in &lists {
+                    for (o, p) in l.iter().zip(&parts) {
+                        let (mine, after) = rest.split_at(p.len());
+                        bytes::write_in_order(o, mine)?;
+                        rest = after;
+                    }
+                }
+                Ok(())
+            })
+        },
+    )
 }
 
 /// Tensors as an option takes them: a vector, an array, or a slice.
@@ -397,25 +415,31 @@ pub fn try_all_to_all_single(output: &Tensor, input: &Tensor, options: AllToAllO
     let own = |b: &dyn CollectiveBackend| {
         b.all_to_all_single(output, input, &rows_out.unwrap_or_default(), &rows_in.unwrap_or_default())
     };
-    with(&g, What::new("all_to_all_single", [&t]).gives(vec![out.sizes().to_vec()]), (Some(input), o.async_op), own, |e, status| {
-        checks::same_dtype([&out, &t])?;
-        let lens = splits(o.output_split_sizes, &out, g.size())?;
-        let parts = splits(o.input_split_sizes, &t, g.size())?;
-        check_dtype(t.dtype())?;
-        bytes::check(&t)?;
-        bytes::check(&out)?;
-        e.run(o.async_op, status, vec![out.clone()], move |c| {
-            let b = bytes::read_in_order(&t)?;
-            let mut rest = &b[..];
-            let mut cut = Vec::new();
-            for p in parts {
-                let (mine, after) = rest.split_at(p);
-                cut.push(mine.to_vec());
-                rest = after;
-            }
-            bytes::write_in_order(&out, &c.all_to_all(cut, &lens)?.concat())
-        })
-    })
+    with(
+        &g,
+        What::new("all_to_all_single", [&t]).gives(vec![out.sizes().to_vec()]),
+        (Some(input), o.async_op),
+        own,
+        |e, status| {
+            checks::same_dtype([&out, &t])?;
+            let lens = splits(o.output_split_sizes, &out, g.size())?;
+            let parts = splits(o.input_split_sizes, &t, g.size())?;
+            check_dtype(t.dtype())?;
+            bytes::check(&t)?;
+            bytes::check(&out)?;
+            e.run(o.async_op, status, vec![out.clone()], move |c| {
+                let b = bytes::read_in_order(&t)?;
+                let mut rest = &b[..];
+                let mut cut = Vec::new();
+                for p in parts {
+                    let (mine, after) = rest.split_at(p);
+                    cut.push(mine.to_vec());
+                    rest = after;
+                }
+                bytes::write_in_order(&out, &c.all_to_all(cut, &lens)?.concat())
+            })
+        },
+    )
 }
 /// Gives every rank one of every rank's tensors; all have the same sizes.
 ///
@@ -431,26 +455,32 @@ pub fn try_all_to_all(
     let g = group_of(&options.group)?;
     let (outs, ins) = (output_tensor_list.to_vec(), input_tensor_list.to_vec());
     let own = |b: &dyn CollectiveBackend| b.all_to_all(output_tensor_list, input_tensor_list);
-    with(&g, What::new("all_to_all", &ins), (input_tensor_list.first(), options.async_op), own, |e, status| {
-        checks::same_dtype(outs.iter().chain(&ins))?;
-        let n = g.size();
-        for (what, l) in [("input", &ins), ("output", &outs)] {
-            ensure!(
-                l.len() as i64 == n,
-                Runtime,
-                "ProcessGroupGloo::alltoall: {what} tensor list size {} does not match world size {n}",
-                l.len()
-            );
-        }
-        checks::like("alltoall", &ins, &ins[0])?;
-        checks::like("alltoall", &outs, &ins[0])?;
-        check_dtype(ins[0].dtype())?;
-        ins.iter().chain(&outs).try_for_each(bytes::check)?;
-        e.run(options.async_op, status, outs.clone(), move |c| {
-            let parts: Vec<Vec<u8>> = ins.iter().map(bytes::read_in_order).collect::<Result<_>>()?;
-            let lens: Vec<usize> = parts.iter().map(Vec::len).collect();
-            let got = c.all_to_all(parts, &lens)?;
-            outs.iter().zip(&got).try_for_each(|(o, b)| bytes::write_in_order(o, b))
-        })
-    })
+    with(
+        &g,
+        What::new("all_to_all", &ins),
+        (input_tensor_list.first(), options.async_op),
+        own,
+        |e, status| {
+            checks::same_dtype(outs.iter().chain(&ins))?;
+            let n = g.size();
+            for (what, l) in [("input", &ins), ("output", &outs)] {
+                ensure!(
+                    l.len() as i64 == n,
+                    Runtime,
+                    "ProcessGroupGloo::alltoall: {what} tensor list size {} does not match world size {n}",
+                    l.len()
+                );
+            }
+            checks::like("alltoall", &ins, &ins[0])?;
+            checks::like("alltoall", &outs, &ins[0])?;
+            check_dtype(ins[0].dtype())?;
+            ins.iter().chain(&outs).try_for_each(bytes::check)?;
+            e.run(options.async_op, status, outs.clone(), move |c| {
+                let parts: Vec<Vec<u8>> = ins.iter().map(bytes::read_in_order).collect::<Result<_>>()?;
+                let lens: Vec<usize> = parts.iter().map(Vec::len).collect();
+                let got = c.all_to_all(parts, &lens)?;
+                outs.iter().zip(&got).try_for_each(|(o, b)| bytes::write_in_order(o, b))
+            })
+        },
+    )
 }

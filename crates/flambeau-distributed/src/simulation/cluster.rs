@@ -118,7 +118,11 @@ impl Cluster {
     }
     /// How long a rank takes to add up so many bytes.
     pub(super) fn adds(&self, bytes: usize) -> Duration {
-        if self.sums.is_finite() && self.sums > 0.0 { seconds(bytes as f64 / self.sums) } else { Duration::ZERO }
+        if self.sums.is_finite() && self.sums > 0.0 {
+            seconds(bytes as f64 / self.sums)
+        } else {
+            Duration::ZERO
+        }
     }
     fn name(&self, level: usize) -> String {
         match level {
@@ -141,32 +145,36 @@ impl Cluster {
         let segments = bytes.div_ceil(1 << 20).max(2 * ranks).next_multiple_of(ranks);
         let segment = bytes.div_ceil(segments).next_multiple_of(4);
         let full = bytes.div_ceil(segment).min(segments);
-        let per_rank = full.div_ceil(ranks).max(1) as f64;
+        let hops = (ranks - 1) as f64;
+        // pieces that each rank sends in one half of the ring
+        let pieces = (full * (ranks - 1)).div_ceil(ranks).max(1) as f64;
         // the slowest of the links that the ring uses: it keeps the others waiting
-        let mut slowest = (0.0, 0, 0.0, 0.0);
+        let mut slowest = (0.0, 0, 0.0);
         for level in 0..self.levels() {
             if level > 0 && ranks <= self.levels[level - 1].unit {
                 break;
             }
-            if level == 0 && self.levels[0].unit == 1 && self.levels() > 1 {
+            if level == 0 && self.levels[0].unit == 1 {
                 continue;
             }
             let link = self.link(level);
             let (wire, wait) = (segment as f64 / link.bandwidth, link.latency.as_secs_f64());
-            // one piece after the other over the wire, or two within one there and back
-            let piece = wire.max((2.0 * wait + wire) / 2.0);
-            let hop = (per_rank * piece).max(wait + wire);
-            if hop > slowest.0 {
-                slowest = (hop, level, per_rank * wire.min(piece), 0.0);
+            // a piece is asked for and comes, and two of them are on their way at a time; or the wire is always busy; or a piece has to go
+            // round before the next can
+            let there_and_back = 2.0 * wait + wire;
+            let asked = ((pieces - 1.0) / 2.0).floor() * there_and_back
+                + (pieces - 1.0) % 2.0 * wire
+                + there_and_back;
+            let half = asked.max(2.0 * wait + pieces * wire).max(wait + hops * (wait + wire));
+            if half > slowest.0 {
+                slowest = (half, level, pieces * wire);
             }
         }
-        let (hop, level, wire, _) = slowest;
-        let hops = (ranks - 1) as f64;
-        let sums = self.adds(segment).as_secs_f64() * per_rank * hops;
+        let (half, level, wire) = slowest;
         cost.level = level;
-        cost.bandwidth = seconds(2.0 * hops * wire.min(hop));
-        cost.latency = seconds(2.0 * hops * (hop - wire).max(0.0));
-        cost.sums = seconds(sums);
+        cost.bandwidth = seconds(2.0 * wire);
+        cost.latency = seconds(2.0 * (half - wire));
+        cost.sums = seconds(self.adds(segment).as_secs_f64() * pieces);
         cost
     }
 
@@ -180,7 +188,8 @@ impl Cluster {
         let total: usize = step.buckets.iter().sum();
         let compute = step.forward + step.backward;
         let (mut done, mut ready) = (step.forward, 0usize);
-        let (mut latency, mut bandwidth, mut sums, mut level) = (Duration::ZERO, Duration::ZERO, Duration::ZERO, 0);
+        let (mut latency, mut bandwidth, mut sums, mut level) =
+            (Duration::ZERO, Duration::ZERO, Duration::ZERO, 0);
         for b in &step.buckets {
             ready += b;
             // a bucket goes when the part of backward that fills it is over
@@ -196,7 +205,11 @@ impl Cluster {
         let exposed = done.saturating_sub(compute);
         let communication = latency + bandwidth + sums;
         let share = |d: Duration| {
-            if communication.is_zero() { Duration::ZERO } else { exposed.mul_f64(d.as_secs_f64() / communication.as_secs_f64()) }
+            if communication.is_zero() {
+                Duration::ZERO
+            } else {
+                exposed.mul_f64(d.as_secs_f64() / communication.as_secs_f64())
+            }
         };
         let computing = compute + step.optimizer;
         let terms = [

@@ -165,10 +165,10 @@ impl Fabric {
         };
         let agreed = store.compare_set(&format!("net/{round}"), b"", number.to_string().as_bytes())?;
         let known = std::str::from_utf8(&agreed).ok().and_then(|t| t.parse::<usize>().ok());
-        let net = known.and_then(|i| self.state.lock().nets.get(i).and_then(Weak::upgrade)).filter(|n| n.size == size);
-        let Some(net) = net else {
-            bail!(DistBackend, "the ranks of a group do not agree who they are")
-        };
+        let net = known
+            .and_then(|i| self.state.lock().nets.get(i).and_then(Weak::upgrade))
+            .filter(|n| n.size == size);
+        let Some(net) = net else { bail!(DistBackend, "the ranks of a group do not agree who they are") };
         {
             let mut j = net.joined.lock();
             j[me] = Some(task.rank);
@@ -177,7 +177,8 @@ impl Fabric {
                 net.joined.notify();
             }
         }
-        let all = net.joined.wait_for(deadline(timeout), |j| j.iter().copied().collect::<Option<Vec<usize>>>());
+        let all =
+            net.joined.wait_for(deadline(timeout), |j| j.iter().copied().collect::<Option<Vec<usize>>>());
         let Some(ranks) = all else {
             let missing: Vec<String> = {
                 let j = net.joined.lock();
@@ -213,7 +214,14 @@ impl Fabric {
         }
     }
     /// A message goes: when has the sender nothing to do with it any more, and when is it there? `None` where it is lost.
-    fn carry(&self, from: usize, to: usize, ready: Duration, slot: u64, data: &[u8]) -> (Duration, Option<Duration>) {
+    fn carry(
+        &self,
+        from: usize,
+        to: usize,
+        ready: Duration,
+        slot: u64,
+        data: &[u8],
+    ) -> (Duration, Option<Duration>) {
         let level = self.cluster.level(from, to);
         let link = self.cluster.link(level);
         let busy = link.busy(data.len());

@@ -326,7 +326,11 @@ pub fn try_simulate<R: Send>(
     for k in &o.kills.0 {
         ensure!(k.rank < world_size, Value, "rank {} to kill is none of {world_size}", k.rank);
     }
-    ensure!(scheduler::current().is_none(), Runtime, "a rank of a simulated world cannot simulate another one");
+    ensure!(
+        scheduler::current().is_none(),
+        Runtime,
+        "a rank of a simulated world cannot simulate another one"
+    );
     let limits = o.run_into_timeouts.unwrap_or(o.drops > 0.0);
     let scheduler = Scheduler::new(o.seed, limits, STACK);
     let faults = Faults { delay: o.delay, drops: o.drops, reorder: o.reorder };

@@ -435,9 +435,10 @@ impl Task {
     pub(crate) fn spawn(&self, name: &str, f: impl FnOnce() + Send + 'static) -> Result<()> {
         let task = self.world.place(self.rank, true);
         let mine = task.clone();
-        let made = std::thread::Builder::new().name(name.to_owned()).stack_size(self.world.stack).spawn(move || {
-            let _ = mine.live(f);
-        });
+        let made =
+            std::thread::Builder::new().name(name.to_owned()).stack_size(self.world.stack).spawn(move || {
+                let _ = mine.live(f);
+            });
         match made {
             Ok(h) => {
                 let _ = task.thread.set(h.thread().clone());

@@ -5,8 +5,8 @@ use flambeau_core::{ErrorKind, Result, Tensor};
 use flambeau_distributed as dist;
 use flambeau_distributed::{
     Backend, BackendArguments, CollectiveBackend, CollectiveOptions, HashStore, InitProcessGroupOptions,
-    MessageOptions, NewGroupOptions, ReduceOp, ReduceOptions, ShrinkGroupOptions, SplitGroupOptions, Store, Work,
-    World, run_in_threads,
+    MessageOptions, NewGroupOptions, ReduceOp, ReduceOptions, ShrinkGroupOptions, SplitGroupOptions, Store,
+    Work, World, run_in_threads,
 };
 use flambeau_futures::Future;
 use std::sync::Arc;
@@ -138,7 +138,10 @@ fn gloo_and_an_engine_of_the_program_stand_side_by_side() {
         let t = tensor([rank as f64]);
         dist::all_reduce(&t);
         assert_eq!(t.item::<f64>(), 1.0);
-        let e = dist::try_gather(&Tensor::from_vec(vec![0.0], [1]).to(flambeau_core::Device::Meta), dist::GatherOptions::new());
+        let e = dist::try_gather(
+            &Tensor::from_vec(vec![0.0], [1]).to(flambeau_core::Device::Meta),
+            dist::GatherOptions::new(),
+        );
         assert_eq!(e.unwrap_err().message(), "Backend through_store does not support gather");
     });
 }
@@ -181,7 +184,10 @@ fn parts_of_a_group_are_groups() {
         let part = dist::split_group(&[vec![2, 0], vec![1]]);
         assert_eq!(part.is_member(), rank != 3);
         if rank == 2 {
-            assert_eq!((part.rank(), part.ranks(), part.group_desc()), (0, &[2, 0][..], "default_pg:split:0"));
+            assert_eq!(
+                (part.rank(), part.ranks(), part.group_desc()),
+                (0, &[2, 0][..], "default_pg:split:0")
+            );
         }
         let odd = dist::try_new_group(&[1, 3], NewGroupOptions::new()).unwrap();
         if rank % 2 == 1 {
@@ -243,7 +249,11 @@ fn several_calls_run_as_one() {
             },
             CollectiveOptions::new(),
         );
-        assert!(e.unwrap_err().message().starts_with("Coalescing manager requires all collectives to be the same type"));
+        assert!(
+            e.unwrap_err()
+                .message()
+                .starts_with("Coalescing manager requires all collectives to be the same type")
+        );
         let mixed = || {
             dist::all_reduce(&a);
             dist::all_reduce_with(&b, ReduceOptions::new().op(ReduceOp::Max));
@@ -253,6 +263,7 @@ fn several_calls_run_as_one() {
         dist::all_reduce(&a);
         [a, b, out, outs, part, parts].map(|t| t.to_vec::<f64>())
     });
-    let want = [vec![2.0], vec![2.0, 4.0], vec![1.0, 1.0], vec![2.0, 4.0, 2.0, 4.0], vec![2.0], vec![4.0, 8.0]];
+    let want =
+        [vec![2.0], vec![2.0, 4.0], vec![1.0, 1.0], vec![2.0, 4.0, 2.0, 4.0], vec![2.0], vec![4.0, 8.0]];
     assert_eq!(all, [want.clone(), want]);
 }

@@ -1,7 +1,7 @@
+use crate::everywhere;
 use flambeau_core::Tensor;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_distributed::ddp::{DistributedDataParallel, DistributedDataParallelOptions};
-use crate::everywhere;
 use flambeau_nn::Linear;
 use flambeau_nn::prelude::*;
 

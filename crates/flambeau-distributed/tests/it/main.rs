@@ -5,6 +5,8 @@ mod checks;
 mod ddp;
 mod elastic;
 mod groups;
+#[cfg(unix)]
+mod kills;
 mod launch;
 mod simulation;
 mod store;

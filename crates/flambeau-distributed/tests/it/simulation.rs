@@ -73,7 +73,10 @@ fn a_deadlock_names_what_each_rank_called() {
     assert_eq!(d.calls().len(), 3);
     let text = d.to_string();
     assert!(text.contains("rank 0 waits"), "{text}");
-    assert!(text.contains("last called all_reduce([[2]]), number 0 of group \"0\", which is not over"), "{text}");
+    assert!(
+        text.contains("last called all_reduce([[2]]), number 0 of group \"0\", which is not over"),
+        "{text}"
+    );
     assert!(text.contains("rank 2 waits for rank 0, last called recv([[1]])"), "{text}");
     assert!(job.try_results().unwrap_err().message().starts_with("no rank can go on:"));
 }
@@ -111,7 +114,10 @@ fn what_is_lost_is_missed_in_time() {
     assert!(job.lost() > 0);
     for e in job.results() {
         let text = e.expect("every rank meets the loss").message().to_owned();
-        assert!(text.contains("Timed out waiting 10000ms") || text.contains("Connection closed by peer"), "{text}");
+        assert!(
+            text.contains("Timed out waiting 10000ms") || text.contains("Connection closed by peer"),
+            "{text}"
+        );
     }
 }
 
@@ -170,7 +176,10 @@ fn the_model_agrees_with_the_simulation() {
     let far = Link::new(Duration::from_micros(80), 4e8);
     for (name, cluster) in [("flat", Cluster::new(near)), ("machines", Cluster::new(near).units_of(4, far))] {
         for ranks in [2, 4, 8, 16] {
-            for bytes in [64usize, 100_000, 4 << 20, 48 << 20] {
+            for bytes in [64usize, 100_000, 4 << 20, 24 << 20] {
+                if ranks * bytes > 100 << 20 {
+                    continue;
+                }
                 let job = simulate_with(
                     ranks,
                     |_| {
@@ -184,8 +193,13 @@ fn the_model_agrees_with_the_simulation() {
                 let simulated = job.results().into_iter().fold(0.0, f64::max);
                 let predicted = cluster.all_reduce(bytes, ranks).total().as_secs_f64();
                 let ratio = predicted / simulated;
-                println!("{name} {ranks} ranks {bytes} bytes: {simulated:.6} s, predicted {predicted:.6} s, {ratio:.2}");
-                assert!((0.7..1.4).contains(&ratio), "{name} {ranks} {bytes}: {predicted} is not {simulated}");
+                println!(
+                    "{name} {ranks} ranks {bytes} bytes: {simulated:.6} s, predicted {predicted:.6} s, {ratio:.2}"
+                );
+                assert!(
+                    (0.8..1.1).contains(&ratio),
+                    "{name} {ranks} {bytes}: {predicted} is not {simulated}"
+                );
             }
         }
     }
@@ -202,18 +216,20 @@ fn a_prediction_says_what_takes_the_time() {
     assert_eq!(says(1 << 20, 10_000), "latency between units of 8");
     let p = cluster.predict(&step(25 << 20), 64).unwrap();
     assert!(p.efficiency() < 1.0 && p.step() >= 95 * MS);
-    assert!(Cluster::new(Link::network(1.0, 1.0)).units_of(4, Link::network(1.0, 1.0)).units_of(6, Link::network(1.0, 1.0)).predict(&step(1), 2).is_err());
+    assert!(
+        Cluster::new(Link::network(1.0, 1.0))
+            .units_of(4, Link::network(1.0, 1.0))
+            .units_of(6, Link::network(1.0, 1.0))
+            .predict(&step(1), 2)
+            .is_err()
+    );
 }
 
 #[test]
 fn futures_and_futures_of_messages_are_waited_for() {
     let job = simulate(2, |rank| {
         let t = tensor([rank as f64]);
-        let w = if rank == 0 {
-            dist::isend(&t, 1)
-        } else {
-            dist::irecv(&t, Some(0.into()))
-        };
+        let w = if rank == 0 { dist::isend(&t, 1) } else { dist::irecv(&t, Some(0.into())) };
         w.get_future().wait().unwrap();
         let w = dist::all_reduce_with(&t, ReduceOptions::new().async_op(true));
         w.get_future().then(|f| Ok(f.wait()?[0].item::<f64>())).wait().unwrap()

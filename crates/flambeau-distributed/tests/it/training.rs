@@ -1,12 +1,12 @@
 //! Hooks, uneven inputs, optimizers that share their state, averages.
 
+use crate::everywhere;
 use flambeau_core::api::literal::tensor;
 use flambeau_core::{ErrorKind, Tensor};
+use flambeau_distributed::ReduceOptions;
 use flambeau_distributed::ddp::*;
 use flambeau_distributed::join::{Join, JoinOptions};
 use flambeau_distributed::optim::{ModelAverager as _, PeriodicModelAverager, ZeroRedundancyOptimizer};
-use crate::everywhere;
-use flambeau_distributed::ReduceOptions;
 use flambeau_futures::Future;
 use flambeau_nn::prelude::*;
 use flambeau_nn::{Linear, Parameter};
