@@ -138,7 +138,7 @@ pub fn try_all_reduce_coalesced(tensors: &[Tensor], options: ReduceOptions) -> R
         },
     )
 }
-/// Reduces the ranks' tensors into that of one rank. The others' are left half reduced, as gloo leaves them.
+/// Reduces the ranks' tensors into that of one rank. The others' are left reduced in parts, as gloo leaves them.
 ///
 /// # Errors
 /// Those of [`try_all_reduce`], a rank that is none of the group's.
