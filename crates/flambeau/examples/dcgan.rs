@@ -75,7 +75,7 @@ fn main() -> Outcome {
     let (mut telling, mut making) = (Vec::new(), Vec::new());
     let bar = progress(steps, "step");
     for _ in 0..steps {
-        let digits = images.i(&torch::randint(images.size(0), BATCH));
+        let digits = images.i(torch::randint(images.size(0), BATCH));
         let fakes = generator.call(&torch::randn([BATCH, LATENT, 1, 1]));
         to_tell.zero_grad();
         let loss = criterion.call(&discriminator.call(&digits), &real)

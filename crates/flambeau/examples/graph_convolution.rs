@@ -69,45 +69,31 @@ struct Net {
     base: nn::Base,
     conv1: GraphConvolution,
     conv2: GraphConvolution,
-    fc: nn::Linear,
 }
 impl Net {
     fn new(nodes: i64) -> Self {
         Net {
             base: nn::Base::new(),
-            conv1: GraphConvolution::new(nodes, 8),
-            conv2: GraphConvolution::new(8, 2),
-            fc: nn::Linear::new(2, 2),
+            conv1: GraphConvolution::new(nodes, 16),
+            conv2: GraphConvolution::new(16, 2),
         }
     }
 }
 #[nn::forward]
 impl Net {
-    /// A place on the plane for each member, and the logits of the sides.
-    fn forward(&self, x: &Tensor, graph: &Tensor) -> (Tensor, Tensor) {
+    /// Logits of the sides, for each member.
+    fn forward(&self, x: &Tensor, graph: &Tensor) -> Tensor {
         let x = self.conv1.call(x, graph).tanh();
-        let places = self.conv2.call(&x, graph).tanh();
-        let logits = self.fc.call(&places);
-        (places, logits)
+        self.conv2.call(&x, graph)
     }
 }
 
-/// The members at their places: coloured by the side that they took, ringed where the network says another.
-fn draw(
-    c: &mut Canvas,
-    frame: Frame,
-    places: &Tensor,
-    pairs: &[(usize, usize)],
-    sides: &[i64],
-    said: &[i64],
-) {
-    let at = c.spread(places, frame);
+/// The members at their places, in colours between blue, the instructor's side, and red.
+fn draw(c: &mut Canvas, at: &[(f32, f32)], pairs: &[(usize, usize)], sides: &[f32]) {
     pairs.iter().for_each(|(a, b)| c.line(at[*a], at[*b], GREY));
-    for (i, place) in at.into_iter().enumerate() {
-        if said[i] != sides[i] {
-            c.disc(place, 14.0, INK);
-        }
-        c.disc(place, 11.0, if sides[i] == 0 { BLUE } else { RED });
+    for (i, (place, side)) in at.iter().zip(sides).enumerate() {
+        let mixed = |k: usize| (f32::from(BLUE[k]) * (1.0 - side) + f32::from(RED[k]) * side) as u8;
+        c.disc(*place, 11.0, [mixed(0), mixed(1), mixed(2)]);
         let name = (i + 1).to_string();
         c.text(&name, (place.0 as usize).saturating_sub(4 * name.len()), place.1 as usize - 5, 2, [255; 3]);
     }
@@ -124,13 +110,12 @@ fn main() -> Outcome {
     let features = torch::eye(nodes as i64);
     let told = torch::tensor(TOLD);
     let model = Net::new(nodes as i64);
-    let (before, _) = torch::no_grad(|| model.call(&features, &graph));
     let mut optimizer = optim::AdamOptions::new().lr(1e-2).weight_decay(5e-4).build(model.parameters());
     let mut losses = Vec::new();
     let bar = progress(steps, "step");
     for _ in 0..steps {
         optimizer.zero_grad();
-        let (_, logits) = model.call(&features, &graph);
+        let logits = model.call(&features, &graph);
         let loss = F::cross_entropy(&logits.i(&told), &sides.i(&told));
         loss.backward();
         optimizer.step();
@@ -140,19 +125,24 @@ fn main() -> Outcome {
     }
     bar.finish();
 
-    let (after, logits) = torch::no_grad(|| model.call(&features, &graph));
-    let said = logits.argmax_dim(1, false);
-    let right = said.eq(&sides).sum().item::<i64>();
+    let logits = torch::no_grad(|| model.call(&features, &graph));
+    let right = logits.argmax_dim(1, false).eq(&sides).sum().item::<i64>();
     let mut c = Canvas::new(1280, 460);
-    let (sides, said) = (sides.to_vec::<i64>(), said.to_vec::<i64>());
-    c.text("untrained", 20, 16, 3, INK);
-    draw(&mut c, Frame { x: 30, y: 60, w: 380, h: 370 }, &before, &pairs, &sides, &sides);
-    c.text("trained", 460, 16, 3, INK);
-    draw(&mut c, Frame { x: 470, y: 60, w: 380, h: 370 }, &after, &pairs, &sides, &said);
+    // members who meet stand together: the plane of two eigenvectors of the graph
+    let (_, vectors) = torch::linalg::eigh(&graph.to_dense(), "L").into();
+    let places = vectors.i((.., Slice::new(-3, -1, 1)));
+    let said = logits.softmax(1).i((.., 1)).to_vec::<f32>();
+    for (x, title, sides) in
+        [(20, "the side that each took", sides.to_vec::<f32>()), (460, "as the network says", said)]
+    {
+        c.text(title, x, 16, 3, INK);
+        let at = c.spread(&places, Frame { x: x + 10, y: 60, w: 380, h: 370 });
+        draw(&mut c, &at, &pairs, &sides);
+    }
     c.chart("loss", Frame { x: 900, y: 16, w: 360, h: 430 }, &[("", INK, &losses)]);
     let out = flags.text("--out", "graph_convolution.png");
     c.save(out)?;
-    println!("drew {out}: the club before and after, coloured by the sides that they took");
+    println!("drew {out}: the sides that the members took, and what the network makes of two of them");
     println!("loss {:.4}; {right} of {nodes} members are on the side that the network says", late(&losses));
     losses.push(right as f64);
     flags.save_losses(&losses)

@@ -76,7 +76,7 @@ def apart(field, y0, h):
 
 
 def main(argv=None):
-    args = twin.arguments(argv, steps=400)
+    args = twin.arguments(argv, steps=1500)
     torch.manual_seed(0)
     h = DURATION / (POINTS - 1)
     rule = torch.tensor([[-0.1, 2.0], [-2.0, -0.1]])

@@ -1,6 +1,6 @@
 //! A network learns how a point moves, from where it was seen: a neural ordinary differential equation (Chen et al. 2018). Its gradient
 //! is a custom function, the adjoint method, which solves a second equation backwards instead of keeping every step.
-//! `cargo run --release --example neural_ode [-- --steps 400] [--out neural_ode.png]`
+//! `cargo run --release --example neural_ode [-- --steps 1500] [--out neural_ode.png]`
 //!
 //! neural_ode.py is the same program in Python.
 
@@ -123,7 +123,7 @@ fn apart(field: &Arc<Field>, y0: &Tensor, h: f64) -> torch::Result<f64> {
 
 fn main() -> Outcome {
     let flags = Flags::read(&["--steps"])?;
-    let steps: u64 = flags.number("--steps", 400)?;
+    let steps: u64 = flags.number("--steps", 1500)?;
     torch::manual_seed(0);
     let h = DURATION / (POINTS - 1) as f64;
     // the spiral, by its equation
@@ -139,7 +139,7 @@ fn main() -> Outcome {
     let bar = progress(steps, "step");
     for _ in 0..steps {
         let begins = torch::randint(POINTS - LENGTH, BATCH);
-        let seen = spiral.squeeze_dim(1).i(&(torch::arange(LENGTH).unsqueeze(1) + &begins));
+        let seen = spiral.squeeze_dim(1).i(torch::arange(LENGTH).unsqueeze(1) + &begins);
         optimizer.zero_grad();
         let predicted = odeint(&field, &seen.i(0), LENGTH, h)?;
         let loss = (predicted - seen).abs().mean();

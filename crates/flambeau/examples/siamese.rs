@@ -46,7 +46,7 @@ impl ByClass {
     /// One digit of each of the given classes, at random.
     fn draw(&self, classes: &Tensor) -> Tensor {
         let nth = (torch::rand(classes.sizes()) * self.counts.i(classes)).floor().long();
-        self.order.i(&(self.starts.i(classes) + nth))
+        self.order.i(self.starts.i(classes) + nth)
     }
 }
 /// For each class one of the nine others, at random.

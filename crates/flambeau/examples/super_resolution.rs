@@ -70,7 +70,7 @@ fn main() -> Outcome {
     let mut losses = Vec::new();
     let bar = progress(steps, "step");
     for _ in 0..steps {
-        let target = train.images.i(&torch::randint(train.images.size(0), BATCH));
+        let target = train.images.i(torch::randint(train.images.size(0), BATCH));
         optimizer.zero_grad();
         let loss = criterion.call(&model.call(&small(&target)), &target);
         loss.backward();

@@ -6,7 +6,7 @@ use torch::prelude::*;
 
 /// Twenty-nine of Shakespeare's sonnets.
 pub const SONNETS: &str = include_str!("../data/sonnets.txt");
-/// Nine of Blake's songs.
+/// Ten of Blake's songs.
 pub const SONGS: &str = include_str!("../data/songs.txt");
 
 /// How many of the digits are kept back by [`digits_apart`].

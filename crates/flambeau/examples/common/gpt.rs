@@ -85,7 +85,7 @@ impl Gpt {
 /// The loss of the model on windows of the text that begin at `starts` (N, 1): the character after each is predicted.
 fn loss_at(model: &Gpt, text: &Tensor, starts: &Tensor) -> Tensor {
     let at = starts + torch::arange(LENGTH);
-    let (x, y) = (text.i(&at), text.i(&(&at + 1)));
+    let (x, y) = (text.i(&at), text.i(&at + 1));
     F::cross_entropy(&model.call(&x).flatten(0, 1), &y.flatten(0, 1))
 }
 
