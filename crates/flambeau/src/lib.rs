@@ -58,7 +58,8 @@ pub use flambeau_core::functions::*;
 pub use flambeau_core::generated::special;
 pub use flambeau_core::iter::promotion::can_cast;
 pub use flambeau_core::iter::promotion::{
-    promote_types as try_promote_types, set_default_dtype as try_set_default_dtype,
+    default_dtype as get_default_dtype, promote_types as try_promote_types,
+    set_default_dtype as try_set_default_dtype,
 };
 pub use flambeau_core::settings::determinism::{
     DeterministicMode, are_deterministic_algorithms_enabled, get_deterministic_debug_mode,
