@@ -90,7 +90,7 @@ fn path(v: &Value) -> Option<String> {
         _ => None,
     }
 }
-fn object_type(v: &Value) -> Result<String> {
+pub(super) fn object_type(v: &Value) -> Result<String> {
     path(v).ok_or_else(|| {
         Error::type_(format!(
             "a class, a function or the name of a method is expected, not {}",
@@ -108,6 +108,15 @@ impl MappingObject {
 }
 fn mapping(m: QConfigMapping) -> Result<Vec<Value>> {
     Ok(vec![Value::Object(ObjectRef::new(MappingObject(Mutex::new(m))))])
+}
+/// The mapping that a value is.
+#[cfg(feature = "graphs")]
+pub(super) fn mapping_of(v: &Value) -> Result<QConfigMapping> {
+    match v {
+        Value::Object(o) => o.downcast::<MappingObject>().map(MappingObject::now),
+        _ => None,
+    }
+    .ok_or_else(|| Error::missing(format!("a configuration of parts as a {}: QConfigMapping", v.type_name())))
 }
 fn as_dict(m: &QConfigMapping) -> Value {
     let pairs = |all: &[(String, Option<crate::qconfig::QConfig>)]| {

@@ -2,10 +2,13 @@
 
 mod flows;
 mod functional;
+#[cfg(feature = "graphs")]
+mod graphs;
 mod layers;
 mod mappings;
 mod numeric_suite;
 pub(crate) mod observers;
+mod operators;
 mod weights;
 
 use crate::objects::scheme_value;
@@ -32,6 +35,9 @@ fn register() {
     register_constant("torch.backends.quantized", || Value::Object(ObjectRef::new(Backend)));
     flows::register();
     functional::register();
+    #[cfg(feature = "graphs")]
+    graphs::register();
+    operators::register();
     layers::register();
     mappings::register();
     numeric_suite::register();
