@@ -15,6 +15,7 @@
 mod arguments;
 #[cfg(feature = "by-name")]
 mod by_name;
+mod derivatives;
 pub mod fake_quantize;
 pub mod flow;
 mod forms;

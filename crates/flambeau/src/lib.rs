@@ -104,11 +104,13 @@ pub use flambeau_linalg::{legacy, linalg};
 pub use flambeau_nn_functional::generated::functions::*;
 #[cfg(feature = "quantization")]
 pub use flambeau_quantization::generated::functions::{
-    dequantize, dequantize_all, int_repr, make_per_channel_quantized_tensor,
-    make_per_tensor_quantized_tensor, q_per_channel_axis, q_per_channel_scales, q_per_channel_zero_points,
-    q_scale, q_zero_point, quantize_all_per_tensor, quantize_per_channel, quantize_per_tensor,
-    quantize_per_tensor_by, quantize_per_tensor_dynamic, quantized_batch_norm, quantized_max_pool1d,
-    quantized_max_pool1d_with, quantized_max_pool2d, quantized_max_pool2d_with,
+    _fake_quantize_learnable_per_channel_affine, _fake_quantize_learnable_per_channel_affine_with,
+    _fake_quantize_learnable_per_tensor_affine, _fake_quantize_learnable_per_tensor_affine_with, dequantize,
+    dequantize_all, int_repr, make_per_channel_quantized_tensor, make_per_tensor_quantized_tensor,
+    q_per_channel_axis, q_per_channel_scales, q_per_channel_zero_points, q_scale, q_zero_point,
+    quantize_all_per_tensor, quantize_per_channel, quantize_per_tensor, quantize_per_tensor_by,
+    quantize_per_tensor_dynamic, quantized_batch_norm, quantized_max_pool1d, quantized_max_pool1d_with,
+    quantized_max_pool2d, quantized_max_pool2d_with,
 };
 pub use flambeau_serialization::tensors::{load, load_with, save, save_with};
 pub use flambeau_sparse::functions::*;

@@ -15,19 +15,22 @@ fn calls(m: &GraphModule, n: Node) -> usize {
     let d = m.graph.node(n);
     if d.op == Op::CallModule { m.graph.find_nodes(Op::CallModule, Some(&d.target)).len() } else { 1 }
 }
-/// The layer that a node calls, or that does what the function does that it calls.
-fn layer(m: &GraphModule, n: Node) -> Result<Option<Box<dyn Run>>> {
+/// The layer that a node calls, or that does what the function does that it calls, in the mode of the layers before it.
+fn layer(m: &GraphModule, n: Node, training: bool) -> Result<Option<Box<dyn Run>>> {
     if m.graph.node(n).op == Op::CallModule {
         return module(m, n, |r| copy(r.as_module()));
     }
     // the only function that patterns of fusion have
-    Ok(Some(Box::new(nn::ReLU::new())))
+    let relu = nn::ReLU::new();
+    relu.set_training(training);
+    Ok(Some(Box::new(relu)))
 }
 fn joined(m: &GraphModule, found: &Match<'_>, is_qat: bool) -> Result<Option<Box<dyn Run>>> {
     let Some(fuser) = found.config.fuser_method else { return Ok(None) };
-    let mut parts = Vec::new();
+    let mut parts: Vec<Box<dyn Run>> = Vec::new();
     for n in &found.nodes {
-        match layer(m, *n)? {
+        let training = parts.first().is_some_and(|p| p.is_training());
+        match layer(m, *n, training)? {
             Some(l) => parts.push(l),
             None => return Ok(None),
         }
