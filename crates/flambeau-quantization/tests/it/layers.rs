@@ -99,6 +99,7 @@ fn dynamic_convolutions_round_by_the_rule_of_their_input() {
 }
 #[test]
 fn cells_of_their_own_draw_what_pytorch_draws() {
+    flambeau_test_support::alone!();
     flambeau_core::tensor::generator::manual_seed(0);
     let shape = RecurrentShape {
         class: "RNNCell",
