@@ -58,7 +58,8 @@ impl Block {
             }
         };
         let x = x + self.out.call(&attended.transpose(1, 2).reshape([batch, length, WIDTH]));
-        let hidden = F::gelu(&self.up.call(&self.norm2.call(&x)), "tanh");
+        let hidden =
+            F::gelu_with(&self.up.call(&self.norm2.call(&x)), F::GeluOptions::new().approximate("tanh"));
         x + self.down.call(&hidden)
     }
 }
