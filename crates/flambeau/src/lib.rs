@@ -343,6 +343,7 @@ pub use flambeau_autograd::control_flow;
 /// Gradients (`torch.autograd`).
 #[doc(alias = "torch.autograd")]
 pub mod autograd {
+    pub use flambeau_autograd::function::{BackwardContext, Context};
     pub use flambeau_autograd::grad_fn::{
         BackwardOptions, backward, backward_with, grad, grad_with, try_backward, try_grad,
     };
@@ -685,8 +686,8 @@ pub mod prelude {
     #[allow(unused_imports)]
     pub use crate::without::*;
     pub use flambeau_autograd::TensorAutogradExt;
-    pub use flambeau_core::Tensor;
     pub use flambeau_core::api::indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};
+    pub use flambeau_core::{DType, Device, Tensor};
     #[cfg(feature = "distributions")]
     pub use flambeau_distributions::{Distribution, DistributionExt};
     #[cfg(feature = "fft")]
