@@ -64,7 +64,7 @@ impl Block {
 }
 
 #[derive(Debug, Module)]
-struct Gpt {
+pub struct Gpt {
     base: nn::Base,
     tokens: nn::Embedding,
     positions: nn::Embedding,
@@ -73,7 +73,7 @@ struct Gpt {
     head: nn::Linear,
 }
 impl Gpt {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Gpt {
             base: nn::Base::new(),
             tokens: nn::Embedding::new(VOCABULARY, WIDTH),

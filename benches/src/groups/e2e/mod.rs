@@ -1,7 +1,7 @@
 //! Whole training steps and inferences, with default initialisation.
 
-mod gpt;
-mod resnet;
+pub mod gpt;
+pub mod resnet;
 
 use crate::input::{fill, ints};
 use crate::row::Rows;

@@ -46,7 +46,7 @@ impl Block {
 }
 
 #[derive(Debug, Module)]
-struct ResNet18 {
+pub struct ResNet18 {
     base: nn::Base,
     conv1: nn::Conv2d,
     bn1: nn::BatchNorm2d,
@@ -55,7 +55,7 @@ struct ResNet18 {
     fc: nn::Linear,
 }
 impl ResNet18 {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let mut blocks = Vec::new();
         let mut inputs = 64;
         for (outputs, stride) in [(64, 1), (128, 2), (256, 2), (512, 2)] {
