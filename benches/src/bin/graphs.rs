@@ -10,10 +10,13 @@
 mod e2e;
 #[path = "../input.rs"]
 mod input;
+#[path = "../../../tests/it/graphs/models.rs"]
+mod models;
 #[path = "../row.rs"]
 mod row;
 
 use e2e::{gpt::Gpt, resnet::ResNet18};
+use models::{Llama, LlamaShape};
 use std::hint::black_box;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -87,6 +90,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let tokens = input::ints([1, 128], 512, 1);
     let m = fx::make_fx(|x: &[Tensor]| gpt.call(&x[0]))(&[&tokens]);
     beside("GPT, 128 tokens", || gpt.call(&tokens), &m, &tokens);
+
+    let shape = LlamaShape { layers: 80, width: 8192, heads: 64, groups: 8, hidden: 28672, vocabulary: 128256 };
+    let llama = |shape: &LlamaShape| {
+        let _recorded = torch::enable_grad_guard();
+        let net = Llama::new(shape, torch::Device::Meta, torch::bfloat16);
+        let tokens = torch::empty_with([1, 4096], (torch::int64, torch::Device::Meta));
+        let step = fx::make_fx(|x: &[Tensor]| {
+            let logits = net.call(&x[0]).view([-1, shape.vocabulary]);
+            let loss = torch::nn::functional::cross_entropy(&logits, &x[0].view([-1]));
+            loss.backward();
+            let grads = net.parameters().iter().filter_map(|p| p.grad()).map(Value::from).collect();
+            Value::Tuple(grads)
+        })(&[&tokens]);
+        fx::memory(&step).peak
+    };
+    row("memory of a step of Llama 70B, on meta", shortest(|| llama(&shape)));
+    println!("    {:.1} GB at most", llama(&shape) as f64 / 1e9);
 
     let path = std::env::temp_dir().join(format!("flambeau-bench-{}.pt2", std::process::id()));
     export::save(&export::export(&net, run, &[&x]), &path)?;
