@@ -478,8 +478,8 @@ pub mod ao {
             pub use flambeau_quantization::fx::{
                 ObservedGraphModule, PrepareCustomConfig, PrepareFxOptions, convert_fx,
                 convert_to_reference_fx, fuse_fx, prepare_fx, prepare_fx_with, prepare_graph, prepare_qat_fx,
-                try_convert_fx, try_convert_to_reference_fx, try_fuse_fx, try_prepare_fx_with,
-                try_prepare_graph, try_prepare_qat_fx_with,
+                prepare_qat_fx_with, try_convert_fx, try_convert_to_reference_fx, try_fuse_fx,
+                try_prepare_fx, try_prepare_graph, try_prepare_qat_fx,
             };
         }
     }
