@@ -418,6 +418,31 @@ add("func/per_sample_cnn", lambda: per_sample(
 add("func/jacrev_mlp", lambda: transformed("jacrev", parameters([256, 128], [256], [64, 256], [64]), fill([128], 1)))
 add("func/hessian_mlp", lambda: transformed("hessian", parameters([256, 64], [256], [1, 256], [1]), fill([64], 1)))
 
+# ---------------------------------------------------------------- quantized
+def int8(kind, x):
+    import torch.ao.quantization as aq
+
+    m = nn.Linear(1024, 4096)
+    with torch.no_grad():
+        m.weight.copy_(fill([4096, 1024], 2) / 32.0)
+        m.bias.copy_(fill([4096], 3))
+    m = nn.Sequential(m).eval()
+    if kind == "dynamic":
+        m = aq.quantize_dynamic(m, {nn.Linear}, dtype=torch.qint8)
+    if kind == "static":
+        m.qconfig = aq.get_default_qconfig("x86")
+        m = aq.prepare(m)
+        m(x)
+        m = aq.convert(m)
+        x = torch.quantize_per_tensor(x, 1.0 / 64.0, 64, torch.quint8)
+    return call(m, x)
+
+
+for batch in 1, 16:
+    for kind in "f32", "dynamic", "static":
+        make = lambda k=kind, b=batch: int8(k, fill([b, 1024], 1))
+        add(f"quantized/linear_{kind}_b{batch}", make, grad=False, check=kind != "static")
+
 # ---------------------------------------------------------------- io
 FOLDER = tempfile.TemporaryDirectory()
 STATE = os.path.join(FOLDER.name, "state.pt")

@@ -52,6 +52,11 @@ const COMMANDS: &[(&str, &str, Command)] = &[
         instructions::run,
     ),
     (
+        "features",
+        "check the facade without features, with each alone, as it comes and with all: [NAME]",
+        release::features,
+    ),
+    (
         "kernels",
         "write the formulas of flambeau-cpu as device functions (kernels/generated); --check only compares",
         kernels::run,

@@ -58,7 +58,8 @@ pub use flambeau_core::functions::*;
 pub use flambeau_core::generated::special;
 pub use flambeau_core::iter::promotion::can_cast;
 pub use flambeau_core::iter::promotion::{
-    promote_types as try_promote_types, set_default_dtype as try_set_default_dtype,
+    default_dtype as get_default_dtype, promote_types as try_promote_types,
+    set_default_dtype as try_set_default_dtype,
 };
 pub use flambeau_core::settings::determinism::{
     DeterministicMode, are_deterministic_algorithms_enabled, get_deterministic_debug_mode,
@@ -104,11 +105,13 @@ pub use flambeau_linalg::{legacy, linalg};
 pub use flambeau_nn_functional::generated::functions::*;
 #[cfg(feature = "quantization")]
 pub use flambeau_quantization::generated::functions::{
-    dequantize, dequantize_all, int_repr, make_per_channel_quantized_tensor,
-    make_per_tensor_quantized_tensor, q_per_channel_axis, q_per_channel_scales, q_per_channel_zero_points,
-    q_scale, q_zero_point, quantize_all_per_tensor, quantize_per_channel, quantize_per_tensor,
-    quantize_per_tensor_by, quantize_per_tensor_dynamic, quantized_batch_norm, quantized_max_pool1d,
-    quantized_max_pool1d_with, quantized_max_pool2d, quantized_max_pool2d_with,
+    _fake_quantize_learnable_per_channel_affine, _fake_quantize_learnable_per_channel_affine_with,
+    _fake_quantize_learnable_per_tensor_affine, _fake_quantize_learnable_per_tensor_affine_with, dequantize,
+    dequantize_all, int_repr, make_per_channel_quantized_tensor, make_per_tensor_quantized_tensor,
+    q_per_channel_axis, q_per_channel_scales, q_per_channel_zero_points, q_scale, q_zero_point,
+    quantize_all_per_tensor, quantize_per_channel, quantize_per_tensor, quantize_per_tensor_by,
+    quantize_per_tensor_dynamic, quantized_batch_norm, quantized_max_pool1d, quantized_max_pool1d_with,
+    quantized_max_pool2d, quantized_max_pool2d_with,
 };
 pub use flambeau_serialization::tensors::{load, load_with, save, save_with};
 pub use flambeau_sparse::functions::*;
@@ -373,6 +376,17 @@ pub mod signal {
 pub mod ao {
     /// Quantized layers and functions (`torch.ao.nn`).
     pub mod nn {
+        /// Layers that were joined (`torch.ao.nn.intrinsic`).
+        pub mod intrinsic {
+            pub use flambeau_quantization::nn::conv_add::ConvAdd2d;
+            pub use flambeau_quantization::stubs::Fused;
+        }
+        /// Layers of parts that are quantized one by one (`torch.ao.nn.quantizable`).
+        pub mod quantizable {
+            pub use flambeau_quantization::nn::quantizable::{
+                AttentionArgs, LSTM, LSTMCell, LstmShape, MultiheadAttention,
+            };
+        }
         /// Layers of quantized tensors (`torch.ao.nn.quantized`).
         pub mod quantized {
             pub use flambeau_quantization::nn::conv::{Conv, ConvShape};
@@ -383,6 +397,10 @@ pub mod ao {
             pub use flambeau_quantization::nn::linear::{Linear, LinearKind};
             pub use flambeau_quantization::nn::qat::Qat;
             pub use flambeau_quantization::nn::recurrent::{Recurrent, Step};
+            /// Layers that compute with numbers and round their weights (`torch.ao.nn.quantized.reference`).
+            pub mod reference {
+                pub use flambeau_quantization::nn::reference::Reference;
+            }
         }
     }
     /// Comparisons of models (`torch.ao.ns`).
@@ -445,6 +463,26 @@ pub mod ao {
             try_get_default_qat_qconfig_mapping, try_get_default_qconfig_mapping,
         };
         pub use flambeau_quantization::stubs::{Fused, QuantWrapper, Stub};
+        /// What engines compute on quantized tensors (`torch.ao.quantization.backend_config`).
+        #[cfg(feature = "graphs")]
+        #[doc(alias = "torch.ao.quantization.backend_config")]
+        pub mod backend_config {
+            pub use flambeau_quantization::fx::{
+                BackendConfig, BackendPatternConfig, DTypeConfig, DTypeWithConstraints, ObservationType,
+                get_native_backend_config,
+            };
+        }
+        /// Quantization of captured graphs (`torch.ao.quantization.quantize_fx`).
+        #[cfg(feature = "graphs")]
+        #[doc(alias = "torch.ao.quantization.quantize_fx")]
+        pub mod quantize_fx {
+            pub use flambeau_quantization::fx::{
+                ObservedGraphModule, PrepareCustomConfig, PrepareFxOptions, convert_fx,
+                convert_to_reference_fx, fuse_fx, prepare_fx, prepare_fx_with, prepare_graph, prepare_qat_fx,
+                try_convert_fx, try_convert_to_reference_fx, try_fuse_fx, try_prepare_fx_with,
+                try_prepare_graph, try_prepare_qat_fx_with,
+            };
+        }
     }
 }
 /// The older name of [`ao::quantization`] (`torch.quantization`).

@@ -50,6 +50,10 @@ pub(crate) struct Right<T> {
 unsafe impl<T: Sync> Sync for Right<T> {}
 
 impl<T: WideScalar> Right<T> {
+    /// Whether products with prepared operands are faster here than those of [`super::gemm()`].
+    pub fn turns() -> bool {
+        panels::<T>()
+    }
     /// Elements that preparing takes.
     pub fn room(k: usize, n: usize) -> usize {
         k * if panels::<T>() { n.next_multiple_of(COLS) } else { n }

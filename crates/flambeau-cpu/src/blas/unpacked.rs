@@ -38,6 +38,7 @@ pub(crate) struct Tile<'a> {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{COLS, LANES, ROWS, Tile};
+    use crate::engine::cache::prefetch;
     use std::arch::x86_64::*;
 
     /// `to[p * COLS + j] = from[j * step + p]` for `j < n` and `p < depth`, 16 x 16 at a time; columns up to the next
@@ -95,6 +96,12 @@ mod x86 {
         let last = (u32::MAX >> (32 - (t.n - (N - 1) * LANES))) as __mmask16;
         let mut acc = [[_mm512_setzero_ps(); N]; ROWS];
         let (rows, mut a, mut b) = (t.rows, 0, t.b);
+        // The result's lines are on their way while the sums are computed: C may be far away.
+        for i in 0..t.m {
+            let row = t.c.wrapping_add(i * t.ldc);
+            (0..N).for_each(|j| prefetch(row.wrapping_add(j * LANES).cast()));
+            prefetch(row.wrapping_add(t.n - 1).cast());
+        }
         for _ in 0..t.outer {
             for &(in_a, in_b) in t.inner {
                 let (at, from) = (a + in_a as usize, b.wrapping_add(in_b as usize));

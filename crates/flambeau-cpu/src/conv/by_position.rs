@@ -32,7 +32,7 @@ pub(super) struct Grid {
 }
 impl Grid {
     /// `None` where the copy is out of proportion to the `moved` elements that are read and written.
-    fn new(phases: [usize; 3], size: [usize; 3], lead: [usize; 3], moved: usize) -> Option<Self> {
+    pub(super) fn new(phases: [usize; 3], size: [usize; 3], lead: [usize; 3], moved: usize) -> Option<Self> {
         let len = phases.iter().chain(&size).try_fold(1usize, |a, b| a.checked_mul(*b));
         if !in_proportion(len, moved) {
             return None;
@@ -46,11 +46,11 @@ impl Grid {
         Self::new(s.stride, size, s.pad, s.moved())
     }
     /// Where in a plane of a remainder.
-    fn at(&self, p: [usize; 3]) -> usize {
+    pub(super) fn at(&self, p: [usize; 3]) -> usize {
         (p[0] * self.size[1] + p[1]) * self.size[2] + p[2]
     }
     /// Where among the planes' starts.
-    fn phase(&self, r: [usize; 3]) -> usize {
+    pub(super) fn phase(&self, r: [usize; 3]) -> usize {
         ((r[0] * self.phases[1] + r[1]) * self.phases[2] + r[2]) * self.size.iter().product::<usize>()
     }
     /// Copies one channel of extent `from`.

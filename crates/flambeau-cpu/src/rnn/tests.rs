@@ -50,7 +50,7 @@ impl Layer {
         let mut out = if plain { all[0].clone() } else { vec![T::ZERO; s.rows() * self.out] };
         let mut gates = if plain { Vec::new() } else { all[0].clone() };
         let mut cells = vec![T::ZERO; if self.cell == Cell::Lstm { s.rows() * self.hidden } else { 0 }];
-        forward(&s, weights(&all), &mut gates, &mut out, &mut cells);
+        forward(&s, None, weights(&all), &mut gates, &mut out, &mut cells);
         [out, cells, gates]
     }
     /// The sum of all results, each times its place.

@@ -3,7 +3,7 @@
 use super::arithmetic;
 use super::mesh::Mesh;
 use super::pair::Transfer;
-use crate::ReduceOp;
+use crate::{ReduceOp, simulation};
 use flambeau_core::{DType, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -38,6 +38,8 @@ struct Ring {
     segment: usize,
     segments: usize,
     per_rank: usize,
+    /// steps of one half; those after each segment has been at all ranks change nothing that counts
+    steps: usize,
 }
 impl Ring {
     /// The `i`-th segment from where rank `first`'s begin.
@@ -45,8 +47,8 @@ impl Ring {
         let at = ((first * self.per_rank + i) % self.segments) * self.segment;
         at.min(self.total)..(at + self.segment).min(self.total)
     }
-    /// Steps of one half of the ring.
-    fn steps(&self) -> usize {
+    /// Steps after which each rank has its own segments reduced.
+    fn needed(&self) -> usize {
         self.segments - self.per_rank
     }
 }
@@ -81,19 +83,21 @@ impl Call<'_> {
         let (n, me) = (self.size(), self.rank());
         let (next, before) = ((me + 1) % n, (me + n - 1) % n);
         let mut flying: VecDeque<(Option<Arc<Transfer>>, Option<Arc<Transfer>>)> = VecDeque::new();
-        for i in 0..ring.steps() + 2 {
+        for i in 0..ring.steps + 2 {
             if i >= 2 {
                 let (sent, got) = flying.pop_front().unwrap_or_default();
                 if let Some(t) = got {
                     let bytes = self.wait(&t)?;
-                    let part = ring.part(me + 2, i - 2);
-                    reduce(&mut data[part], &bytes)?;
+                    if i - 2 < ring.needed() {
+                        reduce(&mut data[ring.part(me + 2, i - 2)], &bytes)?;
+                        simulation::adds(bytes.len());
+                    }
                 }
                 if let Some(t) = sent {
                     self.wait(&t)?;
                 }
             }
-            if i < ring.steps() {
+            if i < ring.steps {
                 let (to, from) = (ring.part(me + 1, i), ring.part(me + 2, i));
                 let got =
                     if from.is_empty() { None } else { Some(self.mesh.recv(next, slot, from.len())?) };
@@ -116,13 +120,14 @@ impl Call<'_> {
             let largest = element * (MAX_SEGMENT / element).max(1);
             let segments = total.div_ceil(largest).max(2 * n).next_multiple_of(n);
             let segment = total.div_ceil(segments).next_multiple_of(element);
-            let ring = Ring { total, segment, segments, per_rank: segments / n };
+            let per_rank = segments / n;
+            let ring = Ring { total, segment, segments, per_rank, steps: segments - per_rank };
             let slot = self.slot(ALL_REDUCE);
             self.reduce_scatter_ring(slot, &ring, data, &|own, got| arithmetic::reduce(op, dtype, own, got))?;
             // the other half: reduced segments go round
             let (next, before) = ((me + 1) % n, (me + n - 1) % n);
             let mut flying: VecDeque<(Option<Arc<Transfer>>, Option<Arc<Transfer>>)> = VecDeque::new();
-            for i in 0..ring.steps() + 2 {
+            for i in 0..ring.steps + 2 {
                 if i >= 2 {
                     let (sent, got) = flying.pop_front().unwrap_or_default();
                     if let Some(t) = got {
@@ -134,7 +139,7 @@ impl Call<'_> {
                         self.wait(&t)?;
                     }
                 }
-                if i < ring.steps() {
+                if i < ring.steps {
                     let (to, from) = (ring.part(me, i), ring.part(me + 1, i));
                     let got =
                         if from.is_empty() { None } else { Some(self.mesh.recv(next, slot, from.len())?) };
@@ -161,7 +166,8 @@ impl Call<'_> {
             let largest = element * (MAX_SEGMENT / element);
             let segment = total.div_ceil(2 * n).min(largest).next_multiple_of(element);
             let segments = total.div_ceil(segment).max(2 * n).next_multiple_of(n);
-            let ring = Ring { total, segment, segments, per_rank: segments / n };
+            // gloo goes on here for all but two segments, however many a rank has: others wait for them
+            let ring = Ring { total, segment, segments, per_rank: segments / n, steps: segments - 2 };
             let slot = self.slot(REDUCE);
             self.reduce_scatter_ring(slot, &ring, data, &|own, got| arithmetic::reduce(op, dtype, own, got))?;
             let chunk = |r: usize| {

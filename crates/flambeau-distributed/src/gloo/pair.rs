@@ -4,7 +4,7 @@
 //! keeps its data until the peer has announced a receive for that slot, so data never come unasked, and nobody takes memory for
 //! a length that a peer claims: a message that is longer than its buffer ends the connection. The thread that reads never writes.
 
-use super::mesh::Mesh;
+use super::mesh::Wired;
 use crate::internal::tap;
 use crate::sync::Monitor;
 use flambeau_core::{Error, Result};
@@ -124,7 +124,7 @@ impl Pair {
         Pair { me, peer, state: Monitor::new(State::default()) }
     }
     /// The connection is there: threads read from it and write to it from now on.
-    pub(crate) fn start(self: &Arc<Self>, stream: TcpStream, mesh: &Arc<Mesh>) -> Result<()> {
+    pub(crate) fn start(self: &Arc<Self>, stream: TcpStream, mesh: &Arc<Wired>) -> Result<()> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(None)?;
         let stream = Arc::new(stream);
@@ -289,7 +289,7 @@ impl Pair {
             s = self.state.wait(s);
         }
     }
-    fn read(&self, stream: &TcpStream, mesh: &std::sync::Weak<Mesh>) -> Result<()> {
+    fn read(&self, stream: &TcpStream, mesh: &std::sync::Weak<Wired>) -> Result<()> {
         let address = stream.peer_addr().ok();
         let mut from = BufReader::with_capacity(32 << 10, stream);
         let mut head = [0; HEADER];
@@ -351,7 +351,7 @@ impl Pair {
         }
     }
     /// The peer has something to send.
-    fn announced(&self, slot: u64, mesh: &std::sync::Weak<Mesh>) -> Result<()> {
+    fn announced(&self, slot: u64, mesh: &std::sync::Weak<Wired>) -> Result<()> {
         let mut s = self.state.lock();
         s.count(slot)?;
         let place = s.slots.entry(slot).or_default();
