@@ -216,16 +216,14 @@ fn squares() {
         ((2, 33, 64, 1), [7, 31], [2, 0]),
         ((1, 64, 48, 1), [33, 32], [0, 1]),
         ((2, 48, 32, 1), [9, 70], [2, 2]),
-        ((5, 40, 48, 1), [6, 7], [1, 1]),
+        ((5, 64, 64, 1), [10, 10], [1, 1]),
     ];
     let before = num_threads();
-    for (channels, input, pad) in cases {
+    for (i, (channels, input, pad)) in cases.into_iter().enumerate() {
         let s = ConvShape::new(channels, &input, &[3, 3], &[1, 1], &pad, &[1, 1]).unwrap();
         assert!(winograd::serves(&s) || !crate::blas::unpacked::available(), "{s:?}");
-        for threads in [1, 3] {
-            set_num_threads(threads);
-            check::<f32>(&mut rng, &s);
-        }
+        set_num_threads(if i % 2 == 0 { 3 } else { 1 });
+        check::<f32>(&mut rng, &s);
     }
     set_num_threads(before);
 }
