@@ -294,12 +294,12 @@ fn by_dtype(own: &[Tensor], theirs: &[Tensor], f: impl Fn(&[Tensor], &[Tensor]) 
     }
     Ok(())
 }
-impl<M: Module + for<'a> Forward<&'a Tensor, Output = Tensor>> Forward<&Tensor> for AveragedModel<M> {
-    type Output = Tensor;
-    fn forward(&self, x: &Tensor) -> Tensor {
+impl<O: Tensors, M: Module + for<'a> Forward<&'a Tensor, Output = O>> Forward<&Tensor> for AveragedModel<M> {
+    type Output = O;
+    fn forward(&self, x: &Tensor) -> O {
         self.module.call(x)
     }
-    fn try_forward(&self, x: &Tensor) -> Result<Tensor> {
+    fn try_forward(&self, x: &Tensor) -> Result<O> {
         self.module.try_call(x)
     }
 }

@@ -347,12 +347,11 @@ pub mod autograd {
     pub use flambeau_autograd::grad_fn::{
         BackwardOptions, backward, backward_with, grad, grad_with, try_backward, try_grad,
     };
-    pub use flambeau_autograd::graph;
     pub use flambeau_autograd::{
         Function, GradFn, GradOptions, RemovableHandle, detect_anomaly, functional, get_gradient_edge,
         gradcheck, register_multi_grad_hook, set_detect_anomaly_guard,
     };
-    pub use flambeau_autograd::{forward_ad, function, grad_mode};
+    pub use flambeau_autograd::{forward_ad, function, grad_mode, graph};
 }
 
 /// Fourier transforms (`torch.fft`).

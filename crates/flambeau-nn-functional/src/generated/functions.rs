@@ -352,7 +352,7 @@ pub fn bilinear_with(input1: &Tensor, input2: &Tensor, weight: &Tensor, o: Bilin
 ///
 /// ```text
 /// let x = torch::tensor([0.0, 2.0]);
-/// torch::nn::functional::celu_(&x, 1.0);
+/// torch::nn::functional::celu_(&x);
 /// assert_eq!(x.to_vec::<f32>(), [0.0, 2.0]);
 /// ```
 #[doc(alias = "torch.celu")]

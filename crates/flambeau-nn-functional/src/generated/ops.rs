@@ -58,7 +58,7 @@ pub fn leaky_relu_raw_out(self_: &Tensor, negative_slope: Scalar, out: &mut Tens
 ///
 /// ```text
 /// let x = torch::tensor([0.0, 3.0]);
-/// torch::nn::functional::elu_(&x, 1.0);
+/// torch::nn::functional::elu_(&x);
 /// assert_eq!(x.to_vec::<f32>(), [0.0, 3.0]);
 /// ```
 ///
@@ -798,7 +798,7 @@ pub fn threshold(input: &Tensor, threshold: Scalar, value: Scalar, inplace: bool
 ///
 /// ```text
 /// let x = torch::tensor([0.0, 2.0]);
-/// torch::nn::functional::celu_(&x, 1.0);
+/// torch::nn::functional::celu_(&x);
 /// assert_eq!(x.to_vec::<f32>(), [0.0, 2.0]);
 /// ```
 ///

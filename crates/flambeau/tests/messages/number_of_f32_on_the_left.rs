@@ -1,7 +1,6 @@
 //~ errors: 1
-//~ cannot multiply `f32` by `&Tensor`
-//~ `f64` implements `Mul<&Tensor>`
-//~ `i64` implements `Mul<&Tensor>`
+//~ cannot multiply `f32` by `&torch::Tensor`
+//~ no implementation for `f32 * &torch::Tensor`
 use torch::prelude::*;
 pub fn f(a: f32, x: &Tensor) -> Tensor {
     a * x

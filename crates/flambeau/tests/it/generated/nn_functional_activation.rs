@@ -12,7 +12,7 @@ fn leaky_relu_raw() {
 #[test]
 fn elu_raw() {
     let x = torch::tensor([0.0, 3.0]);
-    torch::nn::functional::elu_(&x, 1.0);
+    torch::nn::functional::elu_(&x);
     assert_eq!(x.to_vec::<f32>(), [0.0, 3.0]);
 }
 
@@ -131,7 +131,7 @@ fn threshold() {
 #[test]
 fn celu_raw() {
     let x = torch::tensor([0.0, 2.0]);
-    torch::nn::functional::celu_(&x, 1.0);
+    torch::nn::functional::celu_(&x);
     assert_eq!(x.to_vec::<f32>(), [0.0, 2.0]);
 }
 
