@@ -103,9 +103,9 @@ pub mod quantization {
     pub mod quantize_fx {
         pub use flambeau_quantization::fx::{
             ObservedGraphModule, PrepareCustomConfig, PrepareFxOptions, convert_fx, convert_to_reference_fx,
-            fuse_fx, prepare_fx, prepare_fx_with, prepare_graph, prepare_qat_fx, try_convert_fx,
-            try_convert_to_reference_fx, try_fuse_fx, try_prepare_fx_with, try_prepare_graph,
-            try_prepare_qat_fx_with,
+            fuse_fx, prepare_fx, prepare_fx_with, prepare_graph, prepare_qat_fx, prepare_qat_fx_with,
+            try_convert_fx, try_convert_to_reference_fx, try_fuse_fx, try_prepare_fx, try_prepare_graph,
+            try_prepare_qat_fx,
         };
     }
 }
