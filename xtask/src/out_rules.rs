@@ -12,6 +12,7 @@ pub enum OutRule {
     ExactOrByte(String),
     Complex(String),
     Floating(String),
+    Computed(String),
 }
 
 #[derive(Clone, Deserialize)]
@@ -32,6 +33,9 @@ pub enum RawOutRule {
     },
     Floating {
         floating: String,
+    },
+    Computed {
+        computed: String,
     },
 }
 #[derive(Clone, Default, Deserialize)]
@@ -62,5 +66,6 @@ pub fn out_rule(raw: &RawOutRule) -> Result<OutRule, String> {
         RawOutRule::Casts { cast, type_error } => OutRule::CastOr(cast.clone(), *type_error),
         RawOutRule::Complex { complex } => OutRule::Complex(complex.clone()),
         RawOutRule::Floating { floating } => OutRule::Floating(floating.clone()),
+        RawOutRule::Computed { computed } => OutRule::Computed(computed.clone()),
     })
 }

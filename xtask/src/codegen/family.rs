@@ -356,7 +356,7 @@ fn by_hand(out: &mut String, form: &Form) -> Vec<(&'static str, String)> {
             for (i, o) in form.outs().iter().enumerate() {
                 let of_kind = match row.out_dtype.get(i).or(row.out_dtype.first()) {
                     Some(OutRule::Complex(_)) => "C64",
-                    Some(OutRule::Floating(_)) => "F32",
+                    Some(OutRule::Floating(_) | OutRule::Computed(_)) => "F32",
                     _ => continue,
                 };
                 let rule = super::structured::out_dtype(row, i);

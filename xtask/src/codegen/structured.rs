@@ -87,6 +87,7 @@ pub fn out_dtype(row: &Row, i: usize) -> String {
         OutRule::ExactOrByte(t) => format!("&OutDtype::ExactOrByte({})", text(t)),
         OutRule::Complex(t) => format!("&OutDtype::Complex({})", text(t)),
         OutRule::Floating(t) => format!("&OutDtype::Floating({})", text(t)),
+        OutRule::Computed(t) => format!("&OutDtype::Computed({})", text(t)),
     }
 }
 

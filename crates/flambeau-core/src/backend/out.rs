@@ -214,7 +214,8 @@ fn other_dtype(rule: &OutDtype, want: DType, got: DType) -> Result<()> {
         OutDtype::Any => return Ok(()),
         OutDtype::ExactOrByte(_) if got == DType::U8 => return Ok(()),
         OutDtype::Complex(_) if got.is_complex() => return Ok(()),
-        OutDtype::Floating(_) if got.is_floating() => return Ok(()),
+        OutDtype::Floating(_) | OutDtype::Computed(_) if got.is_floating() => return Ok(()),
+        OutDtype::Computed(text) => (ErrorKind::Unsupported, text),
         OutDtype::Complex(text) | OutDtype::Floating(text) => (ErrorKind::Runtime, text),
         OutDtype::Cast | OutDtype::CastOr(_) | OutDtype::CastOrType(_) if casts => return Ok(()),
         OutDtype::Cast => {

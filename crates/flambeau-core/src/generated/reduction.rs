@@ -701,9 +701,14 @@ fn nanmean_out_cpu(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    out::check_out_dtype(
+        &OutDtype::Computed("\"nansum_cpu\" not implemented for '{got}'"),
+        DType::F32,
+        out.dtype(),
+    )?;
     out::refuse_gradients("nansum", &[self_], &[&*out])?;
     let r = f::nanmean(self_, dim, keepdim, dtype)?;
-    out::copy_to_out(&OutDtype::Cast, out, &r)
+    out::copy_to_out(&OutDtype::Computed("\"nansum_cpu\" not implemented for '{got}'"), out, &r)
 }
 /// Type of [`NANMEAN_OUT`].
 pub type NanmeanOutFn = fn(&Tensor, Option<&[i64]>, bool, Option<DType>, &mut Tensor) -> Result<()>;

@@ -145,6 +145,8 @@ pub enum OutDtype {
     Complex(&'static str),
     /// To any floating dtype; the text of the error.
     Floating(&'static str),
+    /// To any floating dtype, in which it is computed; the text of the error, which is of kind `Unsupported`.
+    Computed(&'static str),
 }
 impl OutDtype {
     /// Its own dtype alone, in PyTorch's usual words.
