@@ -4,6 +4,7 @@
 mod budget;
 mod described;
 mod families;
+mod links;
 mod locks;
 mod names;
 mod paths;
