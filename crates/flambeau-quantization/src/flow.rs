@@ -3,7 +3,7 @@
 //! `Box<dyn Layer>`; a field of one type cannot hold another.
 
 use crate::fake_quantize::FakeQuantize;
-use crate::forms::{conv_of, plain, swapped};
+use crate::forms::{conv_of, observed, plain, swapped};
 use crate::nn::conv_add::ConvAdd2d;
 use crate::nn::float_functional::Functional;
 use crate::nn::qat::Qat;
@@ -268,6 +268,22 @@ pub enum Mapping {
     /// For those that find the integers of their inputs at every call.
     Dynamic,
 }
+/// What computes with integers once its parts do, or once it has a rule: it stays where it is, so a field may have its type.
+fn become_quantized(m: &mut dyn Module) -> Result<()> {
+    let rule = match m.downcast_ref::<Functional>() {
+        Some(f) if wanted(f).is_some() && !f.is_quantized() => Some(observed(f)?),
+        _ => None,
+    };
+    let m = m.as_any_mut();
+    if let (Some((scale, zero)), Some(f)) = (rule, m.downcast_mut::<Functional>()) {
+        f.become_quantized(scale, zero);
+    } else if let Some(l) = m.downcast_mut::<quantizable::LSTM>() {
+        l.become_quantized();
+    } else if let Some(a) = m.downcast_mut::<quantizable::MultiheadAttention>() {
+        a.become_quantized()?;
+    }
+    Ok(())
+}
 struct Convert(Mapping);
 impl VisitorMut for Convert {
     fn parameter(&mut self, _: &str, _: &mut Parameter) -> Result<()> {
@@ -287,12 +303,7 @@ impl VisitorMut for Convert {
             visit_all_mut(holder.as_module_mut(), self)?;
         }
         if self.0 == Mapping::Static {
-            let m = holder.as_module_mut().as_any_mut();
-            if let Some(l) = m.downcast_mut::<quantizable::LSTM>() {
-                l.become_quantized();
-            } else if let Some(a) = m.downcast_mut::<quantizable::MultiheadAttention>() {
-                a.become_quantized()?;
-            }
+            become_quantized(holder.as_module_mut())?;
         }
         if let Some(new) = swapped(holder.as_module(), self.0)? {
             let class = holder.type_name().into_owned();
@@ -335,6 +346,9 @@ fn cleaned(m: &mut dyn Module) -> Result<()> {
 pub fn try_convert_(m: &mut dyn Module, mapping: Mapping) -> Result<()> {
     no_grad(|| {
         visit_all_mut(m, &mut Convert(mapping))?;
+        if mapping == Mapping::Static {
+            become_quantized(m)?;
+        }
         cleaned(m)
     })
 }

@@ -18,7 +18,7 @@ use flambeau_nn::internal::{Padding, Run};
 use flambeau_nn::{Module, Parameter};
 
 /// Scale and zero point that the observer behind a module found.
-fn observed(m: &dyn Module) -> Result<(f64, i64)> {
+pub(crate) fn observed(m: &dyn Module) -> Result<(f64, i64)> {
     let post = m.base().and_then(|b| b.module(POST));
     let Some(post) = post else {
         return Err(Error::attribute(format!(

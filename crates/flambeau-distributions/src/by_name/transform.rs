@@ -103,6 +103,41 @@ impl Object for TransformObject {
     }
 }
 
+/// A transform of what is none: Python makes it, and fails where it is used.
+struct Unfit {
+    class: &'static str,
+    text: String,
+    why: fn(String) -> Error,
+    message: String,
+}
+impl Unfit {
+    fn object(class: &'static str, text: String, why: fn(String) -> Error, message: String) -> ObjectRef {
+        ObjectRef::new(Unfit { class, text, why, message })
+    }
+    fn error(&self) -> Error {
+        (self.why)(self.message.clone())
+    }
+}
+impl Object for Unfit {
+    fn type_name(&self) -> &'static str {
+        self.class
+    }
+    fn call(&self, _: &[Value], _: &Kwargs) -> Result<Vec<Value>> {
+        Err(self.error())
+    }
+    fn attribute(&self, _: &str) -> Result<Value> {
+        Err(self.error())
+    }
+    fn method(&self, _: &str, _: &[Value], _: &Kwargs) -> Result<Vec<Value>> {
+        Err(self.error())
+    }
+    fn repr(&self) -> String {
+        self.text.clone()
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
 fn made(t: AnyTransform, s: &Slots<'_>, cache: usize) -> Result<ObjectRef> {
     Ok(object(match s.get::<i64>(cache)? {
         None | Some(0) => t,
@@ -147,14 +182,26 @@ fn power(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
 }
 fn compose(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let s = Slots::new("ComposeTransform.__init__", &["parts", "cache_size"], args, kwargs)?;
-    let parts = s.must(0)?.items().unwrap_or(&[]).iter().map(must).collect::<Result<Vec<_>>>()?;
+    let given = s.must(0)?.items().unwrap_or(&[]);
+    if let Some(other) = given.iter().find(|v| of(v).is_none()) {
+        let texts = given.iter().map(flambeau_library::repr).collect::<Result<Vec<_>>>()?;
+        let text = format!("ComposeTransform(\n    {}\n)", texts.join(",\n    "));
+        let message = format!("'{}' object is not callable", other.type_name());
+        return Ok(Unfit::object("ComposeTransform", text, Error::type_, message));
+    }
+    let parts = given.iter().map(must).collect::<Result<Vec<_>>>()?;
     made(ComposeTransform::new(parts).into(), &s, 1)
 }
 fn independent(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let names: &[&str] = &["base_transform", "reinterpreted_batch_ndims", "cache_size"];
     let s = Slots::new("IndependentTransform.__init__", names, args, kwargs)?;
-    let n = natural(Some(i64::from_value(s.must(1)?)?))?;
-    made(IndependentTransform::new(must(s.must(0)?)?, n).into(), &s, 2)
+    let (base, n) = (must(s.must(0)?)?, i64::from_value(s.must(1)?)?);
+    let Ok(n) = usize::try_from(n) else {
+        let text = format!("IndependentTransform({}, {n})", base.to_text());
+        let message = format!("reinterpreted_batch_ndims must be >= 0, got {n}");
+        return Ok(Unfit::object("IndependentTransform", text, Error::assertion, message));
+    };
+    made(IndependentTransform::new(base, n).into(), &s, 2)
 }
 fn reshape(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let s = Slots::new("ReshapeTransform.__init__", &["in_shape", "out_shape", "cache_size"], args, kwargs)?;
@@ -173,7 +220,13 @@ fn stack(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
 fn cumulative(args: &[Value], kwargs: &Kwargs) -> Result<ObjectRef> {
     let names: &[&str] = &["distribution", "cache_size"];
     let s = Slots::new("CumulativeDistributionTransform.__init__", names, args, kwargs)?;
-    let d = distribution_of(s.must(0)?).ok_or_else(|| Error::type_("a distribution is expected"))?;
+    let given = s.must(0)?;
+    let Some(d) = distribution_of(given) else {
+        let message = format!("'{}' object has no attribute 'cdf'", given.type_name());
+        let (class, text) =
+            ("CumulativeDistributionTransform", "CumulativeDistributionTransform()".to_string());
+        return Ok(Unfit::object(class, text, Error::attribute, message));
+    };
     made(CumulativeDistributionTransform::new(d).into(), &s, 1)
 }
 const WITH_ARGUMENTS: [(&str, Constructor); 8] = [

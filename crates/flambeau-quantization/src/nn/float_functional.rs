@@ -36,6 +36,10 @@ impl Functional {
     pub fn is_quantized(&self) -> bool {
         self.quantized
     }
+    pub(crate) fn become_quantized(&mut self, scale: f64, zero_point: i64) {
+        self.quantized = true;
+        self.set_rule(scale, zero_point);
+    }
     fn name(&self) -> &'static str {
         match (self.quantized, self.of_graphs) {
             (true, _) => "QFunctional",

@@ -1,6 +1,6 @@
 //! From float models to quantized ones.
 
-use flambeau_core::{DType, Tensor, ops};
+use flambeau_core::{DType, Tensor, Value, ops};
 use flambeau_nn::{self as nn, Module as _};
 use flambeau_quantization::flow;
 use flambeau_quantization::observers::{ObserverClass, ObserverSpec};
@@ -120,4 +120,114 @@ fn observers_find_ranges() {
     assert_eq!(narrow.unwrap_err().message(), "Used-specified quantization range must include 0.");
     assert!(default_of("default_observer").is_some() && qconfig_of("nothing").is_none());
     assert!(ops::equal(&o.min_val().unwrap(), &Tensor::from_vec(vec![-1.0f32], [0i64; 0])).unwrap());
+}
+#[test]
+fn layers_with_rules_of_their_own_are_converted() {
+    flambeau_test_support::alone!();
+    flambeau_core::tensor::generator::manual_seed(0);
+    let mut m = nn::Sequential::new((
+        Stub::quant(),
+        nn::ConvTranspose2d::new(1, 2, 3),
+        nn::BatchNorm2d::new(2),
+        nn::InstanceNorm2d::new(2),
+        nn::PReLU::new(),
+        Stub::dequant(),
+    ));
+    m.eval();
+    let x = Tensor::from_vec((0..32).map(|i| ((i * 7) % 11) as f32 / 5.0 - 1.0).collect(), [2, 1, 4, 4]);
+    let float = m.call(&x);
+    flow::set_qconfig(&m, Some(get_default_qconfig("qnnpack")));
+    flow::prepare_(&mut m);
+    m.call(&x);
+    flow::convert_(&mut m, flow::Mapping::Static);
+    let found = classes(&m);
+    for name in
+        ["QuantizedConvTranspose2d", "QuantizedBatchNorm2d", "QuantizedInstanceNorm2d", "QuantizedPReLU"]
+    {
+        assert!(found.iter().any(|c| c == name), "{name}: {found:?}");
+    }
+    assert!(farthest(&m.call(&x), &float) < 0.15);
+}
+#[test]
+fn sums_behind_convolutions_are_one_layer() {
+    use flambeau_quantization::nn::conv_add::ConvAdd2d;
+    flambeau_test_support::alone!();
+    flambeau_core::tensor::generator::manual_seed(0);
+    let x = Tensor::from_vec((0..32).map(|i| ((i * 7) % 11) as f32 / 5.0 - 1.0).collect(), [2, 1, 4, 4]);
+    let y = Tensor::from_vec((0..64).map(|i| ((i * 5) % 13) as f32 / 6.0 - 1.0).collect(), [2, 2, 4, 4]);
+    let conv = nn::Conv2dOptions::new(1, 2, 3).padding(1).build();
+    let sum = ops::add(&conv.call(&x), &y, flambeau_core::Scalar::Int(1)).unwrap();
+    let m = ConvAdd2d::with_relu(conv);
+    assert_eq!(m.forward(&x, &y).to_vec::<f32>(), ops::relu(&sum).unwrap().to_vec::<f32>());
+    // within another module, which exchanges it
+    let mut holder = Holder { base: nn::Base::new(), layer: Box::new(m) };
+    flow::set_qconfig(&holder, Some(get_default_qconfig("x86")));
+    flow::prepare_(&mut holder);
+    holder.run(&x, &y);
+    flow::convert_(&mut holder, flow::Mapping::Static);
+    assert_eq!(holder.layer.type_name(), "QuantizedConvAddReLU2d");
+    let q = |t: &Tensor| flambeau_quantization::ops::quantize_per_tensor(t, 0.02, 100, DType::QU8).unwrap();
+    let z = flambeau_quantization::ops::dequantize(&holder.run(&q(&x), &q(&y))).unwrap();
+    assert!(farthest(&z, &ops::relu(&sum).unwrap()) < 0.1);
+}
+/// A module that holds a layer of two inputs.
+#[derive(Debug)]
+struct Holder {
+    base: nn::Base,
+    layer: Box<dyn nn::internal::Run>,
+}
+impl Holder {
+    fn run(&self, x: &Tensor, y: &Tensor) -> Tensor {
+        let given = [Value::Tensor(x.clone()), Value::Tensor(y.clone())];
+        let out = nn::internal::call_module(&*self.layer, &given, &[]).unwrap();
+        match out.into_iter().next() {
+            Some(Value::Tensor(ref t)) => t.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+impl nn::Module for Holder {
+    fn type_name(&self) -> std::borrow::Cow<'static, str> {
+        "Holder".into()
+    }
+    fn base(&self) -> Option<&nn::Base> {
+        Some(&self.base)
+    }
+    fn base_mut(&mut self) -> Option<&mut nn::Base> {
+        Some(&mut self.base)
+    }
+    fn visit<'a>(&'a self, v: &mut dyn nn::Visitor<'a>) {
+        nn::Field::visit_field(&self.layer, "layer", v);
+    }
+    fn visit_mut(&mut self, v: &mut dyn nn::VisitorMut) -> flambeau_core::Result<()> {
+        nn::Field::visit_field_mut(&mut self.layer, "layer", v)
+    }
+    fn as_module(&self) -> &dyn nn::Module {
+        self
+    }
+    fn as_module_mut(&mut self) -> &mut dyn nn::Module {
+        self
+    }
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+    fn as_any_mut(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}
+#[test]
+fn sums_as_modules_are_observed_and_get_a_rule() {
+    use flambeau_quantization::nn::float_functional::Functional;
+    let mut f = Functional::new(false);
+    let x = input();
+    flow::set_qconfig(&f, Some(get_default_qconfig("x86")));
+    flow::prepare_(&mut f);
+    let y = f.add(&x, &x).unwrap();
+    assert!(f.named_modules().iter().any(|(n, _)| n == "activation_post_process"));
+    assert_eq!(y.sizes(), x.sizes());
+    flow::convert_(&mut f, flow::Mapping::Static);
+    assert_eq!(f.type_name(), "QFunctional");
+    let q = flambeau_quantization::ops::quantize_per_tensor(&x, 0.02, 100, DType::QU8).unwrap();
+    let z = flambeau_quantization::ops::dequantize(&f.add(&q, &q).unwrap()).unwrap();
+    assert!(farthest(&z, &y) < 0.1);
 }

@@ -182,6 +182,7 @@ fn learned_scales_and_zero_points_have_gradients() {
 }
 #[test]
 fn layers_of_parts_compute_what_the_float_ones_do_and_are_quantized() {
+    flambeau_test_support::alone!();
     use flambeau_nn as nn;
     use flambeau_quantization::nn::quantizable::{AttentionArgs, LSTM, MultiheadAttention};
     use flambeau_quantization::{flow, qconfig};
@@ -208,6 +209,7 @@ fn layers_of_parts_compute_what_the_float_ones_do_and_are_quantized() {
         flow::prepare_(&mut m);
         m.forward(&x, None);
         flow::convert_(&mut m, flow::Mapping::Static);
+        assert!(m.is_quantized());
         let q = flambeau_quantization::ops::quantize_per_tensor(&x, 0.02, 64, DType::QU8).unwrap();
         let (y3, _) = m.forward(&q, None);
         close(&flambeau_quantization::ops::dequantize(&y3).unwrap(), &y, 0.1);
