@@ -85,7 +85,8 @@ fn the_book_has_its_chapters() {
     let mut chapters: Vec<String> =
         folders.map(|e| format!("{}/index.md", e.file_name().to_string_lossy())).collect();
     let mut named = contents.clone();
-    (named.sort(), chapters.sort());
+    named.sort();
+    chapters.sort();
     assert_eq!(named, chapters);
     assert!(contents.len() > 10, "{contents:?}");
 }
