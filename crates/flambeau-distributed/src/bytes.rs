@@ -133,9 +133,8 @@ fn patiently<R>(mut f: impl FnMut() -> Result<R>) -> Result<R> {
     }
 }
 impl Source for InPlace {
-    fn read(&self, at: usize, into: &mut [u8]) -> Result<()> {
-        let range = self.check(at, into.len())?;
-        patiently(|| self.tensor.storage().with_bytes(|b| into.copy_from_slice(&b[range.clone()])))
+    fn view(&self, range: std::ops::Range<usize>, f: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.show(range, f)
     }
 }
 impl Place for InPlace {

@@ -50,8 +50,8 @@ impl DerefMut for Piece {
 
 /// Where data lie that are read when they go.
 pub(crate) trait Source: Send + Sync {
-    /// Some of them, from a position on.
-    fn read(&self, at: usize, into: &mut [u8]) -> Result<()>;
+    /// Shows some of them; they do not change meanwhile.
+    fn view(&self, range: Range<usize>, f: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 }
 /// What a message carries.
 pub(crate) enum Payload {
@@ -73,17 +73,7 @@ impl Payload {
         match self {
             Payload::Bytes(b) => f(b),
             Payload::Pieces(all) => all.iter().try_for_each(|p| f(p)),
-            Payload::Of(source, range) => {
-                let mut piece = Piece::new(range.len().min(PIECE));
-                let mut at = range.start;
-                while at < range.end {
-                    let n = (range.end - at).min(PIECE);
-                    source.read(at, &mut piece[..n])?;
-                    f(&piece[..n])?;
-                    at += n;
-                }
-                Ok(())
-            }
+            Payload::Of(source, range) => source.view(range.clone(), &mut f),
         }
     }
     /// All of it side by side.
