@@ -67,7 +67,8 @@ impl Block {
         let causal = F::ScaledDotProductAttentionOptions::new().is_causal(length > 1);
         let attended = F::scaled_dot_product_attention_with(q, &k, &v, causal);
         let x = x + self.out.call(&attended.transpose(1, 2).reshape([batch, length, width]));
-        let hidden = F::gelu(&self.up.call(&self.norm2.call(&x)), "tanh");
+        let hidden =
+            F::gelu_with(&self.up.call(&self.norm2.call(&x)), F::GeluOptions::new().approximate("tanh"));
         x + self.down.call(&hidden)
     }
 }

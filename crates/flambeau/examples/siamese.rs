@@ -56,7 +56,7 @@ fn another(classes: &Tensor) -> Tensor {
 
 /// Pairs of one class shall lie together, others at least the margin apart.
 fn contrastive(a: &Tensor, b: &Tensor, alike: &Tensor) -> Tensor {
-    let distance = F::pairwise_distance(a, b, 2.0);
+    let distance = F::pairwise_distance(a, b);
     let apart = (MARGIN - &distance).relu();
     torch::where_(alike, &distance.square(), &apart.square()).mean()
 }
@@ -100,7 +100,7 @@ fn main() -> Outcome {
 
     // an unseen digit is what its nearest neighbour among the known ones is
     let (known, unseen) = torch::no_grad(|| (model.call(&train.images), model.call(&test.images)));
-    let nearest = torch::cdist(&unseen, &known, 2.0).argmin_dim(1, false);
+    let nearest = torch::cdist(&unseen, &known).argmin_dim(1, false);
     let right = train.labels.i(&nearest).eq(&test.labels).double().mean().item::<f64>();
 
     let mut c = Canvas::new(980, 560);

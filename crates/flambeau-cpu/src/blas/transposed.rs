@@ -1,16 +1,16 @@
 //! f32 products with AVX-512 whose left operand is read where it lies and whose right operand
-//! is stored transposed (`x W^T`, what linear layers compute). Packing both operands, as the gemm crate does, is a good part of
-//! the work where a few hundred rows use a weight, and gains nothing where many do.
+//! is stored transposed (`x W^T`, what linear layers compute). Packing both operands, as the gemm crate does, pays when both
+//! are used often; of a weight that a few hundred rows use, turning it is a good part of the work.
 
 use super::unpacked::{COLS, ROWS, Tile, available, column_tiles, tile, turn};
 use super::{RawMat, RawOut};
 use crate::engine::scratch::with_scratch;
 
-/// Terms of a sum that are taken at a time, so that their part of the panel stays in the first cache level.
-const DEPTH: usize = 192;
-/// Rows of a left operand that pass by a panel at most: as many rows of [`DEPTH`] terms stay in the second cache level, and are
-/// enough that turning the panel is a small part of the work.
-const LEFT: usize = 640;
+/// Terms of a sum that are taken at a time. Their part of the panel may come from the second cache level again and again: that
+/// costs less than taking up the results more often.
+const DEPTH: usize = 256;
+/// Elements of a left operand that stay in the caches while the panels pass by. Each panel is turned again for the next ones.
+const LEFT: usize = 1 << 20;
 
 /// `C (+)= A B`; false if the product has to be computed otherwise.
 ///
@@ -40,31 +40,30 @@ pub(super) unsafe fn try_product(
     if b.rs != 1 || k < 96 {
         return false;
     }
-    // blocks of nearly equal numbers of rows
-    let block = m.div_ceil(m.div_ceil(LEFT)).next_multiple_of(ROWS);
     let mut inner = [(0u32, 0u32); DEPTH];
     inner.iter_mut().enumerate().for_each(|(p, i)| *i = (p as u32, (p * COLS) as u32));
+    let most = (LEFT / k).next_multiple_of(ROWS).max(32 * ROWS);
     with_scratch::<f32, _>(DEPTH * COLS, |panel| {
-        for first in (0..m).step_by(block) {
-            let end = (first + block).min(m);
+        for first in (0..m).step_by(most) {
+            let rows = most.min(m - first);
             column_tiles(n, |j, n| {
                 for p in (0..k).step_by(DEPTH) {
                     let depth = DEPTH.min(k - p);
                     let from = b.at(p, j).p;
                     // SAFETY: part of B, and the panel has DEPTH rows.
                     unsafe { turn(from, b.cs, n, depth, panel.as_mut_ptr()) };
-                    for i in (first..end).step_by(ROWS) {
-                        let row = |r: usize| a.at((i + r).min(m - 1), p).p;
+                    for i in (0..rows).step_by(ROWS) {
+                        let row = |r: usize| a.at(first + (i + r).min(rows - 1), p).p;
                         let t = Tile {
                             rows: std::array::from_fn(row),
-                            m: ROWS.min(m - i),
+                            m: ROWS.min(rows - i),
                             b: panel.as_ptr(),
                             outer: 1,
                             a_step: 0,
                             b_step: 0,
                             inner: &inner[..depth],
                             n,
-                            c: c.at(i, j).p,
+                            c: c.at(first + i, j).p,
                             ldc: c.rs,
                             add: add || p > 0,
                         };

@@ -48,7 +48,7 @@ impl Block {
         let y = F::scaled_dot_product_attention_with(&heads[0], &heads[1], &heads[2], causal);
         let y = self.out.call(&y.transpose(1, 2).reshape([n, l, WIDTH]));
         let x = x + self.dropout.call(&y);
-        let inner = F::gelu(&self.up.call(&self.norm2.call(&x)), "none");
+        let inner = F::gelu(&self.up.call(&self.norm2.call(&x)));
         &x + self.dropout.call(&self.down.call(&inner))
     }
 }
