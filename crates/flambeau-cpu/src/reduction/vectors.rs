@@ -1,5 +1,5 @@
-//! Sums of floats by vectors of the machine, in the order that keeps most of them on their way: what the compiler makes of lanes
-//! ([`Lanes`](super::fold::Lanes)) spends as long on the end of a row of a page as on a quarter of it.
+//! Sums of floats by vectors of the machine. What the compiler makes of lanes ([`Lanes`](super::fold::Lanes)) keeps them in memory at
+//! the end of a row, which takes as long as a quarter of a row of 1024 numbers.
 
 #[cfg(target_arch = "x86_64")]
 use crate::engine::cache::prefetch_page;
@@ -67,8 +67,8 @@ unsafe fn sum<V: Vector<T: Arith>>(x: &[V::T]) -> V::T {
 pub(super) fn sum_of<T: Num, I: Isa>(x: &[T]) -> Option<T::Acc> {
     #[cfg(target_arch = "x86_64")]
     if I::WIDTH == 32 && x.len() >= 32 {
-        // SAFETY: a body for registers of 32 bytes is compiled for V3 and runs where the machine has it.
         return match T::DTYPE {
+            // SAFETY: a body for registers of 32 bytes is compiled for V3 and runs where the machine has it.
             DType::F32 => Some(bytemuck::cast(unsafe { sum::<x86::F8>(bytemuck::cast_slice(x)) })),
             // SAFETY: as above.
             DType::F64 => Some(bytemuck::cast(unsafe { sum::<x86::D4>(bytemuck::cast_slice(x)) })),
