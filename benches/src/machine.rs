@@ -48,6 +48,7 @@ fn fused() -> bool {
         cfg!(target_arch = "aarch64")
     }
 }
+/// Bodies of `dispatch` have to be inlined into it: what is called from there is compiled for the plainest machine.
 fn arch() -> Arch {
     Arch::new()
 }
@@ -58,15 +59,18 @@ fn bandwidth(threads: usize, bytes: usize) -> f64 {
     let read = rate(threads, (count * 4) as f64, || {
         let a = vec![1f32; count];
         move || {
-            let sum = arch().dispatch(|| {
-                let mut sums = [[0f32; LANES]; 4];
-                for part in black_box(&a).chunks_exact(4 * LANES) {
-                    for (s, p) in sums.iter_mut().zip(part.chunks_exact(LANES)) {
-                        s.iter_mut().zip(p).for_each(|(s, p)| *s += p);
+            let sum = arch().dispatch(
+                #[inline(always)]
+                || {
+                    let mut sums = [[0f32; LANES]; 4];
+                    for part in black_box(&a).chunks_exact(4 * LANES) {
+                        for (s, p) in sums.iter_mut().zip(part.chunks_exact(LANES)) {
+                            s.iter_mut().zip(p).for_each(|(s, p)| *s += p);
+                        }
                     }
-                }
-                sums
-            });
+                    sums
+                },
+            );
             black_box(sum);
         }
     });
@@ -82,7 +86,10 @@ fn bandwidth(threads: usize, bytes: usize) -> f64 {
         let (a, b, mut c) = (vec![1f32; third], vec![2f32; third], vec![3f32; third]);
         move || {
             let (a, b, c) = (black_box(&a), black_box(&b), black_box(&mut c));
-            arch().dispatch(|| c.iter_mut().zip(a.iter().zip(b)).for_each(|(c, (a, b))| *c = a + b));
+            arch().dispatch(
+                #[inline(always)]
+                || c.iter_mut().zip(a.iter().zip(b)).for_each(|(c, (a, b))| *c = a + b),
+            );
         }
     });
     read.max(copy).max(add)
@@ -101,17 +108,20 @@ macro_rules! peak {
             let mut all = [[1.0 as $t; $lanes]; CHAINS];
             move || {
                 let (x, y) = (black_box([0.5 as $t; $lanes]), black_box([0.25 as $t; $lanes]));
-                arch().dispatch(|| {
-                    let mut chains = all;
-                    for _ in 0..STEPS {
-                        for c in &mut chains {
-                            for i in 0..$lanes {
-                                c[i] = if FUSED { c[i].mul_add(x[i], y[i]) } else { c[i] * x[i] + y[i] };
+                arch().dispatch(
+                    #[inline(always)]
+                    || {
+                        let mut chains = all;
+                        for _ in 0..STEPS {
+                            for c in &mut chains {
+                                for i in 0..$lanes {
+                                    c[i] = if FUSED { c[i].mul_add(x[i], y[i]) } else { c[i] * x[i] + y[i] };
+                                }
                             }
                         }
-                    }
-                    all = chains;
-                });
+                        all = chains;
+                    },
+                );
                 black_box(&all);
             }
         })

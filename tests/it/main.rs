@@ -10,6 +10,7 @@ mod attack;
 mod bad_input;
 mod depth;
 mod gallery;
+mod graphs;
 mod library;
 mod names;
 mod overrides;

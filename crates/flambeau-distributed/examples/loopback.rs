@@ -69,7 +69,11 @@ fn job(command: &[String], ranks: usize) -> Outcome<BTreeMap<(String, usize), f6
     for r in 0..ranks {
         let c = Command::new(&command[0])
             .args(&command[1..])
-            .envs([("RANK", r.to_string()), ("WORLD_SIZE", ranks.to_string()), ("MASTER_PORT", port.to_string())])
+            .envs([
+                ("RANK", r.to_string()),
+                ("WORLD_SIZE", ranks.to_string()),
+                ("MASTER_PORT", port.to_string()),
+            ])
             .envs([("MASTER_ADDR", "127.0.0.1"), ("GLOO_SOCKET_IFNAME", "lo"), ("OMP_NUM_THREADS", "1")])
             .stdout(Stdio::piped())
             .spawn()?;

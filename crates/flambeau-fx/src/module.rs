@@ -142,6 +142,10 @@ impl GraphModule {
         }
         Err(Error::attribute(format!("'{owner}' object has no attribute '{name}'")))
     }
+    /// What stands at exactly this path, and can be replaced through the graph module alone.
+    pub(crate) fn own(&self, path: &str) -> Option<&Value> {
+        self.places.get(path).map(|i| &self.attributes[*i].1)
+    }
     /// The module at a dotted path.
     ///
     /// # Errors
@@ -341,8 +345,17 @@ impl GraphModule {
     /// # Errors
     /// Arguments that do not fit, and those of the nodes.
     pub fn run(&self, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
+        self.called(args, kwargs, |inputs| Interpreter::new(self).run(inputs))
+    }
+    /// Makes inputs of the graph of arguments, and what the call gives of its output.
+    pub(crate) fn called(
+        &self,
+        args: &[Value],
+        kwargs: &Kwargs,
+        run: impl FnOnce(&[Value]) -> Result<Value>,
+    ) -> Result<Value> {
         let CodeGen::Trees { names, output, .. } = &self.graph.codegen else {
-            return Interpreter::new(self).run(&self.inputs(args, kwargs)?);
+            return run(&self.inputs(args, kwargs)?);
         };
         let mut given: Vec<Value> = args.to_vec();
         for name in names.iter().filter(|n| *n != "self").skip(args.len()) {
@@ -356,7 +369,7 @@ impl GraphModule {
             }
         }
         let leaves = pytree::leaves(&Value::List(given));
-        let out = Interpreter::new(self).run(&leaves)?;
+        let out = run(&leaves)?;
         match output {
             Some(spec) => spec.unflatten(out.items().unwrap_or(std::slice::from_ref(&out))),
             None => Ok(out),

@@ -230,7 +230,9 @@ mod tests {
     fn sums_of_all_sizes_and_layouts() {
         let value = |i: usize| bf16::from_f32(((i * 7919) % 61) as f32 / 8.0 - 3.5);
         let data: Vec<bf16> = (0..200_000).map(value).collect();
-        for (m, n, k) in [(8, 48, 64), (37, 51, 33), (200, 100, 391), (4, 1600, 9), (65, 49, 770)] {
+        for (m, n, k) in
+            [(8, 48, 64), (37, 51, 33), (200, 100, 391), (4, 1600, 9), (65, 49, 770), (9, 80, 1030)]
+        {
             if !suits(m, n, k) {
                 continue;
             }

@@ -4,7 +4,7 @@
 
 use super::by_patches::mirrored_lead;
 use super::shape::ConvShape;
-use crate::blas::unpacked::{COLS, ROWS, Tile, available, column_tiles, store, tile};
+use crate::blas::unpacked::{COLS, ROWS, Store, Tile, available, column_tiles, store, tile};
 use crate::copy::transpose::transpose_copy;
 use crate::engine::SharedMut;
 use crate::engine::parallel::{num_threads, parallel_chunks};
@@ -228,13 +228,11 @@ impl<'a> Plan<'a> {
                 }
                 for (&(p, n), acc) in tiles.iter().zip(acc.chunks_exact(self.rows * COLS)) {
                     self.pieces(sweep, p, n, &mut pieces);
-                    for (i, acc) in acc.chunks_exact(COLS).enumerate() {
-                        let bias = bias.get(i).copied().unwrap_or(0.0);
-                        for &(from, count, to) in &pieces {
-                            let (acc, to) = (&acc[from..from + count], out.wrapping_add(i * plane + to));
-                            // SAFETY: these results are inside the plane, and this chunk's own.
-                            unsafe { store(acc, bias, to, sweep.step[2]) };
-                        }
+                    for &(first, n, to) in &pieces {
+                        let to = out.wrapping_add(to);
+                        let s = Store { from: acc, first, n, bias, to, row: plane, step: sweep.step[2] };
+                        // SAFETY: these results are inside the plane, and this chunk's own.
+                        unsafe { store(&s) };
                     }
                 }
             }

@@ -2,13 +2,15 @@
 //! channels instead of 36. Input, weight and results are transformed by sums and halves alone, and sums over the channels
 //! are products of matrices, 16 of them.
 //!
-//! A number that is not finite spreads over its square here. So results that are not finite are none: the caller computes them
-//! otherwise.
+//! The rounding errors of a large number spread over its square here, and so does one that is not finite. So images with a number
+//! far beyond the others, and results that are not finite, are left to the caller, who computes them otherwise.
 
 use super::by_position::Grid;
 use super::shape::ConvShape;
 use crate::blas::unpacked::{COLS, ROWS, Tile, available, column_tiles, tile, turn};
 use crate::engine::SharedMut;
+use crate::engine::accumulate::fold;
+use crate::engine::isa::{self, Isa, Job};
 use crate::engine::parallel::{num_threads, parallel_chunks};
 use crate::engine::scratch::with_scratch;
 use std::ops::Range;
@@ -26,6 +28,24 @@ const DEPTH: usize = 64;
 const SQUARES: usize = 128;
 /// Bytes of transformed input that stay in the second cache level.
 const NEAR: usize = 1 << 20;
+
+/// How many times the root mean square of an image a number of it may be: the error that it brings to its neighbours then is that
+/// of a sum of as many terms.
+const BEYOND: f64 = 256.0;
+
+/// Sum of squares and largest size of a run.
+struct Extent<'a>(&'a [f32]);
+impl Job for Extent<'_> {
+    type Out = [f32; 2];
+    #[inline(always)]
+    fn run<I: Isa>(self) -> [f32; 2] {
+        let squares = fold::<I, _, _, _>([self.0], 0.0, |[v]| v * v, |a, b| a + b);
+        [
+            squares,
+            fold::<I, _, _, _>([self.0], 0.0, |[v]: [f32; 1]| v.abs(), |a, b| if b > a { b } else { a }),
+        ]
+    }
+}
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -228,20 +248,24 @@ impl<'a> Plan<'a> {
         };
         (most.div_ceil(2)..=most).rev().min_by_key(lost).unwrap_or(most)
     }
-    /// The whole convolution; false if a result is not finite.
+    /// The whole convolution; false if it has to be computed otherwise.
     fn run(&self, x: &[f32], w: &[f32], out: &mut [f32]) -> bool {
         let (len, plane) = (self.grid.len, self.from.iter().product::<usize>());
         let planes = self.images * self.channels;
         let size = self.rows * self.channels;
-        with_scratch::<f32, _>(planes * len + PLACES * size, |buf| {
-            let (copies, weights) = buf.split_at_mut(planes * len);
+        with_scratch::<f32, _>(planes * (len + 2) + PLACES * size, |buf| {
+            let (copies, rest) = buf.split_at_mut(planes * len);
+            let (extents, weights) = rest.split_at_mut(2 * planes);
             let (copied, all) = (SharedMut::new(copies), SharedMut::new(weights));
+            let sizes = SharedMut::new(extents);
             let parts = 4 * num_threads();
             parallel_chunks(parts, &|i| {
                 for p in i * planes / parts..(i + 1) * planes / parts {
                     // SAFETY: plane `p` is this chunk's own.
-                    let to = unsafe { copied.slice(p * len, len) };
-                    self.grid.pack(self.from, &x[p * plane..][..plane], to);
+                    let (to, extent) = unsafe { (copied.slice(p * len, len), sizes.slice(2 * p, 2)) };
+                    let x = &x[p * plane..][..plane];
+                    extent.copy_from_slice(&isa::run(Extent(x)));
+                    self.grid.pack(self.from, x, to);
                 }
                 for r in i * self.rows / parts..(i + 1) * self.rows / parts {
                     // SAFETY: the weights of result channel `r`, at all places, are this chunk's own.
@@ -249,6 +273,16 @@ impl<'a> Plan<'a> {
                 }
             });
             let (copies, weights) = (&*copies, &*weights);
+            let even = |image: &[f32]| {
+                let planes = image.as_chunks::<2>().0;
+                let squares = planes.iter().map(|e| f64::from(e[0])).sum::<f64>();
+                let most = planes.iter().fold(0.0, |a, e| e[1].max(a));
+                let mean = squares / (self.channels * plane) as f64;
+                squares.is_finite() && f64::from(most) <= BEYOND * mean.sqrt()
+            };
+            if !extents.chunks_exact(2 * self.channels).all(even) {
+                return false;
+            }
             let (once, total) = (self.rows_at_once(), self.images * self.high);
             let chunks = total.div_ceil(once);
             let blocks = self.rows.div_ceil(ROWS);
@@ -406,6 +440,11 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// Whether the convolution is computed here.
+#[cfg(test)]
+pub(super) fn serves(s: &ConvShape) -> bool {
+    Plan::new(s, false, None).is_some()
+}
 /// The convolution; false if it has to be computed otherwise.
 pub(super) fn forward(s: &ConvShape, x: &[f32], w: &[f32], bias: Option<&[f32]>, out: &mut [f32]) -> bool {
     Plan::new(s, false, bias).is_some_and(|p| p.run(x, w, out))

@@ -354,6 +354,7 @@ impl<T: Copy, F: Fold<T>> Job for Columns<'_, T, F> {
 pub fn fold<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, emit: impl Fn(usize, F::Acc) + Sync) {
     // Not generic over `emit`, so that reductions which differ only in what they do with a result share their code.
     g.check(x.len(), g.rows());
+    let emit = |row: usize, all: &[F::Acc]| all.iter().enumerate().for_each(|(i, a)| emit(row + i, *a));
     reduce_rows(g, &Typed { x, g, f, emit: &emit });
 }
 
@@ -361,7 +362,8 @@ struct Typed<'a, T: Copy, F: Fold<T>> {
     x: &'a [T],
     g: Geo,
     f: &'a F,
-    emit: &'a (dyn Fn(usize, F::Acc) + Sync),
+    /// Gets neighbouring results at once.
+    emit: &'a (dyn Fn(usize, &[F::Acc]) + Sync),
 }
 impl<T: Copy + Sync, F: Fold<T>> Kernel for Typed<'_, T, F> {
     fn size(&self) -> usize {
@@ -392,9 +394,7 @@ impl<T: Copy + Sync, F: Fold<T>> Kernel for Typed<'_, T, F> {
         }
     }
     unsafe fn emit(&self, row: usize, acc: *const u8, n: usize) {
-        for i in 0..n {
-            // SAFETY: the caller's promise.
-            (self.emit)(row + i, unsafe { *acc.cast::<F::Acc>().add(i) });
-        }
+        // SAFETY: the caller's promise.
+        (self.emit)(row, unsafe { std::slice::from_raw_parts(acc.cast(), n) });
     }
 }

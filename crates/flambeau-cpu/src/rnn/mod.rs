@@ -194,7 +194,7 @@ pub struct Input<'a, T> {
 }
 
 /// Rows of a step from which its input is multiplied with the step: the gates then stay near.
-const LEAST_ROWS: usize = 16;
+const LEAST_ROWS: usize = 32;
 
 /// Runs the layer. `gates` `[rows, width]` becomes what the gradient needs: the gates' values, and for a gated unit the hidden
 /// part of its new gate. A plain unit has its gates in `out` `[rows, out]` and none here. Without `input` they hold its part.

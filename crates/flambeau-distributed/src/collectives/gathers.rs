@@ -6,6 +6,7 @@ use crate::bytes;
 use crate::calls::What;
 use crate::coalesce;
 use crate::gloo::arithmetic::check_dtype;
+use crate::gloo::payload::Place as _;
 use crate::group::{Peer, ProcessGroup};
 use crate::work::Work;
 use flambeau_core::api::into_arg::IntoArg;
@@ -39,7 +40,11 @@ pub fn try_broadcast(tensor: &Tensor, src: impl Into<Peer>, options: CollectiveO
         let from = root(&g, g.peer(src)?, "broadcast")?;
         check_dtype(t.dtype())?;
         bytes::check(&t)?;
+        let in_place = if options.async_op { None } else { bytes::InPlace::of(&t, false) };
         e.run(options.async_op, status, vec![t.clone()], move |c| {
+            if let Some(mut place) = in_place {
+                return c.broadcast(&mut place, from);
+            }
             let mut b = bytes::read(&t)?;
             c.broadcast(&mut b, from)?;
             if c.mesh.rank == from { Ok(()) } else { bytes::write(&t, &b) }
@@ -87,7 +92,15 @@ pub fn try_all_gather(tensor_list: &[Tensor], tensor: &Tensor, options: Collecti
             checks::like("allgather", &list, &t)?;
             check_dtype(t.dtype())?;
             bytes::check(&t)?;
+            // an output that is the input would be written while that is read
+            let apart = !options.async_op && !list.iter().any(|o| bytes::share(o, &t));
+            let outs: Option<Vec<_>> = list.iter().map(|o| bytes::InPlace::of(o, true)).collect();
+            let in_place = if apart { bytes::InPlace::of(&t, true).zip(outs) } else { None };
             e.run(options.async_op, status, list.clone(), move |c| {
+                if let Some((own, mut outs)) = in_place {
+                    let len = own.len().max(1);
+                    return c.all_gather_into(&own, &mut |at, b| outs[at / len].put(at % len, b));
+                }
                 let own = bytes::read_in_order(&t)?;
                 let all = c.all_gather(&own)?;
                 list.iter()

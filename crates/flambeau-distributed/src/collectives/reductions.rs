@@ -80,7 +80,11 @@ pub fn try_all_reduce(tensor: &Tensor, options: ReduceOptions) -> Result<Work> {
         complex("all_reduce", op, &t)?;
         bytes::check(&t)?;
         arithmetic::check(op, dtype)?;
+        let in_place = if options.async_op { None } else { bytes::InPlace::of(&t, false) };
         e.run(options.async_op, status, vec![t.clone()], move |c| {
+            if let Some(mut place) = in_place {
+                return c.all_reduce(op, dtype, &mut place);
+            }
             let mut b = bytes::read(&t)?;
             c.all_reduce(op, dtype, &mut b)?;
             tidy(dtype, &mut b);

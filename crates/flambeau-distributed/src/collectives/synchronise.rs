@@ -79,8 +79,8 @@ pub(crate) fn monitored(mesh: &Arc<Mesh>, timeout: Duration, wait_all_ranks: boo
     let mut missing = Vec::new();
     for (r, t) in waits {
         // all are looked at, so nothing ends with the first that is late
-        let came = match mesh.wait_until(&t, end) {
-            Some(r) => r.map(drop),
+        let came = match mesh.each_until(&t, end, &mut |_| Ok(())) {
+            Some(r) => r,
             None => Err(Error::runtime(format!(
                 "Timed out waiting {}ms for recv operation to complete",
                 timeout.as_millis()

@@ -2,6 +2,7 @@
 
 use super::address::{Place, host_name, own_ip};
 use super::pair::{Pair, Transfer};
+use super::payload::{Payload, Piece};
 use crate::simulation::fabric::Port;
 use crate::store::{PrefixStore, Store};
 use crate::sync::{Monitor, Timeout, deadline};
@@ -84,10 +85,10 @@ impl Mesh {
     pub(crate) fn next_tag(&self) -> u32 {
         self.tag.fetch_add(1, Ordering::Relaxed)
     }
-    pub(crate) fn send(&self, peer: usize, slot: u64, data: Vec<u8>) -> Result<Arc<Transfer>> {
+    pub(crate) fn send(&self, peer: usize, slot: u64, data: impl Into<Payload>) -> Result<Arc<Transfer>> {
         match &self.way {
-            Way::Wired(w) => w.pair(peer, self.timeout())?.send(slot, data),
-            Way::Simulated(p) => p.send(peer, slot, data),
+            Way::Wired(w) => w.pair(peer, self.timeout())?.send(slot, data.into()),
+            Way::Simulated(p) => p.send(peer, slot, data.into().bytes()?),
         }
     }
     pub(crate) fn recv(&self, peer: usize, slot: u64, most: usize) -> Result<Arc<Transfer>> {
@@ -103,21 +104,40 @@ impl Mesh {
             Way::Simulated(p) => p.recv_any(slot, most),
         }
     }
-    /// What a transfer has brought; `None` once the moment has passed.
-    pub(crate) fn wait_until(&self, t: &Transfer, end: Instant) -> Option<Result<Vec<u8>>> {
+    /// Waits for the end of a transfer, and hands over what it brings; `None` once the moment has passed.
+    pub(crate) fn each_until(
+        &self,
+        t: &Transfer,
+        end: Instant,
+        f: &mut dyn FnMut(Piece) -> Result<()>,
+    ) -> Option<Result<()>> {
         match &self.way {
-            Way::Wired(_) => t.wait(end),
-            Way::Simulated(p) => p.waits(t, end),
+            Way::Wired(_) => t.each(end, f),
+            Way::Simulated(p) => p.each(t, end, f),
         }
     }
-    /// Waits for a transfer. A timeout ends all connections: what was under way is of no use to anybody.
-    pub(crate) fn wait(&self, t: &Transfer, timeout: Duration) -> Result<Vec<u8>> {
-        if let Some(r) = self.wait_until(t, deadline(timeout)) {
+    /// Waits for a transfer, and hands over what it brings. A timeout ends all connections: what was under way is of no use to anybody.
+    pub(crate) fn each(
+        &self,
+        t: &Transfer,
+        timeout: Duration,
+        f: &mut dyn FnMut(Piece) -> Result<()>,
+    ) -> Result<()> {
+        if let Some(r) = self.each_until(t, deadline(timeout), f) {
             return r;
         }
         self.fail(&Error::runtime("Application timeout caused pair closure"));
         let what = if t.is_send() { "send" } else { "recv" };
         bail!(Runtime, "Timed out waiting {}ms for {what} operation to complete", timeout.as_millis())
+    }
+    /// Waits for a transfer, and gives what it has brought.
+    pub(crate) fn wait(&self, t: &Transfer, timeout: Duration) -> Result<Vec<u8>> {
+        let mut all = Vec::new();
+        self.each(t, timeout, &mut |p| {
+            all.extend_from_slice(&p);
+            Ok(())
+        })?;
+        Ok(all)
     }
     /// Ends all connections.
     pub(crate) fn fail(&self, e: &Error) {
@@ -230,15 +250,16 @@ impl Wired {
         waiting.push(Anybody { slot, most, transfer: transfer.clone() });
         Ok(transfer)
     }
-    /// A peer has announced a send that nothing was posted for.
-    pub(crate) fn anybody(&self, pair: &Pair, slot: u64) -> Result<()> {
+    /// A peer has announced a send that nothing was posted for; says whether somebody has waited for it.
+    pub(crate) fn anybody(&self, pair: &Pair, slot: u64) -> Result<bool> {
         let mut waiting = self.anybody.lock();
         if let Some(i) = waiting.iter().position(|a| a.slot == slot)
             && pair.take_announced(slot, waiting[i].most, &waiting[i].transfer)
         {
             waiting.remove(i);
+            return Ok(true);
         }
-        Ok(())
+        Ok(false)
     }
     fn fail(&self, e: &Error) {
         for a in std::mem::take(&mut *self.anybody.lock()) {

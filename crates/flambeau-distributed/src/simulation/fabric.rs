@@ -7,6 +7,7 @@ use super::cluster::Cluster;
 use super::random::{Random, mix};
 use super::scheduler::{self, Scheduler};
 use crate::gloo::pair::{Transfer, closed};
+use crate::gloo::payload::{PIECE, Piece};
 use crate::store::Store;
 use crate::sync::{Monitor, deadline};
 use flambeau_core::{Error, Result, bail};
@@ -266,6 +267,16 @@ fn first<T>(all: &mut BTreeMap<Key, VecDeque<T>>, key: Key) -> Option<T> {
     }
     x
 }
+fn deliver(t: &Transfer, data: &[u8]) {
+    if data.is_empty() {
+        t.finish(Ok(()));
+    }
+    for (i, part) in data.chunks(PIECE).enumerate() {
+        let mut piece = Piece::new(part.len());
+        piece.copy_from_slice(part);
+        t.come(piece, i * PIECE + part.len() == data.len());
+    }
+}
 /// Ends what others want of a member, and what it wants.
 fn close(net: &Net, member: usize, e: &Error) {
     let mut ended = Vec::new();
@@ -394,9 +405,9 @@ impl Port {
         let ready = sent.at.max(wanted.at + link.latency());
         let (left, there) = self.fabric.carry(a, b, ready, slot, &sent.data);
         let Sent { data, transfer, .. } = sent;
-        self.fabric.at(left, move || transfer.finish(Ok(Vec::new())));
+        self.fabric.at(left, move || transfer.finish(Ok(())));
         if let Some(there) = there {
-            self.fabric.at(there, move || wanted.transfer.finish(Ok(data)));
+            self.fabric.at(there, move || deliver(&wanted.transfer, &data));
         } else {
             // it is under way for ever
             self.net.state.lock().recvs.entry((from, to, u64::MAX)).or_default().push_back(wanted);
@@ -438,10 +449,15 @@ impl Port {
         own.into_iter().for_each(|t| t.finish(Err(e.clone())));
         others.into_iter().for_each(|t| t.finish(Err(closed(None))));
     }
-    /// Tells the scheduler whom the thread waits for, for who reads why a world has ended.
-    pub(crate) fn waits(&self, t: &Transfer, until: Instant) -> Option<Result<Vec<u8>>> {
+    /// As [`Transfer::each`]; the scheduler knows whom the thread waits for, for who reads why a world has ended.
+    pub(crate) fn each(
+        &self,
+        t: &Transfer,
+        until: Instant,
+        f: &mut dyn FnMut(Piece) -> Result<()>,
+    ) -> Option<Result<()>> {
         let _waiting = scheduler::current().map(|task| task.waits_for(t.is_send(), self.rank_of(t.peer())));
-        t.wait(until)
+        t.each(until, f)
     }
 }
 impl Drop for Port {

@@ -236,3 +236,41 @@ fn futures_and_futures_of_messages_are_waited_for() {
     });
     assert_eq!(job.results(), [0.0, 0.0]);
 }
+
+#[test]
+fn a_reduction_to_one_rank_has_gloos_messages() {
+    // eight segments from each to the other, and the part that the root lacks
+    let job = simulate(2, |_| drop(dist::reduce(&Tensor::from_vec(vec![0f32; 2_600_006], [2_600_006]), 1)));
+    assert_eq!((job.messages(), job.deadlock()), (17, None));
+}
+
+#[test]
+fn a_predicted_step_is_a_simulated_one() {
+    let cluster =
+        Cluster::new(Link::new(Duration::from_micros(30), 1e9)).units_of(2, Link::new(100 * MS / 1000, 2e8));
+    let (forward, backward, buckets) = (4 * MS, 20 * MS, [1usize << 20, 2 << 20, 1 << 20]);
+    for ranks in [2, 4, 6] {
+        let job = simulate_with(
+            ranks,
+            |_| {
+                let begun = elapsed().unwrap();
+                compute(forward);
+                let mut works = Vec::new();
+                for b in buckets {
+                    compute(backward.mul_f64(b as f64 / (4 << 20) as f64));
+                    let t = Tensor::from_vec(vec![0f32; b / 4], [b as i64 / 4]);
+                    works.push(dist::all_reduce_with(&t, ReduceOptions::new().async_op(true)));
+                }
+                works.iter().for_each(dist::Work::wait);
+                elapsed().unwrap() - begun
+            },
+            SimulateOptions::new().cluster(cluster.clone()),
+        );
+        let simulated = job.results().into_iter().max().unwrap().as_secs_f64();
+        let step = Step::new(forward, backward).buckets(buckets);
+        let predicted = cluster.predict(&step, ranks).unwrap().step().as_secs_f64();
+        let ratio = predicted / simulated;
+        println!("{ranks} ranks: {simulated:.6} s, predicted {predicted:.6} s, {ratio:.2}");
+        assert!((0.85..1.15).contains(&ratio), "{ranks} ranks: {predicted} is not {simulated}");
+    }
+}

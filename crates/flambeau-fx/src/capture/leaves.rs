@@ -4,6 +4,7 @@ use super::recorder::current;
 use super::wrapped;
 use crate::node::Op;
 use flambeau_core::dispatch::object::ObjectRef;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor, Value};
 use flambeau_nn::internal::{ModuleObject, sharing};
 use flambeau_nn::modules::module::{register_module_forward_hook, register_module_forward_pre_hook};
@@ -12,6 +13,7 @@ use std::any::TypeId;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::PoisonError;
 
 /// Whether a module, at its path, is a node.
 pub type Leaf = dyn Fn(&dyn Module, &str) -> bool;
@@ -40,24 +42,34 @@ fn watched() -> Option<Rc<Watched>> {
 /// Watches the modules of one that is being captured on this thread, until it is dropped.
 pub struct Leaves {
     old: Option<Rc<Watched>>,
-    hooks: [HookHandle; 2],
 }
+/// How many captures watch on all threads, and the hooks that serve them: once for all, or a module would be seen once for each.
+static HOOKS: Mutex<(usize, Option<[HookHandle; 2]>)> = Mutex::new((0, None));
 impl Leaves {
     /// Of a module and those in it; `leaf` says which of them become a node as a whole.
     pub fn watch(root: &dyn Module, leaf: Rc<Leaf>) -> Leaves {
         let paths = root.named_modules().into_iter().map(|(p, m)| (identity(m), p)).collect();
         let new = Rc::new(Watched { paths, leaf, open: RefCell::default(), calls: RefCell::default() });
         let old = WATCHED.try_with(|w| w.replace(Some(new))).ok().flatten();
-        let hooks = [
-            register_module_forward_pre_hook(before),
-            register_module_forward_hook(after, HookOptions::new()),
-        ];
-        Leaves { old, hooks }
+        let mut hooks = HOOKS.lock().unwrap_or_else(PoisonError::into_inner);
+        hooks.0 += 1;
+        if hooks.1.is_none() {
+            hooks.1 = Some([
+                register_module_forward_pre_hook(before),
+                register_module_forward_hook(after, HookOptions::new()),
+            ]);
+        }
+        Leaves { old }
     }
 }
 impl Drop for Leaves {
     fn drop(&mut self) {
-        self.hooks.iter().for_each(HookHandle::remove);
+        let none = {
+            let mut hooks = HOOKS.lock().unwrap_or_else(PoisonError::into_inner);
+            hooks.0 -= 1;
+            if hooks.0 == 0 { hooks.1.take() } else { None }
+        };
+        none.iter().flatten().for_each(HookHandle::remove);
         let old = self.old.take();
         let gone = WATCHED.try_with(|w| w.replace(old)).ok();
         drop(gone);

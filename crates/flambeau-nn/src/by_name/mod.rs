@@ -244,7 +244,7 @@ impl ModuleObject {
     /// It was taken before.
     pub fn take(&self) -> Result<Box<dyn Run>> {
         if !self.path.is_empty() {
-            return self.with(|m| crate::module::deepcopy::sharing(m));
+            return self.with(crate::module::deepcopy::sharing);
         }
         let taken = self.inner.write().unwrap_or_else(|e| e.into_inner()).take();
         let taken = taken.ok_or_else(|| Error::runtime("the module is part of another one already"))?;

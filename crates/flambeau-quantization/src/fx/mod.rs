@@ -140,7 +140,7 @@ pub fn try_prepare_graph(
 /// [`convert_fx`] makes the quantized model. `example_inputs` are of the sizes that the model will be given.
 ///
 /// # Panics
-/// Where [`try_prepare_fx_with`] has an error.
+/// Where [`try_prepare_fx`] has an error.
 ///
 /// ```
 /// use torch::ao::quantization::get_default_qconfig_mapping;
@@ -164,12 +164,12 @@ pub fn prepare_fx(
     qconfig_mapping: &QConfigMapping,
     example_inputs: &[&Tensor],
 ) -> ObservedGraphModule {
-    expect(try_prepare_fx_with(model, qconfig_mapping, example_inputs, PrepareFxOptions::new()))
+    expect(try_prepare_fx(model, qconfig_mapping, example_inputs, PrepareFxOptions::new()))
 }
 /// [`prepare_fx`] for another engine, or with parts that are quantized otherwise.
 ///
 /// # Panics
-/// Where [`try_prepare_fx_with`] has an error.
+/// Where [`try_prepare_fx`] has an error.
 #[track_caller]
 pub fn prepare_fx_with(
     model: &impl Layer,
@@ -177,13 +177,13 @@ pub fn prepare_fx_with(
     example_inputs: &[&Tensor],
     options: PrepareFxOptions,
 ) -> ObservedGraphModule {
-    expect(try_prepare_fx_with(model, qconfig_mapping, example_inputs, options))
+    expect(try_prepare_fx(model, qconfig_mapping, example_inputs, options))
 }
 /// [`prepare_fx_with`] of a model that may fail.
 ///
 /// # Errors
 /// Those of the model on the example inputs, of the capture, and of [`try_prepare_graph`].
-pub fn try_prepare_fx_with(
+pub fn try_prepare_fx(
     model: &impl Layer,
     qconfig_mapping: &QConfigMapping,
     example_inputs: &[&Tensor],
@@ -196,7 +196,7 @@ pub fn try_prepare_fx_with(
 /// are rounded where they will be integers. Its [`parameters`](GraphModule::parameters) are what an optimizer is given.
 ///
 /// # Panics
-/// Where [`try_prepare_qat_fx_with`] has an error.
+/// Where [`try_prepare_qat_fx`] has an error.
 ///
 /// ```
 /// use torch::ao::quantization::get_default_qat_qconfig_mapping;
@@ -217,13 +217,26 @@ pub fn prepare_qat_fx(
     qconfig_mapping: &QConfigMapping,
     example_inputs: &[&Tensor],
 ) -> ObservedGraphModule {
-    expect(try_prepare_qat_fx_with(model, qconfig_mapping, example_inputs, PrepareFxOptions::new()))
+    expect(try_prepare_qat_fx(model, qconfig_mapping, example_inputs, PrepareFxOptions::new()))
 }
-/// [`prepare_qat_fx`] with options, of a model that may fail.
+/// [`prepare_qat_fx`] for another engine, or with parts that are quantized otherwise.
+///
+/// # Panics
+/// Where [`try_prepare_qat_fx`] has an error.
+#[track_caller]
+pub fn prepare_qat_fx_with(
+    model: &impl Layer,
+    qconfig_mapping: &QConfigMapping,
+    example_inputs: &[&Tensor],
+    options: PrepareFxOptions,
+) -> ObservedGraphModule {
+    expect(try_prepare_qat_fx(model, qconfig_mapping, example_inputs, options))
+}
+/// [`prepare_qat_fx_with`] of a model that may fail.
 ///
 /// # Errors
-/// As [`try_prepare_fx_with`].
-pub fn try_prepare_qat_fx_with(
+/// As [`try_prepare_fx`].
+pub fn try_prepare_qat_fx(
     model: &impl Layer,
     qconfig_mapping: &QConfigMapping,
     example_inputs: &[&Tensor],

@@ -62,6 +62,7 @@ fn residual() -> GraphModule {
 
 #[test]
 fn graphs_of_layers_and_functions_become_ones_of_integers() {
+    flambeau_test_support::alone!();
     let (m, x) = (residual(), numbers(&[2, 3, 4, 4]));
     let float = m.try_forward(&[&x]).unwrap();
     let prepared = fx::prepare_graph(m.clone(), &x86(), false, PrepareFxOptions::new());
@@ -99,6 +100,7 @@ fn graphs_of_layers_and_functions_become_ones_of_integers() {
 }
 #[test]
 fn observers_are_shared_where_results_keep_the_scale() {
+    flambeau_test_support::alone!();
     let prepared = fx::prepare_graph(residual(), &x86(), false, PrepareFxOptions::new());
     let of = |name: &str| {
         let n = prepared.graph.named(name).unwrap();
@@ -147,6 +149,7 @@ fn net() -> nn::Sequential {
 }
 #[test]
 fn parts_stay_float_where_the_configuration_says_so() {
+    flambeau_test_support::alone!();
     let (m, x) = (net(), numbers(&[6, 4]));
     let prepared = fx::prepare_fx(&m, &x86().set_module_name("2", None), &[&x]);
     prepared.try_forward(&[&x]).unwrap();
@@ -162,14 +165,14 @@ fn parts_stay_float_where_the_configuration_says_so() {
     assert!(farthest(&quantized.try_forward(&[&x]).unwrap(), &m.call(&x)) < 0.1);
 
     let nothing = PrepareFxOptions::new().backend_config(BackendConfig::new("none"));
-    let prepared = fx::try_prepare_fx_with(&m, &x86(), &[&x], nothing).unwrap();
+    let prepared = fx::try_prepare_fx(&m, &x86(), &[&x], nothing).unwrap();
     assert_eq!(classes(&prepared), ["x", "Linear", "ReLU", "Linear", "output"]);
     let inner = QuantWrapper::new(Box::new(nn::Linear::new(4, 3)));
     let outer = nn::Sequential::new((inner, nn::Linear::new(3, 2)));
     outer.eval();
     let classes_with = |custom: PrepareCustomConfig| {
         let options = PrepareFxOptions::new().prepare_custom_config(custom);
-        classes(&fx::try_prepare_fx_with(&outer, &x86(), &[&x], options).unwrap())
+        classes(&fx::try_prepare_fx(&outer, &x86(), &[&x], options).unwrap())
     };
     let found = classes_with(PrepareCustomConfig::new());
     assert!(!found.contains(&"QuantWrapper".to_string()), "{found:?}");
@@ -180,11 +183,12 @@ fn parts_stay_float_where_the_configuration_says_so() {
 }
 #[test]
 fn inputs_and_results_may_be_integers() {
+    flambeau_test_support::alone!();
     let (m, x) = (net(), numbers(&[6, 4]));
     let custom =
         PrepareCustomConfig::new().set_input_quantized_indexes(&[0]).set_output_quantized_indexes(&[0]);
     let options = PrepareFxOptions::new().prepare_custom_config(custom);
-    let prepared = fx::try_prepare_fx_with(&m, &x86(), &[&x], options).unwrap();
+    let prepared = fx::try_prepare_fx(&m, &x86(), &[&x], options).unwrap();
     prepared.try_forward(&[&x]).unwrap();
     let quantized = fx::convert_fx(&prepared);
     assert_eq!(classes(&quantized), ["x", "QuantizedLinearReLU", "QuantizedLinear", "output"]);
@@ -194,6 +198,7 @@ fn inputs_and_results_may_be_integers() {
 }
 #[test]
 fn graphs_are_trained_with_rounding() {
+    flambeau_test_support::alone!();
     let (m, x) = (net(), numbers(&[6, 4]));
     m.train();
     let prepared = fx::prepare_qat_fx(&m, &get_default_qat_qconfig_mapping("x86"), &[&x]);
@@ -215,6 +220,7 @@ fn graphs_are_trained_with_rounding() {
 }
 #[test]
 fn layers_are_joined_for_evaluation_alone() {
+    flambeau_test_support::alone!();
     let m = residual();
     m.train(true).unwrap();
     let e = fx::try_fuse_fx(m, None).unwrap_err();
@@ -226,6 +232,7 @@ fn layers_are_joined_for_evaluation_alone() {
 }
 #[test]
 fn converted_graphs_are_called_by_name_and_print() {
+    flambeau_test_support::alone!();
     let (m, x) = (net(), numbers(&[6, 4]));
     let prepared = fx::prepare_fx(&m, &x86(), &[&x]);
     prepared.try_forward(&[&x]).unwrap();
