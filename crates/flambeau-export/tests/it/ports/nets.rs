@@ -138,7 +138,7 @@ pub(super) fn layered() -> Vec<Port> {
                 b: nn::Conv1dOptions::new(4, 2, 3).dilation(2).build(),
             },
             |m, t| {
-                let y = F::gelu(&m.a.call(&F::pad(&t[0], [2, 0])), "none");
+                let y = F::gelu(&m.a.call(&F::pad(&t[0], [2, 0])));
                 (&t[0] + m.b.call(&F::pad(&y, [4, 0]))).into()
             },
             x(&[2, 2, 7]),
