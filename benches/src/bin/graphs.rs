@@ -91,7 +91,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let m = fx::make_fx(|x: &[Tensor]| gpt.call(&x[0]))(&[&tokens]);
     beside("GPT, 128 tokens", || gpt.call(&tokens), &m, &tokens);
 
-    let shape = LlamaShape { layers: 80, width: 8192, heads: 64, groups: 8, hidden: 28672, vocabulary: 128256 };
+    let shape =
+        LlamaShape { layers: 80, width: 8192, heads: 64, groups: 8, hidden: 28672, vocabulary: 128256 };
     let llama = |shape: &LlamaShape| {
         let _recorded = torch::enable_grad_guard();
         let net = Llama::new(shape, torch::Device::Meta, torch::bfloat16);
