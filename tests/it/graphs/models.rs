@@ -106,7 +106,7 @@ impl Llama {
 }
 fn rotated(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Tensor {
     let halves = x.chunk(2, -1);
-    let turned = torch::cat(&[&(-&halves[1]), &halves[0]], -1);
+    let turned = torch::cat([&(-&halves[1]), &halves[0]], -1);
     x * cos + turned * sin
 }
 #[nn::forward]
@@ -118,7 +118,7 @@ impl Llama {
         let places = torch::arange_with(length, o).unsqueeze(1);
         let rates = torch::arange_with(head / 2, o) * (-2.0 * 500_000f64.ln() / head as f64);
         let angles = places * rates.exp();
-        let angles = torch::cat(&[&angles, &angles], -1);
+        let angles = torch::cat([&angles, &angles], -1);
         let (cos, sin) = (angles.cos().to(x.dtype()), angles.sin().to(x.dtype()));
         for b in &self.blocks {
             x = b.call(&x, &cos, &sin);
