@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 pub use crate::backend::cpu::access::Access;
 pub use crate::text::digits;
-pub use crate::types::thread_keys::{below, excluding, including, set_inference};
+pub use crate::types::thread_keys::{below, effective, excluding, including, set_inference};
 
 mod sealed {
     pub trait Sealed {}

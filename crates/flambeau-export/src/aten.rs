@@ -211,15 +211,17 @@ pub fn call(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
         }
         _ => {}
     }
-    if let Some(rest) = name.strip_prefix("upsample_")
+    if let Some(rest) = name.trim_start_matches('_').strip_prefix("upsample_")
         && let Some(mode) = rest.strip_suffix(".vec")
         && let Some(x) = args.first()
     {
         let linear = mode.contains("linear") || mode.contains("cubic");
         let scales = arg(if linear { 3 } else { 2 }, "scale_factors");
-        let mode = match mode {
+        let smooth = mode.ends_with("_aa");
+        let mode = match mode.trim_end_matches("_aa") {
             "bilinear2d" => "bilinear",
             "bicubic2d" => "bicubic",
+            m if m.starts_with("nearest_exact") => "nearest-exact",
             "trilinear3d" => "trilinear",
             "linear1d" => "linear",
             _ => "nearest",
@@ -229,6 +231,7 @@ pub fn call(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
             ("scale_factor", scales),
             ("mode", Value::Str(mode.into())),
             ("align_corners", if linear { arg(2, "align_corners") } else { Value::None }),
+            ("antialias", if smooth { Value::Bool(true) } else { Value::None }),
         ];
         return named("torch.nn.functional.interpolate", std::slice::from_ref(x), &kwargs);
     }

@@ -671,6 +671,8 @@ fn assemble(
     let mut calls = vec![ModuleCallEntry {
         fqn: String::new(),
         signature: Some(ModuleCallSignature {
+            inputs: Vec::new(),
+            outputs: Vec::new(),
             in_spec: program.spec.clone(),
             out_spec: first.out_spec.clone(),
             forward_arg_names: Some(names.to_vec()),

@@ -2,6 +2,7 @@
 
 use crate::read::Operator;
 use crate::regions;
+use crate::unflatten;
 use flambeau_amp::{AutocastOptions, try_autocast_guard};
 use flambeau_autograd::control_flow::{ScanOptions, try_map, try_scan};
 use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
@@ -25,8 +26,8 @@ impl Calls for Steps<'_> {
     fn call_module(&mut self, path: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
         let m = self.0.submodule(path)?;
         match m.downcast::<GraphModule>() {
-            Some(g) if kwargs.is_empty() => run(g, args),
-            _ => {
+            Some(g) => unflatten::run(g, args, kwargs),
+            None => {
                 let mut all = m.call(args, kwargs)?;
                 Ok(if all.len() == 1 { all.remove(0) } else { Value::Tuple(all) })
             }
@@ -60,6 +61,9 @@ fn call(target: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
     }
     if let Some(name) = target.strip_prefix("torch.ops.aten.") {
         return crate::aten::call(name, args, kwargs);
+    }
+    if let Some(done) = unflatten::call(target, args) {
+        return done;
     }
     let result = python::call(target, args, kwargs)?;
     Ok(match result {

@@ -42,6 +42,7 @@ mod spelling;
 mod tokens;
 mod unflatten;
 mod write;
+mod written;
 
 pub use api::{export, export_with, try_export, try_export_values, try_export_with};
 pub use capture::ExportOptions;
@@ -52,5 +53,5 @@ pub use module::ExportedModule;
 pub use program::{ExportedProgram, ModuleCallEntry, ModuleCallSignature, Range};
 pub use read::load;
 pub use refine::{DraftReport, draft_export, refine_dynamic_shapes_from_suggested_fixes};
-pub use unflatten::{FlatArgsAdapter, UnflattenedModule, unflatten};
+pub use unflatten::{FlatArgsAdapter, InterpreterModuleDispatcher, UnflattenedModule, unflatten};
 pub use write::save;

@@ -7,11 +7,12 @@ use crate::program::{ExportedProgram, Range};
 use crate::regions;
 use crate::specs;
 use crate::tokens;
+use crate::written::written_back;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef};
 use flambeau_core::{Error, Result, Tensor, Value};
 use flambeau_fx::pytree::{Kind, TreeSpec};
 use flambeau_fx::symbolic::Expr;
-use flambeau_fx::{Argument, CodeGen, GraphModule, Node, Op, Val};
+use flambeau_fx::{CodeGen, Graph, GraphModule, Node, Op, Val};
 use std::any::Any;
 use std::collections::HashMap;
 
@@ -220,59 +221,26 @@ fn parameter_names(known: Option<&[String]>, spec: &TreeSpec) -> Vec<String> {
     };
     (0..args).map(|i| format!("arg_{i}")).chain(keys).collect()
 }
-/// Outputs that are new values of buffers and inputs are written there, and left out of the result.
+/// Outputs that are new values of buffers and inputs are written there before the program ends.
 fn write_back(
     p: &ExportedProgram,
     m: &mut GraphModule,
     users: &[Node],
     of_target: &HashMap<String, Node>,
 ) -> Result<()> {
-    let Some(out) = m.graph.output_node() else {
-        return Err(Error::serialization("the graph has no output"));
+    let place = |g: &Graph, kind, target: &str| match kind {
+        OutputKind::UserInputMutation => users.iter().copied().find(|n| g.node(*n).target == target),
+        _ => of_target.get(target).copied(),
     };
-    let all = match m.graph.node(out).args().first() {
-        Some(Argument::Tuple(all)) => all.clone(),
-        _ => return Ok(()),
+    let write = |g: &mut Graph, place: Node, value: Node| {
+        if let Some(out) = g.output_node() {
+            g.inserting_before(out);
+        }
+        let copy = g.call_function("torch.ops.aten.copy_.default", [place, value], []);
+        g.inserting_at_end();
+        copy
     };
-    let specs = &p.graph_signature.output_specs;
-    if all.len() != specs.len() {
-        return Err(Error::serialization(format!(
-            "{} outputs in the graph, {} in the signature",
-            all.len(),
-            specs.len()
-        )));
-    }
-    let mut written: HashMap<Node, Node> = HashMap::new();
-    let mut kept = Vec::new();
-    for (a, s) in all.iter().zip(specs) {
-        let place = match (s.kind, &s.target) {
-            (OutputKind::BufferMutation | OutputKind::ParameterMutation, Some(t)) => {
-                of_target.get(t).copied()
-            }
-            (OutputKind::UserInputMutation, Some(t)) => {
-                users.iter().copied().find(|n| m.graph.node(*n).target == *t)
-            }
-            (OutputKind::Token, _) => continue,
-            _ => {
-                kept.push(a.clone());
-                continue;
-            }
-        };
-        let (Some(place), Argument::Node(value)) = (place, a) else {
-            return Err(Error::serialization(format!(
-                "an output for '{}', which is no input",
-                s.target.clone().unwrap_or_default()
-            )));
-        };
-        m.graph.inserting_before(out);
-        let copy = m.graph.call_function("torch.ops.aten.copy_.default", [place, *value], []);
-        written.insert(*value, copy);
-    }
-    m.graph.inserting_at_end();
-    let kept =
-        kept.iter().map(|a| a.map(&mut |n| Argument::Node(written.get(&n).copied().unwrap_or(n)))).collect();
-    m.graph.set_args(out, vec![Argument::Tuple(kept)]);
-    Ok(())
+    written_back(&mut m.graph, &p.graph_signature.output_specs, place, write)
 }
 /// The conditions on inputs, in PyTorch's order: by leaf, constants and sizes that are numbers, ranges, sizes that are equal; then
 /// those that the program's code asked for.

@@ -1,6 +1,6 @@
 //! Exported programs.
 
-use crate::graph_signature::ExportGraphSignature;
+use crate::graph_signature::{ArgumentSpec, ExportGraphSignature};
 use crate::module::ExportedModule;
 use flambeau_core::{Result, Tensor, Value};
 use flambeau_fx::pytree::TreeSpec;
@@ -22,6 +22,10 @@ pub struct ModuleCallSignature {
     pub in_spec: TreeSpec,
     /// How its result is built.
     pub out_spec: TreeSpec,
+    /// The leaves of its arguments in the program's graph; of a part of the program alone.
+    pub inputs: Vec<ArgumentSpec>,
+    /// The leaves of its result there.
+    pub outputs: Vec<ArgumentSpec>,
     /// Names of the parameters.
     pub forward_arg_names: Option<Vec<String>>,
     /// The descriptions as the file has them.

@@ -146,7 +146,10 @@ fn program(j: &J) -> Result<ExportedProgram> {
         } else {
             let (i, o) = (text(s, "in_spec")?, text(s, "out_spec")?);
             let names = s["forward_arg_names"].as_array();
+            let all = |key: &str| list(s, key)?.iter().map(spec_argument).collect::<Result<Vec<_>>>();
             Some(ModuleCallSignature {
+                inputs: all("inputs")?,
+                outputs: all("outputs")?,
                 in_spec: specs::parse(i, &fields)?,
                 out_spec: specs::parse(o, &fields)?,
                 forward_arg_names: names

@@ -119,12 +119,27 @@ fn type_text(ty: Ty) -> &'static str {
         Ty::OptGenerator => "Generator?",
     }
 }
+/// A default as PyTorch writes it.
+fn default_text(d: Default_) -> String {
+    match d {
+        Default_::None => "None".to_string(),
+        Default_::Int(i) => i.to_string(),
+        Default_::Float(x) => format!("{x:?}"),
+        Default_::Bool(b) => if b { "True" } else { "False" }.to_string(),
+        Default_::Str(s) => format!("\"{s}\""),
+        Default_::IntList(l) => {
+            let all: Vec<String> = l.iter().map(i64::to_string).collect();
+            format!("[{}]", all.join(", "))
+        }
+        other => format!("{other:?}"),
+    }
+}
 fn of_row(s: &schema::Schema) -> Schema {
     let arg = |a: &schema::Arg| Arg {
         name: a.name.to_string(),
         ty: type_text(a.ty).to_string(),
         kw_only: a.kw_only,
-        default: (a.default != Default_::Required).then(|| format!("{:?}", a.default)),
+        default: (a.default != Default_::Required).then(|| default_text(a.default)),
     };
     Schema {
         args: s.args.iter().map(arg).collect(),

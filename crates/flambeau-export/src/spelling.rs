@@ -43,6 +43,8 @@ fn aten(name: &str) -> Option<(String, Schema)> {
     let s = schemas::of(base).filter(|s| !s.args.is_empty())?;
     Some((base.to_string(), s))
 }
+/// Rows that are several operators in ATen, by their mode.
+const RESAMPLING: [&str; 2] = ["interpolate", "interpolate.one_factor"];
 /// Overloads that reduce all dimensions where none is named, with the overload that Python calls then.
 const WHOLE: &[(&str, &str)] = &[
     ("sum.dim_IntList", "sum.default"),
@@ -176,9 +178,56 @@ fn of_number(name: &str, args: &[Value]) -> Option<String> {
         || registry::find(&format!("aten::{wish}")).is_some_and(|o| o.info().name == wish);
     known.then_some(wish)
 }
+/// What `interpolate` is in ATen: an operator for each mode and number of dimensions. (Its sizes or factors may be none.)
+fn resampled(args: &[Value]) -> Option<Form> {
+    let [Value::Tensor(x), size, factors, Value::Str(mode), aligned, recomputed, Value::Bool(smooth)] = args
+    else {
+        return None;
+    };
+    let n = x.dim().checked_sub(2).filter(|n| (1..=3).contains(n))?;
+    let list = |v: &Value| match v {
+        Value::None => None,
+        v => Some(match v.items() {
+            Some([one]) => vec![one.clone(); n],
+            Some(l) => l.to_vec(),
+            None => vec![v.clone(); n],
+        }),
+    };
+    let (mut size, mut factors) = (list(size), list(factors));
+    if let (Value::Bool(true), Some(f)) = (recomputed, &factors) {
+        let one = |(s, f): (&i64, &Value)| {
+            f.as_scalar().map(|f| Value::Int((*s as f64 * f.to_f64()).floor() as i64))
+        };
+        size = Some(x.sizes()[2..].iter().zip(f).map(one).collect::<Option<_>>()?);
+        factors = None;
+    }
+    let by = |l: Option<Vec<Value>>| l.map_or(Value::None, Value::List);
+    let (name, linear) = match (mode.as_str(), n, smooth) {
+        ("nearest", n, false) => (format!("upsample_nearest{n}d"), false),
+        ("nearest-exact", n, false) => (format!("_upsample_nearest_exact{n}d"), false),
+        ("linear", 1, false) => ("upsample_linear1d".to_string(), true),
+        ("bilinear" | "bicubic", 2, false) => (format!("upsample_{mode}2d"), true),
+        ("bilinear" | "bicubic", 2, true) => (format!("_upsample_{mode}2d_aa"), true),
+        ("trilinear", 3, false) => ("upsample_trilinear3d".to_string(), true),
+        _ => return None,
+    };
+    let mut all = vec![Value::Tensor(x.clone()), by(size)];
+    if linear {
+        all.push(Value::Bool(matches!(aligned, Value::Bool(true))));
+    }
+    all.push(by(factors));
+    Some(Form::Call(format!("torch.ops.aten.{name}.vec"), all, Vec::new()))
+}
 impl Names for Aten {
     fn opens(&self, info: &'static OpInfo) -> bool {
-        info.composite && aten(info.name).is_none() && schemas::is_foreign(info.name)
+        // ATen has one operator for values and indices
+        if info.composite && info.name.starts_with("adaptive_max_pool") {
+            return true;
+        }
+        info.composite
+            && !RESAMPLING.contains(&info.name)
+            && aten(info.name).is_none()
+            && schemas::is_foreign(info.name)
     }
     fn form(&self, name: &str, _: &[&str], args: &[Value]) -> Result<Form> {
         let info = match registry::find(&format!("aten::{name}")).or_else(|| registry::find(name)) {
@@ -198,6 +247,17 @@ impl Names for Aten {
         }
         if let Some(form) = whole(name, args) {
             return Ok(form);
+        }
+        if let ("_adaptive_max_pool", [_, Value::List(size)]) = (name, args) {
+            let target = format!("torch.ops.aten.adaptive_max_pool{}d.default", size.len());
+            return Ok(Form::Call(target, args.to_vec(), Vec::new()));
+        }
+        if RESAMPLING.contains(&name) {
+            return resampled(args).ok_or_else(|| {
+                let mode =
+                    args.get(3).and_then(|v| if let Value::Str(s) = v { Some(s.as_str()) } else { None });
+                Error::missing(format!("interpolate by {} in an exported program", mode.unwrap_or("no mode")))
+            });
         }
         // a conversion that names a dtype alone
         if let ("to.dtype_layout", [x, d @ Value::DType(_), rest @ ..]) = (name, args)

@@ -673,17 +673,19 @@ fn model(p: &ExportedProgram) -> Result<J> {
         .module_call_graph
         .iter()
         .map(|e| {
-            let signature = e.signature.as_ref().map(|s| {
+            let signature = e.signature.as_ref().map(|s| -> Result<J> {
                 specs::fields(&s.in_spec, &mut fields);
                 specs::fields(&s.out_spec, &mut fields);
-                json!({
-                    "inputs": [], "outputs": [], "in_spec": s.texts.0, "out_spec": s.texts.1,
+                let all = |l: &[ArgumentSpec]| l.iter().map(spec_argument).collect::<Result<Vec<_>>>();
+                Ok(json!({
+                    "inputs": all(&s.inputs)?, "outputs": all(&s.outputs)?,
+                    "in_spec": s.texts.0, "out_spec": s.texts.1,
                     "forward_arg_names": s.forward_arg_names,
-                })
+                }))
             });
-            json!({ "fqn": e.fqn, "signature": signature })
+            Ok(json!({ "fqn": e.fqn, "signature": signature.transpose()? }))
         })
-        .collect();
+        .collect::<Result<_>>()?;
     let inputs = p.graph_signature.input_specs.iter().map(input_spec).collect::<Result<Vec<_>>>()?;
     let outputs = p.graph_signature.output_specs.iter().map(output_spec).collect::<Result<Vec<_>>>()?;
     Ok(json!({

@@ -1,6 +1,7 @@
 //! Runs graphs node by node.
 
 use crate::argument::Argument;
+use crate::graph::Graph;
 use crate::module::GraphModule;
 use crate::node::{Node, NodeData, Op};
 use flambeau_core::dispatch::object::Kwargs;
@@ -64,10 +65,54 @@ fn call_method(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
 }
 
 /// What a graph says, done.
-struct Plain<'a>(&'a GraphModule);
+pub(crate) struct Plain<'a>(pub(crate) &'a GraphModule);
 impl Calls for Plain<'_> {
     fn module(&self) -> &GraphModule {
         self.0
+    }
+}
+
+/// The value of an input: what is given, or its default.
+pub(crate) fn input(g: &Graph, n: Node, given: Option<&Value>) -> Result<Value> {
+    let d = g.node(n);
+    match (given, d.args().first()) {
+        (Some(v), _) | (None, Some(Argument::Value(v))) => Ok(v.clone()),
+        _ if d.target.starts_with('*') => Ok(Value::Tuple(Vec::new())),
+        _ => Err(Error::runtime(format!(
+            "Expected positional argument for parameter {}, but one was not passed in!\n\nWhile executing {}",
+            d.target,
+            g.format_node(n)
+        ))),
+    }
+}
+/// What a node is called with, once the nodes before it have values.
+pub(crate) fn arguments(
+    g: &Graph,
+    d: &NodeData,
+    values: &[Option<Value>],
+) -> Result<(Vec<Value>, Vec<(String, Value)>)> {
+    let mut known = |n: Node| {
+        let v = if g.has(n) { values.get(n.index as usize).and_then(Option::as_ref) } else { None };
+        v.cloned().ok_or_else(|| {
+            Error::runtime(format!("node '{}' uses '{}' before it has a value", d.name, g.shown(n)))
+        })
+    };
+    let args = d.args().iter().map(|a| a.evaluate(&mut known)).collect::<Result<Vec<_>>>()?;
+    let kwargs = d
+        .kwargs()
+        .iter()
+        .map(|(k, a)| Ok((k.clone(), a.evaluate(&mut known)?)))
+        .collect::<Result<Vec<_>>>()?;
+    Ok((args, kwargs))
+}
+/// What a node does.
+pub(crate) fn perform(d: &NodeData, args: &[Value], kwargs: &Kwargs, calls: &mut dyn Calls) -> Result<Value> {
+    match d.op {
+        Op::CallFunction => calls.call_function(&d.target, args, kwargs),
+        Op::CallMethod => calls.call_method(&d.target, args, kwargs),
+        Op::CallModule => calls.call_module(&d.target, args, kwargs),
+        Op::GetAttr => calls.get_attr(&d.target),
+        _ => Ok(args.first().cloned().unwrap_or(Value::None)),
     }
 }
 
@@ -102,21 +147,11 @@ impl<'a> Interpreter<'a> {
             let d = g.node(n);
             uses[n.index as usize] = d.users().len() as u32;
             let v = match d.op {
-                Op::Placeholder => match given.next() {
-                    Some(v) => v.clone(),
-                    None => match d.args().first() {
-                        Some(Argument::Value(v)) => v.clone(),
-                        _ if d.target.starts_with('*') => Value::Tuple(Vec::new()),
-                        _ => {
-                            return Err(Error::runtime(format!(
-                                "Expected positional argument for parameter {}, but one was not passed in!\n\nWhile executing {}",
-                                d.target,
-                                g.format_node(n)
-                            )));
-                        }
-                    },
-                },
-                _ => self.step(d, &values, calls)?,
+                Op::Placeholder => input(g, n, given.next())?,
+                _ => {
+                    let (args, kwargs) = arguments(g, d, &values)?;
+                    perform(d, &args, &kwargs, calls)?
+                }
             };
             for input in d.input_nodes() {
                 let left = &mut uses[input.index as usize];
@@ -134,35 +169,6 @@ impl<'a> Interpreter<'a> {
             }
         }
         Ok(Value::None)
-    }
-    fn step(&self, d: &NodeData, values: &[Option<Value>], calls: &mut dyn Calls) -> Result<Value> {
-        let mut known = |n: Node| {
-            let v = if self.module.graph.has(n) {
-                values.get(n.index as usize).and_then(Option::as_ref)
-            } else {
-                None
-            };
-            v.cloned().ok_or_else(|| {
-                Error::runtime(format!(
-                    "node '{}' uses '{}' before it has a value",
-                    d.name,
-                    self.module.graph.shown(n)
-                ))
-            })
-        };
-        let args = d.args().iter().map(|a| a.evaluate(&mut known)).collect::<Result<Vec<_>>>()?;
-        let kwargs = d
-            .kwargs()
-            .iter()
-            .map(|(k, a)| Ok((k.clone(), a.evaluate(&mut known)?)))
-            .collect::<Result<Vec<_>>>()?;
-        match d.op {
-            Op::CallFunction => calls.call_function(&d.target, &args, &kwargs),
-            Op::CallMethod => calls.call_method(&d.target, &args, &kwargs),
-            Op::CallModule => calls.call_module(&d.target, &args, &kwargs),
-            Op::GetAttr => calls.get_attr(&d.target),
-            _ => Ok(args.into_iter().next().unwrap_or(Value::None)),
-        }
     }
     /// The values of all nodes, by name.
     ///

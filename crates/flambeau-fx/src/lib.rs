@@ -5,6 +5,7 @@
 //! | [`Graph`], [`Node`], [`Argument`] | the program: a list of nodes with arguments that may name other nodes |
 //! | [`GraphModule`] | a graph with the modules and tensors that it names: it can be called |
 //! | [`Interpreter`] | runs a graph node by node; [`Calls`] says what a node does, so that others may do something else |
+//! | [`PlannedInterpreter`] | runs a graph again and again, with one arena for all its tensors |
 //! | [`Transformer`] | runs a graph and records what it did as another one |
 //! | [`make_fx`], [`symbolic_trace`] | programs captured while they run |
 //! | [`memory`](fn@memory) | what a captured program's tensors take, told before it runs |
@@ -31,6 +32,7 @@ mod nested;
 mod node;
 mod numbers;
 pub mod passes;
+mod plan;
 mod print;
 pub mod python;
 pub mod pytree;
@@ -52,5 +54,6 @@ pub use meta::{Meta, TensorMeta, Val};
 pub use module::{GraphModule, Trees};
 pub use node::{Node, NodeData, Op};
 pub use numbers::{SymBool, SymFloat, SymInt};
+pub use plan::{PlanReport, PlannedInterpreter};
 pub use shape_prop::shape_prop;
 pub use transformer::Transformer;

@@ -21,6 +21,7 @@ mod inplace;
 mod legacy;
 mod names;
 pub mod object;
+pub mod observe;
 pub mod overrides;
 mod protocol;
 mod python;
@@ -49,7 +50,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use flambeau_core::text::repr;
-pub use python::{attribute, call_value, method};
+pub use python::{attribute, call_value, collected, method};
 pub use types::{constant, constant_names, register_constant};
 
 /// A function that is no operator.
@@ -429,6 +430,9 @@ fn plain(args: &[Value]) -> Cow<'_, [Value]> {
 
 fn run(b: bind::Bound) -> Result<Invoked> {
     let r = b.op.call_boxed(&b.args)?;
+    if observe::is_on() {
+        observe::saw(&b, &r);
+    }
     if let Some(n) = b.names {
         names::give(&r, n)?;
     }

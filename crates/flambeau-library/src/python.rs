@@ -9,7 +9,7 @@ use flambeau_core::types::error::{Error, Result};
 
 /// The results of a call as the one value that Python's call gives: several are a tuple, of the class
 /// `torch.return_types.NAME` where the operator names them.
-fn collect(mut results: Vec<Value>, op: Option<&'static OpInfo>) -> Value {
+pub fn collected(mut results: Vec<Value>, op: Option<&'static OpInfo>) -> Value {
     match results.len() {
         0 => return Value::None,
         1 => return results.remove(0),
@@ -34,7 +34,7 @@ pub fn call_value(path: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> 
     match lookup(path) {
         Some(f) => {
             let (results, op) = f.invoke(&crate::plain(args), kwargs)?;
-            Ok(collect(results, op))
+            Ok(collected(results, op))
         }
         None => object::construct(path, args, kwargs).map(Value::Object),
     }
@@ -99,7 +99,7 @@ pub fn method(v: &Value, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<
             return Ok(if results.is_empty() && o.returns_self(name) {
                 v.clone()
             } else {
-                collect(results, None)
+                collected(results, None)
             });
         }
         Value::Tensor(_) => "torch.Tensor",

@@ -61,6 +61,16 @@ fn constrain(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     Ok(vec![Value::None])
 }
 
+/// The number, as one that a tensor gave: floats are rounded to the default dtype.
+fn fresh_size(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
+    let given = a.first().or_else(|| k.iter().find(|(name, _)| name == "expr").map(|(_, v)| v));
+    let Some(v) = given else {
+        return Err(Error::type_("sym_fresh_size() missing 1 required positional argument: 'expr'"));
+    };
+    let t = crate::call_value("torch.tensor", std::slice::from_ref(v), &[])?;
+    Ok(vec![crate::method(&t, "item", &[], &[])?])
+}
+
 /// Name and body.
 pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.sym_int", to_int),
@@ -79,4 +89,5 @@ pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
         _ => Err(Error::type_("sym_ite(): a bool and two values expected")),
     }),
     ("torch.sym_constrain_range", constrain),
+    ("torch.sym_fresh_size", fresh_size),
 ];

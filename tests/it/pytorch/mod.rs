@@ -8,5 +8,5 @@ mod indexing;
 mod language_model;
 mod optimizers;
 mod random_state;
-mod resnet;
+pub(crate) mod resnet;
 mod transformers;

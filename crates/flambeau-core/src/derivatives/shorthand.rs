@@ -127,11 +127,16 @@ pub fn zeros(sizes: &[i64], like: &Tensor) -> Result<Tensor> {
     if like.is_wrapper() {
         return zeros_among(sizes, like.dtype(), like.device(), [like]);
     }
-    Tensor::zeros_raw(sizes, like.dtype(), like.device())
+    // by an operator, so that a capture sees where they come from
+    ops::zeros(sizes, Some(like.dtype()), None, Some(like.device()), None)
 }
 /// A copy.
 pub fn clone(a: &Tensor) -> Result<Tensor> {
     ops::clone(a, None)
+}
+/// A fresh tensor of these sizes and strides, otherwise as `a` is.
+pub fn new_empty_strided(a: &Tensor, sizes: &[i64], strides: &[i64]) -> Result<Tensor> {
+    ops::new_empty_strided(a, sizes, strides, None, None, None, None)
 }
 /// Writes `b` into `a`.
 pub fn copy_(a: &Tensor, b: &Tensor) -> Result<()> {

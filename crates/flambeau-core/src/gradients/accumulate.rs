@@ -207,7 +207,8 @@ fn with_layout_of(t: &Tensor, g: &Tensor) -> Result<Tensor> {
     } else {
         geometry::contiguous_strides(g.sizes())
     };
-    let out = Tensor::empty_strided_raw(g.sizes(), &strides, g.dtype(), g.device())?;
+    // by an operator, so that a capture sees where the gradient comes from
+    let out = shorthand::new_empty_strided(g, g.sizes(), &strides)?;
     shorthand::copy_(&out, g)?;
     Ok(out)
 }

@@ -2,6 +2,7 @@
 //! of a quantized one, its place in a gradient graph, and the
 //! generators, whose states are tensors.
 
+pub mod arena;
 pub mod generator;
 pub mod geometry;
 #[allow(unsafe_code)]

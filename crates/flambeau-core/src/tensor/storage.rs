@@ -156,6 +156,27 @@ impl Storage {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), s.ptr(), bytes.len()) };
         Ok(s)
     }
+    /// One block of the host's memory, cut into storages of these sizes in bytes; it is freed with the last of them.
+    ///
+    /// # Errors
+    /// No such memory.
+    pub fn parts(sizes: &[usize]) -> Result<Vec<Storage>> {
+        let mut starts = Vec::with_capacity(sizes.len());
+        let mut end = 0usize;
+        for &n in sizes {
+            starts.push(end);
+            let next =
+                end.checked_add(n).and_then(|e| e.checked_next_multiple_of(flambeau_memory::pool::ALIGN));
+            end = next.ok_or_else(|| geometry::too_large(usize::MAX))?;
+        }
+        let block = Arc::new(pool::alloc(end).ok_or_else(|| geometry::too_large(end))?);
+        let part = |(&start, &n): (&usize, &usize)| {
+            // SAFETY: `start + n` is at most `end`, the length of the block, which the storage keeps; the parts do not overlap.
+            let ptr = unsafe { block.as_ptr().add(start) };
+            Self::new(ptr, Owner::Foreign(Box::new(block.clone())), n, Device::Cpu)
+        };
+        Ok(starts.iter().zip(sizes).map(part).collect())
+    }
     #[cold]
     fn without_memory(nbytes: usize, device: Device) -> Result<Storage> {
         match device {

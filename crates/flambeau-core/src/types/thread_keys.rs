@@ -16,17 +16,42 @@ pub fn effective(keys: KeySet) -> KeySet {
     KeySet((keys.0 | s as u32) & !((s >> 32) as u32))
 }
 
+/// How tensors are made on this thread: one load for all that a fresh tensor asks.
+const INFERENCE: u8 = 1;
+const LENT: u8 = 2;
 thread_local! {
-    static INFERENCE: Cell<bool> = const { Cell::new(false) };
+    static MAKING: Cell<u8> = const { Cell::new(0) };
+}
+fn set_making(bit: u8, on: bool) -> bool {
+    let old = MAKING.get();
+    MAKING.set(if on { old | bit } else { old & !bit });
+    old & bit != 0
 }
 /// Whether this thread is in inference mode: tensors made now are inference tensors.
 #[inline(always)]
 pub fn inference() -> bool {
-    INFERENCE.get()
+    MAKING.get() & INFERENCE != 0
 }
 /// Enters or leaves inference mode; the engine's guard does so.
 pub fn set_inference(on: bool) {
-    INFERENCE.set(on);
+    set_making(INFERENCE, on);
+}
+/// Whether fresh tensors are asked of a lender (`tensor::handle::lent`).
+#[inline(always)]
+pub(crate) fn lends() -> bool {
+    MAKING.get() & LENT != 0
+}
+/// Turns the thread's lender on or off until dropped.
+pub(crate) struct Lending(bool, PhantomData<*const ()>);
+impl Lending {
+    pub(crate) fn switch(on: bool) -> Self {
+        Lending(set_making(LENT, on), PhantomData)
+    }
+}
+impl Drop for Lending {
+    fn drop(&mut self) {
+        set_making(LENT, self.0);
+    }
 }
 
 thread_local! {

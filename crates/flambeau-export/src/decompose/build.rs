@@ -161,6 +161,8 @@ pub(super) struct Builder {
     pub meta: Meta,
     /// New values of arguments that a call writes to, by their places.
     pub writes: Vec<(usize, Item)>,
+    /// The dtype of autocast, in a region that has it.
+    pub autocast: Option<DType>,
 }
 /// What a value is like.
 pub(super) fn val(v: &Value) -> Option<Val> {
@@ -174,7 +176,7 @@ pub(super) fn val(v: &Value) -> Option<Val> {
 }
 impl Builder {
     pub fn new() -> Builder {
-        Builder { graph: Graph::new(), meta: Meta::default(), writes: Vec::new() }
+        Builder { graph: Graph::new(), meta: Meta::default(), writes: Vec::new(), autocast: None }
     }
     /// A node of a call whose result is known.
     pub fn node(&mut self, target: &str, args: &[Item], kwargs: &[(String, Item)], value: Value) -> Item {
@@ -191,7 +193,13 @@ impl Builder {
     /// # Errors
     /// Those of the operator.
     pub fn op(&mut self, name: &str, args: Vec<Item>, kwargs: Vec<(&str, Item)>) -> Result<Item> {
-        let kwargs: Vec<(String, Item)> = kwargs.into_iter().map(|(k, i)| (k.to_string(), i)).collect();
+        let mut args = args;
+        let mut kwargs: Vec<(String, Item)> = kwargs.into_iter().map(|(k, i)| (k.to_string(), i)).collect();
+        if let Some(lower) = self.autocast.take() {
+            let cast = super::autocast::applied(self, lower, name, args, kwargs);
+            self.autocast = Some(lower);
+            (args, kwargs, _) = cast?;
+        }
         let value = computed(name, &args, &kwargs)?;
         Ok(self.node(&format!("torch.ops.aten.{name}"), &args, &kwargs, value))
     }

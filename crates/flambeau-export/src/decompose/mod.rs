@@ -5,6 +5,7 @@
 //! differs becomes expressions of them. The tensors of such a run have the program's sizes, and zeros for elements: rules do not
 //! look at elements.
 
+mod autocast;
 mod build;
 mod rules;
 mod run;
@@ -112,7 +113,7 @@ impl ExportedProgram {
     /// ```
     ///
     /// # Errors
-    /// Writes to views that cannot be put into the whole; regions with autocast; programs whose decomposition depends on the sizes.
+    /// Writes to views that cannot be put into the whole; programs whose decomposition depends on the sizes.
     #[doc(alias = "torch.export.ExportedProgram.run_decompositions")]
     pub fn run_decompositions(&self, table: &CustomDecompTable) -> Result<ExportedProgram> {
         let source = &self.graph_module;

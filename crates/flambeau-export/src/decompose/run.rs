@@ -4,7 +4,7 @@ use super::build::{Builder, Call, Item, computed, op, val, wrapped};
 use super::{CustomDecompTable, kind_of, rules};
 use crate::graph_signature::{InputKind, OutputKind};
 use crate::program::ExportedProgram;
-use flambeau_core::{Error, Result, Tensor, Value};
+use flambeau_core::{DType, Error, Result, Tensor, Value};
 use flambeau_fx::symbolic::{Bindings, Expr, Number};
 use flambeau_fx::{Argument, GraphModule, Node, NodeData, Op, TensorMeta, Val};
 use flambeau_library as library;
@@ -243,7 +243,7 @@ impl<'a> Run<'a> {
         let mut meta = d.meta.clone();
         meta.val = None;
         self.b.meta = meta;
-        let args = d.args().iter().map(|a| self.item(a)).collect::<Result<Vec<_>>>()?;
+        let mut args = d.args().iter().map(|a| self.item(a)).collect::<Result<Vec<_>>>()?;
         let mut kwargs = Vec::new();
         for (k, a) in d.kwargs() {
             kwargs.push((k.clone(), self.item(a)?));
@@ -260,6 +260,12 @@ impl<'a> Run<'a> {
         };
         let base = name.split('.').next().unwrap_or(name);
         let in_place = base.ends_with('_') && !base.ends_with("__") && base != "detach_";
+        let region = self.b.autocast;
+        if let Some(lower) = self.b.autocast.take() {
+            let alone;
+            (args, kwargs, alone) = super::autocast::applied(&mut self.b, lower, name, args, kwargs)?;
+            self.b.autocast = region.filter(|_| !alone);
+        }
         let functional = match (in_place, name.split_once('.')) {
             (true, Some((base, overload))) => format!("{}.{overload}", base.trim_end_matches('_')),
             _ => name.to_string(),
@@ -282,6 +288,7 @@ impl<'a> Run<'a> {
                 }
             }
         };
+        self.b.autocast = region;
         let writes = std::mem::take(&mut self.b.writes);
         for (at, new) in writes {
             if let Some(of) = d.args().get(at).and_then(Argument::node) {
@@ -318,15 +325,27 @@ impl<'a> Run<'a> {
         }
         Ok(item)
     }
-    /// A region whose graph takes its place.
-    fn inlined(&mut self, n: Node, d: &NodeData, graph: &str, inputs: &[Argument]) -> Result<()> {
+    /// A region whose graph takes its place, with autocast of a dtype or without.
+    fn inlined(
+        &mut self,
+        n: Node,
+        d: &NodeData,
+        f: &Argument,
+        inputs: &[Argument],
+        autocast: Option<DType>,
+    ) -> Result<()> {
+        let outer = self.b.autocast;
+        let graph = f.node().map(|f| self.source.graph.node(f).target.clone()).unwrap_or_default();
+        let graph = graph.as_str();
         let body = child(self.source, graph)?;
         let given = inputs.iter().map(|a| self.item(a)).collect::<Result<Vec<_>>>()?;
         let mut inner = Run::new(&body, self.table, self.at);
         std::mem::swap(&mut inner.b, &mut self.b);
         let mut given = given.into_iter();
+        inner.b.autocast = autocast;
         let result = inner.walk(&mut |_, _| given.next());
         std::mem::swap(&mut inner.b, &mut self.b);
+        self.b.autocast = outer;
         let mut children = std::mem::take(&mut inner.children);
         let out = result?;
         if !children.is_empty() || !inner.versions.is_empty() {
@@ -373,12 +392,15 @@ impl<'a> Run<'a> {
                         let [_, f, inputs @ ..] = d.args() else {
                             return Err(stop(Error::serialization("a region without a graph")));
                         };
-                        let graph =
-                            f.node().map(|f| self.source.graph.node(f).target.clone()).unwrap_or_default();
-                        self.inlined(n, &d, &graph, inputs).map_err(stop)?;
+                        let outer = self.b.autocast;
+                        self.inlined(n, &d, f, inputs, outer).map_err(stop)?;
                     }
                     "torch.ops.higher_order.wrap_with_autocast" => {
-                        return Err(stop(Error::missing("decomposition of a region with autocast")));
+                        let [device, dtype, on, _, f, inputs @ ..] = d.args() else {
+                            return Err(stop(Error::serialization("a region without a graph")));
+                        };
+                        let inner = region(device, dtype, on, self.b.autocast);
+                        self.inlined(n, &d, f, inputs, inner).map_err(stop)?;
                     }
                     t if crate::regions::is_step(&d) => {
                         return Err(stop(Error::missing(format!("decomposition of a vmap ({t})"))));
@@ -464,7 +486,9 @@ impl<'a> Run<'a> {
             _ => self.b.graph.output(Argument::Tuple(all)),
         };
         let mut m = GraphModule::new(self.b.graph);
-        for (path, v) in self.source.attributes() {
+        // graphs come below, as they are now; those whose nodes took their place are gone
+        let is_graph = |v: &Value| matches!(v, Value::Object(o) if o.downcast::<GraphModule>().is_some());
+        for (path, v) in self.source.attributes().iter().filter(|(_, v)| !is_graph(v)) {
             m.set_value(path, v.clone());
         }
         for (name, child) in self.children {
@@ -529,4 +553,13 @@ fn marked(sizes: &[i64], strides: &[i64]) -> Result<Item> {
     let flat = library::call_value("torch.zeros", &[list(&[need])], &[])?;
     let viewed = library::method(&flat, "as_strided", &[list(sizes), list(strides)], &[])?;
     Ok(viewed.into())
+}
+/// The dtype of autocast on the CPU in a region, within one that has it or not.
+fn region(device: &Argument, dtype: &Argument, on: &Argument, outer: Option<DType>) -> Option<DType> {
+    match (device.value(), dtype.value(), on.value()) {
+        (Some(Value::Str(device)), _, _) if device != "cpu" => outer,
+        (_, Some(Value::DType(d)), Some(Value::Bool(true))) => Some(*d),
+        (_, _, Some(Value::Bool(true))) => Some(outer.unwrap_or(DType::BF16)),
+        _ => None,
+    }
 }

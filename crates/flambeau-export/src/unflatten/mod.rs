@@ -3,14 +3,19 @@
 //! A program's nodes say in which modules they stood. `outline` cuts the program into a graph for each call of a module, `sink`
 //! lets each module read its own weights in place of getting them as arguments, and makes equal calls one module.
 
+mod kept;
 mod outline;
 mod sink;
+
+pub use kept::InterpreterModuleDispatcher;
+pub(crate) use kept::{call, run};
 
 use crate::control;
 use crate::graph_signature::{ExportGraphSignature, OutputKind};
 use crate::module::ExportedModule;
 use crate::program::ExportedProgram;
 use crate::tokens;
+use crate::written::written_back;
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Result, Tensor, Value, ops};
@@ -69,16 +74,14 @@ impl std::fmt::Debug for UnflattenedModule {
 /// The module of a program, with the modules in it.
 ///
 /// Modules that are called several times in the same way are one module again; where calls differ, the later ones have names of
-/// their own, `block@1`.
+/// their own, `block@1`. Modules that were exported with how they are called (`preserve_module_call_signature`) are called with their own
+/// arguments; where their calls differ, one [`InterpreterModuleDispatcher`] goes through them.
 ///
 /// # Errors
-/// Programs whose nodes do not say in which modules they stood; programs that keep how modules in them are called.
+/// Programs whose nodes do not say in which modules they stood.
 #[doc(alias = "torch.export.unflatten")]
 pub fn unflatten(program: &ExportedProgram) -> Result<UnflattenedModule> {
-    let kept = program.module_call_graph.iter().find(|e| !e.fqn.is_empty() && e.signature.is_some());
-    if let Some(e) = kept {
-        return Err(Error::missing(format!("unflatten of a program that keeps how '{}' is called", e.fqn)));
-    }
+    let kept = kept::kept(program);
     let mut flat = program.graph_module.clone();
     let mut signature = program.graph_signature.clone();
     let tokens: Vec<Node> = flat
@@ -93,10 +96,11 @@ pub fn unflatten(program: &ExportedProgram) -> Result<UnflattenedModule> {
     signature.input_specs.retain(|s| s.kind != crate::graph_signature::InputKind::Token);
     write_in_place(&mut flat.graph, &signature)?;
     flat.graph.eliminate_dead_code(&|d| crate::regions::is_step(d));
-    let mut units = outline::outlined(&flat)?;
+    let mut units = outline::outlined(&flat, &kept)?;
     let state = copies(program)?;
     sink::sunk(&mut units, program, &signature, &state)?;
     units.deduplicate()?;
+    units.dispatched(&kept)?;
     units.ordered(program.module_call_graph.iter().skip(1).map(|e| e.fqn.as_str()));
     let (mut root, modules) = units.finished()?;
     let folded = crate::regions::folded(&root)?;
@@ -180,51 +184,28 @@ fn copies(p: &ExportedProgram) -> Result<Vec<(String, Tensor)>> {
     }
     Ok(all)
 }
-/// New values of buffers and inputs are written where they are made, and are no results any more.
+/// New values of buffers and inputs are written where they are made, and what uses them uses what was written.
 fn write_in_place(g: &mut Graph, signature: &ExportGraphSignature) -> Result<()> {
-    let Some(out) = g.output_node() else { return Err(Error::serialization("the graph has no output")) };
-    let all = match g.node(out).args().first() {
-        Some(Argument::Tuple(all)) => all.clone(),
-        _ => return Ok(()),
+    let place = |g: &Graph, kind, target: &str| match kind {
+        OutputKind::UserInputMutation => g.named(target),
+        _ => {
+            let input = signature.input_specs.iter().find(|i| i.target.as_deref() == Some(target))?;
+            g.named(input.arg.name())
+        }
     };
-    let mut kept = Vec::new();
-    for (a, s) in all.iter().zip(&signature.output_specs) {
-        let place = match (s.kind, &s.target) {
-            (OutputKind::BufferMutation | OutputKind::ParameterMutation, Some(t)) => signature
-                .input_specs
-                .iter()
-                .find(|i| i.target.as_ref() == Some(t))
-                .and_then(|i| g.named(i.arg.name())),
-            (OutputKind::UserInputMutation, Some(t)) => g.named(t),
-            (OutputKind::Token, _) => continue,
-            _ => {
-                kept.push(a.clone());
-                continue;
-            }
-        };
-        let (Some(place), Argument::Node(value)) = (place, a) else {
-            return Err(Error::serialization(format!(
-                "an output for '{}', which is no input",
-                s.target.clone().unwrap_or_default()
-            )));
-        };
-        let users = g.node(*value).users().to_vec();
-        g.inserting_after(*value);
-        let args = vec![Argument::Node(place), Argument::Node(*value)];
+    let write = |g: &mut Graph, place: Node, value: Node| {
+        let users = g.node(value).users().to_vec();
+        g.inserting_after(value);
+        let args = vec![Argument::Node(place), Argument::Node(value)];
         let target = "torch.ops.aten.copy_.default";
         let copy = g.create_node(Op::CallFunction, target, args, Vec::new(), Some("copy__default"));
         g.inserting_at_end();
-        let meta = g.node(*value).meta.clone();
+        let meta = g.node(value).meta.clone();
         *g.meta_mut(copy) = meta;
         for u in users {
-            g.replace_input(u, *value, copy);
+            g.replace_input(u, value, copy);
         }
-    }
-    // results that are new values too are the written ones
-    let written = match g.node(out).args().first() {
-        Some(Argument::Tuple(now)) => now[now.len() - kept.len()..].to_vec(),
-        _ => kept,
+        copy
     };
-    g.set_args(out, vec![Argument::Tuple(written)]);
-    Ok(())
+    written_back(g, &signature.output_specs, place, write)
 }

@@ -1,5 +1,6 @@
 //! A flat graph as graphs of the modules that its nodes stood in.
 
+use super::kept::{Kept, shared};
 use flambeau_core::{Error, Result, Tensor, Value};
 use flambeau_fx::{Argument, Graph, GraphModule, Node, Op, Val};
 use std::collections::{HashMap, HashSet};
@@ -14,6 +15,10 @@ pub(super) struct Unit {
     pub graphs: Vec<(String, Value)>,
     /// Tensors that it reads, by path within it.
     pub tensors: Vec<(String, Tensor)>,
+    /// How values of calls are built, by name.
+    pub specs: Vec<(String, Value)>,
+    /// The modules that it goes through, call by call; none if it is its own graph.
+    pub dispatch: Vec<usize>,
 }
 /// A call of a module.
 pub(super) struct Entry {
@@ -26,12 +31,15 @@ pub(super) struct Entry {
     pub unit: usize,
 }
 /// All modules of a program; the first is the whole.
+#[derive(Default)]
 pub(super) struct Units {
     pub units: Vec<Unit>,
     /// Modules of modules, by name.
     pub tables: Vec<Vec<(String, usize)>>,
     /// The calls of each module, by its key.
     pub calls: Vec<(String, Vec<Entry>)>,
+    /// Names of calls that do the same as earlier ones, with theirs.
+    pub redirected: HashMap<String, String>,
 }
 impl Units {
     fn add(&mut self) -> usize {
@@ -133,16 +141,18 @@ pub(super) fn accessor(parent: &str, child: &str) -> Result<String> {
 }
 
 /// A module whose nodes are being copied.
-struct Frame {
+pub(super) struct Frame {
     fqn: String,
-    unit: usize,
+    pub(super) unit: usize,
     stack: Vec<Level>,
     /// Nodes of the flat graph with those that stand for them, in order.
     map: Vec<(Node, Node)>,
     by_node: HashMap<Node, Node>,
-    inputs: HashMap<Node, Node>,
+    pub(super) inputs: HashMap<Node, Node>,
     /// The call in the graph around.
-    call: Option<Node>,
+    pub(super) call: Option<Node>,
+    /// It is called with its own arguments.
+    pub(super) kept: bool,
 }
 impl Frame {
     fn know(&mut self, old: Node, new: Node) {
@@ -151,23 +161,31 @@ impl Frame {
         }
     }
 }
-struct Outliner<'a> {
-    flat: &'a GraphModule,
+pub(super) struct Outliner<'a> {
+    pub(super) flat: &'a GraphModule,
     nodes: Vec<Node>,
-    units: Units,
-    seen: HashSet<Node>,
+    pub(super) units: Units,
+    pub(super) seen: HashSet<Node>,
     /// Modules that hold others and are not called yet, by path.
     created: HashMap<String, usize>,
-    frames: Vec<Frame>,
+    pub(super) frames: Vec<Frame>,
+    kept: &'a Kept,
 }
 
 /// The modules of a program. Weights are still arguments of each call.
-pub(super) fn outlined(flat: &GraphModule) -> Result<Units> {
+pub(super) fn outlined(flat: &GraphModule, kept: &Kept) -> Result<Units> {
     let nodes: Vec<Node> = flat.graph.nodes().collect();
-    let mut units = Units { units: Vec::new(), tables: Vec::new(), calls: Vec::new() };
+    let mut units = Units::default();
     let root = units.add();
-    let mut o =
-        Outliner { flat, nodes, units, seen: HashSet::new(), created: HashMap::new(), frames: Vec::new() };
+    let mut o = Outliner {
+        flat,
+        nodes,
+        units,
+        seen: HashSet::new(),
+        created: HashMap::new(),
+        frames: Vec::new(),
+        kept,
+    };
     o.frames.push(Frame {
         fqn: String::new(),
         unit: root,
@@ -176,6 +194,7 @@ pub(super) fn outlined(flat: &GraphModule) -> Result<Units> {
         by_node: HashMap::new(),
         inputs: HashMap::new(),
         call: None,
+        kept: false,
     });
     let mut at = 0;
     while at < o.nodes.len() && flat.graph.node(o.nodes[at]).op == Op::Placeholder {
@@ -194,12 +213,15 @@ impl Outliner<'_> {
         &mut self.frames[last]
     }
     /// The node of a frame's graph that stands for one of the flat graph: an input, if it is made elsewhere.
-    fn mapped(&mut self, depth: usize, x: Node) -> Result<Node> {
+    pub(super) fn mapped(&mut self, depth: usize, x: Node) -> Result<Node> {
         let f = &self.frames[depth];
         if let Some(n) = f.by_node.get(&x).or_else(|| f.inputs.get(&x)) {
             return Ok(*n);
         }
         let d = self.flat.graph.node(x);
+        if f.kept && d.op != Op::Placeholder {
+            return self.again(depth, x);
+        }
         let (Some(call), false) = (f.call, depth == 0) else {
             return Err(Error::runtime(format!("'{}' is used before it is there", d.name)));
         };
@@ -224,18 +246,34 @@ impl Outliner<'_> {
         graph.set_args(call, args);
         Ok(new)
     }
-    fn copy(&mut self, n: Node) -> Result<()> {
-        let depth = self.frames.len() - 1;
-        let d = self.flat.graph.node(n);
+    /// A node of numbers once more, in a module that cannot be given it.
+    fn again(&mut self, depth: usize, x: Node) -> Result<Node> {
+        if !shared(&self.flat.graph, x) {
+            let name = &self.flat.graph.node(x).name;
+            return Err(Error::missing(format!(
+                "unflatten of a module that keeps how it is called and uses '{name}', which it is not given"
+            )));
+        }
+        let new = self.copied(depth, x)?;
+        self.frames[depth].know(x, new);
+        Ok(new)
+    }
+    fn copied(&mut self, depth: usize, n: Node) -> Result<Node> {
         let mut map = HashMap::new();
-        for x in d.input_nodes() {
+        for x in self.flat.graph.node(n).input_nodes() {
             map.insert(x, self.mapped(depth, x)?);
         }
         let unit = &mut self.units.units[self.frames[depth].unit];
-        let new = unit.graph.node_copy(&self.flat.graph, n, &mut |x| match map.get(&x) {
+        Ok(unit.graph.node_copy(&self.flat.graph, n, &mut |x| match map.get(&x) {
             Some(y) => Argument::Node(*y),
             None => Argument::NONE,
-        });
+        }))
+    }
+    fn copy(&mut self, n: Node) -> Result<()> {
+        let depth = self.frames.len() - 1;
+        let d = self.flat.graph.node(n);
+        let new = self.copied(depth, n)?;
+        let unit = &mut self.units.units[self.frames[depth].unit];
         if d.op == Op::GetAttr {
             unit.graphs.push((d.target.clone(), self.flat.get(&d.target)?));
         }
@@ -277,13 +315,28 @@ impl Outliner<'_> {
             by_node: HashMap::new(),
             inputs: HashMap::new(),
             call: Some(node),
+            kept: false,
         });
-        Ok(())
+        match self.kept.get(&call_name(fqn, call + 1)) {
+            Some(s) => self.takes(s),
+            None => Ok(()),
+        }
     }
     /// Comes back out of the innermost module: what others use is its result.
     fn leave(&mut self) -> Result<()> {
         let Some(f) = self.frames.pop() else { return Ok(()) };
         self.created.remove(&f.fqn);
+        let number = f.stack.last().map_or(0, |l| l.2);
+        if let Some(s) = self.kept.get(&call_name(&f.fqn, number + 1)) {
+            let mut inside = f.inputs.clone();
+            inside.extend(&f.by_node);
+            let around = self.frames.last().map(|o| o.unit).zip(f.call);
+            let parts = self.gives(s, f.unit, &inside, around)?;
+            if let Some(outer) = self.frames.last_mut() {
+                parts.into_iter().for_each(|(old, new)| outer.know(old, new));
+            }
+            return Ok(());
+        }
         let g = &self.flat.graph;
         let results: Vec<(Node, Node)> = f
             .map

@@ -172,6 +172,9 @@ impl Units {
                     if seen.fqn == entry.fqn {
                         let target = accessor(&entry.parent_fqn, &call_name(&seen.fqn, seen.number))?;
                         if target != own {
+                            let (again, first) =
+                                (call_name(&entry.fqn, entry.number), call_name(&seen.fqn, seen.number));
+                            self.redirected.insert(again, first);
                             self.remove(parent, &own);
                         }
                         self.units[parent].graph.set_target(call, &target);
@@ -230,7 +233,22 @@ impl Units {
         for (name, child) in self.children(unit) {
             let path = format!("{front}{name}");
             paths.push(path.clone());
-            m.set_graph(name, self.build(*child, &format!("{path}."), paths, depth + 1)?);
+            let front = format!("{path}.");
+            let dispatch = &self.units[*child].dispatch;
+            if dispatch.is_empty() {
+                m.set_graph(name, self.build(*child, &front, paths, depth + 1)?);
+                continue;
+            }
+            let mut all = Vec::new();
+            for (i, u) in dispatch.iter().enumerate() {
+                // the modules within are the same for all calls, and shown once
+                let mut more = Vec::new();
+                all.push(self.build(*u, &front, if i == 0 { paths } else { &mut more }, depth + 1)?);
+            }
+            m.set_value(name, Units::dispatcher(all));
+        }
+        for (name, v) in &u.specs {
+            m.set_value(name, v.clone());
         }
         for (path, t) in &u.tensors {
             // a weight of a module within stands there for its own graph; this graph reads it from here

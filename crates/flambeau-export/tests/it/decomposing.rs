@@ -1,12 +1,14 @@
 //! Programs in the core set.
 
 use crate::exporting::floats;
-use flambeau_core::{Result, Tensor, functions as torch, ops};
+use flambeau_core::dispatch::object::Kwargs;
+use flambeau_core::{Result, Tensor, Value, functions as torch, ops};
 use flambeau_export::graph_signature::OutputKind;
 use flambeau_export::{
     CustomDecompTable, Dim, ExportOptions, ExportedProgram, default_decompositions, load, save,
-    try_export_with,
+    try_export_values, try_export_with,
 };
+use flambeau_fx::{Argument, Graph, GraphModule, Op, Val};
 use flambeau_nn as nn;
 use flambeau_nn::prelude::*;
 use flambeau_nn_functional::functional as F;
@@ -150,4 +152,86 @@ fn pytorch_opens_decomposed_programs() {
     let want = m.call(&x).to_vec::<f32>();
     assert_eq!(got.len(), want.len());
     assert!(got.iter().zip(&want).all(|(g, w)| (g - w).abs() < 1e-5), "{got:?} {want:?}");
+}
+
+/// `wrap_with_autocast` over a graph, as PyTorch exports a region.
+fn region(p: &ExportedProgram) -> ExportedProgram {
+    let mut out = p.clone();
+    let mut inner = p.graph_module.graph.clone();
+    // what products give in a region
+    for n in inner.nodes().collect::<Vec<_>>() {
+        let product = ["linear", "mm", "t"].contains(&inner.node(n).name.as_str());
+        if let (true, Some(Val::Tensor(t))) = (product, &mut inner.meta_mut(n).val) {
+            t.dtype = flambeau_core::DType::BF16;
+        }
+    }
+    let results: Vec<String> = match inner.node(inner.output_node().unwrap()).args() {
+        [Argument::Tuple(l)] => l.iter().map(|a| inner.node(a.node().unwrap()).name.clone()).collect(),
+        other => panic!("{} results", other.len()),
+    };
+    let mut g = Graph::new();
+    let inputs: Vec<Argument> = inner
+        .find_nodes(Op::Placeholder, None)
+        .into_iter()
+        .map(|n| {
+            let d = inner.node(n);
+            let new = g.create_node(Op::Placeholder, &d.target, Vec::new(), Vec::new(), Some(&d.name));
+            *g.meta_mut(new) = d.meta.clone();
+            new.into()
+        })
+        .collect();
+    let f = g.get_attr("submod_1");
+    let dtype = Argument::Value(Value::DType(flambeau_core::DType::BF16));
+    let mut args = vec!["cpu".into(), dtype, true.into(), false.into(), f.into()];
+    args.extend(inputs);
+    let call = g.call_function("torch.ops.higher_order.wrap_with_autocast", args, []);
+    let mut all = Vec::new();
+    for (i, name) in results.iter().enumerate() {
+        let args = vec![call.into(), Argument::from(i as i64)];
+        let part = g.create_node(Op::CallFunction, "operator.getitem", args, Vec::new(), Some(name));
+        g.meta_mut(part).val = inner.node(inner.named(name).unwrap()).meta.val.clone();
+        all.push(part.into());
+    }
+    g.output(Argument::Tuple(all));
+    out.graph_module.set_graph("submod_1", GraphModule::new(inner));
+    out.graph_module.graph = g;
+    out
+}
+#[test]
+fn regions_with_autocast_become_casts() {
+    let run = |x: &[Tensor]| -> Result<Value> {
+        let y = F::linear(&x[0], &x[1], None);
+        let z = torch::mm(&y, &y.t());
+        let p = z.prod_dim(1, false);
+        Ok(Value::Tuple(vec![y.into(), z.into(), p.into()]))
+    };
+    let (x, w) = (floats(&[3, 4]), floats(&[5, 4]));
+    let o = ExportOptions::new().names(&["x", "w"]).dynamic("x", [(0, Dim::new("rows").min(2))]);
+    let values = [Value::from(&x), Value::from(&w)];
+    let given = |v: &[Value], _: &Kwargs| -> Result<Value> {
+        run(&v.iter().filter_map(|v| v.clone().into_tensor().ok()).collect::<Vec<_>>())
+    };
+    let p = try_export_values(None, given, &values, o).unwrap();
+    let p = region(&p);
+    let core = p.run_decompositions(&default_decompositions()).unwrap();
+    assert_eq!(
+        core.operators(),
+        ["aten._to_copy.default", "aten.mm.default", "aten.permute.default", "aten.prod.dim_int"]
+    );
+    let text = core.to_string();
+    // products of matrices run in bfloat16, those of elements in float32
+    assert!(text.contains("\"bf16[s77, 5]\" = torch.ops.aten.mm.default"), "{text}");
+    assert!(text.contains("\"bf16[s77, s77]\" = torch.ops.aten.mm.default"), "{text}");
+    let widened = "\"f32[s77, s77]\" = torch.ops.aten._to_copy.default(mm_1, dtype = torch.float32)";
+    assert!(text.contains(widened), "{text}");
+    let bf16 = flambeau_amp::AutocastOptions::new("cpu").dtype(flambeau_core::DType::BF16);
+    for n in [2, 6] {
+        let x = floats(&[n, 4]);
+        let want = flambeau_amp::autocast(bf16.clone(), || run(&[x.clone(), w.clone()]).unwrap());
+        let got = core.module().unwrap().run(&[(&x).into(), (&w).into()], &[]).unwrap();
+        for (g, w) in got.items().unwrap().iter().zip(want.items().unwrap()) {
+            let (Value::Tensor(g), Value::Tensor(w)) = (g, w) else { panic!("tensors") };
+            assert!(g.dtype() == w.dtype() && g.equal(w));
+        }
+    }
 }

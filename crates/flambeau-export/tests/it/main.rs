@@ -6,5 +6,6 @@ mod damaged;
 mod decomposing;
 mod exporting;
 mod ports;
+mod refusing;
 mod running;
 mod unflattening;

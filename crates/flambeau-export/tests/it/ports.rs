@@ -10,6 +10,8 @@ use flambeau_nn::prelude::*;
 use flambeau_nn_functional::functional as F;
 use std::sync::Arc;
 
+mod nets;
+
 type Forward = Box<dyn Fn(&[Value]) -> Value>;
 struct Port {
     name: &'static str,
@@ -155,7 +157,7 @@ fn functions() -> Vec<Port> {
             of_tensors(|t| {
                 let (x, y) = (&t[0], &t[1]);
                 all(vec![
-                    torch::cdist(x, y, 2.0),
+                    torch::cdist(x, y),
                     F::cosine_similarity(&x.unsqueeze(1), &y.unsqueeze(0), -1),
                     (x.unsqueeze(1) - y).square().sum_dim(-1, false).sqrt(),
                 ])
@@ -730,7 +732,8 @@ fn export(p: &Port) -> Result<ExportedProgram> {
 fn programs_are_pytorchs() {
     let mut wrong = Vec::new();
     let mut files = Vec::new();
-    let all: Vec<Port> = functions().into_iter().chain(networks()).collect();
+    let all: Vec<Port> =
+        functions().into_iter().chain(networks()).chain(nets::layered()).chain(nets::functional()).collect();
     let count = all.len();
     for p in &all {
         let program = match export(p) {

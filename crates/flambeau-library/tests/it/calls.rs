@@ -275,6 +275,10 @@ fn numbers_that_might_be_symbols() {
     ));
     assert!(matches!(one("torch.sym_not", &[Value::Bool(true)]), Value::Bool(false)));
     assert!(matches!(one("torch.sym_float", &[Value::Int(3)]), Value::Float(3.0)));
+    assert!(matches!(one("torch.sym_fresh_size", &[Value::Int(3)]), Value::Int(3)));
+    assert!(
+        matches!(one("torch.sym_fresh_size", &[Value::Float(0.1)]), Value::Float(x) if x == f64::from(0.1f32))
+    );
     assert!(call("torch.sym_int", &[Value::Float(f64::NAN)], &[]).is_err());
 }
 

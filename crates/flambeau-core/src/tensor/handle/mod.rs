@@ -4,6 +4,7 @@ mod alias;
 mod data;
 mod errors;
 mod hollow;
+pub(crate) mod lent;
 mod names;
 mod quantized;
 mod sparse;
@@ -204,6 +205,11 @@ impl Tensor {
         dtype: DType,
         device: Device,
     ) -> Result<Tensor> {
+        if lent::asked(device)
+            && let Some(t) = lent::lent(sizes, None, dtype)
+        {
+            return Ok(t);
+        }
         let storage = Storage::empty(numel as usize * dtype.size(), device)?;
         let facts = Survey::row_major(numel);
         Ok(Self::surveyed(
@@ -220,6 +226,11 @@ impl Tensor {
     #[inline]
     pub(crate) fn fresh_like(&self, dtype: DType) -> Result<Tensor> {
         let numel = self.0.numel;
+        if lent::asked(Device::Cpu)
+            && let Some(t) = lent::lent(self.sizes(), None, dtype)
+        {
+            return Ok(t);
+        }
         let storage = Storage::empty(numel as usize * dtype.size(), Device::Cpu)?;
         let facts = Survey::row_major(numel);
         let owner = Owner::Storage(storage);
@@ -260,6 +271,11 @@ impl Tensor {
                     geometry::fmt_sizes(sizes)
                 ))
             })?;
+        if lent::asked(device)
+            && let Some(t) = lent::lent(sizes, Some(strides), dtype)
+        {
+            return Ok(t);
+        }
         let storage = Storage::empty(bytes, device)?;
         Ok(Self::build(Owner::Storage(storage), sizes, strides, 0, dtype, device, fresh_flags()))
     }
@@ -272,6 +288,12 @@ impl Tensor {
     /// A fresh contiguous tensor of zero bytes.
     pub(crate) fn zeros_raw(sizes: &[i64], dtype: DType, device: Device) -> Result<Tensor> {
         let bytes = geometry::checked_bytes(sizes, dtype.size())?;
+        if lent::asked(device)
+            && let Some(t) = lent::lent(sizes, None, dtype)
+        {
+            t.storage().with_bytes_mut(|b| b[..bytes].fill(0))?;
+            return Ok(t);
+        }
         let storage = Storage::zeroed(bytes, device)?;
         Ok(Self::on_storage(storage, sizes, &geometry::contiguous_strides(sizes), 0, dtype))
     }

@@ -50,6 +50,18 @@ fn normalized(b: &mut Builder, c: &Call, x: &Item) -> Result<Item> {
         }
     }
 }
+/// A convolution of any number of dimensions, transposed or not, as the one operator that they are.
+fn convolved(b: &mut Builder, c: &Call, x: &Item) -> Result<Item> {
+    let w = c.need(1, "weight")?;
+    let n = w.rank()?.saturating_sub(2);
+    let transposed = c.name.starts_with("conv_transpose");
+    let (more, dilation) =
+        if transposed { (many(c.ints(5, "output_padding"), n, 0), 7) } else { (vec![0; n], 5) };
+    let (stride, padding) = (many(c.ints(3, "stride"), n, 1), many(c.ints(4, "padding"), n, 0));
+    let dilation = many(c.ints(dilation, "dilation"), n, 1);
+    let (bias, groups) = (c.get(2, "bias").unwrap_or_else(Item::none), c.int(6, "groups", 1));
+    Ok(op!(b, "convolution.default", x, &w, bias, stride, padding, dilation, transposed, more, groups))
+}
 /// Elements of a dimension by their numbers.
 fn picked(b: &mut Builder, x: &Item, d: usize, index: &Item) -> Result<Item> {
     let mut all = vec![Item::none(); x.rank()?];
@@ -93,45 +105,12 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
     let x = c.args.first().cloned().unwrap_or_else(Item::none);
     let none = Item::none;
     Ok(Some(match c.name.as_str() {
-        "conv1d.default" | "conv2d.default" | "conv3d.default" => {
-            let w = c.need(1, "weight")?;
-            let n = w.rank()?.saturating_sub(2);
-            let (stride, padding) = (many(c.ints(3, "stride"), n, 1), many(c.ints(4, "padding"), n, 0));
-            let dilation = many(c.ints(5, "dilation"), n, 1);
-            op!(
-                b,
-                "convolution.default",
-                &x,
-                &w,
-                c.get(2, "bias").unwrap_or_else(none),
-                stride,
-                padding,
-                dilation,
-                false,
-                vec![0; n],
-                c.int(6, "groups", 1)
-            )
-        }
-        "conv_transpose1d.default" | "conv_transpose2d.input" | "conv_transpose3d.input" => {
-            let w = c.need(1, "weight")?;
-            let n = w.rank()?.saturating_sub(2);
-            let (stride, padding) = (many(c.ints(3, "stride"), n, 1), many(c.ints(4, "padding"), n, 0));
-            let (more, groups) = (many(c.ints(5, "output_padding"), n, 0), c.int(6, "groups", 1));
-            let dilation = many(c.ints(7, "dilation"), n, 1);
-            op!(
-                b,
-                "convolution.default",
-                &x,
-                &w,
-                c.get(2, "bias").unwrap_or_else(none),
-                stride,
-                padding,
-                dilation,
-                true,
-                more,
-                groups
-            )
-        }
+        "conv1d.default"
+        | "conv2d.default"
+        | "conv3d.default"
+        | "conv_transpose1d.default"
+        | "conv_transpose2d.input"
+        | "conv_transpose3d.input" => convolved(b, c, &x)?,
         "max_pool2d.default" | "max_pool3d.default" => {
             let name = if c.name.contains("2d") {
                 "max_pool2d_with_indices.default"
