@@ -88,12 +88,13 @@ impl Call<'_> {
     }
 
     /// The first half of a ring: gives this rank's own segments, reduced. Data come from the next rank and go to the one before, two
-    /// segments at a time: what has come is reduced with what is here, and goes on as it is.
+    /// segments at a time: what has come is reduced with what is here, and goes on as it is; `keep` leaves it here too.
     fn reduce_scatter_ring(
         &self,
         slot: u64,
         ring: &Ring,
-        data: &dyn Place,
+        data: &mut dyn Place,
+        keep: bool,
         reduce: Reducer<'_>,
     ) -> Result<VecDeque<Vec<Piece>>> {
         let (n, me) = (self.size(), self.rank());
@@ -106,13 +107,16 @@ impl Call<'_> {
                 let (sent, got) = flying.pop_front().unwrap_or_default();
                 let part = ring.part(me + 2, i - 2);
                 match got {
-                    Some(t) if i - 2 < ring.needed() => {
+                    Some(t) if keep || i - 2 < ring.needed() => {
                         let came = self.pieces(&t, |at, piece| {
                             let own = part.start + at..part.start + at + piece.len();
-                            data.show(own, &mut |own| reduce(own, piece))
+                            data.show(own, &mut |own| reduce(own, piece))?;
+                            if keep { data.put(part.start + at, piece) } else { Ok(()) }
                         })?;
                         simulation::adds(part.len());
-                        ready.push_back(came);
+                        if i - 2 < ring.needed() {
+                            ready.push_back(came);
+                        }
                     }
                     Some(t) => self.gone(&t)?,
                     None if i - 2 < ring.needed() => ready.push_back(Vec::new()),
@@ -151,7 +155,7 @@ impl Call<'_> {
             let per_rank = segments / n;
             let ring = Ring { total, segment, segments, per_rank, steps: segments - per_rank };
             let slot = self.slot(ALL_REDUCE);
-            let mut ready = self.reduce_scatter_ring(slot, &ring, data, &|own, got| {
+            let mut ready = self.reduce_scatter_ring(slot, &ring, data, false, &|own, got| {
                 arithmetic::reduce(op, dtype, own, got)
             })?;
             // the other half: reduced segments go round
@@ -208,7 +212,7 @@ impl Call<'_> {
             // gloo goes on here for all but two segments, however many a rank has: others wait for them
             let ring = Ring { total, segment, segments, per_rank: segments / n, steps: segments - 2 };
             let slot = self.slot(REDUCE);
-            let mine = self.reduce_scatter_ring(slot, &ring, data, &|own, got| {
+            let mine = self.reduce_scatter_ring(slot, &ring, data, true, &|own, got| {
                 arithmetic::reduce(op, dtype, own, got)
             })?;
             let chunk = |r: usize| {
