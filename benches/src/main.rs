@@ -273,7 +273,6 @@ mod tests {
     #[test]
     fn every_row_of_the_list_is_measured_or_missing_for_a_reason() {
         let ids = ids(ROWS).unwrap();
-        assert_eq!(ids.len(), 188);
         let rows = all_rows();
         let here: BTreeSet<&str> = rows.0.iter().map(|r| r.id.as_str()).collect();
         assert_eq!(here.len(), rows.0.len(), "an id twice");

@@ -369,10 +369,10 @@ mod tests {
     }
 
     #[test]
-    fn the_row_list_is_complete() {
+    fn ids_of_the_row_list_differ() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../benches/rows.json");
         let ids = super::super::results::ids(&path).unwrap();
         let different: std::collections::BTreeSet<&String> = ids.iter().collect();
-        assert_eq!((ids.len(), different.len()), (188, 188));
+        assert_eq!(ids.len(), different.len(), "an id twice");
     }
 }
