@@ -3,31 +3,25 @@
 
 usage: pytorch.py --threads N --out FILE [--only TEXT[,TEXT]] [--min-time SECONDS]
 """
-import argparse
 import gc
-import json
 import math
 import os
 import subprocess
 import sys
 import tempfile
-import time
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--threads", type=int, default=1)
-parser.add_argument("--out")
-parser.add_argument("--only", default="")
-parser.add_argument("--min-time", type=float, default=0.5)
-parser.add_argument("--peak-rss", action="store_true", help="train for 200 steps and print the largest resident set")
-args = parser.parse_args()
-os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(args.threads)
+import harness
+from harness import call, cplx, fill, ints, mask
+
+p = harness.parser(__doc__)
+p.add_argument("--peak-rss", action="store_true", help="train for 200 steps and print the largest resident set")
+args = harness.start(p)
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-torch.set_num_threads(args.threads)
-torch.set_num_interop_threads(1)
+import models
 
 ROWS = {}
 
@@ -43,40 +37,6 @@ def add(id, make, **flags):
     """`make` builds the inputs and gives the call."""
     assert id not in ROWS, id
     ROWS[id] = Row(make, **flags)
-
-
-# ---------------------------------------------------------------- inputs
-WORD = 0xFFFFFFFF
-
-
-def hashes(count, seed):
-    h = (torch.arange(count) * 2654435761 + (seed * 40503 + 12345)) & WORD
-    h = h ^ (h >> 15)
-    h = (h * 2246822519) & WORD  # wraps at 64 bits, which leaves the low 32 right
-    return h ^ (h >> 13)
-
-
-def fill(sizes, seed, dtype=torch.float32):
-    """uniform in [-1, 1)"""
-    h = hashes(math.prod(sizes), seed) >> 8
-    return (h.to(torch.float32) * 2.0**-23 - 1).reshape(sizes).to(dtype)
-
-
-def ints(sizes, end, seed):
-    return ((hashes(math.prod(sizes), seed) >> 8) % end).reshape(sizes)
-
-
-def mask(sizes, seed):
-    return fill(sizes, seed) > 0
-
-
-def cplx(*sizes):
-    return torch.complex(fill(sizes, 1), fill(sizes, 2))
-
-
-def call(f, *inputs):
-    """A call of fixed arguments, made once."""
-    return lambda: f(*inputs)
 
 
 def forward_backward(f, *leaves):
@@ -362,7 +322,7 @@ def train(model, optimizer, x, target):
 
 
 def mlp(optimizer, lr):
-    m = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+    m = models.mlp(784, 512, 512, 10)
     return train(m, optimizer(m.parameters(), lr=lr), fill([128, 784], 1), ints([128], 10, 2))
 
 
@@ -372,100 +332,24 @@ def cnn():
     return train(m, torch.optim.SGD(m.parameters(), lr=0.01), fill([64, 1, 28, 28], 1), ints([64], 10, 2))
 
 
-class Residual(nn.Module):
-    def __init__(self, inputs, outputs, stride):
-        super().__init__()
-        conv = lambda i, k, s: nn.Conv2d(i, outputs, k, s, k // 2, bias=False)
-        self.conv1, self.bn1 = conv(inputs, 3, stride), nn.BatchNorm2d(outputs)
-        self.conv2, self.bn2 = conv(outputs, 3, 1), nn.BatchNorm2d(outputs)
-        self.downsample = None
-        if stride != 1 or inputs != outputs:
-            self.downsample = nn.Sequential(conv(inputs, 1, stride), nn.BatchNorm2d(outputs))
-
-    def forward(self, x):
-        y = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu()))
-        return (y + (self.downsample(x) if self.downsample else x)).relu()
-
-
-class ResNet18(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
-        self.pool = nn.MaxPool2d(3, 2, 1)
-        stages = [(64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)]
-        self.blocks = nn.Sequential(*[b for i, o, s in stages for b in (Residual(i, o, s), Residual(o, o, 1))])
-        self.fc = nn.Linear(512, 1000)
-
-    def forward(self, x):
-        x = self.pool(self.bn1(self.conv1(x)).relu())
-        return self.fc(self.blocks(x).mean((2, 3)))
-
-
-class Block(nn.Module):
-    def __init__(self, width=256, heads=8):
-        super().__init__()
-        self.heads = heads
-        self.norm1, self.qkv, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.norm2, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x, cache=None, position=0):
-        batch, length, width = x.shape
-        heads = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads)
-        q, k, v = heads.permute(2, 0, 3, 1, 4).unbind(0)
-        if cache is None:
-            attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        else:
-            end = position + length
-            keys, values = cache
-            keys[:, :, position:end] = k
-            values[:, :, position:end] = v
-            attended = F.scaled_dot_product_attention(q, keys[:, :, :end], values[:, :, :end])
-        x = x + self.out(attended.transpose(1, 2).reshape(batch, length, width))
-        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
-
-
-class GPT(nn.Module):
-    def __init__(self, vocabulary=512, width=256, length=128, blocks=4):
-        super().__init__()
-        self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
-        self.blocks = nn.ModuleList(Block(width) for _ in range(blocks))
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
-
-    def forward(self, tokens, caches=None, position=0):
-        x = self.tokens(tokens) + self.positions(torch.arange(position, position + tokens.shape[1]))
-        for i, block in enumerate(self.blocks):
-            x = block(x, caches and caches[i], position)
-        return self.head(self.norm(x))
-
-
-class CharLSTM(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embedding, self.fc = nn.Embedding(96, 64), nn.Linear(256, 96)
-        self.lstm = nn.LSTM(64, 256, batch_first=True)
-
-    def forward(self, x):
-        return self.fc(self.lstm(self.embedding(x))[0])
-
-
 def gpt_train():
-    m = GPT()
+    m = models.GPT()
     optimizer = torch.optim.AdamW(m.parameters(), lr=3e-4, weight_decay=0.01)
     return train(m, optimizer, ints([8, 128], 512, 1), ints([8, 128], 512, 2))
 
 
 def charlstm():
-    m = CharLSTM()
+    m = models.CharLSTM()
     return train(m, torch.optim.Adam(m.parameters(), lr=1e-3), ints([32, 64], 96, 1), ints([32, 64], 96, 2))
 
 
 def gpt_decode():
     caches = [(fill([1, 8, 128, 32], 1), fill([1, 8, 128, 32], 2)) for _ in range(4)]
-    return call(GPT().eval(), ints([1, 1], 512, 3), caches, 127)
+    return call(models.GPT().eval(), ints([1, 1], 512, 3), caches, 127)
 
 
 def gpt_train_bf16():
-    m = GPT()
+    m = models.GPT()
     optimizer = torch.optim.AdamW(m.parameters(), lr=3e-4, weight_decay=0.01)
     x, target = ints([8, 128], 512, 1), ints([8, 128], 512, 2)
 
@@ -486,11 +370,11 @@ add("e2e/mlp_sgd", lambda: mlp(torch.optim.SGD, 0.01), check=False)
 add("e2e/mlp_adam", mlp_adam, check=False)
 add("e2e/cnn_mnist", cnn, check=False)
 for batch in 1, 8:
-    add(f"e2e/resnet18_b{batch}", lambda b=batch: call(ResNet18().eval(), fill([b, 3, 224, 224], 1)),
+    add(f"e2e/resnet18_b{batch}", lambda b=batch: call(models.resnet18().eval(), fill([b, 3, 224, 224], 1)),
         grad=False, check=False)
 add("e2e/gpt_train", gpt_train, check=False)
 add("e2e/gpt_train_bf16", gpt_train_bf16, check=False)
-add("e2e/gpt_prefill", lambda: call(GPT().eval(), ints([1, 128], 512, 1)), grad=False, check=False)
+add("e2e/gpt_prefill", lambda: call(models.GPT().eval(), ints([1, 128], 512, 1)), grad=False, check=False)
 add("e2e/gpt_decode", gpt_decode, grad=False, check=False)
 add("e2e/charlstm", charlstm, check=False)
 
@@ -534,6 +418,31 @@ add("func/per_sample_cnn", lambda: per_sample(
 add("func/jacrev_mlp", lambda: transformed("jacrev", parameters([256, 128], [256], [64, 256], [64]), fill([128], 1)))
 add("func/hessian_mlp", lambda: transformed("hessian", parameters([256, 64], [256], [1, 256], [1]), fill([64], 1)))
 
+# ---------------------------------------------------------------- quantized
+def int8(kind, x):
+    import torch.ao.quantization as aq
+
+    m = nn.Linear(1024, 4096)
+    with torch.no_grad():
+        m.weight.copy_(fill([4096, 1024], 2) / 32.0)
+        m.bias.copy_(fill([4096], 3))
+    m = nn.Sequential(m).eval()
+    if kind == "dynamic":
+        m = aq.quantize_dynamic(m, {nn.Linear}, dtype=torch.qint8)
+    if kind == "static":
+        m.qconfig = aq.get_default_qconfig("x86")
+        m = aq.prepare(m)
+        m(x)
+        m = aq.convert(m)
+        x = torch.quantize_per_tensor(x, 1.0 / 64.0, 64, torch.quint8)
+    return call(m, x)
+
+
+for batch in 1, 16:
+    for kind in "f32", "dynamic", "static":
+        make = lambda k=kind, b=batch: int8(k, fill([b, 1024], 1))
+        add(f"quantized/linear_{kind}_b{batch}", make, grad=False, check=kind != "static")
+
 # ---------------------------------------------------------------- io
 FOLDER = tempfile.TemporaryDirectory()
 STATE = os.path.join(FOLDER.name, "state.pt")
@@ -574,7 +483,7 @@ def peak_rss():
 BYTES = {"io/install_size": install_size, "io/peak_rss_mlp": peak_rss}
 
 
-# ---------------------------------------------------------------- timing
+# ---------------------------------------------------------------- records
 def check(out):
     if isinstance(out, (tuple, list)):
         out = out[0]
@@ -584,40 +493,6 @@ def check(out):
     return float(out.detach().double().abs().mean())
 
 
-def measure_once(f):
-    start, fastest, calls = time.perf_counter(), math.inf, 0
-    while calls < 2 or time.perf_counter() - start < 0.15:
-        t = time.perf_counter()
-        f()
-        fastest = min(fastest, time.perf_counter() - t)
-        calls += 1
-    inner = max(1, min(100_000, math.ceil(4e-3 / max(fastest, 1e-8))))
-    loop = range(inner)
-    samples, total, cpu = [], 0.0, math.inf
-    while not (total >= args.min_time and len(samples) >= 7 or total >= 3 and len(samples) >= 3):
-        c, t = time.process_time(), time.perf_counter()
-        for _ in loop:
-            f()
-        wall = time.perf_counter() - t
-        cpu = min(cpu, time.process_time() - c)
-        samples.append(wall / inner)
-        total += wall
-    samples.sort()
-    n = len(samples)
-    return {"median_s": 0.5 * (samples[(n - 1) // 2] + samples[n // 2]), "min_s": samples[0], "cpu_s": cpu / inner,
-            "repeats": n, "inner": inner}
-
-
-def measure(f):
-    best, reruns = measure_once(f), 0
-    while args.threads > 1 and best["median_s"] > 1.2 * best["min_s"] and best["median_s"] < 0.3 and reruns < 2:
-        reruns += 1
-        again = measure_once(f)
-        least = {k: min(best[k], again[k]) for k in ("min_s", "cpu_s")}
-        best = {**min(best, again, key=lambda r: r["median_s"]), **least}
-    return {**best, "reruns": reruns}
-
-
 def record(id):
     if id in BYTES:
         return {"value": BYTES[id](), "unit": "bytes"}
@@ -625,10 +500,7 @@ def record(id):
     with torch.set_grad_enabled(row.grad):
         f = row.make()
         value = check(f()) if row.check else (f(), None)[1]
-        gc.collect()
-        gc.disable()
-        r = measure(f)
-        gc.enable()
+        r = harness.measure(f, args)
     return r if value is None else {**r, "check": value}
 
 
@@ -637,31 +509,11 @@ def main():
         step = mlp_adam()
         for _ in range(200):
             step()
-        with open("/proc/self/status") as f:
-            print(next(int(l.split()[1]) * 1024 for l in f if l.startswith("VmHWM")))
+        print(harness.status("VmHWM"))
         return
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "rows.json")) as f:
-        ids = [r["id"] for r in json.load(f)]
+    ids = harness.listed("rows.json")
     assert sorted(ids) == sorted([*ROWS, *BYTES]), "rows.json and this file list different rows"
-    only = [s for s in args.only.split(",") if s]
-    rows = []
-    for id in ids:
-        if only and not any(s in id for s in only):
-            continue
-        try:
-            r = record(id)
-        except Exception as e:
-            r = {"error": f"{type(e).__name__}: {e}"[:200]}
-        gc.collect()
-        rows.append({"id": id, "threads": args.threads, **r})
-        shown = f"{r['min_s'] * 1e6:14.2f} us" if "min_s" in r else r.get("error", r.get("value"))
-        print(f"{id:36} {shown}", file=sys.stderr, flush=True)
-        if args.out:
-            meta = {"impl": "pytorch", "version": torch.__version__, "threads": args.threads, "schema": 1}
-            text = ",\n".join(map(json.dumps, rows))
-            with open(args.out + ".part", "w") as f:
-                f.write(f'{{"meta": {json.dumps(meta)}, "rows": [\n{text}\n]}}\n')
-            os.replace(args.out + ".part", args.out)
+    harness.run(ids, record, args)
 
 
 if __name__ == "__main__":

@@ -1,31 +1,58 @@
-//! `flambeau-bench --threads N --out FILE [--only TEXT[,TEXT]] [--min-time SECONDS] [--program PATH] [--list]`: times the rows
-//! of `rows.json` and writes one JSON file, again after each row.
+//! `flambeau-bench [--set rows|networks|growth] --threads N --out FILE [--only TEXT[,TEXT]] [--min-time SECONDS] [--exact]
+//! [--program PATH] [--list]`: times the rows of `rows.json`, the networks of `networks.json` or the operators of `growth.json`,
+//! and writes one JSON file, again after each row. `--exact` computes networks in float64 too. `--machine` writes what the
+//! machine can do instead.
 //!
 //! `cargo xtask bench` builds it, runs it, runs PyTorch beside it, and compares.
 #![forbid(unsafe_code)]
 
 mod groups;
+mod growth;
 mod input;
+mod machine;
 mod measure;
+mod memory;
+mod models;
+mod networks;
 mod row;
 
 use groups::{MISSING, Setting};
+use measure::Timing;
 use row::{Failure, Row, Rows, Work};
 use serde_json::{Map, Value, json};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The row list, in order.
-const LIST: &str = include_str!("../rows.json");
+/// The lists, in order.
+const ROWS: &str = include_str!("../rows.json");
+const NETWORKS: &str = include_str!("../networks.json");
 
-fn ids() -> Result<Vec<String>, String> {
-    let all: Vec<Value> = serde_json::from_str(LIST).map_err(|e| format!("rows.json: {e}"))?;
-    let id = |r: &Value| r["id"].as_str().map(str::to_string).ok_or("rows.json: a row has no id".to_string());
+fn ids(list: &str) -> Result<Vec<String>, String> {
+    let all: Vec<Value> = serde_json::from_str(list).map_err(|e| format!("the list of rows: {e}"))?;
+    let id =
+        |r: &Value| r["id"].as_str().map(str::to_string).ok_or("the list of rows: one has no id".to_string());
     all.iter().map(id).collect()
 }
 
+/// Those that were asked for, by a whole id or by a part of ids; all if nothing was.
+fn chosen(ids: Vec<String>, only: &[String]) -> Vec<String> {
+    let (whole, parts): (Vec<&String>, Vec<&String>) = only.iter().partition(|s| ids.contains(s));
+    let wanted =
+        |id: &String| only.is_empty() || whole.contains(&id) || parts.iter().any(|s| id.contains(s.as_str()));
+    ids.iter().filter(|id| wanted(id)).cloned().collect()
+}
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq)]
+enum Set {
+    Rows,
+    Networks,
+    Growth,
+}
+
 struct Args {
+    set: Set,
     threads: usize,
     out: Option<PathBuf>,
     only: Vec<String>,
@@ -33,18 +60,28 @@ struct Args {
     program: Option<PathBuf>,
     child: Option<String>,
     list: bool,
+    exact: bool,
+    machine: bool,
+}
+impl Default for Args {
+    fn default() -> Self {
+        Args {
+            set: Set::Rows,
+            threads: 1,
+            out: None,
+            only: Vec::new(),
+            min_time: 0.5,
+            program: None,
+            child: None,
+            list: false,
+            exact: false,
+            machine: false,
+        }
+    }
 }
 
 fn arguments() -> Result<Args, String> {
-    let mut a = Args {
-        threads: 1,
-        out: None,
-        only: Vec::new(),
-        min_time: 0.5,
-        program: None,
-        child: None,
-        list: false,
-    };
+    let mut a = Args::default();
     let mut given = std::env::args().skip(1);
     while let Some(flag) = given.next() {
         let mut value = || given.next().ok_or(format!("{flag} wants a value"));
@@ -58,7 +95,17 @@ fn arguments() -> Result<Args, String> {
             "--min-time" => a.min_time = value()?.parse().map_err(|_| "--min-time wants seconds")?,
             "--program" => a.program = Some(value()?.into()),
             "--child" => a.child = Some(value()?),
+            "--set" => {
+                a.set = match value()?.as_str() {
+                    "rows" => Set::Rows,
+                    "networks" => Set::Networks,
+                    "growth" => Set::Growth,
+                    other => return Err(format!("--set {other}: rows, networks or growth")),
+                }
+            }
             "--list" => a.list = true,
+            "--exact" => a.exact = true,
+            "--machine" => a.machine = true,
             other => return Err(format!("unknown argument {other}")),
         }
     }
@@ -69,6 +116,33 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
     text.unwrap_or("a panic without text".into()).chars().take(200).collect()
+}
+
+fn timing(t: &Timing, record: &mut Map<String, Value>) {
+    record.insert("median_s".into(), json!(t.median));
+    record.insert("min_s".into(), json!(t.min));
+    if let Some(c) = t.cpu {
+        record.insert("cpu_s".into(), json!(c));
+    }
+    record.insert("repeats".into(), json!(t.repeats));
+    record.insert("inner".into(), json!(t.inner));
+    record.insert("reruns".into(), json!(t.reruns));
+}
+
+fn network(id: &str, a: &Args, record: &mut Map<String, Value>) -> Result<(), Failure> {
+    let make = networks::NETWORKS.iter().find(|n| n.0 == id);
+    let make = make.ok_or_else(|| Failure::Error("this program does not know the network".into()))?.1;
+    let r = networks::measure(make, a.min_time, a.threads, a.exact);
+    timing(&r.timing, record);
+    record.insert("first_s".into(), json!(r.first));
+    if let Some(m) = r.memory {
+        record.insert("memory".into(), json!(m));
+    }
+    if let Some(e) = r.exact {
+        record.insert("deviation".into(), json!(e.deviation));
+        record.insert("check".into(), json!(e.check));
+    }
+    Ok(())
 }
 
 /// Measures one row; what goes wrong is part of the record.
@@ -82,14 +156,7 @@ fn measure(row: &Row, a: &Args, record: &mut Map<String, Value>) -> Result<(), F
         Work::Time(mut body) => {
             let check = body.once().filter(|_| row.check);
             let t = measure::measure(&mut *body, a.min_time, a.threads);
-            record.insert("median_s".into(), json!(t.median));
-            record.insert("min_s".into(), json!(t.min));
-            if let Some(c) = t.cpu {
-                record.insert("cpu_s".into(), json!(c));
-            }
-            record.insert("repeats".into(), json!(t.repeats));
-            record.insert("inner".into(), json!(t.inner));
-            record.insert("reruns".into(), json!(t.reruns));
+            timing(&t, record);
             if let Some(c) = check {
                 record.insert("check".into(), json!(c));
             }
@@ -102,14 +169,13 @@ fn record(id: &str, rows: &Rows, a: &Args) -> Value {
     let mut r = Map::new();
     r.insert("id".into(), json!(id));
     r.insert("threads".into(), json!(a.threads));
-    let missing = MISSING.iter().find(|m| m.0 == id);
-    let done = match (rows.get(id), missing) {
-        (Some(row), _) => catch_unwind(AssertUnwindSafe(|| measure(row, a, &mut r)))
-            .unwrap_or_else(|p| Err(Failure::Error(text_of(&*p)))),
-        (None, Some((_, name))) => Err(Failure::NotImplemented(name.to_string())),
-        (None, None) => Err(Failure::Error("this program does not know the row".into())),
-    };
-    match done {
+    let measured = AssertUnwindSafe(|| match (a.set, rows.get(id), MISSING.iter().find(|m| m.0 == id)) {
+        (Set::Networks, ..) => network(id, a, &mut r),
+        (_, Some(row), _) => measure(row, a, &mut r),
+        (_, None, Some((_, name))) => Err(Failure::NotImplemented(name.to_string())),
+        (_, None, None) => Err(Failure::Error("this program does not know the row".into())),
+    });
+    match catch_unwind(measured).unwrap_or_else(|p| Err(Failure::Error(text_of(&*p)))) {
         Ok(()) => {}
         Err(Failure::NotImplemented(name)) => {
             r.insert("error".into(), json!("not implemented"));
@@ -146,9 +212,23 @@ fn run() -> Result<(), String> {
     }
     let executable = std::env::current_exe().map_err(|e| e.to_string())?;
     let installed = a.program.clone().unwrap_or_else(|| executable.clone());
-    let rows = groups::rows(&Setting { threads: a.threads, executable, installed });
-    let chosen = |id: &String| a.only.is_empty() || a.only.iter().any(|s| id.contains(s.as_str()));
-    let ids: Vec<String> = ids()?.into_iter().filter(chosen).collect();
+    if a.machine {
+        let text = format!("{}\n", machine::measure(a.threads));
+        return match &a.out {
+            Some(path) => std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display())),
+            None => Ok(print!("{text}")),
+        };
+    }
+    let (rows, ids) = match a.set {
+        Set::Rows => (groups::rows(&Setting { threads: a.threads, executable, installed }), ids(ROWS)?),
+        Set::Networks => (Rows::default(), ids(NETWORKS)?),
+        Set::Growth => {
+            let rows = growth::rows()?;
+            let ids = rows.0.iter().map(|r| r.id.clone()).collect();
+            (rows, ids)
+        }
+    };
+    let ids = chosen(ids, &a.only);
     if a.list {
         println!("{}", ids.join("\n"));
         return Ok(());
@@ -192,7 +272,7 @@ mod tests {
 
     #[test]
     fn every_row_of_the_list_is_measured_or_missing_for_a_reason() {
-        let ids = ids().unwrap();
+        let ids = ids(ROWS).unwrap();
         assert_eq!(ids.len(), 188);
         let rows = all_rows();
         let here: BTreeSet<&str> = rows.0.iter().map(|r| r.id.as_str()).collect();
@@ -205,6 +285,21 @@ mod tests {
     }
 
     #[test]
+    fn every_network_of_the_list_is_here() {
+        let here: Vec<&str> = networks::NETWORKS.iter().map(|n| n.0).collect();
+        assert_eq!(ids(NETWORKS).unwrap(), here);
+    }
+
+    #[test]
+    fn a_whole_id_chooses_that_row_alone() {
+        let ids = ["net/a_b1", "net/a_b16", "net/c"].map(String::from).to_vec();
+        let of = |only: &[&str]| chosen(ids.clone(), &only.iter().map(|s| s.to_string()).collect::<Vec<_>>());
+        assert_eq!(of(&["net/a_b1"]), ["net/a_b1"]);
+        assert_eq!(of(&["a_b1"]), ["net/a_b1", "net/a_b16"]);
+        assert_eq!(of(&[]).len(), 3);
+    }
+
+    #[test]
     fn what_is_listed_as_missing_is_missing() {
         for (id, name) in MISSING {
             assert!(!torch::library::exists(name), "{id} can be written: the library has {name}");
@@ -213,15 +308,7 @@ mod tests {
 
     #[test]
     fn records() {
-        let a = Args {
-            threads: 1,
-            out: None,
-            only: Vec::new(),
-            min_time: 0.0,
-            program: None,
-            child: None,
-            list: false,
-        };
+        let a = Args { min_time: 0.0, ..Args::default() };
         let mut rows = Rows::default();
         rows.add("a/sum", || || torch::ones(4).sum());
         rows.add("a/panics", || || -> torch::Tensor { panic!("as planned") });

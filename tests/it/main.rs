@@ -9,7 +9,7 @@ static SCARCE: flambeau_memory::scarce::Scarce = flambeau_memory::scarce::Scarce
 mod attack;
 mod bad_input;
 mod depth;
-mod examples;
+mod gallery;
 mod graphs;
 mod library;
 mod names;

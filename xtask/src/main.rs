@@ -7,6 +7,7 @@ mod codegen;
 mod conformance;
 mod conventions;
 mod coverage;
+mod instructions;
 mod kernels;
 mod memcheck;
 mod out_rules;
@@ -31,7 +32,7 @@ const COMMANDS: &[(&str, &str, Command)] = &[
     ),
     (
         "bench",
-        "time the rows of the benchmark, PyTorch beside them: [--threads 1,2] [--only TEXT] [--min-time S] [--python PATH] [--compare FILE] [--out FILE] [--device cuda]",
+        "time the rows of the benchmark, PyTorch beside them: [--threads 1,2] [--only TEXT] [--min-time S] [--python PATH] [--compare FILE] [--out FILE] [--networks [--quick]] [--growth] [--limits] [--device cuda]",
         bench::run,
     ),
     (
@@ -45,6 +46,16 @@ const COMMANDS: &[(&str, &str, Command)] = &[
         conformance::run,
     ),
     ("coverage", "write docs/coverage.md: which documented names work; --check only compares", coverage::run),
+    (
+        "instructions",
+        "count instructions of small calls beside the kept counts, and what a process costs: [--check | --write]",
+        instructions::run,
+    ),
+    (
+        "features",
+        "check the facade without features, with each alone, as it comes and with all: [NAME]",
+        release::features,
+    ),
     (
         "kernels",
         "write the formulas of flambeau-cpu as device functions (kernels/generated); --check only compares",

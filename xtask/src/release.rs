@@ -1,5 +1,5 @@
 //! `cargo xtask package`: packs every published crate and looks into the packages. `cargo xtask notices`: docs/third-party.md, the
-//! crates of others that a program may contain, with their licences.
+//! crates of others that a program may contain, with their licences. `cargo xtask features`: each feature alone.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +13,8 @@ const CARRIED: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "READ
 fn cargo(root: &Path, args: &[&str]) -> Result<String, String> {
     let out = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(args)
+        // features are those that are asked for, whatever the caller unifies
+        .env_remove("CARGO_RESOLVER_FEATURE_UNIFICATION")
         .current_dir(root)
         .stdin(Stdio::null())
         .output()
@@ -117,4 +119,39 @@ pub fn notices(root: &Path, args: &[String]) -> Result<bool, String> {
     std::fs::write(&file, out).map_err(|e| format!("{}: {e}", file.display()))?;
     println!("{} crates", rows.len());
     Ok(true)
+}
+
+/// `cargo xtask features [NAME]`: the facade without features, with each of them alone, as it comes, and with all; warnings are errors.
+pub fn features(root: &Path, args: &[String]) -> Result<bool, String> {
+    let metadata = metadata(root)?;
+    let facade = list(&metadata, "packages").iter().find(|p| text(p, "name") == "flambeau");
+    let all = facade.and_then(|p| p["features"].as_object()).ok_or("no features of flambeau")?;
+    let wanted = |name: &str| args.is_empty() || args.iter().any(|a| a == name);
+    let mut sets: Vec<(String, Vec<&str>)> = vec![
+        ("none".into(), vec!["--no-default-features"]),
+        ("default".into(), vec![]),
+        ("all".into(), vec!["--all-features"]),
+    ];
+    sets.extend(
+        all.keys()
+            .filter(|n| *n != "default")
+            .map(|n| (n.clone(), vec!["--no-default-features", "--features", n.as_str()])),
+    );
+    sets.retain(|(name, _)| wanted(name));
+    if sets.is_empty() {
+        return Err(format!("no feature {}", args.join(", ")));
+    }
+    let mut well = true;
+    for (name, flags) in &sets {
+        let command =
+            [&["clippy", "--quiet", "-p", "flambeau"][..], flags, &["--", "-D", "warnings"]].concat();
+        match cargo(root, &command) {
+            Ok(_) => println!("{name}: passes"),
+            Err(e) => {
+                println!("{name}: fails\n{e}");
+                well = false;
+            }
+        }
+    }
+    Ok(well)
 }

@@ -59,7 +59,7 @@ fn rows(b: &mut Bench) {
         one(b, "neg", |x| -x);
         one(b, "mul_number", |x| x * 1.5);
         one(b, "exp", |x| x.exp());
-        one(b, "gelu", |x| F::gelu(x, "none"));
+        one(b, "gelu", F::gelu);
         one(b, "tanh", |x| x.tanh());
         let make = flat.clone();
         b.add(&format!("add_{of}"), Bytes(3 * N * size), move || {

@@ -4,19 +4,17 @@
 //! `cargo run --release -p flambeau-bench --bin flambeau-bench-graphs --features graphs`
 
 #![forbid(unsafe_code)]
-#![allow(dead_code, reason = "the models' files have rows of the benchmark too")]
+#![allow(dead_code, reason = "not all models are run here")]
 
-#[path = "../groups/e2e/mod.rs"]
-mod e2e;
 #[path = "../input.rs"]
 mod input;
 #[path = "../../../tests/it/graphs/models.rs"]
+mod llama;
+#[path = "../models/mod.rs"]
 mod models;
-#[path = "../row.rs"]
-mod row;
 
-use e2e::{gpt::Gpt, resnet::ResNet18};
-use models::{Llama, LlamaShape};
+use llama::{Llama, LlamaShape};
+use models::{Gpt, GptShape, resnet18};
 use std::hint::black_box;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -65,7 +63,7 @@ fn beside(name: &str, eager: impl FnMut() -> Tensor, m: &GraphModule, x: &Tensor
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let _guard = torch::no_grad_guard();
-    let net = ResNet18::new();
+    let net = resnet18();
     net.eval();
     let x = input::fill([1, 3, 224, 224], 1);
     let small = input::fill([1, 3, 32, 32], 1);
@@ -85,7 +83,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let layers = fx::symbolic_trace(&net, run, &[&x]);
     beside("ResNet-18 of layers", || net.call(&x), &layers, &x);
     beside("ResNet-18 of operators", || net.call(&x), &fx::make_fx(run)(&[&x]), &x);
-    let gpt = Gpt::new();
+    let gpt = Gpt::new(GptShape::SMALL);
     gpt.eval();
     let tokens = input::ints([1, 128], 512, 1);
     let m = fx::make_fx(|x: &[Tensor]| gpt.call(&x[0]))(&[&tokens]);

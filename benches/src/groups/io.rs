@@ -2,6 +2,7 @@
 
 use super::{Setting, e2e};
 use crate::input::{fill, ints};
+use crate::memory;
 use crate::row::Rows;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,10 +24,8 @@ fn peak_rss() {
     for _ in 0..200 {
         step();
     }
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kilobytes = status.lines().find_map(|l| l.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
-    if let Some(k) = kilobytes.and_then(|k| k.parse::<u64>().ok()) {
-        println!("{}", k * 1024);
+    if let Some(bytes) = memory::peak() {
+        println!("{bytes}");
     }
 }
 

@@ -10,6 +10,7 @@ mod index;
 pub mod io;
 mod linalg;
 mod matmul;
+mod quantized;
 mod reduce;
 mod rng;
 mod rnn;
@@ -45,6 +46,7 @@ pub fn rows(setting: &Setting) -> Rows {
     linalg::rows(&mut r);
     rng::rows(&mut r);
     func::rows(&mut r);
+    quantized::rows(&mut r);
     e2e::rows(&mut r);
     io::rows(&mut r, setting);
     r

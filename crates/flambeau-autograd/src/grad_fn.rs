@@ -6,6 +6,7 @@ use crate::forward_ad;
 use crate::hooks::{self, NewGrads, RemovableHandle};
 use crate::state;
 use flambeau_core::api::ergonomic::{TensorList, expect};
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::registry::CrateReg;
 use flambeau_core::tensor::graph::{Edge, Node, TensorHook, node_name};
 use flambeau_core::types::order::Mutex;
@@ -218,9 +219,9 @@ impl BackwardOptions {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Gradients of the tensors; `None` stands for 1 where the tensor has one element.
-    pub fn grad_tensors(mut self, g: impl IntoIterator<Item = Option<Tensor>>) -> Self {
-        self.grad_tensors = g.into_iter().collect();
+    /// Gradients of the tensors, a list of tensors; `None` stands for 1 where the tensor has one element.
+    pub fn grad_tensors(mut self, g: impl IntoIterator<Item: IntoArg<Option<Tensor>>>) -> Self {
+        self.grad_tensors = g.into_iter().map(IntoArg::into_arg).collect();
         self
     }
     /// Keeps saved tensors, so that the graph can be used again. Default: as `create_graph`.

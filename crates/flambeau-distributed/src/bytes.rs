@@ -1,5 +1,6 @@
 //! Tensors as bytes on the wire, and back.
 
+use crate::gloo::payload::{Payload, Place, Source};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Device, Layout, MemoryFormat, Result, Tensor, bail, ops};
 
@@ -96,6 +97,68 @@ fn into_order(t: &Tensor, bytes: &[u8]) -> Result<()> {
     plain.storage().with_bytes_mut(|b| b[..bytes.len()].copy_from_slice(bytes))?;
     ops::copy_(&t.alias_detached(), &plain, false)
 }
+/// A tensor's elements where they lie, for operations that are waited for: whoever calls them has nothing else to do with it meanwhile.
+pub(crate) struct InPlace {
+    tensor: Tensor,
+    range: std::ops::Range<usize>,
+}
+impl InPlace {
+    /// If its elements lie in memory in the order in which they travel: all of them without gaps, or, where `in_order`, contiguous.
+    pub(crate) fn of(t: &Tensor, in_order: bool) -> Option<InPlace> {
+        let plain = t.dtype() != flambeau_core::DType::Bool && (!in_order || t.is_contiguous());
+        let range = if plain { dense(t) } else { None };
+        range.map(|range| InPlace { tensor: t.clone(), range })
+    }
+    fn check(&self, at: usize, n: usize) -> Result<std::ops::Range<usize>> {
+        match at.checked_add(n).filter(|end| *end <= self.range.len()) {
+            Some(end) => Ok(self.range.start + at..self.range.start + end),
+            None => bail!(Runtime, "data that do not fit where they belong"),
+        }
+    }
+}
+/// Whether two tensors lie in the same memory.
+pub(crate) fn share(a: &Tensor, b: &Tensor) -> bool {
+    a.storage().same(b.storage())
+}
+/// A view of the same memory may be borrowed for a moment by another operation.
+fn patiently<R>(mut f: impl FnMut() -> Result<R>) -> Result<R> {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(1);
+    loop {
+        match f() {
+            Err(e) if e.kind() == flambeau_core::ErrorKind::Storage && std::time::Instant::now() < end => {
+                std::thread::yield_now();
+            }
+            r => return r,
+        }
+    }
+}
+impl Source for InPlace {
+    fn read(&self, at: usize, into: &mut [u8]) -> Result<()> {
+        let range = self.check(at, into.len())?;
+        patiently(|| self.tensor.storage().with_bytes(|b| into.copy_from_slice(&b[range.clone()])))
+    }
+}
+impl Place for InPlace {
+    fn len(&self) -> usize {
+        self.range.len()
+    }
+    fn payload(&self, range: std::ops::Range<usize>) -> Result<Payload> {
+        let mine = InPlace { tensor: self.tensor.clone(), range: self.range.clone() };
+        Ok(Payload::Of(std::sync::Arc::new(mine), range))
+    }
+    fn put(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
+        let range = self.check(at, bytes.len())?;
+        patiently(|| self.tensor.storage().with_bytes_mut(|b| b[range.clone()].copy_from_slice(bytes)))
+    }
+    fn show(&self, range: std::ops::Range<usize>, f: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let range = self.check(range.start, range.len())?;
+        patiently(|| self.tensor.storage().with_bytes(|b| f(&b[range.clone()])))?
+    }
+    fn change(&mut self, f: &mut dyn FnMut(&mut [u8])) -> Result<()> {
+        patiently(|| self.tensor.storage().with_bytes_mut(|b| f(&mut b[self.range.clone()])))
+    }
+}
+
 /// A flat tensor of these bytes.
 pub(crate) fn tensor_of(bytes: &[u8]) -> Result<Tensor> {
     Tensor::from_vec_raw(bytes.to_vec(), &[bytes.len() as i64])

@@ -1,17 +1,20 @@
 //! Groups of processes, and the engine under them.
 
+use crate::backend::{self, BackendArguments, CollectiveBackend};
 use crate::calls::{Log, Status, What};
 use crate::detail::Detail;
 use crate::gloo::algorithms::Call;
 use crate::gloo::mesh::{Mesh, Wires};
+use crate::simulation;
 use crate::store::{PrefixStore, Store};
-use crate::sync::Monitor;
+use crate::sync::{self, Monitor, Timeout};
 use crate::work::Work;
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::{Error, Result, Tensor, bail};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Some of a job's processes, which compute together.
@@ -32,6 +35,12 @@ struct Inner {
     backend: Backend,
     store: Option<Arc<dyn Store>>,
     engine: Option<Engine>,
+    /// engines of the program's own, by type of device
+    own: Vec<(String, Arc<dyn CollectiveBackend>)>,
+    /// how long those may take
+    timeout: Timeout,
+    /// how often it has been split
+    splits: AtomicUsize,
     log: Arc<Log>,
 }
 
@@ -84,8 +93,16 @@ impl Backend {
                 .map(|(d, b)| (d.to_lowercase(), b.to_lowercase()))
                 .collect();
         }
+        if let Some(devices) = backend::devices_of(&self.0) {
+            return devices.into_iter().map(|d| (d, self.0.clone())).collect();
+        }
         let all: &[&str] = match self.0.as_str() {
-            "undefined" => return vec![("cpu".into(), "gloo".into()), ("cuda".into(), "nccl".into())],
+            "undefined" => {
+                let mut all: Vec<(String, String)> =
+                    [("cpu", "gloo"), ("cuda", "nccl")].map(|(d, b)| (d.into(), b.into())).into();
+                all.extend(backend::defaults());
+                return all;
+            }
             "gloo" | "ucc" => &["cpu", "cuda"],
             "nccl" => &["cuda"],
             "xccl" => &["xpu"],
@@ -198,25 +215,85 @@ impl ProcessGroup {
         timeout: Duration,
         wires: Wires,
         world: bool,
+        split: bool,
         trace: Trace,
     ) -> Result<ProcessGroup> {
-        let engine = match backend.for_device("cpu").as_deref() {
-            Some("gloo") => {
-                let store: Arc<dyn Store> = Arc::new(PrefixStore::new("cpu/", store.clone()));
+        let (mut engine, mut own) = (None, Vec::new());
+        let mut made: Vec<(String, Arc<dyn CollectiveBackend>)> = Vec::new();
+        for (device, kind) in backend.pairs() {
+            // as PyTorch names keys: parts of a group have no word of the device
+            let store: Arc<dyn Store> = if split {
+                store.clone()
+            } else {
+                Arc::new(PrefixStore::new(format!("{device}/"), store.clone()))
+            };
+            if let Some((_, e)) = made.iter().find(|m| m.0 == kind) {
+                own.push((device, e.clone()));
+                continue;
+            }
+            let (size, global_ranks, group_name) = (ranks.len(), ranks.clone(), name.clone());
+            let a = BackendArguments { store: store.clone(), rank, size, timeout, group_name, global_ranks };
+            if let Some(e) = backend::make(&kind, &a)? {
+                made.push((kind, e.clone()));
+                own.push((device, e));
+            } else if device == "cpu" {
+                if kind != Backend::GLOO {
+                    return Err(absent(&kind));
+                }
                 let mesh = Mesh::join(store.clone(), rank, ranks.len(), timeout, wires.clone())?;
                 let mut e = Engine::new(mesh, trace.clone());
                 if trace.detail {
                     let store = Arc::new(PrefixStore::new(format!("pg_wrapper:{name}"), store));
+                    let wires = wires.clone();
                     e.detail = Some(Detail::new(Mesh::join(store, rank, ranks.len(), timeout, wires)?));
                 }
-                e
+                engine = Some(e);
             }
-            Some(other) => return Err(absent(other)),
-            None => return Err(absent(backend.pairs().first().map_or(backend.as_str(), |p| p.1.as_str()))),
-        };
-        let (rank, store, engine) = (rank as i64, Some(store), Some(engine));
+        }
+        if engine.is_none() && own.is_empty() {
+            return Err(absent(backend.pairs().first().map_or(backend.as_str(), |p| p.1.as_str())));
+        }
+        let (rank, store, timeout) = (rank as i64, Some(store), Timeout::new(timeout));
         let log = trace.log;
-        Ok(ProcessGroup(Arc::new(Inner { name, desc, ranks, rank, world, backend, store, engine, log })))
+        Ok(ProcessGroup(Arc::new(Inner {
+            name,
+            desc,
+            ranks,
+            rank,
+            world,
+            backend,
+            store,
+            engine,
+            own,
+            timeout,
+            splits: AtomicUsize::new(0),
+            log,
+        })))
+    }
+    /// A group with one engine of the program's own, which is there.
+    pub(crate) fn of_own(
+        name: String,
+        desc: String,
+        of: &ProcessGroup,
+        ranks: Vec<i64>,
+        rank: usize,
+        engine: &Arc<dyn CollectiveBackend>,
+    ) -> ProcessGroup {
+        let store = of.store().map(|s| Arc::new(PrefixStore::new(format!("{name}/"), s)) as Arc<dyn Store>);
+        ProcessGroup(Arc::new(Inner {
+            name,
+            desc,
+            ranks,
+            rank: rank as i64,
+            world: of.0.world,
+            backend: of.0.backend.clone(),
+            store,
+            engine: None,
+            own: of.0.own.iter().map(|(d, _)| (d.clone(), engine.clone())).collect(),
+            timeout: Timeout::new(of.timeout()),
+            splits: AtomicUsize::new(0),
+            log: of.0.log.clone(),
+        }))
     }
     /// What those have that are not in it.
     pub(crate) fn apart(name: String, ranks: Vec<i64>, backend: Backend) -> ProcessGroup {
@@ -231,6 +308,9 @@ impl ProcessGroup {
             backend,
             store,
             engine,
+            own: Vec::new(),
+            timeout: Timeout::new(Duration::ZERO),
+            splits: AtomicUsize::new(0),
             log,
         }))
     }
@@ -245,7 +325,7 @@ impl ProcessGroup {
     /// Whether this process is in the group.
     #[doc(alias = "torch.distributed.GroupMember.NON_GROUP_MEMBER")]
     pub fn is_member(&self) -> bool {
-        self.0.engine.is_some()
+        self.0.rank >= 0
     }
     /// The group's name in the store.
     pub fn group_name(&self) -> &str {
@@ -265,19 +345,26 @@ impl ProcessGroup {
     }
     /// How long its operations may take.
     pub fn timeout(&self) -> Duration {
-        self.0.engine.as_ref().map_or(Duration::ZERO, |e| e.mesh.timeout())
+        self.0.engine.as_ref().map_or_else(|| self.0.timeout.get(), |e| e.mesh.timeout())
     }
     /// Says how long its operations may take.
     pub fn set_timeout(&self, timeout: Duration) {
         if let Some(e) = &self.0.engine {
             e.mesh.set_timeout(timeout);
         }
+        self.0.timeout.set(timeout);
+        self.0.own.iter().for_each(|(_, b)| b.set_timeout(timeout));
     }
     /// Ends all that is under way, and the connections.
     pub fn abort(&self) {
         if let Some(e) = &self.0.engine {
             e.mesh.fail(&Error::runtime("the process group has been aborted"));
         }
+        self.0.own.iter().for_each(|(_, b)| b.abort());
+    }
+    /// How often it has been split before.
+    pub(crate) fn next_split(&self) -> usize {
+        self.0.splits.fetch_add(1, Ordering::Relaxed)
     }
     pub(crate) fn is_world(&self) -> bool {
         self.0.world
@@ -287,10 +374,20 @@ impl ProcessGroup {
     }
     /// Notes that an operation begins.
     pub(crate) fn begin(&self, what: What) -> Status {
+        simulation::calls();
         self.0.log.begin(&self.0.name, what)
     }
     pub(crate) fn engine(&self) -> Option<&Engine> {
         self.0.engine.as_ref()
+    }
+    /// The program's own engine for a type of device, if that has one.
+    pub(crate) fn own(&self, device: &str) -> Option<&Arc<dyn CollectiveBackend>> {
+        self.0.own.iter().find(|(d, _)| d == device).map(|(_, b)| b)
+    }
+    /// The program's own engine, where there is no other: for operations without tensors.
+    pub(crate) fn only_own(&self) -> Option<&Arc<dyn CollectiveBackend>> {
+        let first = if self.0.engine.is_none() { self.0.own.first() } else { None };
+        first.map(|(_, b)| b)
     }
     pub(crate) fn same(&self, o: &ProcessGroup) -> bool {
         Arc::ptr_eq(&self.0, &o.0)
@@ -378,6 +475,8 @@ impl Trace {
 struct Queue {
     jobs: VecDeque<Job>,
     threads: usize,
+    /// threads that wait for work
+    idle: usize,
     ended: bool,
 }
 /// As many operations of a group run at once.
@@ -433,14 +532,14 @@ impl Engine {
         let start = {
             let mut q = self.queue.lock();
             q.jobs.push_back(job);
-            let start = q.threads < THREADS;
+            let start = q.threads < THREADS && q.jobs.len() > q.idle;
             q.threads += usize::from(start);
             start
         };
         self.queue.notify();
         if start {
             let queue = self.queue.clone();
-            std::thread::Builder::new().name("gloo collectives".into()).spawn(move || {
+            sync::spawn("gloo collectives", move || {
                 loop {
                     let job = {
                         let mut q = queue.lock();
@@ -451,7 +550,9 @@ impl Engine {
                             if q.ended {
                                 return;
                             }
+                            q.idle += 1;
                             q = queue.wait(q);
+                            q.idle -= 1;
                         }
                     };
                     job();

@@ -4,7 +4,7 @@ use crate::bytes;
 use crate::calls::Status;
 use crate::gloo::mesh::Mesh;
 use crate::gloo::pair::Transfer;
-use crate::sync::{Monitor, deadline};
+use crate::sync::{self, Monitor, deadline};
 use flambeau_core::{Error, Result, Tensor, bail};
 use flambeau_futures::Future;
 use std::fmt;
@@ -25,10 +25,12 @@ enum Kind {
     Task(Task),
     /// data on their way from or to one rank
     Transfer(Point),
+    /// a part of several that run together, which alone has no end
+    Illegal,
 }
 pub(crate) struct Task {
     done: Monitor<Ended>,
-    result: Vec<Tensor>,
+    result: Monitor<Vec<Tensor>>,
     status: Status,
 }
 #[derive(Default)]
@@ -55,11 +57,52 @@ impl Work {
         let done = Ended { how: Some(Ok(())), futures: Vec::new() };
         let status = Status::default();
         status.end(true);
-        Work(Arc::new(Kind::Task(Task { done: Monitor::new(done), result, status })))
+        Work(Arc::new(Kind::Task(Task { done: Monitor::new(done), result: Monitor::new(result), status })))
+    }
+    /// One that has run, for engines of a program's own: with the tensors that it has written.
+    pub fn completed(result: Vec<Tensor>) -> Work {
+        Work::ended(result)
+    }
+    /// One that ends when a future does, for engines of a program's own: with the tensors that it has written.
+    ///
+    /// ```
+    /// use torch::distributed::Work;
+    /// use torch::futures::Future;
+    ///
+    /// let done = Future::new();
+    /// let work = Work::from_future(&done);
+    /// assert!(!work.is_completed());
+    /// done.set_result(vec![torch::ones([1])])?;
+    /// work.wait();
+    /// assert_eq!(work.result()[0].item::<f32>(), 1.0);
+    /// # Ok::<(), torch::Error>(())
+    /// ```
+    pub fn from_future(done: &Future<Vec<Tensor>>) -> Work {
+        let done_now = Ended { how: None, futures: Vec::new() };
+        let task = Task {
+            done: Monitor::new(done_now),
+            result: Monitor::new(Vec::new()),
+            status: Status::default(),
+        };
+        let work = Work(Arc::new(Kind::Task(task)));
+        let mine = work.clone();
+        done.add_done_callback(move |f| {
+            let r = f.value();
+            if let (Kind::Task(t), Ok(tensors)) = (&*mine.0, &r) {
+                t.result.lock().clone_from(tensors);
+            }
+            mine.finish(r.map(drop));
+        });
+        work
+    }
+    /// A part of several that run together.
+    pub(crate) fn illegal() -> Work {
+        Work(Arc::new(Kind::Illegal))
     }
     /// One that ends when [`Work::finish`] is called.
     pub(crate) fn open(result: Vec<Tensor>, status: Status) -> Work {
-        Work(Arc::new(Kind::Task(Task { done: Monitor::new(Ended::default()), result, status })))
+        let (done, result) = (Monitor::new(Ended::default()), Monitor::new(result));
+        Work(Arc::new(Kind::Task(Task { done, result, status })))
     }
     pub(crate) fn finish(&self, r: Result<()>) {
         if let Kind::Task(t) = &*self.0 {
@@ -70,7 +113,8 @@ impl Work {
                 std::mem::take(&mut d.futures)
             };
             t.done.notify();
-            waiting.into_iter().for_each(|f| settle(&f, &r, &t.result));
+            let result = t.result.lock().clone();
+            waiting.into_iter().for_each(|f| settle(&f, &r, &result));
         }
     }
     /// A future of the tensors that the operation writes, for what shall happen then.
@@ -84,18 +128,21 @@ impl Work {
                     None => d.futures.push(f.clone()),
                     Some(r) => {
                         drop(d);
-                        settle(&f, &r, &t.result);
+                        let result = t.result.lock().clone();
+                        settle(&f, &r, &result);
                     }
                 }
             }
             Kind::Transfer(_) => {
                 let (work, to) = (self.clone(), f.clone());
-                let begun = std::thread::Builder::new()
-                    .name("gloo message".into())
-                    .spawn(move || settle(&to, &work.try_wait(), &work.result()));
+                let begun =
+                    sync::spawn("gloo message", move || settle(&to, &work.try_wait(), &work.result()));
                 if let Err(e) = begun {
-                    let _ = f.set_exception(e.into());
+                    let _ = f.set_exception(e);
                 }
+            }
+            Kind::Illegal => {
+                let _ = f.set_exception(illegal("get_future"));
             }
         }
         f
@@ -141,6 +188,7 @@ impl Work {
         match &*self.0 {
             Kind::Task(t) => t.wait(None),
             Kind::Transfer(p) => p.wait(p.timeout),
+            Kind::Illegal => Err(illegal("wait")),
         }
     }
     /// Waits at most this long.
@@ -151,6 +199,7 @@ impl Work {
         match &*self.0 {
             Kind::Task(t) => t.wait(Some(timeout)),
             Kind::Transfer(p) => p.wait(timeout),
+            Kind::Illegal => Err(illegal("wait")),
         }
     }
     /// Whether it has ended, well or not.
@@ -165,6 +214,7 @@ impl Work {
                 }
                 p.transfer.is_done()
             }
+            Kind::Illegal => false,
         }
     }
     /// Whether it has ended well.
@@ -192,8 +242,9 @@ impl Work {
     #[doc(alias = "torch.distributed.Work.result")]
     pub fn result(&self) -> Vec<Tensor> {
         match &*self.0 {
-            Kind::Task(t) => t.result.clone(),
+            Kind::Task(t) => t.result.lock().clone(),
             Kind::Transfer(p) => p.into.iter().cloned().collect(),
+            Kind::Illegal => Vec::new(),
         }
     }
     /// The rank that a receive has got its data from, once it has them.
@@ -212,6 +263,9 @@ impl Work {
             ),
         }
     }
+}
+fn illegal(what: &str) -> Error {
+    Error::value(format!("Illegal to call {what} on IllegalWork object"))
 }
 fn settle(f: &Future<Vec<Tensor>>, r: &Result<()>, result: &[Tensor]) {
     let _ = match r {

@@ -1,6 +1,7 @@
 //! What a process knows of its job: the default group and the others. Ranks that are threads have one of these each.
 
 use crate::calls::{Log, Recorded};
+use crate::coalesce;
 use crate::gloo::mesh::Wires;
 use crate::group::{Backend, ProcessGroup, Trace};
 use crate::rendezvous::{self, Setup};
@@ -23,9 +24,9 @@ const UNINITIALIZED: &str =
 /// A job as one of its processes sees it. A process has one of its own; threads that stand for ranks get one each by
 /// [`World::enter`].
 #[derive(Clone)]
-pub struct World(Arc<Monitor<State>>);
+pub struct World(pub(crate) Arc<Monitor<State>>);
 #[derive(Default)]
-struct State {
+pub(crate) struct State {
     default: Option<ProcessGroup>,
     groups: Vec<ProcessGroup>,
     /// how many groups have been made, here or elsewhere
@@ -35,6 +36,8 @@ struct State {
     env: HashMap<String, String>,
     log: Arc<Log>,
     debug: Option<DebugLevel>,
+    /// groups whose calls are put together, with what they have been asked for
+    pub(crate) coalescing: Vec<(ProcessGroup, Vec<coalesce::Call>)>,
 }
 
 static PROCESS: Mutex<Option<World>> = Mutex::new(None);
@@ -81,8 +84,10 @@ impl World {
     }
     /// The latest operations that this process has asked its groups for, the oldest first.
     pub fn recorded(&self) -> Vec<Recorded> {
-        let log = self.0.lock().log.clone();
-        log.all()
+        self.log().all()
+    }
+    pub(crate) fn log(&self) -> Arc<Log> {
+        self.0.lock().log.clone()
     }
     fn debug_level(&self) -> DebugLevel {
         let said = self.0.lock().debug;
@@ -95,11 +100,53 @@ impl World {
         })
     }
     fn trace(&self, rank: i64) -> Trace {
-        let log = self.0.lock().log.clone();
+        let log = self.log();
         let place =
             self.env("TORCH_FR_DUMP_TEMP_FILE").or_else(|| self.env("TORCH_NCCL_DEBUG_INFO_TEMP_FILE"));
         let detail = self.debug_level() == DebugLevel::Detail;
         Trace { detail, log, place, rank }
+    }
+    /// The number of the next group, which all processes that make it agree on.
+    pub(crate) fn next_group(&self) -> usize {
+        let mut s = self.0.lock();
+        s.count += 1;
+        s.count + s.local - 1
+    }
+    /// Joins a group of these ranks of the job, which is a part of another one or not, and keeps it.
+    pub(crate) fn found(
+        &self,
+        of: &ProcessGroup,
+        split: bool,
+        name: String,
+        desc: String,
+        ranks: Vec<i64>,
+        place: usize,
+        backend: Backend,
+        timeout: Duration,
+    ) -> Result<ProcessGroup> {
+        let store = of.store().ok_or_else(|| Error::value(UNINITIALIZED))?;
+        let store: Arc<dyn Store> = Arc::new(PrefixStore::new(format!("{name}/"), store));
+        let (trace, wires) = (self.trace(self.default_group()?.rank()), self.wires());
+        let group = ProcessGroup::member(
+            name, desc, ranks, place, backend, store, timeout, wires, false, split, trace,
+        )?;
+        self.0.lock().groups.push(group.clone());
+        Ok(group)
+    }
+    /// Takes a group's place with another one.
+    pub(crate) fn replace(&self, old: &ProcessGroup, new: &ProcessGroup) {
+        let mut s = self.0.lock();
+        let gone = if old.is_world() {
+            s.default = Some(new.clone());
+            std::mem::take(&mut s.groups)
+        } else {
+            let (gone, kept) = std::mem::take(&mut s.groups).into_iter().partition(|g| g.same(old));
+            s.groups = kept;
+            gone
+        };
+        s.groups.push(new.clone());
+        drop(s);
+        drop(gone);
     }
     fn wires(&self) -> Wires {
         let on =
@@ -213,6 +260,7 @@ pub fn try_init_process_group(backend: &str, options: InitProcessGroupOptions) -
         o.timeout,
         w.wires(),
         true,
+        false,
         w.trace(setup.rank),
     );
     let group = match made {
@@ -358,15 +406,9 @@ fn make(ranks: Option<Vec<i64>>, o: NewGroupOptions) -> Result<ProcessGroup> {
         (s.count - 1).to_string()
     };
     let Some(place) = place else { return Ok(ProcessGroup::apart(name, ranks, backend)) };
-    let store = default.store().ok_or_else(|| Error::value(UNINITIALIZED))?;
-    let store: Arc<dyn Store> = Arc::new(PrefixStore::new(format!("{name}/"), store));
     let timeout = o.timeout.unwrap_or_else(|| default.timeout());
     let desc = o.group_desc.unwrap_or_else(|| "undefined".to_owned());
-    let trace = w.trace(me);
-    let group =
-        ProcessGroup::member(name, desc, ranks, place, backend, store, timeout, w.wires(), false, trace)?;
-    w.0.lock().groups.push(group.clone());
-    Ok(group)
+    w.found(&default, false, name, desc, ranks, place, backend, timeout)
 }
 
 /// Groups of as many neighbours each; gives this process's and all of them.
@@ -512,6 +554,9 @@ pub fn try_get_default_backend_for_device(device: &str) -> Result<String> {
         "cuda" => "nccl",
         "xpu" => "xccl",
         _ => {
+            if let Some((_, own)) = crate::backend::defaults().into_iter().find(|(d, _)| d == kind) {
+                return Ok(own);
+            }
             flambeau_core::Device::parse(device)?;
             bail!(Value, "Default backend not registered for device : {device}")
         }

@@ -8,20 +8,31 @@ use std::collections::BTreeMap;
 /// Parameters and buffers of modules of one kind, stacked along a new first dimension: what [`vmap`](fn@crate::vmap) maps over to
 /// call all of them at once. Stacked parameters are leaves that require a gradient where all of them do.
 ///
+/// ```
+/// use torch::nn;
+///
+/// let models: Vec<nn::Linear> = (0..3).map(|_| nn::Linear::new(4, 2)).collect();
+/// let (parameters, buffers) = torch::func::stack_module_state(&models);
+/// assert_eq!((parameters["weight"].sizes(), buffers.len()), (&[3, 2, 4][..], 0));
+/// ```
+///
 /// # Panics
 /// Where [`try_stack_module_state`] gives an error.
 #[doc(alias = "torch.func.stack_module_state")]
 #[track_caller]
-pub fn stack_module_state(models: &[&dyn Module]) -> (BTreeMap<String, Tensor>, BTreeMap<String, Tensor>) {
+pub fn stack_module_state<'a, M: Module + ?Sized + 'a>(
+    models: impl IntoIterator<Item = &'a M>,
+) -> (BTreeMap<String, Tensor>, BTreeMap<String, Tensor>) {
     expect(try_stack_module_state(models))
 }
 /// [`stack_module_state`] with errors.
 ///
 /// # Errors
 /// No model; models of different classes, or some in training mode and some not; parameters of which some require a gradient.
-pub fn try_stack_module_state(
-    models: &[&dyn Module],
+pub fn try_stack_module_state<'a, M: Module + ?Sized + 'a>(
+    models: impl IntoIterator<Item = &'a M>,
 ) -> Result<(BTreeMap<String, Tensor>, BTreeMap<String, Tensor>)> {
+    let models: Vec<&dyn Module> = models.into_iter().map(|m| m.as_module()).collect();
     ensure!(!models.is_empty(), Runtime, "stack_module_state: Expected at least one model, got 0.");
     let first = models[0];
     ensure!(

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no tree of tensors",
     label = "not a tensor, nor a tuple, vector, option or map of tensors",
+    note = "a list is a vector, in the closure too: `vmap(|x: &Vec<Tensor>| ..)(&vec![a, b])`",
     note = "what is no tensor is captured by the closure instead: `vmap(|x: &Tensor| x * scale)`"
 )]
 pub trait Tree: Sized {

@@ -22,9 +22,44 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
+
+/// How threads wait: no part of the API.
+#[doc(hidden)]
+pub mod internal {
+    use std::cell::Cell;
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+    use std::time::Duration;
+
+    /// Ends a wait; dropped, it says that nobody will.
+    pub type Wake = Box<dyn FnOnce() + Send>;
+    /// Waits, at most so long; without a limit it says whether it was woken, with one whether the time was enough.
+    pub type Wait = Box<dyn FnOnce(Option<Duration>) -> bool>;
+
+    thread_local! {
+        static WAITS: Cell<Option<fn() -> (Wake, Wait)>> = const { Cell::new(None) };
+    }
+    /// How this thread waits for futures from now on, where it is not a thread of its own right, as in simulated worlds. Gives how it
+    /// has waited so far.
+    pub fn set_waits(f: Option<fn() -> (Wake, Wait)>) -> Option<fn() -> (Wake, Wait)> {
+        WAITS.try_with(|w| w.replace(f)).ok().flatten()
+    }
+    pub(crate) fn waits() -> (Wake, Wait) {
+        WAITS.try_with(Cell::get).ok().flatten().unwrap_or(plain)()
+    }
+    fn plain() -> (Wake, Wait) {
+        let (send, receive) = channel();
+        let wake = move || {
+            let _ = send.send(());
+        };
+        let wait = move |limit: Option<Duration>| match limit {
+            None => receive.recv().is_ok(),
+            Some(limit) => receive.recv_timeout(limit) != Err(RecvTimeoutError::Timeout),
+        };
+        (Box::new(wake), Box::new(wait))
+    }
+}
 
 type Callback<T> = Box<dyn FnOnce(&Future<T>) + Send>;
 
@@ -232,13 +267,10 @@ impl<T: Send + Sync + 'static> Future<T> {
     fn until_done(&self, limit: Option<Duration>) -> bool {
         // what this thread has put off may be what completes it
         while !self.done() && run_next() {}
-        let (send, receive) = channel();
-        let call = move |_: &Future<T>| {
-            let _ = send.send(());
-        };
-        let Ok(id) = self.or_now(call) else { return true };
-        let Some(limit) = limit else { return receive.recv().is_ok() };
-        let in_time = receive.recv_timeout(limit) != Err(RecvTimeoutError::Timeout);
+        let (wake, wait) = internal::waits();
+        let Ok(id) = self.or_now(move |_: &Future<T>| wake()) else { return true };
+        let in_time = wait(limit);
+        let Some(_) = limit else { return in_time };
         if !in_time && let State::Waiting(w) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             // who asks again and again leaves nothing behind
             w.retain(|(i, _)| *i != id);

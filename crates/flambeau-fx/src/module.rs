@@ -8,8 +8,11 @@ use crate::pytree::{self, TreeSpec};
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::{Error, Result, Tensor, Value};
 use flambeau_library as library;
+use flambeau_nn::Parameter;
+use flambeau_nn::internal::ModuleObject;
 use std::any::Any;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How a call's arguments become inputs of the graph, and its result what the call gives.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,14 +27,26 @@ pub struct Trees {
 
 /// A graph with the modules and tensors that it names, at dotted paths. It can be called like a module.
 #[doc(alias = "torch.fx.GraphModule")]
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct GraphModule {
     /// The program.
     pub graph: Graph,
     class: String,
     attributes: Vec<(String, Value)>,
     places: HashMap<String, usize>,
-    training: bool,
+    training: AtomicBool,
+}
+/// The same graph with the same modules and tensors.
+impl Clone for GraphModule {
+    fn clone(&self) -> GraphModule {
+        GraphModule {
+            graph: self.graph.clone(),
+            class: self.class.clone(),
+            attributes: self.attributes.clone(),
+            places: self.places.clone(),
+            training: AtomicBool::new(self.is_training()),
+        }
+    }
 }
 
 impl GraphModule {
@@ -42,7 +57,7 @@ impl GraphModule {
             class: "GraphModule".into(),
             attributes: Vec::new(),
             places: HashMap::new(),
-            training: true,
+            training: AtomicBool::new(true),
         }
     }
     /// The same under another class name.
@@ -216,20 +231,44 @@ impl GraphModule {
     ///
     /// # Errors
     /// Those of a module.
-    pub fn train(&mut self, on: bool) -> Result<()> {
-        self.training = on;
+    pub fn train(&self, on: bool) -> Result<()> {
+        self.training.store(on, Ordering::Relaxed);
         for (_, v) in &self.attributes {
-            if let Value::Object(o) = v
-                && o.downcast::<GraphModule>().is_none()
-            {
-                o.method("train", &[Value::Bool(on)], &[])?;
+            if let Value::Object(o) = v {
+                match o.downcast::<GraphModule>() {
+                    Some(inner) => inner.train(on)?,
+                    None => drop(o.method("train", &[Value::Bool(on)], &[])?),
+                }
             }
         }
         Ok(())
     }
     /// Whether it is in training mode.
     pub fn is_training(&self) -> bool {
-        self.training
+        self.training.load(Ordering::Relaxed)
+    }
+    /// Parameters of the modules inside, by their dotted paths, each once: what an optimizer is given. They are the parameters of
+    /// the model that was captured.
+    pub fn named_parameters(&self) -> Vec<(String, Parameter)> {
+        let mut all: Vec<(String, Parameter)> = Vec::new();
+        for (path, v) in &self.attributes {
+            let Value::Object(o) = v else { continue };
+            let inside = match (o.downcast::<ModuleObject>(), o.downcast::<GraphModule>()) {
+                (Some(m), _) => m.with(|m| Ok(m.named_parameters())).unwrap_or_default(),
+                (_, Some(g)) => g.named_parameters(),
+                _ => Vec::new(),
+            };
+            for (name, p) in inside {
+                if !all.iter().any(|(_, q)| q.tensor().is_same(p.tensor())) {
+                    all.push((format!("{path}.{name}"), p));
+                }
+            }
+        }
+        all
+    }
+    /// The parameters of [`named_parameters`](GraphModule::named_parameters).
+    pub fn parameters(&self) -> Vec<Parameter> {
+        self.named_parameters().into_iter().map(|(_, p)| p).collect()
     }
     fn placeholders(&self) -> Vec<Node> {
         self.graph.nodes().filter(|n| self.graph.node(*n).op == Op::Placeholder).collect()
@@ -358,10 +397,37 @@ impl Object for GraphModule {
     }
     fn attribute(&self, name: &str) -> Result<Value> {
         match name {
-            "training" => Ok(Value::Bool(self.training)),
+            "training" => Ok(Value::Bool(self.is_training())),
             "code" => Ok(Value::Str(self.code())),
             _ => self.get(name).map_err(|_| no_attribute("GraphModule", name)),
         }
+    }
+    fn method(&self, name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
+        match (name, args) {
+            ("forward", _) => self.call(args, kwargs),
+            ("train" | "eval", [] | [Value::Bool(_)]) => {
+                self.train(name == "train" && !matches!(args, [Value::Bool(false)]))?;
+                Ok(Vec::new())
+            }
+            ("parameters", []) => {
+                let all = self.parameters().into_iter().map(|p| Value::Tensor(p.tensor().clone()));
+                Ok(vec![Value::List(all.collect())])
+            }
+            ("named_parameters", []) => {
+                let pair = |(n, p): (String, Parameter)| {
+                    Value::Tuple(vec![Value::Str(n), Value::Tensor(p.tensor().clone())])
+                };
+                Ok(vec![Value::List(self.named_parameters().into_iter().map(pair).collect())])
+            }
+            // what is called may be a module within
+            _ => match self.get(name) {
+                Ok(Value::Object(ref o)) => o.call(args, kwargs),
+                _ => Err(no_attribute("GraphModule", name)),
+            },
+        }
+    }
+    fn returns_self(&self, name: &str) -> bool {
+        matches!(name, "train" | "eval")
     }
     fn repr(&self) -> String {
         format!("{}()\n\n{}", self.class, self.code())

@@ -252,7 +252,7 @@ const NATIVE: &[(&str, NativeFn)] = &[
         Some(n) => one(*n),
         None => Err(Error::type_("len() of a 0-d tensor")),
     }),
-    ("torch.Tensor.tolist", |a, _| Ok(vec![self_(a)?.tolist()?])),
+    ("torch.Tensor.tolist", |a, _| Ok(vec![self_(a)?.try_tolist()?])),
     ("torch.promote_types", |a, _| one(promotion::promote_types(dtype_of(a.first())?, dtype_of(a.get(1))?)?)),
     ("torch.can_cast", |a, _| one(promotion::can_cast(dtype_of(a.first())?, dtype_of(a.get(1))?))),
     ("torch.result_type", |a, _| {

@@ -379,14 +379,14 @@ fn pairs_of_dims(args: &[Value], kwargs: &Kwargs) -> Result<Arguments> {
     let ints = |v: &Value| -> Result<Value> {
         Ok(match v {
             Value::Int(_) => Value::List(vec![v.clone()]),
-            Value::Tensor(t) => t.tolist()?,
+            Value::Tensor(t) => t.try_tolist()?,
             v => v.clone(),
         })
     };
     let list = |r: std::ops::Range<i64>| Value::List(r.map(Value::Int).collect());
     let dims = match &dims {
         Value::Tensor(t) if t.numel() == 1 => Value::Int(t.try_item()?),
-        Value::Tensor(t) => t.tolist()?,
+        Value::Tensor(t) => t.try_tolist()?,
         d => d.clone(),
     };
     let (x, y) = match &dims {

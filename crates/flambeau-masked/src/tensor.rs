@@ -1,6 +1,7 @@
 //! Tensors with a mask.
 
 use crate::ops::wrapped;
+use flambeau_autograd::TensorAutogradExt as _;
 use flambeau_autograd::function::{self, BackwardContext, Context, Function};
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::internal::RawTensor as _;
@@ -63,6 +64,8 @@ impl From<MaskedTensor> for Tensor {
 pub(crate) struct Masked {
     pub(crate) data: Tensor,
     pub(crate) mask: Tensor,
+    /// Of a gradient that reached a part of a masked tensor alone: the mask of the whole.
+    pub(crate) whole: Option<Tensor>,
 }
 impl Wrapped for Masked {
     fn class(&self) -> &'static str {
@@ -73,9 +76,13 @@ impl Wrapped for Masked {
     }
     fn around(&self, carrier: Tensor) -> Result<Arc<dyn Wrapped>> {
         ensure!(carrier.sizes() == self.mask.sizes(), Value, "data.size() must equal mask.size()");
-        // a gradient that is one already
-        let data = of(&carrier).map_or(carrier.clone(), |m| m.data.clone());
-        Ok(Arc::new(Masked { data, mask: self.mask.clone() }))
+        // a gradient that is one already keeps the mask of the part that it is of
+        let (data, part) = match of(&carrier) {
+            Some(m) => (m.data.clone(), m.whole.is_some().then(|| m.mask.clone())),
+            None => (carrier, None),
+        };
+        let mask = part.unwrap_or_else(|| self.mask.clone());
+        Ok(Arc::new(Masked { data, mask, whole: None }))
     }
     fn text(&self, _: &Tensor) -> Result<String> {
         text(self)
@@ -97,6 +104,10 @@ pub fn is_masked_tensor(t: &Tensor) -> bool {
 
 /// Data and mask as they are, checked.
 pub(crate) fn wrap(data: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    wrap_part(data, mask, None)
+}
+/// The same of a gradient of a part of a masked tensor, whose own mask is `whole`.
+pub(crate) fn wrap_part(data: &Tensor, mask: &Tensor, whole: Option<Tensor>) -> Result<Tensor> {
     let layout = data.layout();
     ensure!(layout == mask.layout(), Type, "data and mask must have the same layout.");
     ensure!(
@@ -138,7 +149,7 @@ pub(crate) fn wrap(data: &Tensor, mask: &Tensor) -> Result<Tensor> {
         device: data.device(),
     };
     wrapped::known();
-    Tensor::wrap(&shown, Arc::new(Masked { data: data.clone(), mask: mask.clone() }))
+    Tensor::wrap(&shown, Arc::new(Masked { data: data.clone(), mask: mask.clone(), whole }))
 }
 
 /// Copies of data and mask; sparse data get the mask's places.
@@ -211,9 +222,54 @@ impl Function for Constructor {
     fn backward(&self, ctx: &BackwardContext<'_>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
         let mask = &ctx.saved_tensors()?[0];
         let Some(Some(grad)) = grads.first() else { return Ok(vec![None, None]) };
-        let grad = of(grad).map_or(grad.clone(), |m| m.data.clone());
-        Ok(vec![Some(wrap(&grad, mask)?), None])
+        Ok(vec![
+            Some(match of(grad) {
+                Some(m) if m.whole.is_some() => wrap(&m.data, &m.mask)?,
+                Some(m) => wrap(&m.data, mask)?,
+                None => wrap(grad, mask)?,
+            }),
+            None,
+        ])
     }
+}
+/// Passes data on to an operator that takes a part of them; the gradient is masked by that part, as PyTorch's is.
+struct Part;
+impl Function for Part {
+    fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed("MaskedPart")
+    }
+    fn forward(&self, ctx: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        let [data, part, whole] = inputs else { bail!(Runtime, "data, a part of their mask and all of it") };
+        ctx.save_for_backward(&[part, whole]);
+        Ok(vec![core::clone(data, None)?])
+    }
+    fn backward(&self, ctx: &BackwardContext<'_>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+        let saved = ctx.saved_tensors()?;
+        let [part, whole] = &saved[..] else { bail!(Runtime, "the masks of a part") };
+        let Some(Some(grad)) = grads.first() else { return Ok(vec![None, None, None]) };
+        // a mask of its own: sums of gradients write it
+        let part = core::clone(part, None)?;
+        Ok(vec![Some(wrap_part(grad, &part, Some(whole.clone()))?), None, None])
+    }
+}
+/// The data of a masked leaf for an operator that takes a part: gradients come back with the mask of the part, which `view` takes
+/// of a tensor of the leaf's sizes. `None` where the data are no leaf's: a gradient that goes on is of numbers alone.
+pub(crate) fn for_part(m: &Masked, view: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Option<Tensor>> {
+    let leaf = || match m.data.grad_fn() {
+        Some(f) => f.name() == "ConstructorBackward",
+        None => true,
+    };
+    let wanted = m.data.layout() == Layout::Strided
+        && m.data.requires_grad()
+        && flambeau_autograd::grad_mode::is_grad_enabled()
+        && leaf();
+    if !wanted {
+        return Ok(None);
+    }
+    let part = core::zeros_like(&m.mask, None, None, None, None, None)?;
+    core::copy_(&view(&part)?, &view(&m.mask)?, false)?;
+    let made = function::apply(Part, &[m.data.clone(), part, m.mask.clone()])?;
+    Ok(made.into_iter().next())
 }
 /// [`as_masked_tensor`] with a result.
 ///

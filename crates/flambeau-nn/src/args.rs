@@ -216,17 +216,32 @@ into_arg! {
 pub struct OwnInts<const N: usize> {
     each: [Option<i64>; N],
     one: bool,
+    /// How many were given.
+    length: usize,
 }
 impl<const N: usize> OwnInts<N> {
     /// Sizes with gaps, which the input's own fill.
     pub fn new(each: [Option<i64>; N]) -> Self {
-        OwnInts { each, one: false }
+        OwnInts { each, one: false, length: N }
     }
     /// The sizes for an input: one for all, or one for each dimension.
     ///
     /// # Errors
-    /// For an input with too few dimensions, where its own sizes are wanted.
-    pub fn of(&self, input: &[i64]) -> Result<Vec<i64>> {
+    /// For an input with too few dimensions, where its own sizes are wanted; another number of sizes, in the words of `function`.
+    pub fn of(&self, function: &str, input: &[i64]) -> Result<Vec<i64>> {
+        if self.length != N {
+            let (n, least) = (self.length, self.length + 1);
+            flambeau_core::ensure!(
+                N == 1 || input.len() > n,
+                Value,
+                "Input dimension should be at least {least}"
+            );
+            return Err(Error::runtime(match N {
+                1 => format!("{function}() argument 'output_size' should contain one int (got {n})"),
+                _ if function.contains("avg") => format!("{function}: output_size must be {N}"),
+                _ => format!("{function}(): internal error: output_size.size() must be {N}"),
+            }));
+        }
         if self.one {
             return Ok(self.each[..1].iter().flatten().copied().collect());
         }
@@ -255,19 +270,20 @@ impl<const N: usize> PyText for OwnInts<N> {
 impl<const N: usize> FromValue for OwnInts<N> {
     fn from_value(v: &Value) -> Result<Self> {
         if let Value::Int(n) = v {
-            return Ok(OwnInts { each: [Some(*n); N], one: true });
+            return Ok(OwnInts { each: [Some(*n); N], one: true, length: N });
         }
         let l: Vec<Option<i64>> = FromValue::from_value(v)?;
-        let each = <[Option<i64>; N]>::try_from(l.as_slice());
-        each.map(|each| OwnInts { each, one: false })
-            .map_err(|_| Error::value(format!("expected an int or a tuple of {N} ints or None")))
+        // a wrong number of sizes is what the call says, as in PyTorch
+        let mut each = [None; N];
+        each.iter_mut().zip(&l).for_each(|(to, from)| *to = *from);
+        Ok(OwnInts { each, one: false, length: l.len() })
     }
 }
 impl<const N: usize> From<Ints<N>> for OwnInts<N> {
     fn from(sizes: Ints<N>) -> Self {
         match sizes {
-            Ints::One(n) => OwnInts { each: [Some(n); N], one: true },
-            Ints::Each(l) => OwnInts { each: l.map(Some), one: false },
+            Ints::One(n) => OwnInts { each: [Some(n); N], one: true, length: N },
+            Ints::Each(l) => OwnInts { each: l.map(Some), one: false, length: N },
         }
     }
 }

@@ -70,7 +70,7 @@ pub mod prelude {
 pub mod internal {
     pub use crate::args::*;
     pub use crate::by_name::{ForwardArgs, ModuleObject, Run, call_module};
-    pub use crate::module::deepcopy::{Copied, CopyRun, Memo};
+    pub use crate::module::deepcopy::{Copied, CopyRun, Memo, sharing};
     pub use crate::module::traversal::visit_all_mut;
 }
 

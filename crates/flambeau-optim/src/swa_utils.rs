@@ -13,7 +13,9 @@ use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::PyText;
 use flambeau_core::{DType, Device, Result, Scalar, Tensor, Value, ensure, ops};
 use flambeau_macros::class;
-use flambeau_nn::{Base, Buffer, Call, Forward, Module, ModuleExt, RunningStatistics, running_statistics};
+use flambeau_nn::{
+    Base, Buffer, Call, Forward, Module, ModuleExt, RunningStatistics, Tensors, running_statistics,
+};
 use std::fmt;
 use std::sync::Arc;
 
@@ -292,12 +294,12 @@ fn by_dtype(own: &[Tensor], theirs: &[Tensor], f: impl Fn(&[Tensor], &[Tensor]) 
     }
     Ok(())
 }
-impl<M: Module + for<'a> Forward<&'a Tensor, Output = Tensor>> Forward<&Tensor> for AveragedModel<M> {
-    type Output = Tensor;
-    fn forward(&self, x: &Tensor) -> Tensor {
+impl<O: Tensors, M: Module + for<'a> Forward<&'a Tensor, Output = O>> Forward<&Tensor> for AveragedModel<M> {
+    type Output = O;
+    fn forward(&self, x: &Tensor) -> O {
         self.module.call(x)
     }
-    fn try_forward(&self, x: &Tensor) -> Result<Tensor> {
+    fn try_forward(&self, x: &Tensor) -> Result<O> {
         self.module.try_call(x)
     }
 }
@@ -313,6 +315,43 @@ fn each_batch_norm(m: &dyn Module, f: &mut dyn FnMut(&dyn RunningStatistics) -> 
     });
     result.map(|()| count)
 }
+/// A batch whose first tensor is the model's input: a tensor, or a tuple or list that begins with one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no first tensor for the model",
+    label = "a tensor, or a tuple or list of which the first is a tensor, is wanted here",
+    note = "other batches: `update_bn(loader.iter().map(|batch| batch.images), &model)`"
+)]
+pub trait BatchInput {
+    /// The input. An empty list panics.
+    fn input(self) -> Tensor;
+}
+impl BatchInput for Tensor {
+    fn input(self) -> Tensor {
+        self
+    }
+}
+impl BatchInput for &Tensor {
+    fn input(self) -> Tensor {
+        self.clone()
+    }
+}
+impl BatchInput for Vec<Tensor> {
+    #[track_caller]
+    fn input(mut self) -> Tensor {
+        self.swap_remove(0)
+    }
+}
+macro_rules! tuples {
+    ($($($other:ident)*;)*) => {$(
+        impl<$($other),*> BatchInput for (Tensor, $($other,)*) {
+            fn input(self) -> Tensor {
+                self.0
+            }
+        }
+    )*};
+}
+tuples! { ; A; A B; A B C; A B C D; A B C D E; }
+
 /// Computes the running statistics of the model's batch normalisations anew, by one pass over data. Panics with the
 /// error's text.
 ///
@@ -326,12 +365,15 @@ fn each_batch_norm(m: &dyn Module, f: &mut dyn FnMut(&dyn RunningStatistics) -> 
 /// update_bn([batch(&[1.0, 3.0]), batch(&[5.0, 7.0])], &norm);
 /// // the mean over all, not one that forgets
 /// assert_eq!(norm.running_mean.as_ref().unwrap().to_vec::<f32>(), [4.0]);
+/// // a loader's batches with their targets will do
+/// update_bn([(batch(&[0.0, 2.0]), batch(&[0.0, 1.0]))], &norm);
+/// assert_eq!(norm.running_mean.as_ref().unwrap().to_vec::<f32>(), [1.0]);
 /// ```
 #[track_caller]
 #[doc(alias = "torch.optim.swa_utils.update_bn")]
-pub fn update_bn<M>(loader: impl IntoIterator<Item = Tensor>, model: &M)
+pub fn update_bn<M, O: Tensors>(loader: impl IntoIterator<Item: BatchInput>, model: &M)
 where
-    M: Module + for<'a> Forward<&'a Tensor, Output = Tensor>,
+    M: Module + for<'a> Forward<&'a Tensor, Output = O>,
 {
     expect(try_update_bn(loader, model, None));
 }
@@ -339,13 +381,13 @@ where
 ///
 /// # Errors
 /// Statistics that are borrowed; those of the model, which then goes on as before.
-pub fn try_update_bn<M>(
-    loader: impl IntoIterator<Item = Tensor>,
+pub fn try_update_bn<M, O: Tensors>(
+    loader: impl IntoIterator<Item: BatchInput>,
     model: &M,
     device: Option<Device>,
 ) -> Result<()>
 where
-    M: Module + for<'a> Forward<&'a Tensor, Output = Tensor>,
+    M: Module + for<'a> Forward<&'a Tensor, Output = O>,
 {
     let _no_grad = flambeau_autograd::no_grad_guard();
     let cumulative = |on: bool| {
@@ -361,6 +403,7 @@ where
     let training = model.is_training();
     model.train();
     let passed = loader.into_iter().try_for_each(|batch| {
+        let batch = batch.input();
         let batch = match device {
             Some(d) if d != batch.device() => ops::to(&batch, None, None, Some(d), None, false, false, None)?,
             _ => batch,

@@ -3,19 +3,20 @@
 //! `Box<dyn Layer>`; a field of one type cannot hold another.
 
 use crate::fake_quantize::FakeQuantize;
-use crate::nn::conv::{Conv, ConvShape};
-use crate::nn::layer::{Layer, LayerKind, rule_of};
-use crate::nn::linear::{Linear, LinearKind, quantized_weight, weight_by};
+use crate::forms::{conv_of, plain, swapped};
+use crate::nn::conv_add::ConvAdd2d;
+use crate::nn::float_functional::Functional;
 use crate::nn::qat::Qat;
+use crate::nn::quantizable;
 use crate::objects::{qconfig_in, qconfig_value};
 use crate::observers::Observer;
 use crate::qconfig::{Made, Make, QConfig, default_of, qconfig_of};
-use crate::stubs::{Fused, Stub};
+use crate::stubs::Fused;
 use flambeau_autograd::no_grad;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, Value, bail, ensure, ops};
 use flambeau_nn as nn;
-use flambeau_nn::internal::{Memo, Padding, Run, visit_all_mut};
+use flambeau_nn::internal::{Memo, Run, visit_all_mut};
 use flambeau_nn::{Buffer, Module, Parameter, VisitorMut};
 
 /// What a module's `qconfig` says: `None` where it has none, `Some(None)` where it says not to quantize.
@@ -28,10 +29,10 @@ pub fn set_qconfig(m: &dyn Module, q: Option<QConfig>) {
         b.set_note("qconfig", qconfig_value(q));
     }
 }
-fn wanted(m: &dyn Module) -> Option<QConfig> {
+pub(crate) fn wanted(m: &dyn Module) -> Option<QConfig> {
     qconfig(m).flatten()
 }
-fn class(m: &dyn Module) -> &'static str {
+pub(crate) fn class(m: &dyn Module) -> &'static str {
     m.as_run().map_or("", |r| r.class())
 }
 /// By the class's name or the dotted path of a module.
@@ -88,18 +89,26 @@ pub(crate) fn has_quantized_form(m: &dyn Module) -> bool {
     let name = class(m);
     name != "Sequential" && OBSERVED.contains(&name)
 }
-const POST: &str = "activation_post_process";
+pub(crate) const POST: &str = "activation_post_process";
 fn insert(m: &mut dyn Module) -> Result<()> {
     let Some(q) = wanted(m) else { return Ok(()) };
     insert_made(m, &q.activation)
 }
-fn insert_made(m: &mut dyn Module, make: &Make) -> Result<()> {
-    let made: Box<dyn Module> = match make.build()? {
+fn made(make: &Make) -> Result<Box<dyn Module>> {
+    Ok(match make.build()? {
         Made::Observer(o) => o,
         Made::FakeQuantize(f) => f,
         Made::Identity => Box::new(nn::Identity::new()),
-    };
-    observe_by(m, made)
+    })
+}
+fn insert_made(m: &mut dyn Module, make: &Make) -> Result<()> {
+    observe_by(m, made(make)?)
+}
+fn add_observer(m: &mut dyn Module, by: Box<dyn Module>) -> Result<()> {
+    match m.base_mut() {
+        Some(b) => b.add_module(POST, by),
+        None => Ok(()),
+    }
 }
 /// Puts a module behind another: it sees the results, and gives what goes on.
 pub(crate) fn observe_by(m: &mut dyn Module, by: Box<dyn Module>) -> Result<()> {
@@ -122,12 +131,43 @@ impl VisitorMut for Observe {
     fn module(&mut self, _: &str, m: &mut dyn Module) -> Result<()> {
         observe(m)
     }
+    fn slot(&mut self, name: &str, holder: &mut dyn Module) -> Result<()> {
+        let Some(new) = in_parts(holder.as_module())? else { return Ok(()) };
+        let class = holder.type_name().into_owned();
+        holder.exchange(new).map_err(|_| {
+            Error::missing(format!(
+                "a layer of parts in the place of the field {name}, whose type is {class}: make it ao::nn::quantizable::{class}, or say \
+                 by set_qconfig(&self.{name}, None) that it stays float"
+            ))
+        })
+    }
+}
+/// Layers that are observed part by part: those of parts in the place of float ones.
+fn in_parts(m: &dyn Module) -> Result<Option<Box<dyn Run>>> {
+    let Some(q) = wanted(m) else { return Ok(None) };
+    let new: Box<dyn Run> = if let Some(l) = m.downcast_ref::<nn::LSTM>() {
+        Box::new(quantizable::LSTM::try_from_float(l)?)
+    } else if let Some(a) = m.downcast_ref::<nn::MultiheadAttention>() {
+        Box::new(quantizable::MultiheadAttention::try_from_float(a)?)
+    } else {
+        return Ok(None);
+    };
+    set_qconfig(new.as_module(), Some(q));
+    propagate_qconfig_(new.as_module(), &[]);
+    Ok(Some(new))
 }
 fn observe(m: &mut dyn Module) -> Result<()> {
+    if let Some(f) = m.downcast_ref::<Functional>() {
+        // it asks what is put into it itself
+        return match wanted(m).filter(|_| !f.is_quantized()) {
+            Some(q) => add_observer(m, made(&q.activation)?),
+            None => Ok(()),
+        };
+    }
     if m.is::<nn::Dropout>() || m.is::<Observer>() || m.is::<FakeQuantize>() {
         return Ok(());
     }
-    if m.is::<Fused>() || m.is::<Qat>() {
+    if m.is::<Fused>() || m.is::<Qat>() || m.is::<ConvAdd2d>() {
         return insert(m);
     }
     // in training, what has results of a known range is rounded to it
@@ -240,8 +280,19 @@ impl VisitorMut for Convert {
         Ok(())
     }
     fn slot(&mut self, name: &str, holder: &mut dyn Module) -> Result<()> {
-        if !holder.as_any().is::<Fused>() && !holder.as_any().is::<Qat>() {
+        if !holder.as_any().is::<Fused>()
+            && !holder.as_any().is::<Qat>()
+            && !holder.as_any().is::<ConvAdd2d>()
+        {
             visit_all_mut(holder.as_module_mut(), self)?;
+        }
+        if self.0 == Mapping::Static {
+            let m = holder.as_module_mut().as_any_mut();
+            if let Some(l) = m.downcast_mut::<quantizable::LSTM>() {
+                l.become_quantized();
+            } else if let Some(a) = m.downcast_mut::<quantizable::MultiheadAttention>() {
+                a.become_quantized()?;
+            }
         }
         if let Some(new) = swapped(holder.as_module(), self.0)? {
             let class = holder.type_name().into_owned();
@@ -334,167 +385,6 @@ pub fn try_quantize_dynamic_(m: &mut dyn Module, spec: Option<&Spec>, dtype: DTy
     propagate_qconfig_(m, &all);
     try_convert_(m, Mapping::Dynamic)
 }
-/// Scale and zero point that the observer behind a module found.
-fn observed(m: &dyn Module) -> Result<(f64, i64)> {
-    let post = m.base().and_then(|b| b.module(POST));
-    let Some(post) = post else {
-        return Err(Error::attribute(format!(
-            "'{}' object has no attribute 'activation_post_process'",
-            class(m)
-        )));
-    };
-    if let Some(o) = post.downcast_ref::<Observer>() {
-        return rule_of(o.try_calculate_qparams()?);
-    }
-    if let Some(f) = post.downcast_ref::<FakeQuantize>() {
-        return rule_of(f.try_calculate_qparams()?);
-    }
-    Err(Error::runtime("a module that observes nothing has no scale"))
-}
-fn plain(p: &Option<Parameter>) -> Option<Tensor> {
-    p.as_ref().map(|p| p.tensor().alias_detached())
-}
-/// The arguments, weight and bias of a convolution.
-fn conv_of(m: &dyn Module) -> Option<(ConvShape, Tensor, Option<Tensor>)> {
-    macro_rules! of {
-        ($($t:ident),*) => {$(
-            if let Some(c) = m.downcast_ref::<nn::$t>() {
-                let o = &c.options;
-                let padding = match &o.padding {
-                    Padding::Each(p) => p.to_vec(),
-                    Padding::Name(_) => return None,
-                };
-                let shape = ConvShape {
-                    in_channels: o.in_channels,
-                    out_channels: o.out_channels,
-                    kernel_size: o.kernel_size.0.to_vec(),
-                    stride: o.stride.0.to_vec(),
-                    output_padding: vec![0; padding.len()],
-                    padding,
-                    dilation: o.dilation.0.to_vec(),
-                    groups: o.groups,
-                    transposed: false,
-                };
-                return Some((shape, c.weight.tensor().alias_detached(), plain(&c.bias)));
-            }
-        )*};
-    }
-    of!(Conv1d, Conv2d, Conv3d);
-    None
-}
-/// The quantized form of a layer, if it is to have one.
-fn swapped(m: &dyn Module, mapping: Mapping) -> Result<Option<Box<dyn Run>>> {
-    let Some(q) = wanted(m) else { return Ok(None) };
-    let new: Box<dyn Run> = match mapping {
-        Mapping::Static => match static_form(m, &q)? {
-            Some(new) => new,
-            None => return Ok(None),
-        },
-        Mapping::Dynamic => {
-            if let Some(l) = m.downcast_ref::<nn::Linear>() {
-                let w = quantized_weight(l.weight.tensor(), &q.weight)?;
-                Box::new(Linear::of(w, plain(&l.bias), (1.0, 0), LinearKind::Dynamic, false))
-            } else if let Some(new) = crate::nn::recurrent::dynamic_form(m, &q)? {
-                new
-            } else if let Some(new) = crate::nn::embedding::quantized_form(m, &q)? {
-                new
-            } else {
-                return Ok(None);
-            }
-        }
-    };
-    Ok(Some(new))
-}
-fn static_form(m: &dyn Module, q: &QConfig) -> Result<Option<Box<dyn Run>>> {
-    if let Some(s) = m.downcast_ref::<Stub>() {
-        if !s.quantize {
-            return Ok(Some(Box::new(Layer::new(LayerKind::DeQuantize, 1.0, 0))));
-        }
-        let (scale, zero) = observed(m)?;
-        let dtype = q.activation.dtype().unwrap_or(DType::QU8);
-        return Ok(Some(Box::new(Layer::new(LayerKind::Quantize { dtype }, scale, zero))));
-    }
-    if let Some(t) = m.downcast_ref::<Qat>() {
-        return trained_form(m, t).map(Some);
-    }
-    if let Some(new) = crate::nn::embedding::quantized_form(m, q)? {
-        return Ok(Some(new));
-    }
-    let (body, relu) = match m.downcast_ref::<Fused>() {
-        Some(f) if matches!(f.name(), "LinearReLU" | "ConvReLU1d" | "ConvReLU2d" | "ConvReLU3d") => {
-            (f.part(0).map(|p| p.as_module()).unwrap_or(m), true)
-        }
-        _ => (m, false),
-    };
-    if let Some(l) = body.downcast_ref::<nn::Linear>() {
-        let w = quantized_weight(l.weight.tensor(), &q.weight)?;
-        return Ok(Some(Box::new(Linear::of(w, plain(&l.bias), observed(m)?, LinearKind::Static, relu))));
-    }
-    if let Some((shape, w, bias)) = conv_of(body) {
-        let w = quantized_weight(&w, &q.weight)?;
-        return Ok(Some(Box::new(Conv::of(shape, w, bias, observed(m)?, relu))));
-    }
-    let kind = if m.is::<nn::ReLU6>() {
-        return Ok(Some(Box::new(Layer::new(LayerKind::ReLU6, 1.0, 0))));
-    } else if let Some(d) = m.downcast_ref::<nn::Dropout>() {
-        return Ok(Some(Box::new(Layer::new(LayerKind::Dropout { p: d.options.p.to_f64() }, 1.0, 0))));
-    } else if m.is::<nn::Hardswish>() {
-        LayerKind::Hardswish
-    } else if let Some(l) = m.downcast_ref::<nn::LeakyReLU>() {
-        LayerKind::LeakyReLU { slope: l.options.negative_slope }
-    } else if let Some(l) = m.downcast_ref::<nn::ELU>() {
-        LayerKind::Elu { alpha: l.options.alpha }
-    } else if let Some(l) = m.downcast_ref::<nn::LayerNorm>() {
-        LayerKind::LayerNorm {
-            shape: l.options.normalized_shape.0.to_vec(),
-            weight: plain(&l.weight),
-            bias: plain(&l.bias),
-            eps: l.options.eps,
-        }
-    } else if let Some(l) = m.downcast_ref::<nn::GroupNorm>() {
-        LayerKind::GroupNorm {
-            groups: l.options.num_groups,
-            channels: l.options.num_channels,
-            weight: plain(&l.weight),
-            bias: plain(&l.bias),
-            eps: l.options.eps,
-        }
-    } else {
-        return Ok(None);
-    };
-    let (scale, zero) = observed(m)?;
-    Ok(Some(Box::new(Layer::new(kind, scale, zero))))
-}
-
-/// What was trained as it was rounded, with the batch normalisation in it.
-fn trained_form(m: &dyn Module, t: &Qat) -> Result<Box<dyn Run>> {
-    let (mut w, mut bias) = match t.body().downcast_ref::<nn::Linear>() {
-        Some(l) => (l.weight.tensor().alias_detached(), plain(&l.bias)),
-        None => conv_of(t.body())
-            .map(|(_, w, b)| (w, b))
-            .ok_or_else(|| Error::missing("quantized convolutions with padding by name"))?,
-    };
-    if let Some((mean, var, eps, bw, bb)) = t.bn().and_then(batch_norm_of) {
-        let b = try_fuse_conv_bn_weights(&w, bias.as_ref(), (&mean, &var), eps, bw.as_ref(), bb.as_ref())?;
-        (w, bias) = (b.0, Some(b.1));
-    }
-    t.looked_at(&w)?;
-    let by = t.weight_fake_quant();
-    let w = if let Some(f) = by.downcast_ref::<FakeQuantize>() {
-        let (scale, zero) = f.try_calculate_qparams()?;
-        weight_by(&w, &f.spec.observer, &scale, &zero)?
-    } else if let Some(o) = by.downcast_ref::<Observer>() {
-        let (scale, zero) = o.try_calculate_qparams()?;
-        weight_by(&w, &o.spec, &scale, &zero)?
-    } else {
-        bail!(Runtime, "a weight that nothing rounds cannot be quantized");
-    };
-    Ok(match conv_of(t.body()) {
-        Some((shape, ..)) => Box::new(Conv::of(shape, w, bias, observed(m)?, t.relu())),
-        None => Box::new(Linear::of(w, bias, observed(m)?, LinearKind::Static, t.relu())),
-    })
-}
-
 /// Weight and bias of a convolution (or a linear map) with the batch normalisation that follows it.
 ///
 /// # Errors
@@ -536,8 +426,8 @@ pub fn try_fuse_conv_bn_weights(
     Ok((w, b))
 }
 /// Mean, variance, eps, weight and bias of a batch normalisation.
-type Statistics = (Tensor, Tensor, f64, Option<Tensor>, Option<Tensor>);
-fn batch_norm_of(m: &dyn Module) -> Option<Statistics> {
+pub(crate) type Statistics = (Tensor, Tensor, f64, Option<Tensor>, Option<Tensor>);
+pub(crate) fn batch_norm_of(m: &dyn Module) -> Option<Statistics> {
     macro_rules! of {
         ($($t:ident),*) => {$(
             if let Some(b) = m.downcast_ref::<nn::$t>() {
@@ -558,7 +448,7 @@ pub(crate) fn copy(m: &dyn Module) -> Result<Box<dyn Run>> {
     Ok(new)
 }
 /// A copy of a convolution or linear map with other numbers.
-fn with_numbers(m: &dyn Module, w: &Tensor, b: &Tensor) -> Result<Box<dyn Run>> {
+pub(crate) fn with_numbers(m: &dyn Module, w: &Tensor, b: &Tensor) -> Result<Box<dyn Run>> {
     let new = copy(m)?;
     macro_rules! of {
         ($($t:ident),*) => {$(

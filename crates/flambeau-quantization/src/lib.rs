@@ -15,9 +15,13 @@
 mod arguments;
 #[cfg(feature = "by-name")]
 mod by_name;
+mod derivatives;
 pub mod fake_quantize;
 pub mod flow;
+mod forms;
 pub mod fusers;
+#[cfg(feature = "graphs")]
+pub mod fx;
 #[rustfmt::skip]
 pub mod generated;
 pub mod granularity;
@@ -25,6 +29,7 @@ mod install;
 mod kernels;
 pub mod nn;
 pub mod numeric_suite;
+mod object_types;
 mod objects;
 pub mod observers;
 pub mod ops;

@@ -2,6 +2,7 @@
 
 use crate::fake_quantize::{FakeQuantizeClass, FakeQuantizeSpec};
 use crate::flow::{self, set_qconfig};
+use crate::object_types::same;
 use crate::qconfig::{
     Make, QConfig, default_of, qconfig_of, try_get_default_qat_qconfig, try_get_default_qconfig,
 };
@@ -108,6 +109,10 @@ impl QConfigMapping {
     /// The configuration of an object type at a dotted path: `None` where nothing names it and there is none for all,
     /// `Some(None)` where it is said not to be quantized.
     pub fn qconfig_of(&self, path: &str, object_type: &str) -> Option<Option<QConfig>> {
+        self.named(path, object_type).or_else(|| self.global.clone().map(Some))
+    }
+    /// What names a part of that path and type itself, or a module around it.
+    pub(crate) fn named(&self, path: &str, object_type: &str) -> Option<Option<QConfig>> {
         let mut at = Some(path);
         while let Some(p) = at {
             if let Some((_, q)) = self.names.iter().find(|(n, _)| n == p) {
@@ -120,15 +125,21 @@ impl QConfigMapping {
         if let Some((_, q)) = self.name_patterns.iter().find(|(p, _)| matches(p)) {
             return Some(q.clone());
         }
-        if let Some((_, q)) = self.object_types.iter().find(|(t, _)| t == object_type) {
-            return Some(q.clone());
-        }
-        self.global.clone().map(Some)
+        self.of_type(object_type)
+    }
+    /// What is said of an object type wherever it stands.
+    pub(crate) fn of_type(&self, object_type: &str) -> Option<Option<QConfig>> {
+        self.object_types.iter().find(|(t, _)| same(t, object_type)).map(|(_, q)| q.clone())
+    }
+    /// What is said of the call with that number of an object type within a module.
+    pub(crate) fn of_call(&self, path: &str, object_type: &str, index: usize) -> Option<Option<QConfig>> {
+        let found =
+            self.ordered.iter().find(|((n, t, i), _)| n == path && same(t, object_type) && *i == index);
+        found.map(|(_, q)| q.clone())
     }
     /// The same for the call with that number of the object type within the module.
     pub fn qconfig_of_call(&self, path: &str, object_type: &str, index: usize) -> Option<Option<QConfig>> {
-        let found = self.ordered.iter().find(|((n, t, i), _)| n == path && t == object_type && *i == index);
-        found.map(|(_, q)| q.clone()).or_else(|| self.qconfig_of(path, object_type))
+        self.of_call(path, object_type, index).or_else(|| self.qconfig_of(path, object_type))
     }
     /// Notes for each module of a model how it is to be quantized: what [`prepare_`](crate::flow::prepare_) asks.
     pub fn apply(&self, m: &dyn Module) {

@@ -4,6 +4,10 @@
 //! Each process has a part of every batch; `DistributedDataParallel` averages the gradients, so that the result is that of `--ranks 1`. When
 //! a process dies, all are started again and go on from the last checkpoint.
 
+mod common;
+
+use common::data::TEST;
+use common::{Flags, Outcome, data};
 use std::path::Path;
 use torch::distributed::launch::{LaunchOptions, launch};
 use torch::distributed::{self, elastic::failures::record};
@@ -12,17 +16,8 @@ use torch::prelude::*;
 use torch::serialization::{ToTree as _, Tree};
 use torch::{nn, optim};
 
-mod data;
-
-const TEST: i64 = 360;
 const BATCH: i64 = 64;
 
-/// The value after a flag.
-fn flag(name: &str) -> Option<String> {
-    let mut args = std::env::args();
-    args.find(|a| a == name)?;
-    args.next()
-}
 fn model() -> nn::Sequential {
     nn::Sequential::new((
         nn::Flatten::new(),
@@ -92,17 +87,18 @@ fn worker(epochs: i64, checkpoint: &str) -> torch::Result<()> {
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let epochs = flag("--epochs").unwrap_or("8".into()).parse()?;
-    let checkpoint = flag("--checkpoint").unwrap_or("ddp_digits.pt".into());
+fn main() -> Outcome {
+    let flags = Flags::only(&["--epochs", "--checkpoint", "--ranks"])?;
+    let epochs = flags.number("--epochs", 8)?;
+    let checkpoint = flags.text("--checkpoint", "ddp_digits.pt");
     if std::env::var_os("TORCHELASTIC_RUN_ID").is_some() {
-        return Ok(record(|| worker(epochs, &checkpoint))?);
+        return Ok(record(|| worker(epochs, checkpoint))?);
     }
-    let ranks: i64 = flag("--ranks").unwrap_or("2".into()).parse()?;
+    let ranks: i64 = flags.number("--ranks", 2)?;
     if BATCH % ranks != 0 {
         return Err(format!("{ranks} processes do not share batches of {BATCH}").into());
     }
-    let _ = std::fs::remove_file(&checkpoint);
+    let _ = std::fs::remove_file(checkpoint);
     let mut program = vec![std::env::current_exe()?.display().to_string()];
     program.extend(std::env::args().skip(1));
     launch(&program, LaunchOptions::new().nproc_per_node(ranks).max_restarts(3))?;

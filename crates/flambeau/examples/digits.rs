@@ -3,18 +3,17 @@
 //!
 //! digits.py is the same program in Python: same names, same seed, same initial weights, same shuffle.
 
-use indicatif::{ProgressBar, ProgressStyle};
+mod common;
+mod plot;
+
+use common::{Flags, Outcome, data, progress};
 use torch::prelude::*;
 use torch::{nn, optim};
-
-mod data;
-mod plot;
 
 // brings `--device vault`, a back end from outside the library (tests/private_backend)
 use flambeau_private_backend as _;
 
 const CLASSES: i64 = 10;
-const TEST: i64 = 360;
 const BATCH: i64 = 64;
 
 #[derive(Debug, Module)]
@@ -56,15 +55,11 @@ impl Net {
     }
 }
 
-fn train(model: &Net, images: &Tensor, labels: &Tensor, epochs: u64) -> Vec<f32> {
+fn train(model: &Net, images: &Tensor, labels: &Tensor, epochs: u64) -> Vec<f64> {
     let criterion = nn::CrossEntropyLoss::new();
     let mut optimizer = optim::Adam::new(model.parameters(), 1e-3);
     let mut losses = Vec::new();
-    let bar = ProgressBar::new(epochs);
-    bar.set_style(
-        ProgressStyle::with_template("{bar:30} epoch {pos}/{len}  {msg}  {elapsed}")
-            .unwrap_or(ProgressStyle::default_bar()),
-    );
+    let bar = progress(epochs, "epoch");
     for _ in 0..epochs {
         model.train();
         let order = torch::randperm(images.size(0)).to(images.device());
@@ -74,7 +69,7 @@ fn train(model: &Net, images: &Tensor, labels: &Tensor, epochs: u64) -> Vec<f32>
                 criterion.call(&model.call(&images.index_select(0, &batch)), &labels.index_select(0, &batch));
             loss.backward();
             optimizer.step();
-            losses.push(loss.item::<f32>());
+            losses.push(loss.item::<f64>());
         }
         bar.set_message(format!("loss {:.4}", losses.last().copied().unwrap_or_default()));
         bar.inc(1);
@@ -88,50 +83,38 @@ fn predict(model: &Net, images: &Tensor) -> Tensor {
     torch::no_grad(|| model.call(images))
 }
 
-/// The value after a flag.
-fn flag(name: &str) -> Option<String> {
-    let mut args = std::env::args();
-    args.find(|a| a == name)?;
-    args.next()
-}
-
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    const FLAGS: [&str; 7] =
-        ["--resume", "--predict", "--out", "--epochs", "--logits", "--losses", "--device"];
-    if let Some(a) = std::env::args().skip(1).step_by(2).find(|a| !FLAGS.contains(&a.as_str())) {
-        return Err(format!("{a}: not one of {}, each with its value", FLAGS.join(" ")).into());
-    }
-    let (resume, only_predict) = (flag("--resume"), flag("--predict"));
-    let out = flag("--out").unwrap_or("digits.pt".into());
-    let epochs = flag("--epochs").unwrap_or("12".into()).parse()?;
+fn main() -> Outcome {
+    let flags = Flags::read(&["--resume", "--predict", "--epochs", "--logits", "--device"])?;
+    let (resume, only_predict) = (flags.find("--resume"), flags.find("--predict"));
+    let out = flags.text("--out", "digits.pt");
+    let epochs = flags.number("--epochs", 12)?;
     torch::manual_seed(0);
-    let device = torch::Device::parse(&flag("--device").unwrap_or("cpu".into()))?;
+    let device = torch::Device::parse(flags.text("--device", "cpu"))?;
     let (images, labels) = data::digits()?;
     let (images, labels) = (images.to(device), labels.to(device));
     let order = torch::randperm(images.size(0)).to(device);
-    let (test, rest) = (order.narrow(0, 0, TEST), order.narrow(0, TEST, images.size(0) - TEST));
+    let (test, rest) =
+        (order.narrow(0, 0, data::TEST), order.narrow(0, data::TEST, images.size(0) - data::TEST));
     let mut model = Net::new();
     model.to(device);
-    if let Some(path) = resume.as_ref().or(only_predict.as_ref()) {
+    if let Some(path) = resume.or(only_predict) {
         model.load_state_dict(&torch::load(path)?.try_into()?)?;
     }
     let mut losses = Vec::new();
     if only_predict.is_none() {
         losses = train(&model, &images.index_select(0, &rest), &labels.index_select(0, &rest), epochs);
-        torch::save(&model.state_dict(), &out)?;
+        torch::save(&model.state_dict(), out)?;
         println!("saved {out}");
-        if let Some(path) = flag("--losses") {
-            torch::save(&torch::tensor(losses.as_slice()), path)?;
-        }
+        flags.save_losses(&losses)?;
     }
     let (images, labels) = (images.index_select(0, &test), labels.index_select(0, &test));
     let logits = predict(&model, &images);
-    if let Some(path) = flag("--logits") {
+    if let Some(path) = flags.find("--logits") {
         torch::save(&logits, path)?;
     }
     let predicted = logits.argmax_with(torch::options::ArgmaxOptions::new().dim(1));
     let correct = predicted.eq(&labels).sum().item::<i64>();
-    let picture = std::path::Path::new(&out).with_extension("png");
+    let picture = std::path::Path::new(out).with_extension("png");
     plot::draw(
         &picture,
         &losses,
@@ -140,6 +123,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         &images.to_vec::<f32>(),
     )?;
     println!("drew {}", picture.display());
-    println!("test accuracy: {:.2} %", 100.0 * correct as f64 / TEST as f64);
+    println!("test accuracy: {:.2} %", 100.0 * correct as f64 / data::TEST as f64);
     Ok(())
 }

@@ -3,23 +3,17 @@
 //! `FLAMBEAU_PYTHON` (or `python3`) has it.
 //! `cargo run --release -p flambeau -F onnx --example export [-- --out digits.pt2] [--epochs 3]`
 
+mod common;
+
+use common::data::TEST;
+use common::{Flags, Outcome, data};
 use std::path::Path;
 use std::process::Command;
 use torch::export::{self, Dim, ExportOptions};
 use torch::prelude::*;
 use torch::{fx, nn, onnx, optim};
 
-mod data;
-
-const TEST: i64 = 360;
 const BATCH: i64 = 64;
-
-/// The value after a flag.
-fn flag(name: &str) -> Option<String> {
-    let mut args = std::env::args();
-    args.find(|a| a == name)?;
-    args.next()
-}
 
 /// Runs a model on floats in a file, writes the results to another.
 const RUN: &str = "import sys, numpy, onnxruntime
@@ -29,7 +23,7 @@ session = onnxruntime.InferenceSession(model, providers=['CPUExecutionProvider']
 session.run(None, {session.get_inputs()[0].name: x})[0].tofile(made)";
 
 /// What onnxruntime makes of an input; none where there is no onnxruntime.
-fn by_onnxruntime(model: &Path, x: &Tensor) -> Result<Option<Vec<f32>>, Box<dyn std::error::Error>> {
+fn by_onnxruntime(model: &Path, x: &Tensor) -> Outcome<Option<Vec<f32>>> {
     let python = std::env::var("FLAMBEAU_PYTHON").unwrap_or("python3".into());
     let found = Command::new(&python).args(["-c", "import onnxruntime"]).output();
     if !found.is_ok_and(|o| o.status.success()) {
@@ -55,9 +49,10 @@ fn by_onnxruntime(model: &Path, x: &Tensor) -> Result<Option<Vec<f32>>, Box<dyn 
     Ok(Some(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()))
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let out = flag("--out").unwrap_or("digits.pt2".into());
-    let epochs: u64 = flag("--epochs").unwrap_or("3".into()).parse()?;
+fn main() -> Outcome {
+    let flags = Flags::only(&["--out", "--epochs"])?;
+    let out = flags.text("--out", "digits.pt2");
+    let epochs: u64 = flags.number("--epochs", 3)?;
     torch::manual_seed(0);
     let (images, labels) = data::digits()?;
     let rest = images.size(0) - TEST;
@@ -103,9 +98,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{program}");
     let core = program.run_decompositions(&export::default_decompositions())?;
     println!("in the core set: {}", core.operators().join(", "));
-    export::save(&program, &out)?;
-    let again = export::load(&out)?.module()?;
-    let file = Path::new(&out).with_extension("onnx");
+    export::save(&program, out)?;
+    let again = export::load(out)?.module()?;
+    let file = Path::new(out).with_extension("onnx");
     onnx::export(&program).save(&file)?;
     for n in [1, 7, TEST] {
         let x = images.narrow(0, 0, n);

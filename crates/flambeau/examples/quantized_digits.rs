@@ -1,14 +1,14 @@
 //! Trains a small network on handwritten digits, quantizes it, and prints accuracy, size and time of both beside each other.
 //! `cargo run --release --example quantized_digits`
 
+mod common;
+
+use common::data::TEST;
+use common::{Outcome, data};
 use std::time::Instant;
 use torch::ao::quantization as aq;
 use torch::prelude::*;
 use torch::{nn, optim};
-
-mod data;
-
-const TEST: i64 = 360;
 
 fn accuracy(model: &nn::Sequential, images: &Tensor, labels: &Tensor) -> f64 {
     let logits = torch::no_grad(|| model.call(images));
@@ -33,7 +33,7 @@ fn microseconds(model: &nn::Sequential, image: &Tensor) -> f64 {
     })
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Outcome {
     torch::manual_seed(0);
     let (images, labels) = data::digits()?;
     let order = torch::randperm(images.size(0));

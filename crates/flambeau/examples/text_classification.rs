@@ -1,11 +1,16 @@
 //! Tells the language of numbers written out in words, from the letters alone: `EmbeddingBag` over pieces of three letters,
 //! and one linear layer on the mean.
-//! `cargo run --release --example text_classification [-- --epochs 8]`
+//! `cargo run --release --example text_classification [-- --epochs 8] [--out text_classification.png]`
 //!
 //! The texts are the numbers from 0 to 999 in five languages, spelled by the rules below, so everybody can check them. A fifth
 //! of the numbers is kept back, in all languages.
+//!
+//! text_classification.py is the same program in Python.
 
-use indicatif::{ProgressBar, ProgressStyle};
+mod common;
+
+use common::canvas::{BLUE, Canvas, Frame, RED};
+use common::{Flags, Outcome, progress};
 use torch::prelude::*;
 use torch::utils::data::{DataLoader, DataLoaderOptions, Dataset, random_split};
 use torch::{nn, optim};
@@ -185,18 +190,9 @@ fn accuracy(model: &Classifier, loader: &DataLoader<Batch>) -> f64 {
     100.0 * right as f64 / all as f64
 }
 
-/// The value after a flag.
-fn flag(name: &str) -> Option<String> {
-    let mut args = std::env::args();
-    args.find(|a| a == name)?;
-    args.next()
-}
-
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    if let Some(a) = std::env::args().skip(1).step_by(2).find(|a| a != "--epochs") {
-        return Err(format!("{a}: not --epochs with its value").into());
-    }
-    let epochs: u64 = flag("--epochs").unwrap_or("8".into()).parse()?;
+fn main() -> Outcome {
+    let flags = Flags::read(&["--epochs"])?;
+    let epochs: u64 = flags.number("--epochs", 8)?;
     torch::manual_seed(0);
     let parts = random_split((0..1000).collect::<Vec<usize>>(), [0.8, 0.2]);
     let loader = |part: usize| -> Result<DataLoader<Batch>, torch::Error> {
@@ -213,20 +209,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let model = Classifier::new();
     let criterion = nn::CrossEntropyLoss::new();
     let mut optimizer = optim::Adam::new(model.parameters(), 1e-2);
-    let bar = ProgressBar::new(epochs * train.len() as u64);
-    bar.set_style(
-        ProgressStyle::with_template("{bar:30} step {pos}/{len}  {msg}  {elapsed}")
-            .unwrap_or(ProgressStyle::default_bar()),
-    );
+    let (mut losses, mut right) = (Vec::new(), Vec::new());
+    let bar = progress(epochs * train.len() as u64, "step");
     for _ in 0..epochs {
         for (rows, starts, languages) in &train {
             optimizer.zero_grad();
             let loss = criterion.call(&model.call(&rows, &starts), &languages);
             loss.backward();
             optimizer.step();
+            losses.push(loss.item::<f64>());
             bar.inc(1);
         }
-        bar.set_message(format!("{:.2} % of unseen texts right", accuracy(&model, &test)));
+        right.push(accuracy(&model, &test));
+        bar.set_message(format!("{:.2} % of unseen texts right", right[right.len() - 1]));
     }
     bar.finish();
 
@@ -249,6 +244,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let best = odds.argmax().item::<i64>() as usize;
         println!("  {text:33} {:8} {:5.1} %", LANGUAGES[best], 100.0 * odds.i((0, best)).item::<f64>());
     }
-    println!("accuracy on unseen texts: {:.2} %", accuracy(&model, &test));
-    Ok(())
+    let mut c = Canvas::new(980, 420);
+    c.chart("training loss", Frame { x: 16, y: 16, w: 460, h: 390 }, &[("", BLUE, &losses)]);
+    c.chart("% of unseen texts right", Frame { x: 500, y: 16, w: 460, h: 390 }, &[("", RED, &right)]);
+    let out = flags.text("--out", "text_classification.png");
+    c.save(out)?;
+    println!("drew {out}: the loss, and what is right after each epoch");
+    println!("accuracy on unseen texts: {:.2} %", right.last().copied().unwrap_or_default());
+    losses.extend(right);
+    flags.save_losses(&losses)
 }

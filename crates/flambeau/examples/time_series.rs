@@ -3,15 +3,15 @@
 //! `cargo run --release --example time_series [-- --steps 10] [--points 300] [--out time_series.png]`
 //!
 //! The task and the network are those of PyTorch's time_sequence_prediction example, with the waves drawn here.
+//! time_series.py is the same program in Python.
 
-use indicatif::{ProgressBar, ProgressStyle};
+mod common;
+
+use common::canvas::{BLUE, Canvas, INK, RED};
+use common::{Flags, Outcome, progress};
 use torch::nn::functional as F;
 use torch::prelude::*;
 use torch::{nn, optim};
-
-#[path = "plot/canvas.rs"]
-mod canvas;
-use canvas::{BLUE, Canvas, HEIGHT, INK, RED, WIDTH};
 
 const WAVES: i64 = 100;
 const TEST: i64 = 3;
@@ -55,43 +55,32 @@ fn waves(points: i64) -> Tensor {
 }
 
 /// The waves: what was given in ink, what is predicted in colour.
-fn draw(path: &std::path::Path, predicted: &Tensor, given: i64) -> Result<(), Box<dyn std::error::Error>> {
-    let mut c = Canvas::new();
+fn draw(path: &str, predicted: &Tensor, given: i64) -> Outcome {
+    let mut c = Canvas::new(980, 420);
     c.text("given", 20, 16, 3, INK);
     c.text("predicted", 120, 16, 3, BLUE);
-    c.text("mse", 20, HEIGHT - 20, 2, RED);
+    c.text("mse", 20, c.height - 20, 2, RED);
     let (rows, n) = (predicted.size(0), predicted.size(1));
-    let height = (HEIGHT - 80) as f32 / rows as f32;
+    let (width, height) = (c.width, (c.height - 80) as f32 / rows as f32);
     for row in 0..rows {
         let values = predicted.select(0, row).to_vec::<f64>();
         let middle = 50.0 + (row as f32 + 0.5) * height;
         let at = |i: usize| {
-            let x = 10.0 + i as f32 / n as f32 * (WIDTH - 20) as f32;
+            let x = 10.0 + i as f32 / n as f32 * (width - 20) as f32;
             (x, middle - values[i].clamp(-1.5, 1.5) as f32 * height * 0.3)
         };
         for i in 1..values.len() {
             c.line(at(i - 1), at(i), if (i as i64) < given { INK } else { BLUE });
         }
     }
-    c.fill(10 + (given as usize * (WIDTH - 20)) / n as usize, 46, 1, HEIGHT - 76, RED);
+    c.fill(10 + (given as usize * (width - 20)) / n as usize, 46, 1, c.height - 76, RED);
     c.save(path)
 }
 
-/// The value after a flag.
-fn flag(name: &str) -> Option<String> {
-    let mut args = std::env::args();
-    args.find(|a| a == name)?;
-    args.next()
-}
-
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    const FLAGS: [&str; 3] = ["--steps", "--points", "--out"];
-    if let Some(a) = std::env::args().skip(1).step_by(2).find(|a| !FLAGS.contains(&a.as_str())) {
-        return Err(format!("{a}: not one of {}, each with its value", FLAGS.join(" ")).into());
-    }
-    let steps: u64 = flag("--steps").unwrap_or("10".into()).parse()?;
-    let points: i64 = flag("--points").unwrap_or("300".into()).parse()?;
-    let out = flag("--out").unwrap_or("time_series.png".into());
+fn main() -> Outcome {
+    let flags = Flags::read(&["--steps", "--points"])?;
+    let steps: u64 = flags.number("--steps", 10)?;
+    let points: i64 = flags.number("--points", 300)?;
     torch::manual_seed(0);
     let data = waves(points);
     let part = |from: i64, count: i64| {
@@ -102,11 +91,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut model = Sequence::new();
     model.to(f64);
     let mut optimizer = optim::LBFGSOptions::new().lr(0.8).build(model.parameters());
-    let bar = ProgressBar::new(steps);
-    bar.set_style(
-        ProgressStyle::with_template("{bar:30} step {pos}/{len}  {msg}  {elapsed}")
-            .unwrap_or(ProgressStyle::default_bar()),
-    );
+    let mut losses = Vec::new();
+    let bar = progress(steps, "step");
     for _ in 0..steps {
         let loss = optimizer.step_closure(&mut || {
             for p in model.parameters() {
@@ -116,14 +102,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             loss.backward();
             loss
         });
+        losses.push(loss.item::<f64>());
         bar.set_message(format!("loss {:.6}", loss.item::<f64>()));
         bar.inc(1);
     }
     bar.finish();
     let predicted = torch::no_grad(|| model.predict(&test, points));
     let error = F::mse_loss(&predicted.narrow(1, 0, points - 1), &test_target).item::<f64>();
-    draw(std::path::Path::new(&out), &predicted, points - 1)?;
-    println!("drew {out}");
+    let out = flags.text("--out", "time_series.png");
+    draw(out, &predicted, points - 1)?;
+    println!("drew {out}: waves as they were given and as they are predicted");
     println!("test loss: {error:.6}");
-    Ok(())
+    losses.push(error);
+    flags.save_losses(&losses)
 }

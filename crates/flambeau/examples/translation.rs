@@ -1,6 +1,16 @@
 //! A transformer (Vaswani et al. 2017) learns to translate numbers written in digits into English words, and is asked for numbers
-//! that it was not shown. `cargo run --release --example translation [-- --steps 400]`
+//! that it was not shown.
+//! `cargo run --release --example translation [-- --steps 400] [--out translation.png]`
+//!
+//! translation.py is the same program in Python.
 
+mod common;
+#[path = "common/positions.rs"]
+mod positions;
+
+use common::canvas::{BLUE, Canvas, Frame, INK, RED};
+use common::{Flags, Outcome, late, progress};
+use positions::PositionalEncoding;
 use torch::nn::utils::rnn::{PadSequenceOptions, pad_sequence_with};
 use torch::prelude::*;
 use torch::{nn, optim};
@@ -69,33 +79,6 @@ fn target(n: usize, vocabulary: &[&str]) -> Tensor {
 }
 
 #[derive(Debug, Module)]
-struct PositionalEncoding {
-    base: nn::Base,
-    dropout: nn::Dropout,
-    pe: nn::Buffer,
-}
-impl PositionalEncoding {
-    fn new(longest: i64, dropout: f64) -> Self {
-        let position = torch::arange(longest).unsqueeze(1);
-        let frequencies = (torch::arange_step(0, WIDTH, 2) * (-(10000f64.ln()) / WIDTH as f64)).exp();
-        let pe = torch::zeros([longest, 1, WIDTH]);
-        pe.set_i((.., 0, Slice::step(2)), (&position * &frequencies).sin());
-        pe.set_i((.., 0, Slice::new(1, None, 2)), (&position * &frequencies).cos());
-        PositionalEncoding {
-            base: nn::Base::new(),
-            dropout: nn::Dropout::new(dropout),
-            pe: nn::Buffer::new(pe),
-        }
-    }
-}
-#[nn::forward]
-impl PositionalEncoding {
-    fn forward(&self, x: &Tensor) -> Tensor {
-        self.dropout.call(&(x + self.pe.i(..x.size(0))))
-    }
-}
-
-#[derive(Debug, Module)]
 struct Translator {
     base: nn::Base,
     digits: nn::Embedding,
@@ -111,7 +94,7 @@ impl Translator {
             base: nn::Base::new(),
             digits: nn::Embedding::new(13, WIDTH),
             words: nn::Embedding::new(words, WIDTH),
-            position: PositionalEncoding::new(16, 0.0),
+            position: PositionalEncoding::new(WIDTH, 16, 0.0),
             transformer: transformer.num_decoder_layers(2).dim_feedforward(128).dropout(0.0).build(),
             generator: nn::Linear::new(WIDTH, words),
         }
@@ -141,11 +124,12 @@ impl Translator {
 impl Translator {
     fn forward(&self, src: &Tensor, tgt: &Tensor) -> Tensor {
         let scale = (WIDTH as f64).sqrt();
-        let hidden = src.eq(PAD).t();
+        let (hidden, padding) = (src.eq(PAD).t(), tgt.eq(PAD).t());
+        let padding = torch::zeros(padding.sizes()).masked_fill(&padding, f64::NEG_INFINITY);
         let args = nn::TransformerArgs::new()
             .tgt_mask(nn::Transformer::generate_square_subsequent_mask(tgt.size(0)))
             .src_key_padding_mask(&hidden)
-            .tgt_key_padding_mask(tgt.eq(PAD).t().float().masked_fill(&tgt.eq(PAD).t(), f64::NEG_INFINITY))
+            .tgt_key_padding_mask(padding)
             .memory_key_padding_mask(&hidden);
         let (src, tgt) = (self.digits.call(src) * scale, self.words.call(tgt) * scale);
         self.generator.call(&self.transformer.call_with(
@@ -156,15 +140,17 @@ impl Translator {
     }
 }
 
-/// Trains for some steps; losses of the first and the last one, and how many of 100 numbers never shown come out right.
-pub fn train(steps: usize, log: bool) -> (f64, f64, usize) {
+fn main() -> Outcome {
+    let flags = Flags::read(&["--steps"])?;
+    let steps: u64 = flags.number("--steps", 400)?;
     torch::manual_seed(0);
     let vocabulary = vocabulary();
     let model = Translator::new(vocabulary.len() as i64 + 3);
     let criterion = nn::CrossEntropyLossOptions::new().ignore_index(PAD).build();
     let mut optimizer = optim::AdamOptions::new().lr(1e-3).betas((0.9, 0.98)).build(model.parameters());
-    let (mut first, mut last) = (None, 0.0);
-    for step in 1..=steps {
+    let mut losses = Vec::new();
+    let bar = progress(steps, "step");
+    for _ in 0..steps {
         // numbers that 7 divides are kept back
         let numbers = torch::randint(10_000, 64).to_vec::<i64>();
         let numbers: Vec<usize> = numbers.into_iter().filter(|n| n % 7 != 0).map(|n| n as usize).collect();
@@ -177,27 +163,29 @@ pub fn train(steps: usize, log: bool) -> (f64, f64, usize) {
         let loss = criterion.call(&logits.flatten(0, 1), &tgt.i(1..).flatten(0, -1));
         loss.backward();
         optimizer.step();
-        last = loss.item::<f64>();
-        first.get_or_insert(last);
-        if log && step % 50 == 0 {
-            println!("step {step:4}: loss {last:.4}");
-        }
+        losses.push(loss.item::<f64>());
+        bar.set_message(format!("loss {:.4}", loss.item::<f64>()));
+        bar.inc(1);
     }
-    model.eval();
-    let right = |n: &usize| torch::no_grad(|| model.translate(*n, &vocabulary)) == words(*n).join(" ");
-    let count = if log { 100 } else { 5 };
-    let known = (0..count).map(|i| i * 7 * 14).filter(right).count();
-    if log {
-        for n in [7, 49, 630, 2023, 7777] {
-            println!("{n:5}: {}", torch::no_grad(|| model.translate(n, &vocabulary)));
-        }
-        println!("{known} of {count} numbers that it was never shown are right");
-    }
-    (first.unwrap_or(0.0), last, known)
-}
+    bar.finish();
 
-#[allow(dead_code)] // a test runs `train` alone
-fn main() {
-    let steps = std::env::args().skip_while(|a| a != "--steps").nth(1);
-    train(steps.map_or(400, |n| n.parse().expect("a number of steps")), true);
+    model.eval();
+    let translate = |n: usize| torch::no_grad(|| model.translate(n, &vocabulary));
+    let right = (0..100).filter(|i| translate(i * 98) == words(i * 98).join(" ")).count();
+    let mut c = Canvas::new(1180, 420);
+    c.text("numbers that it was never shown", 20, 16, 3, INK);
+    for (row, n) in [7, 49, 630, 1001, 2023, 3332, 4900, 5453, 7777, 9996].into_iter().enumerate() {
+        let said = translate(n);
+        println!("{n:5}: {said}");
+        let (y, colour) = (60 + row * 34, if said == words(n).join(" ") { INK } else { RED });
+        c.text(&n.to_string(), 20, y, 3, INK);
+        c.text(&said, 100, y, 3, colour);
+    }
+    c.chart("loss", Frame { x: 790, y: 16, w: 370, h: 390 }, &[("", BLUE, &losses)]);
+    let out = flags.text("--out", "translation.png");
+    c.save(out)?;
+    println!("drew {out}: translations, and the loss");
+    println!("loss {:.4}; {right} of 100 numbers that it was never shown are right", late(&losses));
+    losses.push(right as f64);
+    flags.save_losses(&losses)
 }

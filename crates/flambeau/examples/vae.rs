@@ -3,16 +3,17 @@
 //!
 //! It draws `vae.png`: on the left digits that it was not trained on, above what it makes of them; on the right digits that
 //! it makes up.
+//!
+//! vae.py is the same program in Python.
 
-use indicatif::{ProgressBar, ProgressStyle};
-use std::fs::File;
-use std::io::BufWriter;
+mod common;
+
+use common::canvas::{Canvas, INK};
+use common::{Flags, Outcome, data, progress};
 use torch::nn::functional as f;
 use torch::prelude::*;
 use torch::utils::data::{DataLoader, DataLoaderOptions, Dataset, Subset, TensorDataset, random_split};
 use torch::{nn, optim};
-
-mod data;
 
 const PIXELS: i64 = 64;
 const HIDDEN: i64 = 256;
@@ -69,14 +70,12 @@ fn average(model: &Vae, loader: &DataLoader<Tensor>) -> f64 {
     sum / loader.dataset_len().unwrap_or(1) as f64
 }
 
-fn train(model: &Vae, train: Digits, test: &DataLoader<Tensor>, epochs: u64) {
+/// Trains; gives the loss on unseen digits after each epoch.
+fn train(model: &Vae, train: Digits, test: &DataLoader<Tensor>, epochs: u64) -> Vec<f64> {
     let loader = DataLoaderOptions::new(train).batch_size(BATCH).shuffle(true).build();
     let mut optimizer = optim::Adam::new(model.parameters(), 1e-3);
-    let bar = ProgressBar::new(epochs);
-    bar.set_style(
-        ProgressStyle::with_template("{bar:30} epoch {pos}/{len}  {msg}  {elapsed}")
-            .unwrap_or(ProgressStyle::default_bar()),
-    );
+    let bar = progress(epochs, "epoch");
+    let mut losses = Vec::new();
     for _ in 0..epochs {
         for x in &loader {
             optimizer.zero_grad();
@@ -84,48 +83,17 @@ fn train(model: &Vae, train: Digits, test: &DataLoader<Tensor>, epochs: u64) {
             loss.backward();
             optimizer.step();
         }
-        bar.set_message(format!("loss on unseen digits {:.3}", average(model, test)));
+        losses.push(average(model, test));
+        bar.set_message(format!("loss on unseen digits {:.3}", losses[losses.len() - 1]));
         bar.inc(1);
     }
     bar.finish();
+    losses
 }
 
-/// Rows of images (rows, columns, 64) as one image with a line between them.
-fn tiles(images: &Tensor) -> Tensor {
-    let (rows, columns) = (images.size(0), images.size(1));
-    let framed = f::pad_with(
-        &images.reshape([rows, columns, 8, 8]),
-        [1, 1, 1, 1],
-        torch::nn::functional::PadOptions::new().value(0.5),
-    );
-    framed.permute([0, 2, 1, 3]).reshape([rows * 10, columns * 10])
-}
-
-/// Dark ink on white, each point four by four pixels.
-fn draw(path: &str, picture: &Tensor) -> Result<(), Box<dyn std::error::Error>> {
-    let picture = torch::kron(picture, &torch::ones([4, 4]));
-    let (height, width) = (picture.size(0) as u32, picture.size(1) as u32);
-    let mut png = png::Encoder::new(BufWriter::new(File::create(path)?), width, height);
-    png.set_color(png::ColorType::Grayscale);
-    png.set_depth(png::BitDepth::Eight);
-    png.write_header()?.write_image_data(&(picture * -255 + 255).to_vec::<u8>())?;
-    Ok(())
-}
-
-/// The value after a flag.
-fn flag(name: &str) -> Option<String> {
-    let mut args = std::env::args();
-    args.find(|a| a == name)?;
-    args.next()
-}
-
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    const FLAGS: [&str; 2] = ["--epochs", "--out"];
-    if let Some(a) = std::env::args().skip(1).step_by(2).find(|a| !FLAGS.contains(&a.as_str())) {
-        return Err(format!("{a}: not one of {}, each with its value", FLAGS.join(" ")).into());
-    }
-    let epochs = flag("--epochs").unwrap_or("60".into()).parse()?;
-    let out = flag("--out").unwrap_or("vae.png".into());
+fn main() -> Outcome {
+    let flags = Flags::read(&["--epochs"])?;
+    let epochs = flags.number("--epochs", 60)?;
     torch::manual_seed(0);
     let (images, _) = data::digits()?;
     let mut parts = random_split(TensorDataset::new(images.reshape([-1, PIXELS])), [0.9, 0.1]);
@@ -135,21 +103,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let model = Vae::new();
     println!("loss before training: {:.3}", average(&model, &test));
-    train(&model, seen, &test, epochs);
-    println!("loss on unseen digits: {:.3}", average(&model, &test));
+    let losses = train(&model, seen, &test, epochs);
 
-    let picture = torch::no_grad(|| {
-        const COLUMNS: i64 = 16;
-        let Some(digits) = test.iter().next() else { return torch::zeros([1, 1]) };
+    let mut c = Canvas::new(980, 320);
+    c.text("unseen digits and what is made of them", 16, 16, 3, INK);
+    c.text("made up", 510, 16, 3, INK);
+    torch::no_grad(|| {
+        const COLUMNS: i64 = 12;
+        let Some(digits) = test.iter().next() else { return };
         let digits = digits.narrow(0, 0, 3 * COLUMNS);
         let again = model.decode(&model.encode(&digits).0).sigmoid();
-        let pairs = torch::stack(&[digits, again], 1).reshape([3, COLUMNS, 2, PIXELS]).transpose(1, 2);
+        // a row of digits, a row of what is made of them
+        let pairs = torch::stack([&digits, &again], 1).reshape([3, COLUMNS, 2, PIXELS]).transpose(1, 2);
         let made = model.decode(&torch::randn([6 * COLUMNS, LATENT])).sigmoid();
-        let left = tiles(&pairs.reshape([6, COLUMNS, PIXELS]));
-        let right = tiles(&made.reshape([6, COLUMNS, PIXELS]));
-        torch::cat(&[left, torch::zeros([60, 10]), right], 1)
+        c.images(&pairs.reshape([-1, 8, 8]), COLUMNS as usize, 16, 46, 4);
+        c.images(&made.reshape([-1, 8, 8]), COLUMNS as usize, 510, 46, 4);
     });
-    draw(&out, &picture)?;
+    let out = flags.text("--out", "vae.png");
+    c.save(out)?;
     println!("drew {out}: unseen digits above their reconstructions, and digits made up");
-    Ok(())
+    println!("loss on unseen digits: {:.3}", losses.last().copied().unwrap_or_default());
+    flags.save_losses(&losses)
 }

@@ -7,6 +7,7 @@
 //! | [Gradients](autograd) | freezing, gradients of gradients, functions with gradients of their own |
 //! | [Training](training) | models, datasets, the loop |
 //! | [Checkpoints](checkpoints) | `.pt`, safetensors, folders from model hubs, stop and resume |
+//! | [Many ranks](many_ranks) | jobs of many processes, simulated and planned |
 //! | [Serving](serving) | errors instead of panics, threads, batches |
 //! | [Extending](extending) | layers, optimizers, operators, modes |
 //! | [Performance](performance) | what costs, and how to measure it |
@@ -27,6 +28,9 @@ pub mod autograd {}
 pub mod training {}
 #[doc = include_str!("../book/checkpoints/index.md")]
 pub mod checkpoints {}
+#[cfg(feature = "distributed")]
+#[doc = include_str!("../book/many_ranks/index.md")]
+pub mod many_ranks {}
 #[doc = include_str!("../book/serving/index.md")]
 pub mod serving {}
 #[doc = include_str!("../book/extending/index.md")]

@@ -58,7 +58,8 @@ pub use flambeau_core::functions::*;
 pub use flambeau_core::generated::special;
 pub use flambeau_core::iter::promotion::can_cast;
 pub use flambeau_core::iter::promotion::{
-    promote_types as try_promote_types, set_default_dtype as try_set_default_dtype,
+    default_dtype as get_default_dtype, promote_types as try_promote_types,
+    set_default_dtype as try_set_default_dtype,
 };
 pub use flambeau_core::settings::determinism::{
     DeterministicMode, are_deterministic_algorithms_enabled, get_deterministic_debug_mode,
@@ -104,11 +105,13 @@ pub use flambeau_linalg::{legacy, linalg};
 pub use flambeau_nn_functional::generated::functions::*;
 #[cfg(feature = "quantization")]
 pub use flambeau_quantization::generated::functions::{
-    dequantize, dequantize_all, int_repr, make_per_channel_quantized_tensor,
-    make_per_tensor_quantized_tensor, q_per_channel_axis, q_per_channel_scales, q_per_channel_zero_points,
-    q_scale, q_zero_point, quantize_all_per_tensor, quantize_per_channel, quantize_per_tensor,
-    quantize_per_tensor_by, quantize_per_tensor_dynamic, quantized_batch_norm, quantized_max_pool1d,
-    quantized_max_pool1d_with, quantized_max_pool2d, quantized_max_pool2d_with,
+    _fake_quantize_learnable_per_channel_affine, _fake_quantize_learnable_per_channel_affine_with,
+    _fake_quantize_learnable_per_tensor_affine, _fake_quantize_learnable_per_tensor_affine_with, dequantize,
+    dequantize_all, int_repr, make_per_channel_quantized_tensor, make_per_tensor_quantized_tensor,
+    q_per_channel_axis, q_per_channel_scales, q_per_channel_zero_points, q_scale, q_zero_point,
+    quantize_all_per_tensor, quantize_per_channel, quantize_per_tensor, quantize_per_tensor_by,
+    quantize_per_tensor_dynamic, quantized_batch_norm, quantized_max_pool1d, quantized_max_pool1d_with,
+    quantized_max_pool2d, quantized_max_pool2d_with,
 };
 pub use flambeau_serialization::tensors::{load, load_with, save, save_with};
 pub use flambeau_sparse::functions::*;
@@ -340,15 +343,15 @@ pub use flambeau_autograd::control_flow;
 /// Gradients (`torch.autograd`).
 #[doc(alias = "torch.autograd")]
 pub mod autograd {
+    pub use flambeau_autograd::function::{BackwardContext, Context};
     pub use flambeau_autograd::grad_fn::{
         BackwardOptions, backward, backward_with, grad, grad_with, try_backward, try_grad,
     };
-    pub use flambeau_autograd::graph;
     pub use flambeau_autograd::{
         Function, GradFn, GradOptions, RemovableHandle, detect_anomaly, functional, get_gradient_edge,
         gradcheck, register_multi_grad_hook, set_detect_anomaly_guard,
     };
-    pub use flambeau_autograd::{forward_ad, function, grad_mode};
+    pub use flambeau_autograd::{forward_ad, function, grad_mode, graph};
 }
 
 /// Fourier transforms (`torch.fft`).
@@ -368,85 +371,8 @@ pub mod signal {
     }
 }
 
-/// What PyTorch keeps of architecture optimisation: quantization (`torch.ao`).
 #[cfg(feature = "quantization")]
-pub mod ao {
-    /// Quantized layers and functions (`torch.ao.nn`).
-    pub mod nn {
-        /// Layers of quantized tensors (`torch.ao.nn.quantized`).
-        pub mod quantized {
-            pub use flambeau_quantization::nn::conv::{Conv, ConvShape};
-            pub use flambeau_quantization::nn::embedding::Embedding;
-            pub use flambeau_quantization::nn::float_functional::Functional;
-            pub use flambeau_quantization::nn::functional;
-            pub use flambeau_quantization::nn::layer::{Layer, LayerKind};
-            pub use flambeau_quantization::nn::linear::{Linear, LinearKind};
-            pub use flambeau_quantization::nn::qat::Qat;
-            pub use flambeau_quantization::nn::recurrent::{Recurrent, Step};
-        }
-    }
-    /// Comparisons of models (`torch.ao.ns`).
-    pub mod ns {
-        /// Results and weights of a quantized model beside those of its float model (`torch.ao.ns._numeric_suite`).
-        #[doc(alias = "torch.ao.ns._numeric_suite")]
-        #[doc(alias = "torch.quantization._numeric_suite")]
-        pub mod numeric_suite {
-            pub use flambeau_quantization::numeric_suite::*;
-        }
-    }
-    /// From float models to quantized ones (`torch.ao.quantization`).
-    #[doc(alias = "torch.ao.quantization")]
-    #[doc(alias = "torch.quantization")]
-    pub mod quantization {
-        pub use flambeau_core::tensor::quantized::QScheme;
-        pub use flambeau_quantization::fake_quantize::{
-            FakeQuantize, FakeQuantizeClass, FakeQuantizeSpec, fused_moving_avg_obs_fake_quant,
-            try_fused_moving_avg_obs_fake_quant,
-        };
-        pub use flambeau_quantization::flow::{
-            Mapping, Spec, convert, convert_, dynamic_default, fuse_conv_bn_weights, fuse_modules_, prepare,
-            prepare_, prepare_qat, prepare_qat_, propagate_qconfig_, qconfig, quantize_dynamic_, set_qconfig,
-            try_convert, try_convert_, try_dynamic_default, try_fuse_conv_bn_weights, try_fuse_modules_,
-            try_prepare, try_prepare_, try_prepare_qat, try_prepare_qat_, try_quantize_dynamic_,
-        };
-        pub use flambeau_quantization::fusers::{
-            ClassPair, CustomConfig, Fuser, default_eval_fn, fuse_conv_bn, fuse_conv_bn_relu,
-            fuse_convtranspose_bn, fuse_linear_bn, get_default_compare_output_module_list,
-            get_default_custom_config_dict, get_default_dynamic_quant_module_mappings,
-            get_default_dynamic_sparse_quant_module_mappings,
-            get_default_float_to_quantized_operator_mappings, get_default_qat_module_mappings,
-            get_default_qconfig_propagation_list, get_default_static_quant_module_mappings,
-            get_default_static_quant_reference_module_mappings,
-            get_default_static_sparse_quant_module_mappings, get_dynamic_quant_module_class,
-            get_embedding_qat_module_mappings, get_embedding_static_quant_module_mappings, get_fuser_method,
-            get_fuser_method_new, get_quantized_operator, get_static_quant_module_class, no_observer_set,
-            try_default_eval_fn, try_fuse_conv_bn, try_fuse_conv_bn_relu, try_fuse_convtranspose_bn,
-            try_fuse_linear_bn, try_get_dynamic_quant_module_class, try_get_fuser_method,
-            try_get_fuser_method_new, try_get_quantized_operator, try_get_static_quant_module_class,
-        };
-        pub use flambeau_quantization::granularity::{
-            AffineQuantizedObserverBase, Granularity, MappingType, PerAxis, PerBlock, PerGroup, PerRow,
-            PerTensor, PerToken, QuantType, TorchAODType, ZeroPointDomain, get_block_size, quant_type_to_str,
-            try_get_block_size,
-        };
-        pub use flambeau_quantization::observers::{Observer, ObserverClass, ObserverSpec};
-        pub use flambeau_quantization::prepared::{
-            add_quant_dequant_, get_observer_state_dict, load_observer_state_dict, try_add_quant_dequant_,
-            try_load_observer_state_dict,
-        };
-        #[allow(deprecated)]
-        pub use flambeau_quantization::qconfig::QConfigDynamic;
-        pub use flambeau_quantization::qconfig::{
-            Made, Make, QConfig, default_of, get_default_qat_qconfig, get_default_qconfig, qconfig_of,
-            try_get_default_qat_qconfig, try_get_default_qconfig,
-        };
-        pub use flambeau_quantization::qconfig_mapping::{
-            QConfigMapping, get_default_qat_qconfig_mapping, get_default_qconfig_mapping,
-            try_get_default_qat_qconfig_mapping, try_get_default_qconfig_mapping,
-        };
-        pub use flambeau_quantization::stubs::{Fused, QuantWrapper, Stub};
-    }
-}
+pub mod ao;
 /// The older name of [`ao::quantization`] (`torch.quantization`).
 #[cfg(feature = "quantization")]
 pub mod quantization {
@@ -759,8 +685,8 @@ pub mod prelude {
     #[allow(unused_imports)]
     pub use crate::without::*;
     pub use flambeau_autograd::TensorAutogradExt;
-    pub use flambeau_core::Tensor;
     pub use flambeau_core::api::indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};
+    pub use flambeau_core::{DType, Device, Tensor};
     #[cfg(feature = "distributions")]
     pub use flambeau_distributions::{Distribution, DistributionExt};
     #[cfg(feature = "fft")]

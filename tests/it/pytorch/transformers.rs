@@ -158,7 +158,7 @@ impl Forward<&Tensor> for Block {
         let y = F::scaled_dot_product_attention_with(&heads[0], &heads[1], &heads[2], options);
         let y = self.out.call(&y.transpose(1, 2).reshape([n, l, e]));
         let x = x + self.dropout.call(&y);
-        let inner = F::gelu(&self.up.call(&self.norm2.call(&x)), "none");
+        let inner = F::gelu(&self.up.call(&self.norm2.call(&x)));
         &x + self.dropout.call(&self.down.call(&inner))
     }
 }

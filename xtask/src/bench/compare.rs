@@ -1,11 +1,14 @@
 //! Ratios of two sides' rows: table, geometric means, worst rows, rows that were not run, disagreeing checks.
 
+use super::networks::is_service;
 use super::results::{Results, Row};
 use std::fmt::Write;
 
 /// Relative difference of `check` values that counts as the same work.
 const TOLERANCE: f64 = 2e-3;
 const TOLERANCE_BF16: f64 = 2e-2;
+/// Of checks that were computed in float64.
+const TOLERANCE_EXACT: f64 = 1e-8;
 /// Processor time of a sample below this is too coarse to use.
 const CLOCK: f64 = 1e-3;
 /// A row whose middle sample is so much slower than its fastest was disturbed.
@@ -18,16 +21,27 @@ enum Figure {
     Seconds(f64),
     Bytes(f64),
 }
+/// Seconds in a unit that fits.
+pub fn seconds(v: f64) -> String {
+    match v {
+        v if v < 1e-6 => format!("{:.0} ns", v * 1e9),
+        v if v < 1e-3 => format!("{:.1} us", v * 1e6),
+        v if v < 1.0 => format!("{:.2} ms", v * 1e3),
+        v => format!("{v:.2} s"),
+    }
+}
 impl Figure {
     fn text(self) -> String {
         match self {
             Figure::Bytes(v) => format!("{:.1} MB", v / 1e6),
-            Figure::Seconds(v) if v < 1e-6 => format!("{:.0} ns", v * 1e9),
-            Figure::Seconds(v) if v < 1e-3 => format!("{:.1} us", v * 1e6),
-            Figure::Seconds(v) if v < 1.0 => format!("{:.2} ms", v * 1e3),
-            Figure::Seconds(v) => format!("{v:.2} s"),
+            Figure::Seconds(v) => seconds(v),
         }
     }
+}
+
+/// Whether processor time says nothing: of files, and of many threads.
+fn by_wall(id: &str) -> bool {
+    id.starts_with("io/") || is_service(id)
 }
 
 /// Processor time or wall time. With one thread and no files processor time is the wall time of a quiet machine, so it
@@ -35,7 +49,7 @@ impl Figure {
 fn figures(ours: Option<&Row>, theirs: Option<&Row>) -> [Option<Figure>; 2] {
     let both = [ours, theirs];
     let cpu = |r: &Row| {
-        let c = r.cpu_s.filter(|_| r.threads == 1 && !r.id.starts_with("io/"))?;
+        let c = r.cpu_s.filter(|_| r.threads == 1 && !by_wall(&r.id))?;
         (c * r.inner.unwrap_or(1.0) >= CLOCK).then_some(c)
     };
     let by_cpu = both.iter().flatten().filter(|r| r.min_s.is_some()).all(|r| cpu(r).is_some());
@@ -48,12 +62,16 @@ fn figures(ours: Option<&Row>, theirs: Option<&Row>) -> [Option<Figure>; 2] {
     })
 }
 
-fn checks_agree(id: &str, a: f64, b: f64) -> bool {
-    let tolerance = if id.contains("bf16") { TOLERANCE_BF16 } else { TOLERANCE };
+fn checks_agree(id: &str, exact: bool, a: f64, b: f64) -> bool {
+    let tolerance = match exact {
+        true => TOLERANCE_EXACT,
+        false if id.contains("bf16") => TOLERANCE_BF16,
+        false => TOLERANCE,
+    };
     (a - b).abs() <= tolerance * a.abs().max(b.abs()).max(1e-12)
 }
 
-fn geometric_mean(ratios: &[f64]) -> Option<f64> {
+pub fn geometric_mean(ratios: &[f64]) -> Option<f64> {
     (!ratios.is_empty()).then(|| (ratios.iter().map(|r| r.ln()).sum::<f64>() / ratios.len() as f64).exp())
 }
 
@@ -125,6 +143,7 @@ impl Comparison {
             let [x, y] = figures(a, b);
             line.cells.push(Cell { ours: x, theirs: y });
             match a {
+                None if is_service(id) && t != self.threads[0] => {}
                 None => self.not_run.push((id.to_string(), "no record".into())),
                 Some(Row { error: Some(e), lacks: Some(l), .. }) => {
                     self.not_run.push((id.to_string(), format!("{e}: {l}")))
@@ -141,7 +160,7 @@ impl Comparison {
                 }
             }
             if let (Some(p), Some(q)) = (a.and_then(|a| a.check), b.and_then(|b| b.check))
-                && !checks_agree(id, p, q)
+                && !checks_agree(id, a.is_some_and(|a| a.deviation.is_some()), p, q)
             {
                 line.notes.push(format!("CHECK {p:.6} is not {q:.6}"));
                 self.mismatches.push(id.to_string());
@@ -160,7 +179,7 @@ impl Comparison {
     }
 
     /// Ratios of timed rows of a group (of all for `None`) at the `k`-th number of threads.
-    fn ratios(&self, group: Option<&str>, k: usize) -> Vec<f64> {
+    pub fn ratios(&self, group: Option<&str>, k: usize) -> Vec<f64> {
         let of_group = self.lines.iter().filter(|l| group.is_none_or(|g| l.group() == g));
         of_group.filter_map(|l| l.cells[k].time_ratio()).collect()
     }
@@ -328,8 +347,9 @@ mod tests {
         let c = |p, q| compare(&row("a/x", 1, 1.0, 1.0, 1, p), &row("a/x", 1, 1.0, 1.0, 1, q), &[1]);
         assert!(c(1.0, 1.0019).sound() && !c(1.0, 1.0021).sound() && !c(1.0, 1e30).sound());
         assert!(c(0.0, 0.0).sound());
-        assert!(checks_agree("b/bf16", 1.0, 1.019) && !checks_agree("b/bf16", 1.0, 1.03));
-        assert!(!checks_agree("a/x", f64::NAN, 1.0));
+        assert!(checks_agree("b/bf16", false, 1.0, 1.019) && !checks_agree("b/bf16", false, 1.0, 1.03));
+        assert!(checks_agree("a/x", true, 1.0, 1.0 + 1e-9) && !checks_agree("a/x", true, 1.0, 1.0 + 1e-7));
+        assert!(!checks_agree("a/x", false, f64::NAN, 1.0));
         assert!(c(1.0, 2.0).report().contains("CHECKS DISAGREE, the times of these rows do not count: a/x"));
     }
 

@@ -16,10 +16,21 @@ pub struct Row {
     pub cpu_s: Option<f64>,
     pub inner: Option<f64>,
     pub check: Option<f64>,
+    /// Of networks: seconds of the first call, bytes beside those of the start, size of the error of float32.
+    pub first_s: Option<f64>,
+    pub memory: Option<f64>,
+    pub deviation: Option<f64>,
     pub value: Option<f64>,
     pub error: Option<String>,
     /// What the library lacks for a row that is not implemented.
     pub lacks: Option<String>,
+}
+
+impl Row {
+    /// How much longer the first call takes than a later one.
+    pub fn first_beside_later(&self) -> Option<f64> {
+        Some(self.first_s? / self.median_s?)
+    }
 }
 
 /// The rows of one side.

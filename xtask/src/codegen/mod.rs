@@ -49,6 +49,7 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
     if func.join("Cargo.toml").is_file() {
         outputs.push((func.join("src/generated"), vmap::emit(&tables)?));
     }
+    let loops = vmap::list(root, &tables);
     let library = root.join("crates/flambeau-library");
     if library.join("Cargo.toml").is_file() {
         outputs.push((library.join("src/generated"), tags::emit(&tables)));
@@ -80,7 +81,7 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
             }
         }
     }
-    for (path, text) in [keys::document(root)?, list] {
+    for (path, text) in [keys::document(root)?, list, loops] {
         if std::fs::read_to_string(&path).is_ok_and(|old| old != text) {
             stale.push(path.clone());
             if !check {

@@ -1,13 +1,15 @@
 //! Rules of the source tree, held by reading it: file lengths, no unfinished code, generated headers, where `unsafe` may
-//! stand, one test binary a crate, no paths of a machine, what an operator may cost, where its facts stand, and its names.
+//! stand, one test binary a crate, no paths of a machine, seeded tests alone, what an operator may cost, where its facts stand, and its names.
 
 mod budget;
 mod described;
 mod families;
+mod links;
 mod locks;
 mod names;
 mod paths;
 mod release;
+mod seeds;
 
 use std::fs;
 use std::path::{Path, PathBuf};

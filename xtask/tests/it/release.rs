@@ -33,3 +33,19 @@ fn published_crates_are_ready() {
     }
     assert!(published > 25, "{published}");
 }
+
+/// The front page lists each feature, and says rightly whether it is on by default.
+#[test]
+fn features_are_listed() {
+    let read = |file: &str| fs::read_to_string(root().join("crates/flambeau").join(file)).expect(file);
+    let manifest: toml::Value = toml::from_str(&read("Cargo.toml")).expect("a manifest");
+    let page = read("src/front_page.md");
+    let features = manifest["features"].as_table().expect("features");
+    let defaults = features["default"].as_array().expect("a list");
+    for name in features.keys().filter(|n| *n != "default") {
+        let row = page.lines().find(|l| l.starts_with(&format!("| `{name}` |")));
+        let row = row.unwrap_or_else(|| panic!("the front page does not list the feature {name}"));
+        let yes = defaults.iter().any(|d| d.as_str() == Some(name));
+        assert!(row.ends_with(if yes { "| yes |" } else { "| no |" }), "{row}");
+    }
+}

@@ -31,6 +31,7 @@ fn losses(lower: Option<DType>) -> (f32, f32) {
 
 #[test]
 fn bfloat16_converges_beside_float32() {
+    flambeau_test_support::alone!();
     let (first, plain) = losses(None);
     let (_, brain) = losses(Some(DType::BF16));
     let (_, half) = losses(Some(DType::F16));

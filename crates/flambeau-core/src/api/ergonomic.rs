@@ -130,11 +130,12 @@ macro_rules! operators {
         }
     )*};
 }
-/// Those that take a number on the left (`b`) as well.
+/// Those that take a number on the left (`b`) as well. There is one type of integers and one of floating point numbers alone: with
+/// more of them `(0.5 * &x).exp()` would not compile, since the literal's type, and with it the result's, would be open.
 macro_rules! arithmetic {
     ($($trait:ident $method:ident $assign:ident $assign_method:ident |$a:ident, $b:ident| $call:expr, $inplace:expr, $left:expr;)*) => {$(
         operators! { $trait $method $assign $assign_method |$a, $b| $call, $inplace; }
-        number_on_the_left!($trait $method |$a, $b| $left; i32 i64 f32 f64);
+        number_on_the_left!($trait $method |$a, $b| $left; i64 f64);
     )*};
 }
 macro_rules! number_on_the_left {

@@ -64,6 +64,16 @@ impl IntoArg<Tensor> for &Tensor {
         self.clone()
     }
 }
+impl IntoArg<Option<Tensor>> for Tensor {
+    fn into_arg(self) -> Option<Tensor> {
+        Some(self)
+    }
+}
+impl IntoArg<Option<Tensor>> for &Tensor {
+    fn into_arg(self) -> Option<Tensor> {
+        Some(self.clone())
+    }
+}
 impl<T> IntoArg<Option<T>> for Option<T> {
     fn into_arg(self) -> Option<T> {
         self

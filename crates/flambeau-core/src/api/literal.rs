@@ -375,12 +375,22 @@ impl Tensor {
     pub fn to_vec3<T: Item>(&self) -> Vec<Vec<Vec<T>>> {
         self.to_nested()
     }
-    /// All elements as nested lists of Python numbers; a number for a zero-dim tensor.
+    /// All elements as nested lists of Python numbers, which print as Python's lists; a number for a zero-dim tensor.
+    /// Panics when the elements cannot be read.
+    ///
+    /// ```
+    /// assert_eq!(torch::tensor([[1.0, 2.5], [3.0, 4.0]]).tolist().to_string(), "[[1.0, 2.5], [3.0, 4.0]]");
+    /// ```
+    #[track_caller]
+    #[doc(alias = "torch.Tensor.tolist")]
+    pub fn tolist(&self) -> Value {
+        expect(self.try_tolist())
+    }
+    /// [`Tensor::tolist`] with an error instead of a panic.
     ///
     /// # Errors
     /// When the elements cannot be read.
-    #[doc(alias = "torch.Tensor.tolist")]
-    pub fn tolist(&self) -> Result<Value> {
+    pub fn try_tolist(&self) -> Result<Value> {
         fn nest(sizes: &[i64], from: &mut dyn Iterator<Item = Scalar>) -> Value {
             match sizes.split_first() {
                 None => from.next().map_or(Value::None, Value::from),

@@ -3,7 +3,8 @@
 use super::reduction::reverse_cumsum;
 use crate::derivatives::shorthand::{conj, div, exp, mul, neg, sub, zeros};
 use crate::tensor::geometry::wrap_dim;
-use crate::{DType, Result, Scalar, Tensor, ops};
+use crate::types::type_info::finfo;
+use crate::{Result, Scalar, Tensor, ops};
 
 /// `cumsum`
 pub fn cumsum_backward(grad: &Tensor, dim: i64) -> Result<Tensor> {
@@ -81,7 +82,7 @@ pub fn logcumsumexp_backward(grad: &Tensor, self_: &Tensor, result: &Tensor, dim
     let g = ops::detach(grad)?;
     let zero = crate::derivatives::shorthand::number(0)?;
     // not -inf: its difference to itself is NaN in the gradient's own gradient
-    let floor = Scalar::Float(if grad.dtype() == DType::F64 { f64::MIN } else { f32::MIN.into() });
+    let floor = Scalar::Float(finfo(grad.dtype())?.min);
     let part = |mask: &Tensor, magnitude: &Tensor| -> Result<Tensor> {
         let log = ops::log(magnitude)?;
         let none = ops::full_like(&log, floor, None, None, None, None, None)?;

@@ -71,6 +71,15 @@ fn shell(v: &Value) -> Value {
     }
 }
 
+impl fmt::Display for Value {
+    /// Python's `repr`; of what has none, too deep a nesting or a tensor that cannot be read, the reason.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match crate::text::repr(self) {
+            Ok(text) => f.write_str(&text),
+            Err(e) => write!(f, "<{e}>"),
+        }
+    }
+}
 impl fmt::Debug for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         deep::show(f, |f| match self {

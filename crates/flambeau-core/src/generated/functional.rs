@@ -66,12 +66,12 @@ pub fn log_softmax_with(input: &Tensor, dim: i64, o: LogSoftmaxOptions) -> Tenso
 ///
 /// ```text
 /// let x = torch::tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]]);
-/// assert_eq!(torch::pdist(&x, 2.0).to_vec::<f32>(), [3.0, 4.0, 5.0]);
+/// assert_eq!(torch::pdist(&x).to_vec::<f32>(), [3.0, 4.0, 5.0]);
 /// ```
 #[doc(alias = "torch.nn.functional.pdist")]
 #[track_caller]
-pub fn pdist(input: &Tensor, p: f64 /* Python's default: 2.0 */) -> Tensor {
-    expect(ops::pdist(input, p))
+pub fn pdist(input: &Tensor) -> Tensor {
+    expect(ops::pdist(input, 2.0))
 }
 
 /// `p`-norms of the differences between each two rows of a matrix.

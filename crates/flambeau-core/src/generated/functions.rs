@@ -4224,12 +4224,12 @@ pub fn cat_with(tensors: impl TensorList, o: CatOptions) -> Tensor {
 ///
 /// ```text
 /// let (x, y) = (torch::tensor([[0.0, 0.0], [3.0, 0.0]]), torch::tensor([[0.0, 4.0]]));
-/// assert_eq!(torch::cdist(&x, &y, 2.0).to_vec::<f32>(), [4.0, 5.0]);
+/// assert_eq!(torch::cdist(&x, &y).to_vec::<f32>(), [4.0, 5.0]);
 /// ```
 #[doc(alias = "torch.cdist")]
 #[track_caller]
-pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64 /* Python's default: 2.0 */) -> Tensor {
-    expect(ops::cdist(x1, x2, p, Some("use_mm_for_euclid_dist_if_necessary")))
+pub fn cdist(x1: &Tensor, x2: &Tensor) -> Tensor {
+    expect(ops::cdist(x1, x2, 2.0, Some("use_mm_for_euclid_dist_if_necessary")))
 }
 
 /// `p`-norms of the differences between the rows of two (batches of) matrices.
@@ -4702,17 +4702,13 @@ pub fn column_stack_out(tensors: impl TensorList, out: &mut Tensor) {
 /// - Errors: an input that is no vector. a negative `r`.
 ///
 /// ```text
-/// let x = torch::combinations(&torch::tensor([1, 2, 3]), 2, false);
+/// let x = torch::combinations(&torch::tensor([1, 2, 3]));
 /// assert_eq!(x.to_vec2::<i64>(), [[1, 2], [1, 3], [2, 3]]);
 /// ```
 #[doc(alias = "torch.combinations")]
 #[track_caller]
-pub fn combinations(
-    input: &Tensor,
-    r: i64,                 /* Python's default: 2 */
-    with_replacement: bool, /* Python's default: false */
-) -> Tensor {
-    expect(ops::combinations(input, r, with_replacement))
+pub fn combinations(input: &Tensor) -> Tensor {
+    expect(ops::combinations(input, 2, false))
 }
 
 /// All combinations of `r` elements of a vector, in lexicographic order of positions.
@@ -5371,17 +5367,12 @@ pub fn diag(input: &Tensor, diagonal: i64 /* Python's default: 0 */) -> Tensor {
 /// - Errors: a dimension out of range. twice the same dimension.
 ///
 /// ```text
-/// assert_eq!(torch::diag_embed(&torch::tensor([1, 2]), 0, -2, -1).to_vec::<i64>(), [1, 0, 0, 2]);
+/// assert_eq!(torch::diag_embed(&torch::tensor([1, 2])).to_vec::<i64>(), [1, 0, 0, 2]);
 /// ```
 #[doc(alias = "torch.diag_embed")]
 #[track_caller]
-pub fn diag_embed(
-    input: &Tensor,
-    offset: i64, /* Python's default: 0 */
-    dim1: i64,   /* Python's default: -2 */
-    dim2: i64,   /* Python's default: -1 */
-) -> Tensor {
-    expect(ops::diag_embed(input, offset, dim1, dim2))
+pub fn diag_embed(input: &Tensor) -> Tensor {
+    expect(ops::diag_embed(input, 0, -2, -1))
 }
 
 /// Matrices with the last dimension on their diagonal.
@@ -5465,17 +5456,12 @@ pub fn diagflat_with(input: &Tensor, o: DiagflatOptions) -> Tensor {
 /// - Errors: a dimension out of range. twice the same dimension.
 ///
 /// ```text
-/// assert_eq!(torch::diagonal(&torch::tensor([[1, 2], [3, 4]]), 0, 0, 1).to_vec::<i64>(), [1, 4]);
+/// assert_eq!(torch::diagonal(&torch::tensor([[1, 2], [3, 4]])).to_vec::<i64>(), [1, 4]);
 /// ```
 #[doc(alias = "torch.diagonal")]
 #[track_caller]
-pub fn diagonal(
-    input: &Tensor,
-    offset: i64, /* Python's default: 0 */
-    dim1: i64,   /* Python's default: 0 */
-    dim2: i64,   /* Python's default: 1 */
-) -> Tensor {
-    expect(ops::diagonal(input, offset, dim1, dim2))
+pub fn diagonal(input: &Tensor) -> Tensor {
+    expect(ops::diagonal(input, 0, 0, 1))
 }
 
 /// A copy with the diagonal of two dimensions replaced by `src`.
@@ -5525,16 +5511,12 @@ pub fn diagonal_with(input: &Tensor, o: DiagonalOptions) -> Tensor {
 /// - Errors: a negative `n`. an input without dimensions. sizes that do not fit.
 ///
 /// ```text
-/// assert_eq!(torch::diff(&torch::tensor([1, 4, 9]), 1, -1).to_vec::<i64>(), [3, 5]);
+/// assert_eq!(torch::diff(&torch::tensor([1, 4, 9])).to_vec::<i64>(), [3, 5]);
 /// ```
 #[doc(alias = "torch.diff")]
 #[track_caller]
-pub fn diff(
-    input: &Tensor,
-    n: i64,   /* Python's default: 1 */
-    dim: i64, /* Python's default: -1 */
-) -> Tensor {
-    expect(ops::diff(input, n, dim, None, None))
+pub fn diff(input: &Tensor) -> Tensor {
+    expect(ops::diff(input, 1, -1, None, None))
 }
 
 /// Differences of neighbours along a dimension, taken `n` times. Into `out`, which is resized where its shape differs.
@@ -5544,13 +5526,8 @@ pub fn diff(
 /// - Errors: a negative `n`. an input without dimensions. sizes that do not fit.
 #[doc(alias = "torch.diff")]
 #[track_caller]
-pub fn diff_out(
-    input: &Tensor,
-    n: i64,   /* Python's default: 1 */
-    dim: i64, /* Python's default: -1 */
-    out: &mut Tensor,
-) {
-    expect(ops::diff_out(input, n, dim, None, None, out));
+pub fn diff_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::diff_out(input, 1, -1, None, None, out));
 }
 
 /// Differences of neighbours along a dimension, taken `n` times. Into `out`, which is resized where its shape differs.
@@ -5637,12 +5614,12 @@ pub fn dirichlet_grad_out(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut 
 /// - Errors: sizes that do not broadcast. integers and bool.
 ///
 /// ```text
-/// assert_eq!(torch::dist(&torch::tensor([3.0, 0.0]), &torch::tensor([0.0, 4.0]), 2).item::<f32>(), 5.0);
+/// assert_eq!(torch::dist(&torch::tensor([3.0, 0.0]), &torch::tensor([0.0, 4.0])).item::<f32>(), 5.0);
 /// ```
 #[doc(alias = "torch.dist")]
 #[track_caller]
-pub fn dist(input: &Tensor, other: &Tensor, p: impl Into<Scalar> /* Python's default: 2 */) -> Tensor {
-    expect(ops::dist(input, other, p.into()))
+pub fn dist(input: &Tensor, other: &Tensor) -> Tensor {
+    expect(ops::dist(input, other, Scalar::Int(2)))
 }
 
 /// The `p`-norm of the difference of two tensors.
@@ -11551,12 +11528,12 @@ pub fn outer_out(input: &Tensor, vec2: &Tensor, out: &mut Tensor) {
 ///
 /// ```text
 /// let x = torch::tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]]);
-/// assert_eq!(torch::pdist(&x, 2.0).to_vec::<f32>(), [3.0, 4.0, 5.0]);
+/// assert_eq!(torch::pdist(&x).to_vec::<f32>(), [3.0, 4.0, 5.0]);
 /// ```
 #[doc(alias = "torch.pdist")]
 #[track_caller]
-pub fn pdist(input: &Tensor, p: f64 /* Python's default: 2.0 */) -> Tensor {
-    expect(ops::pdist(input, p))
+pub fn pdist(input: &Tensor) -> Tensor {
+    expect(ops::pdist(input, 2.0))
 }
 
 /// `p`-norms of the differences between each two rows of a matrix.
@@ -15476,19 +15453,17 @@ pub fn unflatten(input: &Tensor, dim: i64, sizes: impl IntoDims) -> Tensor {
 /// - Errors: complex numbers.
 ///
 /// ```text
-/// let (values, inverse, counts) = torch::unique(&torch::tensor([3, 1, 3]), true, true, true).into();
+/// use torch::options::UniqueOptions;
+/// let x = torch::tensor([3, 1, 3]);
+/// assert_eq!(x.unique().values.to_vec::<i64>(), [1, 3]);
+/// let (values, inverse, counts) = x.unique_with(UniqueOptions::new().return_inverse(true).return_counts(true)).into();
 /// assert_eq!((values.to_vec::<i64>(), inverse.to_vec::<i64>()), (vec![1, 3], vec![1, 0, 1]));
 /// assert_eq!(counts.to_vec::<i64>(), [1, 2]);
 /// ```
 #[doc(alias = "torch.unique")]
 #[track_caller]
-pub fn unique(
-    input: &Tensor,
-    sorted: bool,         /* Python's default: true */
-    return_inverse: bool, /* Python's default: false */
-    return_counts: bool,  /* Python's default: false */
-) -> Unique2Result {
-    expect(ops::unique(input, sorted, return_inverse, return_counts)).into()
+pub fn unique(input: &Tensor) -> Unique2Result {
+    expect(ops::unique(input, true, false, false)).into()
 }
 
 /// Values, or slices along a dimension, without consecutive repetitions.

@@ -2651,17 +2651,12 @@ impl Tensor {
     /// - Errors: a dimension out of range. twice the same dimension.
     ///
     /// ```text
-    /// assert_eq!(torch::diag_embed(&torch::tensor([1, 2]), 0, -2, -1).to_vec::<i64>(), [1, 0, 0, 2]);
+    /// assert_eq!(torch::diag_embed(&torch::tensor([1, 2])).to_vec::<i64>(), [1, 0, 0, 2]);
     /// ```
     #[doc(alias = "torch.Tensor.diag_embed")]
     #[track_caller]
-    pub fn diag_embed(
-        &self,
-        offset: i64, /* Python's default: 0 */
-        dim1: i64,   /* Python's default: -2 */
-        dim2: i64,   /* Python's default: -1 */
-    ) -> Tensor {
-        expect(ops::diag_embed(self, offset, dim1, dim2))
+    pub fn diag_embed(&self) -> Tensor {
+        expect(ops::diag_embed(self, 0, -2, -1))
     }
 
     /// Matrices with the last dimension on their diagonal.
@@ -2722,17 +2717,12 @@ impl Tensor {
     /// - Errors: a dimension out of range. twice the same dimension.
     ///
     /// ```text
-    /// assert_eq!(torch::diagonal(&torch::tensor([[1, 2], [3, 4]]), 0, 0, 1).to_vec::<i64>(), [1, 4]);
+    /// assert_eq!(torch::diagonal(&torch::tensor([[1, 2], [3, 4]])).to_vec::<i64>(), [1, 4]);
     /// ```
     #[doc(alias = "torch.Tensor.diagonal")]
     #[track_caller]
-    pub fn diagonal(
-        &self,
-        offset: i64, /* Python's default: 0 */
-        dim1: i64,   /* Python's default: 0 */
-        dim2: i64,   /* Python's default: 1 */
-    ) -> Tensor {
-        expect(ops::diagonal(self, offset, dim1, dim2))
+    pub fn diagonal(&self) -> Tensor {
+        expect(ops::diagonal(self, 0, 0, 1))
     }
 
     /// A copy with the diagonal of two dimensions replaced by `src`.
@@ -2782,16 +2772,12 @@ impl Tensor {
     /// - Errors: a negative `n`. an input without dimensions. sizes that do not fit.
     ///
     /// ```text
-    /// assert_eq!(torch::diff(&torch::tensor([1, 4, 9]), 1, -1).to_vec::<i64>(), [3, 5]);
+    /// assert_eq!(torch::diff(&torch::tensor([1, 4, 9])).to_vec::<i64>(), [3, 5]);
     /// ```
     #[doc(alias = "torch.Tensor.diff")]
     #[track_caller]
-    pub fn diff(
-        &self,
-        n: i64,   /* Python's default: 1 */
-        dim: i64, /* Python's default: -1 */
-    ) -> Tensor {
-        expect(ops::diff(self, n, dim, None, None))
+    pub fn diff(&self) -> Tensor {
+        expect(ops::diff(self, 1, -1, None, None))
     }
 
     /// Differences of neighbours along a dimension, taken `n` times.
@@ -2840,12 +2826,12 @@ impl Tensor {
     /// - Errors: sizes that do not broadcast. integers and bool.
     ///
     /// ```text
-    /// assert_eq!(torch::dist(&torch::tensor([3.0, 0.0]), &torch::tensor([0.0, 4.0]), 2).item::<f32>(), 5.0);
+    /// assert_eq!(torch::dist(&torch::tensor([3.0, 0.0]), &torch::tensor([0.0, 4.0])).item::<f32>(), 5.0);
     /// ```
     #[doc(alias = "torch.Tensor.dist")]
     #[track_caller]
-    pub fn dist(&self, other: &Tensor, p: impl Into<Scalar> /* Python's default: 2 */) -> Tensor {
-        expect(ops::dist(self, other, p.into()))
+    pub fn dist(&self, other: &Tensor) -> Tensor {
+        expect(ops::dist(self, other, Scalar::Int(2)))
     }
 
     /// The `p`-norm of the difference of two tensors.
@@ -9020,19 +9006,17 @@ impl Tensor {
     /// - Errors: complex numbers.
     ///
     /// ```text
-    /// let (values, inverse, counts) = torch::unique(&torch::tensor([3, 1, 3]), true, true, true).into();
+    /// use torch::options::UniqueOptions;
+    /// let x = torch::tensor([3, 1, 3]);
+    /// assert_eq!(x.unique().values.to_vec::<i64>(), [1, 3]);
+    /// let (values, inverse, counts) = x.unique_with(UniqueOptions::new().return_inverse(true).return_counts(true)).into();
     /// assert_eq!((values.to_vec::<i64>(), inverse.to_vec::<i64>()), (vec![1, 3], vec![1, 0, 1]));
     /// assert_eq!(counts.to_vec::<i64>(), [1, 2]);
     /// ```
     #[doc(alias = "torch.Tensor.unique")]
     #[track_caller]
-    pub fn unique(
-        &self,
-        sorted: bool,         /* Python's default: true */
-        return_inverse: bool, /* Python's default: false */
-        return_counts: bool,  /* Python's default: false */
-    ) -> Unique2Result {
-        expect(ops::unique(self, sorted, return_inverse, return_counts)).into()
+    pub fn unique(&self) -> Unique2Result {
+        expect(ops::unique(self, true, false, false)).into()
     }
 
     /// Values, or slices along a dimension, without consecutive repetitions.

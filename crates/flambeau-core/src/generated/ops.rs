@@ -4719,7 +4719,7 @@ pub fn empty_permuted(
 /// - Errors: a negative `n`. an input without dimensions. sizes that do not fit.
 ///
 /// ```text
-/// assert_eq!(torch::diff(&torch::tensor([1, 4, 9]), 1, -1).to_vec::<i64>(), [3, 5]);
+/// assert_eq!(torch::diff(&torch::tensor([1, 4, 9])).to_vec::<i64>(), [3, 5]);
 /// ```
 ///
 /// Documented defaults: `n = 1`, `dim = -1`, `prepend = None`, `append = None`.
@@ -4920,7 +4920,7 @@ pub fn gradient_coordinates_dims(
 /// - Errors: sizes that do not broadcast. integers and bool.
 ///
 /// ```text
-/// assert_eq!(torch::dist(&torch::tensor([3.0, 0.0]), &torch::tensor([0.0, 4.0]), 2).item::<f32>(), 5.0);
+/// assert_eq!(torch::dist(&torch::tensor([3.0, 0.0]), &torch::tensor([0.0, 4.0])).item::<f32>(), 5.0);
 /// ```
 ///
 /// Documented defaults: `p = 2`.
@@ -4938,7 +4938,7 @@ pub fn dist(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
 ///
 /// ```text
 /// let (x, y) = (torch::tensor([[0.0, 0.0], [3.0, 0.0]]), torch::tensor([[0.0, 4.0]]));
-/// assert_eq!(torch::cdist(&x, &y, 2.0).to_vec::<f32>(), [4.0, 5.0]);
+/// assert_eq!(torch::cdist(&x, &y).to_vec::<f32>(), [4.0, 5.0]);
 /// ```
 ///
 /// Documented defaults: `p = 2.0`, `compute_mode = "use_mm_for_euclid_dist_if_necessary"`.
@@ -4955,7 +4955,7 @@ pub fn cdist(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Re
 ///
 /// ```text
 /// let x = torch::tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]]);
-/// assert_eq!(torch::pdist(&x, 2.0).to_vec::<f32>(), [3.0, 4.0, 5.0]);
+/// assert_eq!(torch::pdist(&x).to_vec::<f32>(), [3.0, 4.0, 5.0]);
 /// ```
 ///
 /// Documented defaults: `p = 2.0`.
@@ -7317,7 +7317,7 @@ pub fn triu_out(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
 /// - Errors: a dimension out of range. twice the same dimension.
 ///
 /// ```text
-/// assert_eq!(torch::diag_embed(&torch::tensor([1, 2]), 0, -2, -1).to_vec::<i64>(), [1, 0, 0, 2]);
+/// assert_eq!(torch::diag_embed(&torch::tensor([1, 2])).to_vec::<i64>(), [1, 0, 0, 2]);
 /// ```
 ///
 /// Documented defaults: `offset = 0`, `dim1 = -2`, `dim2 = -1`.
@@ -7465,7 +7465,7 @@ pub fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> Result<T
 /// - Errors: an input that is no vector. a negative `r`.
 ///
 /// ```text
-/// let x = torch::combinations(&torch::tensor([1, 2, 3]), 2, false);
+/// let x = torch::combinations(&torch::tensor([1, 2, 3]));
 /// assert_eq!(x.to_vec2::<i64>(), [[1, 2], [1, 3], [2, 3]]);
 /// ```
 ///
@@ -11698,7 +11698,10 @@ pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Res
 /// - Errors: complex numbers.
 ///
 /// ```text
-/// let (values, inverse, counts) = torch::unique(&torch::tensor([3, 1, 3]), true, true, true).into();
+/// use torch::options::UniqueOptions;
+/// let x = torch::tensor([3, 1, 3]);
+/// assert_eq!(x.unique().values.to_vec::<i64>(), [1, 3]);
+/// let (values, inverse, counts) = x.unique_with(UniqueOptions::new().return_inverse(true).return_counts(true)).into();
 /// assert_eq!((values.to_vec::<i64>(), inverse.to_vec::<i64>()), (vec![1, 3], vec![1, 0, 1]));
 /// assert_eq!(counts.to_vec::<i64>(), [1, 2]);
 /// ```
@@ -15632,7 +15635,7 @@ pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, ste
 /// - Errors: a dimension out of range. twice the same dimension.
 ///
 /// ```text
-/// assert_eq!(torch::diagonal(&torch::tensor([[1, 2], [3, 4]]), 0, 0, 1).to_vec::<i64>(), [1, 4]);
+/// assert_eq!(torch::diagonal(&torch::tensor([[1, 2], [3, 4]])).to_vec::<i64>(), [1, 4]);
 /// ```
 ///
 /// Documented defaults: `offset = 0`, `dim1 = 0`, `dim2 = 1`.

@@ -1,6 +1,7 @@
 //! Backward: works through the graph from its newest node to its oldest. A node's creation number is above those of
 //! all nodes it sends gradients to, so when a node is the newest of those waiting, all its gradients have arrived.
 
+use crate::api::into_arg::IntoArg;
 use crate::backend::pointwise;
 use crate::derivatives::shorthand;
 use crate::dispatch::names::ignoring;
@@ -623,9 +624,9 @@ impl GradOptions {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Gradients of the outputs; `None` stands for 1 where the output is a scalar.
-    pub fn grad_outputs(mut self, g: impl IntoIterator<Item = Option<Tensor>>) -> Self {
-        self.grad_outputs = g.into_iter().collect();
+    /// Gradients of the outputs, a list of tensors; `None` stands for 1 where the output is a scalar.
+    pub fn grad_outputs(mut self, g: impl IntoIterator<Item: IntoArg<Option<Tensor>>>) -> Self {
+        self.grad_outputs = g.into_iter().map(IntoArg::into_arg).collect();
         self
     }
     /// Keeps saved tensors, so that the graph can be used again. Default: as `create_graph`.

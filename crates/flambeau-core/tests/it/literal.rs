@@ -19,6 +19,18 @@ fn kinds_and_shapes() {
     assert_eq!(tensor_with([1, 2], DType::F64).to_string(), "tensor([1., 2.], dtype=torch.float64)");
     assert_eq!(scalar_tensor(3, TensorOptions::new()).dtype(), DType::F32);
 }
+/// A literal on the left has one type that fits, so the result's type is known: its methods can be called at once.
+#[test]
+fn literals_on_the_left() {
+    let x = tensor([4.0, 1.0]);
+    assert_eq!((0.5 * &x).neg().to_vec::<f32>(), [-2.0, -0.5]);
+    assert_eq!((1 - &x).square().to_vec::<f32>(), [9.0, 0.0]);
+    assert_eq!((2.0 / x.clone()).sum().item::<f32>(), 2.5);
+    assert_eq!((7 % &x).to_vec::<f32>(), [3.0, 0.0]);
+    let a = 0.25;
+    assert_eq!((a * &x + (1.0 - a) * &x).to_vec::<f32>(), [4.0, 1.0]);
+    assert_eq!((3 * tensor([1, 2])).dtype(), DType::I64);
+}
 #[test]
 fn ragged_is_an_error() {
     let e = try_tensor(vec![vec![1, 2], vec![3]], TensorOptions::new()).unwrap_err();
@@ -39,9 +51,11 @@ fn back_to_rust() {
     assert_eq!(x.to_vec2::<f32>(), [[1., 2., 3.], [4., 5., 6.]]);
     assert_eq!(x.unsqueeze(0).to_vec3::<i64>(), [[[1, 2, 3], [4, 5, 6]]]);
     assert!(x.try_to_nested::<Vec<i64>>().is_err());
-    let rows = x.tolist().unwrap().into_items().expect("a list");
+    assert_eq!(x.tolist().to_string(), "[[1, 2, 3], [4, 5, 6]]");
+    assert_eq!(tensor([[0.5], [2.0]]).tolist().to_string(), "[[0.5], [2.0]]");
+    let rows = x.tolist().into_items().expect("a list");
     assert!(matches!(&rows[1], Value::List(r) if matches!(r[2], Value::Int(6))));
-    assert!(matches!(tensor(true).tolist().unwrap(), Value::Bool(true)));
+    assert!(matches!(tensor(true).tolist(), Value::Bool(true)));
     let z = Tensor::from_vec(Vec::<f32>::new(), [2, 0]);
     assert_eq!(z.to_vec2::<f32>(), vec![Vec::<f32>::new(); 2]);
 }

@@ -3,14 +3,18 @@
 
 use super::RawMat;
 use crate::engine::SharedMut;
+#[cfg(target_arch = "x86_64")]
+use crate::engine::cache::prefetch;
+use crate::engine::isa::{self, Isa, Job};
 use crate::engine::scratch::with_scratch;
 use half::bf16;
 
 /// Rows and columns of the tile that stays in registers.
 const ROWS: usize = 8;
 const COLS: usize = 48;
-/// Terms of a sum taken at a time: a panel of the right operand stays in the first cache level.
-const DEPTH: usize = 384;
+/// Terms of a sum taken at a time. A panel of the right operand comes from the second cache level again and again, which costs
+/// less than taking up the results more often.
+const DEPTH: usize = 512;
 /// Rows of the left operand whose panels stay in the second cache level.
 const LEFT: usize = 192;
 /// Columns of the right operand whose panels are made at a time.
@@ -93,18 +97,37 @@ unsafe fn block(
 ) {
     for (j, b) in (0..n).step_by(COLS).zip(right.chunks_exact(pairs * COLS)) {
         for (i, a) in (0..m).step_by(ROWS).zip(left.chunks_exact(pairs * ROWS)) {
-            let to = c.wrapping_add(i * ldc + j);
+            let (to, rows, cols) = (c.wrapping_add(i * ldc + j), ROWS.min(m - i), COLS.min(n - j));
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the caller's promise; the tile is cut to the block.
             unsafe {
-                tile(a, b, ROWS.min(m - i), COLS.min(n - j), to, ldc, add)
+                match cols.div_ceil(16) {
+                    1 => tile::<1>(a, b, rows, cols, to, ldc, add),
+                    2 => tile::<2>(a, b, rows, cols, to, ldc, add),
+                    _ => tile::<3>(a, b, rows, cols, to, ldc, add),
+                }
             }
             #[cfg(not(target_arch = "x86_64"))]
-            let _ = (a, b, to, add);
+            let _ = (a, b, to, rows, cols, add);
         }
     }
 }
 
+/// Two rows as one of pairs.
+struct Pairs<'a> {
+    low: &'a [bf16],
+    high: &'a [bf16],
+    to: &'a mut [u32],
+}
+impl Job for Pairs<'_> {
+    type Out = ();
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        for ((to, low), high) in self.to.iter_mut().zip(self.low).zip(self.high) {
+            *to = u32::from(low.to_bits()) | u32::from(high.to_bits()) << 16;
+        }
+    }
+}
 /// Panels of `W` columns: for each pair of rows, the pairs of neighbours in all columns. What is missing to whole pairs and
 /// panels is zero.
 ///
@@ -141,9 +164,7 @@ unsafe fn panels<const W: usize>(k: usize, n: usize, mat: RawMat<bf16>, to: &mut
                 let (low, high) = unsafe {
                     (std::slice::from_raw_parts(row(2 * p), w), std::slice::from_raw_parts(row(2 * p + 1), w))
                 };
-                for ((to, low), high) in to.iter_mut().zip(low).zip(high) {
-                    *to = u32::from(low.to_bits()) | u32::from(high.to_bits()) << 16;
-                }
+                isa::run(Pairs { low, high, to });
             }
         } else {
             for (p, to) in (0..whole).zip(panel.chunks_exact_mut(W)) {
@@ -159,17 +180,21 @@ unsafe fn panels<const W: usize>(k: usize, n: usize, mat: RawMat<bf16>, to: &mut
     }
 }
 
-/// One tile in registers.
+/// One tile of `N` vectors a row in registers.
 ///
 /// # Safety
 /// The machine has AVX512-BF16; `c` is valid for `m` rows of `n` elements, `m` up to [`ROWS`] and `n` up to [`COLS`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-unsafe fn tile(a: &[u32], b: &[u32], m: usize, n: usize, c: *mut f32, ldc: usize, add: bool) {
+unsafe fn tile<const N: usize>(a: &[u32], b: &[u32], m: usize, n: usize, c: *mut f32, ldc: usize, add: bool) {
     use std::arch::x86_64::*;
-    let mut sum = [[_mm512_setzero_ps(); COLS / 16]; ROWS];
+    let mut sum = [[_mm512_setzero_ps(); N]; ROWS];
+    // the result's lines are on their way while the sums are computed
+    for i in 0..m {
+        (0..N).for_each(|q| prefetch(c.wrapping_add(i * ldc + 16 * q).cast()));
+    }
     for (a, b) in a.chunks_exact(ROWS).zip(b.chunks_exact(COLS)) {
-        let b: [__m512bh; COLS / 16] = std::array::from_fn(|q| {
+        let b: [__m512bh; N] = std::array::from_fn(|q| {
             // SAFETY: 16 of the chunk's elements; both types are 512 bits of anything.
             unsafe { std::mem::transmute(_mm512_loadu_si512(b.as_ptr().add(16 * q).cast())) }
         });
@@ -205,7 +230,9 @@ mod tests {
     fn sums_of_all_sizes_and_layouts() {
         let value = |i: usize| bf16::from_f32(((i * 7919) % 61) as f32 / 8.0 - 3.5);
         let data: Vec<bf16> = (0..200_000).map(value).collect();
-        for (m, n, k) in [(8, 48, 64), (37, 51, 33), (200, 100, 391), (4, 1600, 9), (65, 49, 770)] {
+        for (m, n, k) in
+            [(8, 48, 64), (37, 51, 33), (200, 100, 391), (4, 1600, 9), (65, 49, 770), (9, 80, 1030)]
+        {
             if !suits(m, n, k) {
                 continue;
             }

@@ -6,8 +6,9 @@ use super::{RawMat, RawOut, WideScalar};
 use crate::copy::transpose::transpose_copy;
 use std::any::TypeId;
 
-/// Terms of a sum that are taken at a time, so that their part of a panel stays in the first cache level.
-const DEPTH: usize = 192;
+/// Terms of a sum that are taken at a time. Their part of a panel may come from the second cache level again and again: that
+/// costs less than taking up the results more often.
+const DEPTH: usize = 256;
 /// Columns at a multiple of which a product may start.
 pub(crate) const COLUMNS: usize = COLS;
 
@@ -50,6 +51,10 @@ pub(crate) struct Right<T> {
 unsafe impl<T: Sync> Sync for Right<T> {}
 
 impl<T: WideScalar> Right<T> {
+    /// Whether products with prepared operands are faster here than those of [`super::gemm()`].
+    pub fn turns() -> bool {
+        panels::<T>()
+    }
     /// Elements that preparing takes.
     pub fn room(k: usize, n: usize) -> usize {
         k * if panels::<T>() { n.next_multiple_of(COLS) } else { n }

@@ -178,7 +178,9 @@ fn dot_products() {
 #[test]
 fn turned_right_operands() {
     let mut rng = Lcg(11);
-    for (m, n, k) in [(8, 16, 96), (9, 49, 97), (130, 97, 193), (17, 100, 400), (64, 17, 192)] {
+    for (m, n, k) in
+        [(8, 16, 96), (9, 49, 97), (130, 97, 193), (17, 100, 400), (64, 17, 192), (300, 17, 5000)]
+    {
         let fill = |rng: &mut Lcg, len: usize| -> Vec<f32> { (0..len).map(|_| rng.float() as f32).collect() };
         let (a, b, c) = (fill(&mut rng, m * (k + 3)), fill(&mut rng, n * (k + 5)), fill(&mut rng, m * n));
         for (beta, (row, col)) in [(0.0, (n, 1)), (1.0, (n, 1)), (1.0, (1, m)), (0.0, (1, m))] {

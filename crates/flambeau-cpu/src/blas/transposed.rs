@@ -6,10 +6,11 @@ use super::unpacked::{COLS, ROWS, Tile, available, column_tiles, tile, turn};
 use super::{RawMat, RawOut};
 use crate::engine::scratch::with_scratch;
 
-/// Terms of a sum that are taken at a time, so that their part of the panel stays in the first cache level.
-const DEPTH: usize = 192;
-/// Elements of a left operand that stay in the second cache level while the panels pass by.
-const LEFT: usize = 300_000;
+/// Terms of a sum that are taken at a time. Their part of the panel may come from the second cache level again and again: that
+/// costs less than taking up the results more often.
+const DEPTH: usize = 256;
+/// Elements of a left operand that stay in the caches while the panels pass by. Each panel is turned again for the next ones.
+const LEFT: usize = 1 << 20;
 
 /// `C (+)= A B`; false if the product has to be computed otherwise.
 ///
@@ -36,38 +37,42 @@ pub(super) unsafe fn try_product(
     if m < ROWS || n < COLS / 3 || a.cs != 1 {
         return false;
     }
-    if b.rs != 1 || m * k > LEFT || k < 96 {
+    if b.rs != 1 || k < 96 {
         return false;
     }
     let mut inner = [(0u32, 0u32); DEPTH];
     inner.iter_mut().enumerate().for_each(|(p, i)| *i = (p as u32, (p * COLS) as u32));
+    let most = (LEFT / k).next_multiple_of(ROWS).max(32 * ROWS);
     with_scratch::<f32, _>(DEPTH * COLS, |panel| {
-        column_tiles(n, |j, n| {
-            for p in (0..k).step_by(DEPTH) {
-                let depth = DEPTH.min(k - p);
-                let from = b.at(p, j).p;
-                // SAFETY: part of B, and the panel has DEPTH rows.
-                unsafe { turn(from, b.cs, n, depth, panel.as_mut_ptr()) };
-                for i in (0..m).step_by(ROWS) {
-                    let row = |r: usize| a.at((i + r).min(m - 1), p).p;
-                    let t = Tile {
-                        rows: std::array::from_fn(row),
-                        m: ROWS.min(m - i),
-                        b: panel.as_ptr(),
-                        outer: 1,
-                        a_step: 0,
-                        b_step: 0,
-                        inner: &inner[..depth],
-                        n,
-                        c: c.at(i, j).p,
-                        ldc: c.rs,
-                        add: add || p > 0,
-                    };
-                    // SAFETY: a tile of the caller's matrices and of the panel just written.
-                    unsafe { tile(&t) };
+        for first in (0..m).step_by(most) {
+            let rows = most.min(m - first);
+            column_tiles(n, |j, n| {
+                for p in (0..k).step_by(DEPTH) {
+                    let depth = DEPTH.min(k - p);
+                    let from = b.at(p, j).p;
+                    // SAFETY: part of B, and the panel has DEPTH rows.
+                    unsafe { turn(from, b.cs, n, depth, panel.as_mut_ptr()) };
+                    for i in (0..rows).step_by(ROWS) {
+                        let row = |r: usize| a.at(first + (i + r).min(rows - 1), p).p;
+                        let t = Tile {
+                            rows: std::array::from_fn(row),
+                            m: ROWS.min(rows - i),
+                            b: panel.as_ptr(),
+                            outer: 1,
+                            a_step: 0,
+                            b_step: 0,
+                            inner: &inner[..depth],
+                            n,
+                            c: c.at(first + i, j).p,
+                            ldc: c.rs,
+                            add: add || p > 0,
+                        };
+                        // SAFETY: a tile of the caller's matrices and of the panel just written.
+                        unsafe { tile(&t) };
+                    }
                 }
-            }
-        });
+            });
+        }
     });
     true
 }

@@ -38,6 +38,7 @@ pub(crate) struct Tile<'a> {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{COLS, LANES, ROWS, Tile};
+    use crate::engine::cache::prefetch;
     use std::arch::x86_64::*;
 
     /// `to[p * COLS + j] = from[j * step + p]` for `j < n` and `p < depth`, 16 x 16 at a time; columns up to the next
@@ -95,6 +96,12 @@ mod x86 {
         let last = (u32::MAX >> (32 - (t.n - (N - 1) * LANES))) as __mmask16;
         let mut acc = [[_mm512_setzero_ps(); N]; ROWS];
         let (rows, mut a, mut b) = (t.rows, 0, t.b);
+        // The result's lines are on their way while the sums are computed: C may be far away.
+        for i in 0..t.m {
+            let row = t.c.wrapping_add(i * t.ldc);
+            (0..N).for_each(|j| prefetch(row.wrapping_add(j * LANES).cast()));
+            prefetch(row.wrapping_add(t.n - 1).cast());
+        }
         for _ in 0..t.outer {
             for &(in_a, in_b) in t.inner {
                 let (at, from) = (a + in_a as usize, b.wrapping_add(in_b as usize));
@@ -135,34 +142,54 @@ mod x86 {
     }
 }
 
+/// Results of a tile on their way to their places.
+pub(crate) struct Store<'a> {
+    /// Rows of sums, [`COLS`] apart; `n` of each are stored, from the `first` on.
+    pub from: &'a [f32],
+    pub first: usize,
+    pub n: usize,
+    /// What is added to each row; 0 where it ends.
+    pub bias: &'a [f32],
+    /// Where the first row begins, the step to the next one, and that between its elements.
+    pub to: *mut f32,
+    pub row: usize,
+    pub step: usize,
+}
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-fn store_v4(from: &[f32], bias: f32, to: *mut f32) {
+fn store_v4(s: &Store) {
     use std::arch::x86_64::*;
-    let bias = _mm512_set1_ps(bias);
-    for i in (0..from.len()).step_by(LANES) {
-        let mask = (u32::MAX >> (32 - (from.len() - i).min(LANES))) as __mmask16;
-        // SAFETY: the mask ends at the end of `from`; `to` has as many places (the caller of `store`).
-        unsafe {
-            let v = _mm512_maskz_loadu_ps(mask, from.as_ptr().add(i));
-            _mm512_mask_storeu_ps(to.add(i), mask, _mm512_add_ps(v, bias));
+    let mask = |i: usize| (u32::MAX >> (32 - (s.n - i).min(LANES))) as __mmask16;
+    for (r, from) in s.from.chunks_exact(COLS).enumerate() {
+        let bias = _mm512_set1_ps(s.bias.get(r).copied().unwrap_or(0.0));
+        let to = s.to.wrapping_add(r * s.row);
+        for i in (0..s.n).step_by(LANES) {
+            // SAFETY: the mask ends at the end of the row's sums; `to` has as many places (the caller of `store`).
+            unsafe {
+                let v = _mm512_maskz_loadu_ps(mask(i), from.as_ptr().add(s.first + i));
+                _mm512_mask_storeu_ps(to.add(i), mask(i), _mm512_add_ps(v, bias));
+            }
         }
     }
 }
-/// `to[i * step] = from[i] + bias`.
+/// Stores `n` results of each row.
 ///
 /// # Safety
 /// [`available`] said yes; all places are valid, and nobody uses them meanwhile.
 #[inline]
-pub(crate) unsafe fn store(from: &[f32], bias: f32, to: *mut f32, step: usize) {
+pub(crate) unsafe fn store(s: &Store) {
+    assert!(s.first + s.n <= COLS);
     #[cfg(target_arch = "x86_64")]
-    if step == 1 {
+    if s.step == 1 {
         // SAFETY: the caller's promise.
-        return unsafe { store_v4(from, bias, to) };
+        return unsafe { store_v4(s) };
     }
-    for (i, v) in from.iter().enumerate() {
-        // SAFETY: the caller's promise.
-        unsafe { *to.add(i * step) = v + bias };
+    for (r, from) in s.from.chunks_exact(COLS).enumerate() {
+        let bias = s.bias.get(r).copied().unwrap_or(0.0);
+        for (i, v) in from[s.first..s.first + s.n].iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { *s.to.add(r * s.row + i * s.step) = v + bias };
+        }
     }
 }
 

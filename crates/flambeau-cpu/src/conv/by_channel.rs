@@ -3,7 +3,7 @@
 //! out. The price is turning the weight and the results, which pays for small images and large batches.
 
 use super::by_position::{Plan, Sweep};
-use crate::blas::unpacked::{COLS, ROWS, Tile, column_tiles, store, tile, turn};
+use crate::blas::unpacked::{COLS, ROWS, Store, Tile, column_tiles, store, tile, turn};
 use crate::engine::SharedMut;
 use crate::engine::parallel::{num_threads, parallel_chunks};
 use crate::engine::room::{collected, filled, room};
@@ -189,14 +189,13 @@ impl Plan<'_> {
                     for (at, acc) in at.chunks(COLS).zip(acc.chunks(COLS * COLS)) {
                         // SAFETY: `acc` has a row per position, and `square` COLS rows.
                         unsafe { turn(acc.as_ptr(), COLS, at.len(), n, square.as_mut_ptr()) };
-                        for (i, row) in square.chunks_exact(COLS).take(n).enumerate() {
-                            let bias = bias.get(first + i).copied().unwrap_or(0.0);
-                            runs(at, |from, count, to| {
-                                let to = out.wrapping_add(i * plane + to);
-                                // SAFETY: these results are inside the plane, and this chunk's own.
-                                unsafe { store(&row[from..from + count], bias, to, 1) };
-                            });
-                        }
+                        let (from, bias) = (&square[..n * COLS], bias.get(first..).unwrap_or(&[]));
+                        runs(at, |first, n, to| {
+                            let to = out.wrapping_add(to);
+                            let s = Store { from, first, n, bias, to, row: plane, step: 1 };
+                            // SAFETY: these results are inside the plane, and this chunk's own.
+                            unsafe { store(&s) };
+                        });
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! The general convolution: patches of a tile that fits the second cache level, times the weight.
 
 use super::shape::ConvShape;
-use super::{by_position, depthwise, im2col};
+use super::{by_position, depthwise, im2col, winograd};
 use crate::Element;
 use crate::blas::{Mat, MatmulScalar, RawMat, RawOut, WideScalar};
 use crate::engine::parallel::{num_threads, parallel_chunks, parallel_for};
@@ -101,10 +101,11 @@ fn forward<T: WideScalar + MatmulScalar>(s: &ConvShape, x: &[T], w: &[T], bias: 
     {
         return depthwise::forward(s, packing, x, w, bias, out);
     }
-    if let Some(out) = single_mut(out)
-        && by_position::forward(s, single(x), single(w), bias.map(single), out)
-    {
-        return;
+    if let Some(out) = single_mut(out) {
+        let (x, w, bias) = (single(x), single(w), bias.map(single));
+        if winograd::forward(s, x, w, bias, out) || by_position::forward(s, x, w, bias, out) {
+            return;
+        }
     }
     by_patches(s, x, Mat { data: w, row: s.c / s.groups * s.taps(), col: 1 }, bias, out);
 }
@@ -204,14 +205,18 @@ fn backward_input<T: WideScalar + MatmulScalar>(
     if gx.is_empty() {
         return;
     }
+    let mirrored = mirrored(s);
     if !rowwise::<T>(s)
         && let Some(gx) = single_mut(gx)
-        && by_position::backward_input(s, single(gy), single(w), bias.map(single), gx)
     {
-        return;
+        let (gy, w, bias) = (single(gy), single(w), bias.map(single));
+        let squares = |m| winograd::backward_input(m, gy, w, bias, gx);
+        if mirrored.as_ref().is_some_and(squares) || by_position::backward_input(s, gy, w, bias, gx) {
+            return;
+        }
     }
     let (cg, og, taps) = (s.c / s.groups, s.o / s.groups, s.taps());
-    if let Some(m) = mirrored(s) {
+    if let Some(m) = mirrored {
         if s.pointwise() && !rowwise::<T>(s) {
             return by_patches(&m, gy, Mat { data: w, row: 1, col: cg }, bias, gx);
         }

@@ -4,7 +4,7 @@
 
 use super::by_patches::mirrored_lead;
 use super::shape::ConvShape;
-use crate::blas::unpacked::{COLS, ROWS, Tile, available, column_tiles, store, tile};
+use crate::blas::unpacked::{COLS, ROWS, Store, Tile, available, column_tiles, store, tile};
 use crate::copy::transpose::transpose_copy;
 use crate::engine::SharedMut;
 use crate::engine::parallel::{num_threads, parallel_chunks};
@@ -32,7 +32,7 @@ pub(super) struct Grid {
 }
 impl Grid {
     /// `None` where the copy is out of proportion to the `moved` elements that are read and written.
-    fn new(phases: [usize; 3], size: [usize; 3], lead: [usize; 3], moved: usize) -> Option<Self> {
+    pub(super) fn new(phases: [usize; 3], size: [usize; 3], lead: [usize; 3], moved: usize) -> Option<Self> {
         let len = phases.iter().chain(&size).try_fold(1usize, |a, b| a.checked_mul(*b));
         if !in_proportion(len, moved) {
             return None;
@@ -46,11 +46,11 @@ impl Grid {
         Self::new(s.stride, size, s.pad, s.moved())
     }
     /// Where in a plane of a remainder.
-    fn at(&self, p: [usize; 3]) -> usize {
+    pub(super) fn at(&self, p: [usize; 3]) -> usize {
         (p[0] * self.size[1] + p[1]) * self.size[2] + p[2]
     }
     /// Where among the planes' starts.
-    fn phase(&self, r: [usize; 3]) -> usize {
+    pub(super) fn phase(&self, r: [usize; 3]) -> usize {
         ((r[0] * self.phases[1] + r[1]) * self.phases[2] + r[2]) * self.size.iter().product::<usize>()
     }
     /// Copies one channel of extent `from`.
@@ -228,13 +228,11 @@ impl<'a> Plan<'a> {
                 }
                 for (&(p, n), acc) in tiles.iter().zip(acc.chunks_exact(self.rows * COLS)) {
                     self.pieces(sweep, p, n, &mut pieces);
-                    for (i, acc) in acc.chunks_exact(COLS).enumerate() {
-                        let bias = bias.get(i).copied().unwrap_or(0.0);
-                        for &(from, count, to) in &pieces {
-                            let (acc, to) = (&acc[from..from + count], out.wrapping_add(i * plane + to));
-                            // SAFETY: these results are inside the plane, and this chunk's own.
-                            unsafe { store(acc, bias, to, sweep.step[2]) };
-                        }
+                    for &(first, n, to) in &pieces {
+                        let to = out.wrapping_add(to);
+                        let s = Store { from: acc, first, n, bias, to, row: plane, step: sweep.step[2] };
+                        // SAFETY: these results are inside the plane, and this chunk's own.
+                        unsafe { store(&s) };
                     }
                 }
             }

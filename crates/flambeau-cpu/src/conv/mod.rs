@@ -9,6 +9,7 @@ pub mod erased;
 mod im2col;
 mod packing;
 mod shape;
+mod winograd;
 
 pub use by_patches::{ConvScalar, backward_bias};
 pub(crate) use by_patches::{single, single_mut};

@@ -205,6 +205,53 @@ fn direct_paths() {
     set_num_threads(before);
 }
 
+/// Shapes that are computed in squares (on machines that can): odd extents, borders of all widths, channels that fill no vector
+/// and more than one block, several images, threads.
+#[test]
+fn squares() {
+    let mut rng = Lcg(37);
+    let cases = [
+        ((1, 32, 40, 1), [16, 32], [1, 1]),
+        ((3, 70, 33, 1), [14, 14], [1, 1]),
+        ((2, 33, 64, 1), [7, 31], [2, 0]),
+        ((1, 64, 48, 1), [33, 32], [0, 1]),
+        ((2, 48, 32, 1), [9, 70], [2, 2]),
+        ((5, 64, 64, 1), [10, 10], [1, 1]),
+    ];
+    let before = num_threads();
+    for (i, (channels, input, pad)) in cases.into_iter().enumerate() {
+        let s = ConvShape::new(channels, &input, &[3, 3], &[1, 1], &pad, &[1, 1]).unwrap();
+        assert!(winograd::serves(&s) || !crate::blas::unpacked::available(), "{s:?}");
+        set_num_threads(if i % 2 == 0 { 3 } else { 1 });
+        check::<f32>(&mut rng, &s);
+    }
+    set_num_threads(before);
+}
+
+/// What is not finite, and the errors of large numbers, reach the results that see them, and no others.
+#[test]
+fn large_numbers_stay_in_their_windows() {
+    let s = ConvShape::new((1, 32, 32, 1), &[16, 16], &[3, 3], &[1, 1], &[1, 1], &[1, 1]).unwrap();
+    let mut rng = Lcg(43);
+    let mut fill = |n: usize| -> Vec<f32> { (0..n).map(|_| rng.float() as f32).collect() };
+    let (mut x, w) = (fill(s.x_len()), fill(s.w_len()));
+    let mut plain = vec![0.0; s.y_len()];
+    forward(&s, &x, &w, None, &mut plain);
+    for bad in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, 1e15, 1e5, 100.0] {
+        x[5 * 16 + 6] = bad;
+        let mut y = vec![0.0; s.y_len()];
+        forward(&s, &x, &w, None, &mut y);
+        for (i, (y, plain)) in y.iter().zip(&plain).enumerate() {
+            let (row, column) = (i / 16 % 16, i % 16);
+            if (4..=6).contains(&row) && (5..=7).contains(&column) {
+                assert!(!y.is_finite() || (y - plain).abs() > 1e-3, "{bad} at {i}: {y}");
+            } else {
+                assert!((y - plain).abs() < 1e-4, "{bad} at {i}: {y} {plain}");
+            }
+        }
+    }
+}
+
 /// Results that are fewer than the input has room for (transposed convolutions with output padding), with stride 1 as well:
 /// the mirrored convolution would read behind its input.
 #[test]

@@ -3,6 +3,7 @@
 pub mod erased;
 
 use crate::engine::cache::{copy_run, finish, prefetch, prefetch_row, streams};
+use crate::engine::isa::{self, Isa, Job, Level};
 use crate::engine::parallel::parallel_for;
 use crate::engine::room::{collected, filled};
 use crate::engine::{SharedMut, span};
@@ -32,12 +33,26 @@ impl std::fmt::Display for IndexError {
 }
 impl std::error::Error for IndexError {}
 
+/// Whether an index lies outside of `0..=last`.
+struct Outside<'a> {
+    idx: &'a [i64],
+    last: i64,
+}
+impl Job for Outside<'_> {
+    type Out = bool;
+    const BEST: Level = Level::V3;
+    #[inline(always)]
+    fn run<I: Isa>(self) -> bool {
+        // The sign of `i` or of what is left to the last index is set where one is bad: no comparison, which the oldest vector
+        // instructions do not have for 64 bits, and no early exit.
+        self.idx.iter().fold(0, |bad, i| bad | *i | self.last.wrapping_sub(*i)) < 0
+    }
+}
+
 /// Checks that all indices are in `0..size`.
 pub fn check(idx: &[i64], size: usize) -> Result<(), IndexError> {
-    // The sign of `i` or of what is left to the last index is set where one is bad: no comparison, which the oldest vector
-    // instructions do not have for 64 bits, and no early exit.
     let last = (size as i64).wrapping_sub(1);
-    let scan = |idx: &[i64]| idx.iter().fold(0, |bad, i| bad | *i | last.wrapping_sub(*i)) < 0;
+    let scan = |idx: &[i64]| isa::run(Outside { idx, last });
     let bad = if idx.len() <= 4 * GRAIN {
         scan(idx)
     } else {
@@ -253,10 +268,14 @@ pub fn gather<T: Copy + Send + Sync>(
             }
             // SAFETY: ranges are disjoint.
             let out = unsafe { place.slice(p, run) };
-            for (j, (o, i)) in out.iter_mut().zip(idx).enumerate() {
-                // SAFETY: the index has just been checked, and `check_geometry` has checked that all places that the
-                // shape and such indices address lie in `x`.
-                *o = unsafe { *x.get_unchecked(at + j * step + *i as usize * along) };
+            let pairs = out.iter_mut().zip(idx);
+            // SAFETY: the index has just been checked, and `check_geometry` has checked that all places that the
+            // shape and such indices address lie in `x`.
+            let get = |at: usize| unsafe { *x.get_unchecked(at) };
+            if step == 0 && along == 1 {
+                pairs.for_each(|(o, i)| *o = get(at + *i as usize));
+            } else {
+                pairs.enumerate().for_each(|(j, (o, i))| *o = get(at + j * step + *i as usize * along));
             }
         });
     });

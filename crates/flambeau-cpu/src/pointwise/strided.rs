@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use super::convert::Conv;
 use super::{Param, STREAM};
 use crate::engine::cache::{prefetch, stream_copy, stream_fence};
+use crate::engine::isa::{self, Isa, Job, Level};
 
 /// A contiguous kernel; see `loops::body`. Its output overlaps no input.
 pub(crate) type Kernel =
@@ -162,6 +163,11 @@ impl std::fmt::Debug for LoopFn {
     }
 }
 
+/// Elements per block of a long run that is computed in place or streamed: while one block's results are on their way to
+/// memory, the machine reads the next one ahead, which it does not across long blocks.
+const SHORT_BLOCK: usize = 256;
+/// Elements from which that pays: shorter runs lie in the caches, where each block costs.
+const LONG: usize = 1 << 15;
 /// Bytes of a block of the widest elements. Narrow ones take less, so that all operands' blocks stay in the first-level cache.
 const BLOCK: usize = 8192;
 /// Elements per block: few enough for the widest operand, in memory and in the kernel.
@@ -260,7 +266,10 @@ unsafe fn blocks(
     let mut raw = Buffer::new();
     let (result, raw) = (result.ptr(), raw.ptr());
     let k = d.inputs as usize;
-    let block = block_of(d);
+    let in_place = ins[..k].iter().any(|p| std::ptr::eq(*p, out));
+    let spread = (0..k).any(|j| si[j] != 0 && si[j] != d.ins[j].size() as isize);
+    let most = if (in_place || stream || spread) && n >= LONG { SHORT_BLOCK } else { BLOCK };
+    let block = block_of(d).min(most);
     let mut at = [std::ptr::null::<u8>(); 3];
     for j in 0..k {
         at[j] = bufs[j].ptr();
@@ -395,23 +404,32 @@ unsafe fn chunks<T: Copy>(to: *mut T, from: *const u8, sf: isize, n: usize) -> u
     }
 }
 /// [`chunks`] of every second element, which shuffles of whole vectors gather.
+struct Halves<T> {
+    to: *mut T,
+    from: *const T,
+    n: usize,
+}
+impl<T: Copy> Job for Halves<T> {
+    type Out = usize;
+    const BEST: Level = Level::V3;
+    #[inline(always)]
+    fn run<I: Isa>(self) -> usize {
+        // SAFETY: the caller of `halves` vouches for `n` elements. A chunk is not the last, so the neighbours of its elements lie
+        // inside of the run as well.
+        unsafe {
+            each_chunk(self.n, self.to, |i| {
+                let both = self.from.add(2 * i).cast::<[[T; 2]; CHUNK]>().read_unaligned();
+                std::array::from_fn(|k| both[k][0])
+            })
+        }
+    }
+}
+/// Runs [`Halves`].
 ///
 /// # Safety
 /// As [`copy`], with a dense `to` and a stride of two elements.
-#[inline(always)]
 unsafe fn halves<T: Copy>(to: *mut T, from: *const T, n: usize) -> usize {
-    // SAFETY: the caller vouches for `n` elements. A chunk is not the last, so the neighbours of its elements lie inside
-    // of the run as well.
-    unsafe {
-        each_chunk(n, to, |i| {
-            let at = from.add(2 * i);
-            for k in 0..(CHUNK * 2 * size_of::<T>()).div_ceil(64) {
-                prefetch(at.wrapping_add(2 * AHEAD).cast::<u8>().wrapping_add(64 * k));
-            }
-            let both = at.cast::<[[T; 2]; CHUNK]>().read_unaligned();
-            std::array::from_fn(|k| both[k][0])
-        })
-    }
+    isa::run(Halves { to, from, n })
 }
 /// Writes chunks while more than one is left; returns how many elements that were.
 ///

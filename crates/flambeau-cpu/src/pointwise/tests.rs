@@ -68,6 +68,33 @@ fn all_layouts_agree() {
     }
 }
 
+/// Runs that are long enough for short blocks: in place, streamed, with steps, with ends of all lengths.
+#[test]
+fn long_runs() {
+    let n = 33_000usize;
+    let a: Vec<f32> = (0..2 * n).map(|i| i as f32 * 0.25 - 700.0).collect();
+    let b: Vec<f32> = (0..2 * n).map(|i| (i % 97) as f32).collect();
+    let l = ADD.find(DType::F32).unwrap();
+    let p = [Param::from(1.0)];
+    for n in (0..130).map(|k| n - k) {
+        for (sa, sb, flags) in [(1, 2, 0), (2, 2, STREAM), (1, 0, STREAM), (-2, 1, 0)] {
+            let mut out = vec![-1.0f32; n + 1];
+            let first = if sa < 0 { 2 * (n - 1) } else { 0 };
+            let ptrs = [out.as_mut_ptr().cast::<u8>(), a[first..].as_ptr() as *mut u8, b.as_ptr() as *mut u8];
+            // SAFETY: the runs lie within 2n elements.
+            unsafe { l.run.call(ptrs.as_ptr(), [4, 4 * sa, 4 * sb].as_ptr(), n, p.as_ptr(), flags) };
+            let want =
+                |i: usize| a[(first as isize + i as isize * sa) as usize] + b[(i as isize * sb) as usize];
+            assert!((0..n).all(|i| out[i] == want(i)) && out[n] == -1.0, "{n} {sa} {sb}");
+        }
+        let mut x = a.clone();
+        let to = x.as_mut_ptr().cast::<u8>();
+        // SAFETY: in place over a part of the vector.
+        unsafe { l.run.call([to, to, b.as_ptr() as *mut u8].as_ptr(), [4; 3].as_ptr(), n, p.as_ptr(), 0) };
+        assert!((0..n).all(|i| x[i] == a[i] + b[i]) && x[n..] == a[n..], "{n} in place");
+    }
+}
+
 #[test]
 fn in_place_with_its_own_first_element() {
     let mut x: Vec<f32> = (1..2000).map(|i| i as f32).collect();

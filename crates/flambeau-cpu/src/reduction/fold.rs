@@ -1,7 +1,7 @@
 //! The engine: how rows and columns are cut into blocks, and how blocks are joined.
 
 use super::partition::{Kernel, MOST, reduce_rows};
-use crate::engine::cache::prefetch;
+use crate::engine::cache::prefetch_page;
 use crate::engine::isa::{self, Isa, Job, Level};
 use crate::engine::room::grow;
 use crate::engine::span;
@@ -90,13 +90,16 @@ pub trait Step<T: Copy>: Sync {
     fn step(&self, a: Self::Acc, x: T) -> Self::Acc;
     /// Joins two running values.
     fn join(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
+    /// The result over a run, where there is a faster way than step by step. Mark it `#[inline(always)]`.
+    #[inline(always)]
+    fn run<I: Isa>(&self, _: &[T]) -> Option<Self::Acc> {
+        None
+    }
 }
 
 /// Makes a [`Fold`] of a [`Step`], with independent lanes so that it vectorises. Each set compiles the loops over whole
 /// blocks alone; the ends are left to bodies that all sets share.
 pub struct Lanes<S>(pub S);
-/// Bytes ahead of a block that memory is asked for, across the ends of pages too.
-const AHEAD: usize = 2048;
 /// Steps of a lane before it is joined.
 const STEPS: usize = 16;
 impl<S> Lanes<S> {
@@ -112,10 +115,8 @@ impl<S> Lanes<S> {
         // Each group starts afresh, so that no lane adds a long chain one by one.
         for group in pairs.chunks(STEPS) {
             let (mut m, mut n) = ([s.init(); N], [s.init(); N]);
+            prefetch_page(group.as_ptr().cast());
             for [a, b] in group {
-                for line in (0..2 * size_of_val(a)).step_by(64) {
-                    prefetch(a.as_ptr().cast::<u8>().wrapping_add(AHEAD + line));
-                }
                 for j in 0..N {
                     m[j] = s.step(m[j], a[j]);
                 }
@@ -141,17 +142,13 @@ impl<S> Lanes<S> {
         for c in rest.chunks(l.len()) {
             l.iter_mut().zip(c).for_each(|(l, v)| *l = self.0.step(*l, *v));
         }
-        // By loops of constant length down to eight: short rows end here often.
+        // By loops of constant length: short rows end here often.
         self.halve::<T, 32>(l);
         self.halve::<T, 16>(l);
         self.halve::<T, 8>(l);
-        let mut w = l.len().min(8) / 2;
-        while w > 0 {
-            for j in 0..w {
-                l[j] = self.0.join(l[j], l[j + w]);
-            }
-            w /= 2;
-        }
+        self.halve::<T, 4>(l);
+        self.halve::<T, 2>(l);
+        self.halve::<T, 1>(l);
         l[0]
     }
     /// Joins lanes `N..2 * N` into the first `N`, if there are that many.
@@ -193,6 +190,9 @@ impl<T: Copy, S: Step<T>> Fold<T> for Lanes<S> {
     }
     #[inline(always)]
     fn row<I: Isa>(&self, x: &[T], _: usize) -> S::Acc {
+        if let Some(all) = self.0.run::<I>(x) {
+            return all;
+        }
         if S::ANY_ORDER {
             return x.iter().fold(self.0.init(), |a, v| self.0.step(a, *v));
         }
@@ -284,7 +284,10 @@ impl<T: Copy, F: Fold<T>> Job for Rows<'_, T, F> {
         let (mut buf, mut tree) = (Vec::new(), Tree::new());
         let ns = g.ns as usize;
         for (i, acc) in acc.iter_mut().enumerate() {
-            let x = if from == to { x } else { &x[g.base(first + i)..] };
+            let row = first + i;
+            // the usual geometry needs no division
+            let base = if g.inner == 1 { row * g.os as usize } else { g.base(row) };
+            let x = if from == to { x } else { &x[base..] };
             let mut k = from;
             while k < to {
                 let end = (k + BLOCK).min(to);
@@ -351,6 +354,7 @@ impl<T: Copy, F: Fold<T>> Job for Columns<'_, T, F> {
 pub fn fold<T: Copy + Sync, F: Fold<T>>(x: &[T], g: Geo, f: &F, emit: impl Fn(usize, F::Acc) + Sync) {
     // Not generic over `emit`, so that reductions which differ only in what they do with a result share their code.
     g.check(x.len(), g.rows());
+    let emit = |row: usize, all: &[F::Acc]| all.iter().enumerate().for_each(|(i, a)| emit(row + i, *a));
     reduce_rows(g, &Typed { x, g, f, emit: &emit });
 }
 
@@ -358,7 +362,8 @@ struct Typed<'a, T: Copy, F: Fold<T>> {
     x: &'a [T],
     g: Geo,
     f: &'a F,
-    emit: &'a (dyn Fn(usize, F::Acc) + Sync),
+    /// Gets neighbouring results at once.
+    emit: &'a (dyn Fn(usize, &[F::Acc]) + Sync),
 }
 impl<T: Copy + Sync, F: Fold<T>> Kernel for Typed<'_, T, F> {
     fn size(&self) -> usize {
@@ -389,9 +394,7 @@ impl<T: Copy + Sync, F: Fold<T>> Kernel for Typed<'_, T, F> {
         }
     }
     unsafe fn emit(&self, row: usize, acc: *const u8, n: usize) {
-        for i in 0..n {
-            // SAFETY: the caller's promise.
-            (self.emit)(row + i, unsafe { *acc.cast::<F::Acc>().add(i) });
-        }
+        // SAFETY: the caller's promise.
+        (self.emit)(row, unsafe { std::slice::from_raw_parts(acc.cast(), n) });
     }
 }

@@ -11,6 +11,7 @@ pub mod norm;
 mod partition;
 pub mod select;
 pub mod simple;
+mod vectors;
 
 pub use crate::num::{Num, Order, Truth};
 pub use arg::{argmax, argmin, max_with_index, min_with_index};

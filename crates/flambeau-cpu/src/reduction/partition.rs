@@ -14,7 +14,7 @@ const TILE: usize = 512;
 /// Rows of a tile that one task takes.
 const TILE_CHUNK: usize = 1024;
 /// Results that a task holds before it hands them out.
-const BATCH: usize = 16;
+const BATCH: usize = 64;
 /// The most bytes of a running value.
 pub(super) const MOST: usize = 32;
 

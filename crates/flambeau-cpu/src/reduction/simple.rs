@@ -1,8 +1,9 @@
 //! Sums, products, extremes, truth.
 
 use super::fold::{Fold, Geo, Lanes, Step, fold};
+use super::vectors;
 use crate::engine::SharedMut;
-use crate::engine::isa::Level;
+use crate::engine::isa::{Isa, Level};
 use crate::engine::room::collected;
 use crate::num::{Arith, Num, Order, Truth};
 use flambeau_dtype::{B8, Element};
@@ -50,7 +51,28 @@ const fn best_sum<T: Element>() -> Level {
     if T::DTYPE.is_complex() { Level::Portable } else { Level::V3 }
 }
 
-step!(Sum<T: Num> -> T::Acc [best_sum::<T>(), T::DTYPE.is_integral(true)] { T::Acc::ZERO, |a, x| a.plus(x.wide()), |a, b| a.plus(b) });
+struct Sum;
+impl<T: Num> Step<T> for Sum {
+    type Acc = T::Acc;
+    const BEST: Level = best_sum::<T>();
+    const ANY_ORDER: bool = T::DTYPE.is_integral(true);
+    #[inline(always)]
+    fn init(&self) -> T::Acc {
+        T::Acc::ZERO
+    }
+    #[inline(always)]
+    fn step(&self, a: T::Acc, x: T) -> T::Acc {
+        a.plus(x.wide())
+    }
+    #[inline(always)]
+    fn join(&self, a: T::Acc, b: T::Acc) -> T::Acc {
+        a.plus(b)
+    }
+    #[inline(always)]
+    fn run<I: Isa>(&self, x: &[T]) -> Option<T::Acc> {
+        vectors::sum_of::<T, I>(x)
+    }
+}
 step!(Prod<T: Num> -> T::Acc [best_sum::<T>(), T::DTYPE.is_integral(true)] { T::Acc::ONE, |a, x| a.times(x.wide()), |a, b| a.times(b) });
 step!(Max<T: Order> -> T [Level::V3, T::DTYPE.is_integral(true)] { T::LOW, |a, x| if x.beats_max(a) { x } else { a }, |a, b| if b.beats_max(a) { b } else { a } });
 step!(Min<T: Order> -> T [Level::V3, T::DTYPE.is_integral(true)] { T::HIGH, |a, x| if x.beats_min(a) { x } else { a }, |a, b| if b.beats_min(a) { b } else { a } });

@@ -41,16 +41,22 @@ fn map<T: RecurrentScalar, const N: usize>(x: [&[T; L]; N], f: impl Fn([T; N]) -
 fn biased<T: RecurrentScalar>(x: &[T], at: usize, bias: &[T], to: usize, n: usize) -> [T; L] {
     map([&load(x, at, n), &load(bias, to, n)], |[x, b]| x + b)
 }
-/// Calls `f(row, first lane, lanes)` for all of `rows` rows of `n`.
-#[inline(always)]
-fn lanes(rows: usize, n: usize, mut f: impl FnMut(usize, usize, usize)) {
-    for r in 0..rows {
-        let mut j = 0;
-        while j < n {
-            f(r, j, L.min(n - j));
-            j += L;
+/// Runs a body for `n` lanes from lane `j` on of each of `rows` rows of `h`. It stands there twice: with a constant for whole
+/// groups of lanes, whose copies are loads and stores then and no calls.
+macro_rules! lanes {
+    ($rows:expr, $h:expr, |$r:ident, $j:ident, $n:ident| $body:block) => {
+        for $r in 0..$rows {
+            let whole = $h / L * L;
+            for $j in (0..whole).step_by(L) {
+                let $n = L;
+                $body
+            }
+            if whole < $h {
+                let ($j, $n) = (whole, $h - whole);
+                $body
+            }
         }
-    }
+    };
 }
 
 /// Gates before the activations to gates after them, and the next state.
@@ -77,7 +83,7 @@ impl<T: RecurrentScalar> Job for Forward<'_, T> {
         let width = cell.parts() * h;
         let rows = gates.len() / width;
         match cell {
-            Cell::Relu => lanes(rows, h, |r, j, n| {
+            Cell::Relu => lanes!(rows, h, |r, j, n| {
                 let x = [&load(gates, r * h + j, n), &load(bias, j, n)];
                 let y = map(x, |[x, b]| {
                     let v = x + b;
@@ -86,18 +92,18 @@ impl<T: RecurrentScalar> Job for Forward<'_, T> {
                 });
                 store(&y, gates, r * h + j, n);
             }),
-            Cell::Tanh => lanes(rows, h, |r, j, n| {
+            Cell::Tanh => lanes!(rows, h, |r, j, n| {
                 let x = [&load(gates, r * h + j, n), &load(bias, j, n)];
-                store(&map(x, |[x, b]| (x + b).tanh::<I>()), gates, r * h + j, n);
+                store(&map(x, |[x, b]| (x + b).tanh_gate::<I>()), gates, r * h + j, n);
             }),
-            Cell::Lstm => lanes(rows, h, |r, j, n| {
+            Cell::Lstm => lanes!(rows, h, |r, j, n| {
                 let at = r * width + j;
-                let i = map([&biased(gates, at, bias, j, n)], |[x]| x.sigmoid::<I>());
-                let f = map([&biased(gates, at + h, bias, h + j, n)], |[x]| x.sigmoid::<I>());
-                let g = map([&biased(gates, at + 2 * h, bias, 2 * h + j, n)], |[x]| x.tanh::<I>());
-                let o = map([&biased(gates, at + 3 * h, bias, 3 * h + j, n)], |[x]| x.sigmoid::<I>());
+                let i = map([&biased(gates, at, bias, j, n)], |[x]| x.sigmoid_gate::<I>());
+                let f = map([&biased(gates, at + h, bias, h + j, n)], |[x]| x.sigmoid_gate::<I>());
+                let g = map([&biased(gates, at + 2 * h, bias, 2 * h + j, n)], |[x]| x.tanh_gate::<I>());
+                let o = map([&biased(gates, at + 3 * h, bias, 3 * h + j, n)], |[x]| x.sigmoid_gate::<I>());
                 let c = map([&f, &load(state, r * h + j, n), &i, &g], |[f, c, i, g]| i.fma::<I>(g, f * c));
-                let y = map([&o, &c], |[o, c]| o * c.tanh::<I>());
+                let y = map([&o, &c], |[o, c]| o * c.tanh_gate::<I>());
                 store(&i, gates, at, n);
                 store(&f, gates, at + h, n);
                 store(&g, gates, at + 2 * h, n);
@@ -105,13 +111,13 @@ impl<T: RecurrentScalar> Job for Forward<'_, T> {
                 store(&c, cells, r * h + j, n);
                 store(&y, out, r * h + j, n);
             }),
-            Cell::Gru => lanes(rows, h, |r, j, n| {
+            Cell::Gru => lanes!(rows, h, |r, j, n| {
                 let at = r * width + j;
-                let reset = map([&biased(gates, at, bias, j, n)], |[x]| x.sigmoid::<I>());
-                let update = map([&biased(gates, at + h, bias, h + j, n)], |[x]| x.sigmoid::<I>());
+                let reset = map([&biased(gates, at, bias, j, n)], |[x]| x.sigmoid_gate::<I>());
+                let update = map([&biased(gates, at + h, bias, h + j, n)], |[x]| x.sigmoid_gate::<I>());
                 let input = biased(gates, at + 2 * h, bias, 2 * h + j, n);
                 let hidden = biased(gates, at + 3 * h, bias, 3 * h + j, n);
-                let new = map([&input, &reset, &hidden], |[x, r, h]| r.fma::<I>(h, x).tanh::<I>());
+                let new = map([&input, &reset, &hidden], |[x, r, h]| r.fma::<I>(h, x).tanh_gate::<I>());
                 let y = map([&update, &load(state, r * h + j, n), &new], |[z, h, n]| z.fma::<I>(h - n, n));
                 store(&reset, gates, at, n);
                 store(&update, gates, at + h, n);
@@ -155,21 +161,21 @@ impl<T: RecurrentScalar> Job for Gradient<'_, T> {
         let width = cell.parts() * h;
         let rows = grad.len() / width;
         match cell {
-            Cell::Relu => lanes(rows, h, |r, j, n| {
+            Cell::Relu => lanes!(rows, h, |r, j, n| {
                 let x = [&load(carry, r * h + j, n), &load(gates, r * h + j, n)];
                 let d = map(x, |[d, y]| if y <= T::ZERO { T::ZERO } else { d });
                 store(&d, grad, r * h + j, n);
             }),
-            Cell::Tanh => lanes(rows, h, |r, j, n| {
+            Cell::Tanh => lanes!(rows, h, |r, j, n| {
                 let x = [&load(carry, r * h + j, n), &load(gates, r * h + j, n)];
                 store(&map(x, |[d, y]| d * (T::ONE - y * y)), grad, r * h + j, n);
             }),
-            Cell::Lstm => lanes(rows, h, |r, j, n| {
+            Cell::Lstm => lanes!(rows, h, |r, j, n| {
                 let (at, own) = (r * width + j, r * h + j);
                 let (i, f) = (load(gates, at, n), load(gates, at + h, n));
                 let (g, o) = (load(gates, at + 2 * h, n), load(gates, at + 3 * h, n));
                 let d = load(if unprojected.is_empty() { &*carry } else { unprojected }, own, n);
-                let t = map([&load(cells, own, n)], |[c]| c.tanh::<I>());
+                let t = map([&load(cells, own, n)], |[c]| c.tanh_gate::<I>());
                 let mut dc =
                     map([&load(kept, own, n), &d, &o, &t], |[k, d, o, t]| k + d * o * (T::ONE - t * t));
                 if let Some(g) = grad_cells {
@@ -185,7 +191,7 @@ impl<T: RecurrentScalar> Job for Gradient<'_, T> {
                 store(&d_o, grad, at + 3 * h, n);
                 store(&map([&dc, &f], |[d, f]| d * f), kept, own, n);
             }),
-            Cell::Gru => lanes(rows, h, |r, j, n| {
+            Cell::Gru => lanes!(rows, h, |r, j, n| {
                 let (at, own) = (r * width + j, r * h + j);
                 let (reset, update) = (load(gates, at, n), load(gates, at + h, n));
                 let (new, hidden) = (load(gates, at + 2 * h, n), load(gates, at + 3 * h, n));

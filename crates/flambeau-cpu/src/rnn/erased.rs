@@ -1,7 +1,7 @@
 //! Recurrent layers over slices of run-time type, f32 and f64. `None` means that the dtypes are not supported; all operands
 //! share one dtype.
 
-use super::{Gradients, RecurrentShape, Saved, Weights};
+use super::{Gradients, Input, RecurrentShape, Saved, Weights};
 use crate::engine::erase::erased;
 use crate::{Any, AnyMut};
 
@@ -32,10 +32,18 @@ impl<'a> WeightsAny<'a> {
     }
 }
 
-/// [`super::forward`].
-pub fn forward(s: &RecurrentShape, w: WeightsAny, gates: AnyMut, out: AnyMut, cells: AnyMut) -> Option<()> {
-    erased!(w.hh, T in [FLOAT], same(w.bias, w.hr, w.h0, w.c0, gates, out, cells) => {
-        super::forward::<T>(s, w.get(), gates.get(), out.get(), cells.get())
+/// [`super::forward`] of the input `x` with its weight `ih`.
+pub fn forward(
+    s: &RecurrentShape,
+    [x, ih]: [Any; 2],
+    w: WeightsAny,
+    gates: AnyMut,
+    out: AnyMut,
+    cells: AnyMut,
+) -> Option<()> {
+    erased!(w.hh, T in [FLOAT], same(x, ih, w.bias, w.hr, w.h0, w.c0, gates, out, cells) => {
+        let input = Input { x: x.get(), ih: ih.get() };
+        super::forward::<T>(s, Some(input), w.get(), gates.get(), out.get(), cells.get())
     })
 }
 

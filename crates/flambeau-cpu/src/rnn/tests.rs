@@ -50,7 +50,7 @@ impl Layer {
         let mut out = if plain { all[0].clone() } else { vec![T::ZERO; s.rows() * self.out] };
         let mut gates = if plain { Vec::new() } else { all[0].clone() };
         let mut cells = vec![T::ZERO; if self.cell == Cell::Lstm { s.rows() * self.hidden } else { 0 }];
-        forward(&s, weights(&all), &mut gates, &mut out, &mut cells);
+        forward(&s, None, weights(&all), &mut gates, &mut out, &mut cells);
         [out, cells, gates]
     }
     /// The sum of all results, each times its place.
@@ -148,6 +148,43 @@ fn gradients_are_slopes() {
                 l.all[which][i] = old;
                 assert!((got - want).abs() < 1e-6, "{:?} input {which}[{i}]: {got} {want}", l.cell);
             }
+        }
+    }
+}
+
+/// The input's part that the layer multiplies itself, for steps of many and of few rows, is what the gates hold otherwise.
+#[test]
+fn with_the_input() {
+    fn check<T: RecurrentScalar>(cell: Cell, steps: &[usize], of: impl Fn(f64) -> T, error: f64) {
+        let l = Layer::new(cell, 35, 35, steps, false);
+        let (n, k, s) = (cell.gates() * 35, 9, l.shape());
+        let (x, ih) = (values(s.rows() * k, 7), values(n * k, 8));
+        let mut all: Vec<Vec<T>> = l.all.iter().map(|v| v.iter().map(|x| of(x * 0.2)).collect()).collect();
+        for row in 0..s.rows() {
+            for j in 0..n {
+                let sum = (0..k).map(|p| x[row * k + p] * ih[j * k + p]).sum::<f64>();
+                all[0][row * s.width() + j] = of(sum);
+            }
+        }
+        let [x, ih] = [x, ih].map(|v| v.into_iter().map(&of).collect::<Vec<T>>());
+        let plain = cell.gates() == 1;
+        let run = |input: Option<Input<T>>, start: &[T]| {
+            let mut out = if plain { start.to_vec() } else { vec![T::ZERO; s.rows() * 35] };
+            let mut gates = if plain { Vec::new() } else { start.to_vec() };
+            let mut cells = vec![T::ZERO; if cell == Cell::Lstm { s.rows() * 35 } else { 0 }];
+            forward(&s, input, weights(&all), &mut gates, &mut out, &mut cells);
+            out
+        };
+        let want = run(None, &all[0]);
+        let got = run(Some(Input { x: &x, ih: &ih }), &vec![T::ZERO; all[0].len()]);
+        for (a, b) in got.iter().zip(&want) {
+            assert!((a.f64() - b.f64()).abs() < error, "{cell:?} {steps:?}: {a:?} {b:?}");
+        }
+    }
+    for cell in [Cell::Relu, Cell::Tanh, Cell::Lstm, Cell::Gru] {
+        for steps in [&[20, 17, 3][..], &[5, 5, 2], &[1]] {
+            check(cell, steps, |x| x as f32, 2e-5);
+            check(cell, steps, |x| x, 1e-12);
         }
     }
 }

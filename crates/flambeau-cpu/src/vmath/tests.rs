@@ -117,6 +117,8 @@ mod f32_functions {
         erf(-4.5, 4.5) < 0.9: |x| libm::erf(x);
         erfc(-4.0, 10.5) < 4.0: |x| libm::erfc(x);
         sigmoid(-88.0, 20.0) < 3.0: |x| if x < -88.7 { if x < -88.73 { 0.0 } else { single::sigmoid::<Portable>(x as f32) as f64 } } else { 1.0 / (1.0 + (-x).exp()) };
+        sigmoid_gate(-80.0, 20.0) < 3.5: |x| if x < -88.0 { single::sigmoid_gate::<Portable>(x as f32) as f64 } else { 1.0 / (1.0 + (-x).exp()) };
+        tanh_gate(-10.0, 10.0) < 4.0: |x| x.tanh();
         sin(-100.0, 100.0) < 1.0: |x| x.sin();
         cos(-100.0, 100.0) < 1.0: |x| x.cos();
         tan(-100.0, 100.0) < 1.5: |x| x.tan();

@@ -110,3 +110,20 @@ fn indexing() {
     indexing::embedding_backward(&dy, &[1, 0, 1, 2], 2, Some(0), true, &mut dw).unwrap();
     assert_eq!(dw, [0.0, 0.0, 3.0, 4.0, 7.0, 8.0]);
 }
+
+/// A bad index is found at every place of lists of every length.
+#[test]
+fn bad_indices_at_every_place() {
+    for n in 0..130usize {
+        let mut idx: Vec<i64> = (0..n as i64).map(|i| i % 7).collect();
+        assert!(flambeau_cpu::indexing::check(&idx, 7).is_ok());
+        for at in 0..n {
+            for bad in [7, -1, i64::MIN, i64::MAX] {
+                let kept = std::mem::replace(&mut idx[at], bad);
+                let error = flambeau_cpu::indexing::check(&idx, 7).unwrap_err();
+                assert_eq!((error.index, error.size), (bad, 7));
+                idx[at] = kept;
+            }
+        }
+    }
+}

@@ -292,3 +292,35 @@ fn order_statistics() {
     reduction::mode(&x, Geo::contiguous(1, 6, 1), &mut v, &mut i);
     assert_eq!((v[0], i[0]), (1, 3));
 }
+
+/// Rows of all lengths and some long ones against a plain loop over numbers whose sums are exact, with what is not finite at all
+/// places.
+#[test]
+fn sums_of_every_length() {
+    fn check<T: reduction::Num<Sum = T> + Into<f64> + From<f32>>() {
+        let mut r = Rng(5);
+        for n in (0..130).chain([255, 256, 1000, 1023, 1024, 4095, 4096, 4097, 9000]) {
+            let whole: Vec<f32> = (0..3 * n).map(|_| (r.below(2001) as f32) - 1000.0).collect();
+            let mut x: Vec<T> = whole.iter().map(|v| T::from(*v)).collect();
+            let mut out = vec![T::from(7.0); 3];
+            reduction::sum(&x, Geo::contiguous(3, n, 1), &mut out);
+            for (k, got) in out.iter().enumerate() {
+                let want: f64 = whole[k * n..(k + 1) * n].iter().map(|v| f64::from(*v)).sum();
+                assert_eq!((*got).into(), want, "{n}");
+            }
+            for at in (0..n).step_by(n / 7 + 1) {
+                for bad in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+                    let kept = std::mem::replace(&mut x[n + at], T::from(bad));
+                    reduction::sum(&x, Geo::contiguous(3, n, 1), &mut out);
+                    let [a, b, c] = [0, 1, 2].map(|k| out[k].into());
+                    assert!(
+                        a.is_finite() && c.is_finite() && (b == f64::from(bad) || bad.is_nan() && b.is_nan())
+                    );
+                    x[n + at] = kept;
+                }
+            }
+        }
+    }
+    check::<f32>();
+    check::<f64>();
+}

@@ -1,6 +1,6 @@
 //! Datasets, datasets of datasets, and splits.
 
-use crate::{generator, seeded, text};
+use crate::{generator, manual_seed, text};
 use flambeau_core::{ErrorKind, Result, Tensor, functions as torch};
 use flambeau_data::*;
 use std::collections::BTreeMap;
@@ -88,7 +88,8 @@ fn nested_sizes_are_checked() {
 
 #[test]
 fn splits() {
-    let _seed = seeded(0);
+    flambeau_test_support::alone!();
+    manual_seed(0);
     let parts = random_split(0..10i64, [3, 7]);
     assert_eq!(parts[0].indices(), [4, 1, 7]);
     let lengths = |total: i64, parts: &[f64]| {

@@ -1,6 +1,6 @@
 //! The loader, alone and with workers.
 
-use super::{generator, seeded, text};
+use super::{generator, manual_seed, text};
 use flambeau_core::settings::threads;
 use flambeau_core::{Error, ErrorKind, Result, Tensor, functions as torch};
 use flambeau_data::*;
@@ -181,8 +181,9 @@ fn errors_and_panics_of_workers_arrive() {
 
 #[test]
 fn workers_know_themselves() {
+    flambeau_test_support::alone!();
     timely(|| {
-        let _seed = seeded(0);
+        manual_seed(0);
         assert!(get_worker_info().is_none());
         let seen = Arc::new(AtomicUsize::new(0));
         let count = seen.clone();

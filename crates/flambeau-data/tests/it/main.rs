@@ -7,17 +7,10 @@ mod loader;
 mod pytorch;
 mod samplers;
 
+use flambeau_core::tensor::generator::manual_seed;
 use flambeau_core::{ErrorKind, Generator, Result};
 use flambeau_data::Sampler;
-use std::sync::{Mutex, MutexGuard};
 
-/// The default generator is one for all tests of the process.
-fn seeded(seed: u64) -> MutexGuard<'static, ()> {
-    static LOCK: Mutex<()> = Mutex::new(());
-    let guard = LOCK.lock().unwrap_or_else(|e| e.into_inner());
-    flambeau_core::tensor::generator::manual_seed(seed);
-    guard
-}
 fn generator(seed: u64) -> Generator {
     let g = Generator::new();
     g.manual_seed(seed);

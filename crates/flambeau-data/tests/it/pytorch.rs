@@ -1,6 +1,6 @@
 //! Against a live PyTorch: the same seeds, the same orders, and generators in the same state afterwards.
 
-use super::{all, generator, seeded};
+use super::{all, generator, manual_seed};
 use flambeau_core::tensor::generator::default_generator;
 use flambeau_core::{Generator, Result, functions as torch};
 use flambeau_data::*;
@@ -80,7 +80,7 @@ fn ours() -> BTreeMap<String, Vec<i64>> {
     let default = default_generator();
     for seed in [0u64, 7] {
         for n in [1usize, 5, 40] {
-            let _seed = seeded(seed);
+            manual_seed(seed);
             let mut say = |name: &str, values: Vec<i64>| {
                 said.insert(format!("{name} {seed} {n}"), values);
             };
@@ -128,7 +128,7 @@ fn ours() -> BTreeMap<String, Vec<i64>> {
         }
     }
     for (persistent, name) in [(false, "False"), (true, "True")] {
-        let _seed = seeded(3);
+        manual_seed(3);
         let options = DataLoaderOptions::new(Noise).batch_size(2).shuffle(true).num_workers(2);
         let loader = options.persistent_workers(persistent).build();
         let two = [flat(&loader), flat(&loader), vec![state(default)]].concat();
@@ -139,6 +139,7 @@ fn ours() -> BTreeMap<String, Vec<i64>> {
 
 #[test]
 fn orders_are_those_of_a_live_pytorch() {
+    flambeau_test_support::alone!();
     let Some(python) = python() else { return };
     let text = output(Command::new(&python).args(["-W", "ignore", "-c", SCRIPT]), "");
     let theirs: BTreeMap<String, Vec<i64>> = text

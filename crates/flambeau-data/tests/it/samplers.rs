@@ -1,12 +1,13 @@
 //! Samplers: orders and lengths.
 
-use crate::{all, generator, seeded, text};
+use crate::{all, generator, manual_seed, text};
 use flambeau_core::ErrorKind;
 use flambeau_data::*;
 
 #[test]
 fn samplers() {
-    let _seed = seeded(0);
+    flambeau_test_support::alone!();
+    manual_seed(0);
     assert_eq!(all(&SequentialSampler::new(3)), [0, 1, 2]);
     assert_eq!(all(&RandomSampler::new(&(0..5i64))), [1, 3, 4, 2, 0]);
     let s = RandomSamplerOptions::new(3).num_samples(8).generator(&generator(2)).build();

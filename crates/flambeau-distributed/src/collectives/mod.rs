@@ -15,6 +15,7 @@ pub use reductions::*;
 pub(crate) use synchronise::monitored;
 pub use synchronise::*;
 
+use crate::backend::CollectiveBackend;
 use crate::calls::{Status, What};
 use crate::group::{Engine, ProcessGroup};
 use crate::work::Work;
@@ -38,18 +39,48 @@ fn group_of(g: &Option<ProcessGroup>) -> Result<ProcessGroup> {
         None => World::current().default_group(),
     }
 }
-/// Notes a call and runs it with the group's engine; one of a group that this process is not in does nothing.
-fn with(g: &ProcessGroup, what: What, f: impl FnOnce(&Engine, &Status) -> Result<Work>) -> Result<Work> {
-    let Some(e) = g.engine() else { return Ok(Work::ended(Vec::new())) };
+/// Notes a call and runs it with the group's engine for the tensor's device, which may be the program's own; without a tensor, with the only
+/// one. A call of a group that this process is not in does nothing.
+fn with(
+    g: &ProcessGroup,
+    what: What,
+    (tensor, async_op): (Option<&Tensor>, bool),
+    own: impl FnOnce(&dyn CollectiveBackend) -> Result<Work>,
+    f: impl FnOnce(&Engine, &Status) -> Result<Work>,
+) -> Result<Work> {
+    if !g.is_member() {
+        return Ok(Work::ended(Vec::new()));
+    }
     let status = g.begin(what.clone());
-    let same = e.detail.as_ref().map_or(Ok(()), |d| d.check(&what));
-    let r = same.and_then(|()| f(e, &status));
+    let device = tensor.map(Tensor::device);
+    let r = match (device.map_or_else(|| g.only_own(), |d| g.own(d.kind())), g.engine()) {
+        (Some(b), _) => own(&**b).and_then(|w| waited(w, async_op)),
+        (None, Some(e)) => {
+            let same = e.detail.as_ref().map_or(Ok(()), |d| d.check(&what));
+            same.and_then(|()| f(e, &status))
+        }
+        (None, None) => {
+            let kind = device.map_or("cpu", |d| d.kind());
+            Err(Error::runtime(format!("No backend type associated with device type {kind}")))
+        }
+    };
+    noted(&status, r)
+}
+/// Says of a call that it is over, or that it has failed.
+fn noted(status: &Status, r: Result<Work>) -> Result<Work> {
     match &r {
         Ok(w) if w.is_over() => status.end(true),
         Err(_) => status.end(false),
         Ok(_) => {}
     }
     r
+}
+/// What a program's own engine has begun is over where the caller does not wait for it.
+fn waited(w: Work, async_op: bool) -> Result<Work> {
+    if !async_op {
+        w.try_wait()?;
+    }
+    Ok(w)
 }
 /// Sizes of a list of as many tensors as there are ranks, as one.
 fn times(n: i64, t: &Tensor) -> Vec<Vec<i64>> {

@@ -1,6 +1,6 @@
 //! Messages from one rank to another.
 
-use super::{group_of, tag_of};
+use super::{group_of, noted, tag_of};
 use crate::bytes;
 use crate::calls::What;
 use crate::gloo::arithmetic::check_dtype;
@@ -39,6 +39,25 @@ fn peer_of(g: &ProcessGroup, e: &Engine, p: Peer, what: &str) -> Result<usize> {
     }
 }
 
+/// Another member, as a program's own engine counts it.
+fn other(g: &ProcessGroup, p: Peer, what: &str) -> Result<usize> {
+    let r = g.peer(p)?;
+    match usize::try_from(r) {
+        Ok(u) if r < g.size() && r != g.rank() => Ok(u),
+        _ => bail!(Value, "Invalid {what} rank: {r} is not another one of {}", g.size()),
+    }
+}
+/// A group without an engine for a tensor: nothing to do where this process is not in it.
+fn none(g: &ProcessGroup, tensor: &Tensor) -> Result<Work> {
+    ensure!(
+        !g.is_member(),
+        Runtime,
+        "No backend type associated with device type {}",
+        tensor.device().kind()
+    );
+    Ok(Work::ended(Vec::new()))
+}
+
 /// Begins to send a tensor. It is read at once.
 ///
 /// # Errors
@@ -48,7 +67,11 @@ fn peer_of(g: &ProcessGroup, e: &Engine, p: Peer, what: &str) -> Result<usize> {
 #[flambeau_macros::short(with)]
 pub fn try_isend(tensor: &Tensor, dst: impl Into<Peer>, options: MessageOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
-    let Some(e) = g.engine() else { return Ok(Work::ended(Vec::new())) };
+    if let Some(b) = g.own(tensor.device().kind()) {
+        let to = other(&g, dst.into(), "destination")?;
+        return noted(&g.begin(What::new("send", [tensor])), b.send(tensor, to, options.tag));
+    }
+    let Some(e) = g.engine() else { return none(&g, tensor) };
     let to = peer_of(&g, e, dst.into(), "destination")?;
     let slot = tag_of(options.tag)?;
     ensure!(tensor.is_contiguous(), Runtime, "input tensor has to be contiguous");
@@ -66,7 +89,12 @@ pub fn try_isend(tensor: &Tensor, dst: impl Into<Peer>, options: MessageOptions)
 #[flambeau_macros::short(with)]
 pub fn try_irecv(tensor: &Tensor, src: Option<Peer>, options: MessageOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
-    let Some(e) = g.engine() else { return Ok(Work::ended(Vec::new())) };
+    if let Some(b) = g.own(tensor.device().kind()) {
+        let Some(src) = src else { bail!(Runtime, "Backend {} does not support recvAnysource", b.name()) };
+        let from = other(&g, src, "source")?;
+        return noted(&g.begin(What::new("recv", [tensor])), b.recv(tensor, from, options.tag));
+    }
+    let Some(e) = g.engine() else { return none(&g, tensor) };
     let slot = tag_of(options.tag)?;
     check_dtype(tensor.dtype())?;
     bytes::check(tensor)?;
@@ -113,9 +141,16 @@ pub fn try_recv(tensor: &Tensor, src: Option<Peer>, options: MessageOptions) -> 
     {
         return Ok(-1);
     }
-    let w = try_irecv(tensor, src, options)?;
+    let w = try_irecv(tensor, src, options.clone())?;
     w.try_wait()?;
-    w.source_rank()
+    match src {
+        // engines of a program's own say nothing of it
+        Some(p) if group_of(&options.group)?.own(tensor.device().kind()).is_some() => {
+            let g = group_of(&options.group)?;
+            g.global_rank(g.peer(p)?)
+        }
+        _ => w.source_rank(),
+    }
 }
 
 /// A message of [`batch_isend_irecv`].

@@ -1,8 +1,10 @@
 //! Reductions: of all ranks' tensors, element by element.
 
 use super::{checks, group_of, root, sparse, with};
+use crate::backend::CollectiveBackend;
 use crate::bytes;
 use crate::calls::What;
+use crate::coalesce;
 use crate::gloo::arithmetic;
 use crate::group::{Peer, ProcessGroup};
 use crate::reduce_op::ReduceOp;
@@ -57,17 +59,32 @@ fn complex(name: &str, op: ReduceOp, t: &Tensor) -> Result<()> {
 pub fn try_all_reduce(tensor: &Tensor, options: ReduceOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (op, dtype, t) = (options.op, tensor.dtype(), tensor.clone());
-    if t.layout() == Layout::SparseCoo {
-        return with(&g, What::new("sparse_all_reduce", [&t]), |e, status| {
-            sparse::check(&t, op)?;
-            e.run(options.async_op, status, vec![t.clone()], move |c| sparse::all_reduce(c, &t))
-        });
+    if coalesce::takes(&g, || coalesce::Call::AllReduce(t.clone(), op))? {
+        return Ok(Work::illegal());
     }
-    with(&g, What::new("all_reduce", [&t]), |e, status| {
+    if t.layout() == Layout::SparseCoo {
+        let own = |b: &dyn CollectiveBackend| b.all_reduce(tensor, op);
+        return with(
+            &g,
+            What::new("sparse_all_reduce", [&t]),
+            (Some(tensor), options.async_op),
+            own,
+            |e, status| {
+                sparse::check(&t, op)?;
+                e.run(options.async_op, status, vec![t.clone()], move |c| sparse::all_reduce(c, &t))
+            },
+        );
+    }
+    let own = |b: &dyn CollectiveBackend| b.all_reduce(tensor, op);
+    with(&g, What::new("all_reduce", [&t]), (Some(tensor), options.async_op), own, |e, status| {
         complex("all_reduce", op, &t)?;
         bytes::check(&t)?;
         arithmetic::check(op, dtype)?;
+        let in_place = if options.async_op { None } else { bytes::InPlace::of(&t, false) };
         e.run(options.async_op, status, vec![t.clone()], move |c| {
+            if let Some(mut place) = in_place {
+                return c.all_reduce(op, dtype, &mut place);
+            }
             let mut b = bytes::read(&t)?;
             c.all_reduce(op, dtype, &mut b)?;
             tidy(dtype, &mut b);
@@ -90,35 +107,42 @@ fn tidy(dtype: flambeau_core::DType, b: &mut [u8]) {
 pub fn try_all_reduce_coalesced(tensors: &[Tensor], options: ReduceOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (op, all) = (options.op, tensors.to_vec());
-    with(&g, What::new("all_reduce_coalesced", &all), |e, status| {
-        checks::same_dtype(&all)?;
-        ensure!(
-            !all.is_empty(),
-            Runtime,
-            "ProcessGroupGloo::allreduce_coalesced: requires non-empty tensor list"
-        );
-        let dtype = all[0].dtype();
-        for t in &all {
-            complex("all_reduce_coalesced", op, t)?;
-            bytes::check(t)?;
-        }
-        arithmetic::check(op, dtype)?;
-        e.run(options.async_op, status, all.clone(), move |c| {
-            let parts: Vec<Vec<u8>> = all.iter().map(bytes::read).collect::<Result<_>>()?;
-            let mut b = parts.concat();
-            c.all_reduce(op, dtype, &mut b)?;
-            tidy(dtype, &mut b);
-            let mut rest = &b[..];
-            for (t, p) in all.iter().zip(&parts) {
-                let (mine, after) = rest.split_at(p.len());
-                bytes::write(t, mine)?;
-                rest = after;
+    let own = |b: &dyn CollectiveBackend| b.all_reduce_coalesced(tensors, op);
+    with(
+        &g,
+        What::new("all_reduce_coalesced", &all),
+        (tensors.first(), options.async_op),
+        own,
+        |e, status| {
+            checks::same_dtype(&all)?;
+            ensure!(
+                !all.is_empty(),
+                Runtime,
+                "ProcessGroupGloo::allreduce_coalesced: requires non-empty tensor list"
+            );
+            let dtype = all[0].dtype();
+            for t in &all {
+                complex("all_reduce_coalesced", op, t)?;
+                bytes::check(t)?;
             }
-            Ok(())
-        })
-    })
+            arithmetic::check(op, dtype)?;
+            e.run(options.async_op, status, all.clone(), move |c| {
+                let parts: Vec<Vec<u8>> = all.iter().map(bytes::read).collect::<Result<_>>()?;
+                let mut b = parts.concat();
+                c.all_reduce(op, dtype, &mut b)?;
+                tidy(dtype, &mut b);
+                let mut rest = &b[..];
+                for (t, p) in all.iter().zip(&parts) {
+                    let (mine, after) = rest.split_at(p.len());
+                    bytes::write(t, mine)?;
+                    rest = after;
+                }
+                Ok(())
+            })
+        },
+    )
 }
-/// Reduces the ranks' tensors into that of one rank. The others' are left half reduced, as gloo leaves them.
+/// Reduces the ranks' tensors into that of one rank. The others' are left reduced in parts, as gloo leaves them.
 ///
 /// # Errors
 /// Those of [`try_all_reduce`], a rank that is none of the group's.
@@ -131,7 +155,8 @@ pub fn try_reduce(tensor: &Tensor, dst: impl Into<Peer>, options: ReduceOptions)
     let g = group_of(&options.group)?;
     let dst = dst.into();
     let (op, dtype, t) = (options.op, tensor.dtype(), tensor.clone());
-    with(&g, What::new("reduce", [&t]), |e, status| {
+    let own = |b: &dyn CollectiveBackend| b.reduce(tensor, root(&g, g.peer(dst)?, "reduce")?, op);
+    with(&g, What::new("reduce", [&t]), (Some(tensor), options.async_op), own, |e, status| {
         let to = root(&g, g.peer(dst)?, "reduce")?;
         // PyTorch's text has the operation's number as a character
         ensure!(
@@ -159,32 +184,39 @@ pub fn try_reduce(tensor: &Tensor, dst: impl Into<Peer>, options: ReduceOptions)
 pub fn try_reduce_scatter(output: &Tensor, input_list: &[Tensor], options: ReduceOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (op, dtype, out, all) = (options.op, output.dtype(), output.clone(), input_list.to_vec());
-    with(&g, What::new("reduce_scatter", &all).gives(vec![out.sizes().to_vec()]), |e, status| {
-        checks::same_dtype(std::iter::once(&out).chain(&all))?;
-        let n = g.size() as usize;
-        ensure!(all.len() == n, Runtime, "invalid input tensor list size, must be world size");
-        for (i, t) in all.iter().enumerate() {
-            if i as i64 == g.rank() && t.sizes() != out.sizes() {
-                let what = "outputs[0].sizes().vec() == inputs[0][i].sizes().vec()";
-                return Err(checks::check_failed(what, out.sizes(), t.sizes()));
-            }
-            complex("reduce_scatter", op, t)?;
-            bytes::check(t)?;
-        }
-        arithmetic::check(op, dtype)?;
-        e.run_tags(n as u32, options.async_op, status, vec![out.clone()], move |c| {
-            let mut mine = Vec::new();
-            let parts: Vec<Vec<u8>> = all.iter().map(bytes::read_in_order).collect::<Result<_>>()?;
-            for (r, mut b) in parts.into_iter().enumerate() {
-                c.at(r as u32).all_reduce(op, dtype, &mut b)?;
-                if r == c.mesh.rank {
-                    mine = b;
+    let own = |b: &dyn CollectiveBackend| b.reduce_scatter(output, input_list, op);
+    with(
+        &g,
+        What::new("reduce_scatter", &all).gives(vec![out.sizes().to_vec()]),
+        (Some(output), options.async_op),
+        own,
+        |e, status| {
+            checks::same_dtype(std::iter::once(&out).chain(&all))?;
+            let n = g.size() as usize;
+            ensure!(all.len() == n, Runtime, "invalid input tensor list size, must be world size");
+            for (i, t) in all.iter().enumerate() {
+                if i as i64 == g.rank() && t.sizes() != out.sizes() {
+                    let what = "outputs[0].sizes().vec() == inputs[0][i].sizes().vec()";
+                    return Err(checks::check_failed(what, out.sizes(), t.sizes()));
                 }
+                complex("reduce_scatter", op, t)?;
+                bytes::check(t)?;
             }
-            tidy(dtype, &mut mine);
-            bytes::write_in_order(&out, &mine)
-        })
-    })
+            arithmetic::check(op, dtype)?;
+            e.run_tags(n as u32, options.async_op, status, vec![out.clone()], move |c| {
+                let mut mine = Vec::new();
+                let parts: Vec<Vec<u8>> = all.iter().map(bytes::read_in_order).collect::<Result<_>>()?;
+                for (r, mut b) in parts.into_iter().enumerate() {
+                    c.at(r as u32).all_reduce(op, dtype, &mut b)?;
+                    if r == c.mesh.rank {
+                        mine = b;
+                    }
+                }
+                tidy(dtype, &mut mine);
+                bytes::write_in_order(&out, &mine)
+            })
+        },
+    )
 }
 /// Reduces tensors, and gives each rank its part along the first dimension.
 ///
@@ -195,24 +227,34 @@ pub fn try_reduce_scatter(output: &Tensor, input_list: &[Tensor], options: Reduc
 pub fn try_reduce_scatter_tensor(output: &Tensor, input: &Tensor, options: ReduceOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (op, dtype, out, all) = (options.op, output.dtype(), output.clone(), input.clone());
-    with(&g, What::new("reduce_scatter_tensor", [&all]).gives(vec![out.sizes().to_vec()]), |e, status| {
-        checks::same_dtype([&out, &all])?;
-        let n = g.size();
-        let first = |t: &Tensor| t.sizes().first().copied().unwrap_or(1);
-        if first(&out) * n != first(&all) || out.numel() * n != all.numel() {
-            let what = "outputShape[0] * worldSize == inputShape[0]";
-            return Err(checks::check_failed(what, &[first(&out) * n], &[first(&all)]));
-        }
-        complex("reduce_scatter_tensor", op, &all)?;
-        bytes::check(&all)?;
-        bytes::check(&out)?;
-        arithmetic::check(op, dtype)?;
-        e.run(options.async_op, status, vec![out.clone()], move |c| {
-            let mut b = bytes::read_in_order(&all)?;
-            c.all_reduce(op, dtype, &mut b)?;
-            tidy(dtype, &mut b);
-            let part = b.len() / n as usize;
-            bytes::write_in_order(&out, &b[c.mesh.rank * part..(c.mesh.rank + 1) * part])
-        })
-    })
+    if coalesce::takes(&g, || coalesce::Call::ReduceScatter(out.clone(), all.clone(), op))? {
+        return Ok(Work::illegal());
+    }
+    let own = |b: &dyn CollectiveBackend| b.reduce_scatter_tensor(output, input, op);
+    with(
+        &g,
+        What::new("reduce_scatter_tensor", [&all]).gives(vec![out.sizes().to_vec()]),
+        (Some(output), options.async_op),
+        own,
+        |e, status| {
+            checks::same_dtype([&out, &all])?;
+            let n = g.size();
+            let first = |t: &Tensor| t.sizes().first().copied().unwrap_or(1);
+            if first(&out) * n != first(&all) || out.numel() * n != all.numel() {
+                let what = "outputShape[0] * worldSize == inputShape[0]";
+                return Err(checks::check_failed(what, &[first(&out) * n], &[first(&all)]));
+            }
+            complex("reduce_scatter_tensor", op, &all)?;
+            bytes::check(&all)?;
+            bytes::check(&out)?;
+            arithmetic::check(op, dtype)?;
+            e.run(options.async_op, status, vec![out.clone()], move |c| {
+                let mut b = bytes::read_in_order(&all)?;
+                c.all_reduce(op, dtype, &mut b)?;
+                tidy(dtype, &mut b);
+                let part = b.len() / n as usize;
+                bytes::write_in_order(&out, &b[c.mesh.rank * part..(c.mesh.rank + 1) * part])
+            })
+        },
+    )
 }

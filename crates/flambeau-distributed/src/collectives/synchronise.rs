@@ -1,13 +1,15 @@
 //! Barriers.
 
 use super::{CollectiveOptions, group_of, with};
+use crate::backend::CollectiveBackend;
 use crate::calls::What;
 use crate::gloo::mesh::Mesh;
 use crate::group::ProcessGroup;
+use crate::sync::deadline;
 use crate::work::Work;
-use flambeau_core::{Error, Result, bail};
+use flambeau_core::{Error, Result, bail, ensure};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Returns once all ranks have come.
 ///
@@ -18,7 +20,8 @@ use std::time::{Duration, Instant};
 #[flambeau_macros::short(with)]
 pub fn try_barrier(options: CollectiveOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
-    with(&g, What::new("barrier", []), |e, status| {
+    let own = |b: &dyn CollectiveBackend| b.barrier();
+    with(&g, What::new("barrier", []), (None, options.async_op), own, |e, status| {
         e.run(options.async_op, status, Vec::new(), |c| c.barrier())
     })
 }
@@ -42,7 +45,13 @@ pub struct MonitoredBarrierOptions {
 #[flambeau_macros::short(with)]
 pub fn try_monitored_barrier(options: MonitoredBarrierOptions) -> Result<()> {
     let g = group_of(&options.group)?;
-    with(&g, What::new("monitored_barrier", []), |e, _| {
+    ensure!(
+        g.engine().is_some() || !g.is_member(),
+        Value,
+        "monitored_barrier is only implemented for GLOO backend."
+    );
+    let own = |b: &dyn CollectiveBackend| b.barrier();
+    with(&g, What::new("monitored_barrier", []), (None, false), own, |e, _| {
         monitored(&e.mesh, options.timeout.unwrap_or_else(|| e.mesh.timeout()), options.wait_all_ranks)?;
         Ok(Work::ended(Vec::new()))
     })
@@ -65,14 +74,13 @@ pub(crate) fn monitored(mesh: &Arc<Mesh>, timeout: Duration, wait_all_ranks: boo
             ))
         });
     }
-    let start = Instant::now();
+    let end = deadline(timeout);
     let waits: Vec<_> = (1..mesh.size).map(|r| Ok((r, mesh.recv(r, come, 4)?))).collect::<Result<_>>()?;
     let mut missing = Vec::new();
     for (r, t) in waits {
-        let left = timeout.saturating_sub(start.elapsed());
         // all are looked at, so nothing ends with the first that is late
-        let came = match t.wait(crate::sync::deadline(left)) {
-            Some(r) => r.map(drop),
+        let came = match mesh.each_until(&t, end, &mut |_| Ok(())) {
+            Some(r) => r,
             None => Err(Error::runtime(format!(
                 "Timed out waiting {}ms for recv operation to complete",
                 timeout.as_millis()

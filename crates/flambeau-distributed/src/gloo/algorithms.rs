@@ -3,7 +3,8 @@
 use super::arithmetic;
 use super::mesh::Mesh;
 use super::pair::Transfer;
-use crate::ReduceOp;
+use super::payload::{Payload, Piece, Place};
+use crate::{ReduceOp, simulation};
 use flambeau_core::{DType, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -29,8 +30,8 @@ pub(crate) struct Call<'a> {
     pub(crate) timeout: Duration,
 }
 
-/// Reduces what comes into what is there.
-type Reducer<'a> = &'a (dyn Fn(&mut [u8], &[u8]) -> Result<()> + 'a);
+/// Reduces what is there into what has come.
+type Reducer<'a> = &'a (dyn Fn(&[u8], &mut [u8]) -> Result<()> + 'a);
 
 /// How a ring cuts its data: as many segments for each rank, the last ones perhaps empty.
 struct Ring {
@@ -38,6 +39,8 @@ struct Ring {
     segment: usize,
     segments: usize,
     per_rank: usize,
+    /// steps of one half; those after each segment has been at all ranks change nothing that counts
+    steps: usize,
 }
 impl Ring {
     /// The `i`-th segment from where rank `first`'s begin.
@@ -45,8 +48,8 @@ impl Ring {
         let at = ((first * self.per_rank + i) % self.segments) * self.segment;
         at.min(self.total)..(at + self.segment).min(self.total)
     }
-    /// Steps of one half of the ring.
-    fn steps(&self) -> usize {
+    /// Steps after which each rank has its own segments reduced.
+    fn needed(&self) -> usize {
         self.segments - self.per_rank
     }
 }
@@ -68,127 +71,175 @@ impl Call<'_> {
     fn wait(&self, t: &Transfer) -> Result<Vec<u8>> {
         self.mesh.wait(t, self.timeout)
     }
+    /// Waits for a message that goes, or for one of which nothing is wanted.
+    fn gone(&self, t: &Transfer) -> Result<()> {
+        self.mesh.each(t, self.timeout, &mut |_| Ok(()))
+    }
+    /// Waits for a message, hands over its pieces with their positions as they come, and gives them.
+    fn pieces(&self, t: &Transfer, mut f: impl FnMut(usize, &mut Piece) -> Result<()>) -> Result<Vec<Piece>> {
+        let (mut at, mut all) = (0, Vec::new());
+        self.mesh.each(t, self.timeout, &mut |mut p| {
+            f(at, &mut p)?;
+            at += p.len();
+            all.push(p);
+            Ok(())
+        })?;
+        Ok(all)
+    }
 
-    /// The first half of a ring: afterwards each rank has its own segments reduced. Data come from the next rank and go to the
-    /// one before, two at a time.
+    /// The first half of a ring: gives this rank's own segments, reduced. Data come from the next rank and go to the one before, two
+    /// segments at a time: what has come is reduced with what is here, and goes on as it is.
     fn reduce_scatter_ring(
         &self,
         slot: u64,
         ring: &Ring,
-        data: &mut [u8],
+        data: &dyn Place,
         reduce: Reducer<'_>,
-    ) -> Result<()> {
+    ) -> Result<VecDeque<Vec<Piece>>> {
         let (n, me) = (self.size(), self.rank());
         let (next, before) = ((me + 1) % n, (me + n - 1) % n);
         let mut flying: VecDeque<(Option<Arc<Transfer>>, Option<Arc<Transfer>>)> = VecDeque::new();
-        for i in 0..ring.steps() + 2 {
+        // what has been reduced and not gone on, in the order in which it goes
+        let mut ready: VecDeque<Vec<Piece>> = VecDeque::new();
+        for i in 0..ring.steps + 2 {
             if i >= 2 {
                 let (sent, got) = flying.pop_front().unwrap_or_default();
-                if let Some(t) = got {
-                    let bytes = self.wait(&t)?;
-                    let part = ring.part(me + 2, i - 2);
-                    reduce(&mut data[part], &bytes)?;
+                let part = ring.part(me + 2, i - 2);
+                match got {
+                    Some(t) if i - 2 < ring.needed() => {
+                        let came = self.pieces(&t, |at, piece| {
+                            let own = part.start + at..part.start + at + piece.len();
+                            data.show(own, &mut |own| reduce(own, piece))
+                        })?;
+                        simulation::adds(part.len());
+                        ready.push_back(came);
+                    }
+                    Some(t) => self.gone(&t)?,
+                    None if i - 2 < ring.needed() => ready.push_back(Vec::new()),
+                    None => {}
                 }
                 if let Some(t) = sent {
-                    self.wait(&t)?;
+                    self.gone(&t)?;
                 }
             }
-            if i < ring.steps() {
+            if i < ring.steps {
                 let (to, from) = (ring.part(me + 1, i), ring.part(me + 2, i));
                 let got =
                     if from.is_empty() { None } else { Some(self.mesh.recv(next, slot, from.len())?) };
-                let sent = if to.is_empty() {
-                    None
+                // the first ones are this rank's alone, those after them have come; what goes beyond the need is any data
+                let payload = if i < ring.per_rank || i >= ring.needed() {
+                    if to.is_empty() { None } else { Some(data.payload(to)?) }
                 } else {
-                    Some(self.mesh.send(before, slot, data[to].to_vec())?)
+                    let came = ready.pop_front().unwrap_or_default();
+                    if to.is_empty() { None } else { Some(Payload::Pieces(came)) }
                 };
+                let sent = payload.map(|p| self.mesh.send(before, slot, p)).transpose()?;
                 flying.push_back((sent, got));
             }
         }
-        Ok(())
+        Ok(ready)
     }
 
     /// A sum (or another reduction) that all ranks get.
-    pub(crate) fn all_reduce(&self, op: ReduceOp, dtype: DType, data: &mut [u8]) -> Result<()> {
+    pub(crate) fn all_reduce(&self, op: ReduceOp, dtype: DType, data: &mut dyn Place) -> Result<()> {
         let (n, me, total) = (self.size(), self.rank(), data.len());
         if total > 0 && n > 1 {
             let element = element(dtype);
             let largest = element * (MAX_SEGMENT / element).max(1);
             let segments = total.div_ceil(largest).max(2 * n).next_multiple_of(n);
             let segment = total.div_ceil(segments).next_multiple_of(element);
-            let ring = Ring { total, segment, segments, per_rank: segments / n };
+            let per_rank = segments / n;
+            let ring = Ring { total, segment, segments, per_rank, steps: segments - per_rank };
             let slot = self.slot(ALL_REDUCE);
-            self.reduce_scatter_ring(slot, &ring, data, &|own, got| arithmetic::reduce(op, dtype, own, got))?;
+            let mut ready = self.reduce_scatter_ring(slot, &ring, data, &|own, got| {
+                arithmetic::reduce(op, dtype, own, got)
+            })?;
             // the other half: reduced segments go round
+            for (i, mine) in ready.iter().enumerate() {
+                let mut at = ring.part(me, i).start;
+                for piece in mine {
+                    data.put(at, piece)?;
+                    at += piece.len();
+                }
+            }
             let (next, before) = ((me + 1) % n, (me + n - 1) % n);
             let mut flying: VecDeque<(Option<Arc<Transfer>>, Option<Arc<Transfer>>)> = VecDeque::new();
-            for i in 0..ring.steps() + 2 {
+            for i in 0..ring.steps + 2 {
                 if i >= 2 {
                     let (sent, got) = flying.pop_front().unwrap_or_default();
+                    let mut came = Vec::new();
                     if let Some(t) = got {
-                        let bytes = self.wait(&t)?;
-                        let part = ring.part(me + 1, i - 2);
-                        data[part.start..part.start + bytes.len()].copy_from_slice(&bytes);
+                        let start = ring.part(me + 1, i - 2).start;
+                        came = self.pieces(&t, |at, piece| data.put(start + at, piece))?;
                     }
+                    ready.push_back(came);
                     if let Some(t) = sent {
-                        self.wait(&t)?;
+                        self.gone(&t)?;
                     }
                 }
-                if i < ring.steps() {
+                if i < ring.steps {
                     let (to, from) = (ring.part(me, i), ring.part(me + 1, i));
                     let got =
                         if from.is_empty() { None } else { Some(self.mesh.recv(next, slot, from.len())?) };
+                    let mine = ready.pop_front().unwrap_or_default();
                     let sent = if to.is_empty() {
                         None
                     } else {
-                        Some(self.mesh.send(before, slot, data[to].to_vec())?)
+                        Some(self.mesh.send(before, slot, Payload::Pieces(mine))?)
                     };
                     flying.push_back((sent, got));
                 }
             }
         }
         if op == ReduceOp::Avg {
-            arithmetic::divide(dtype, data, n);
+            data.change(&mut |b| arithmetic::divide(dtype, b, n))?;
         }
         Ok(())
     }
 
-    /// A sum that the root gets; the others' data are left half reduced.
-    pub(crate) fn reduce(&self, op: ReduceOp, dtype: DType, data: &mut [u8], root: usize) -> Result<()> {
+    /// A sum that the root gets; the others' data are left in part reduced.
+    pub(crate) fn reduce(&self, op: ReduceOp, dtype: DType, data: &mut dyn Place, root: usize) -> Result<()> {
         let (n, me, total) = (self.size(), self.rank(), data.len());
         if total > 0 && n > 1 {
             let element = element(dtype);
             let largest = element * (MAX_SEGMENT / element);
             let segment = total.div_ceil(2 * n).min(largest).next_multiple_of(element);
             let segments = total.div_ceil(segment).max(2 * n).next_multiple_of(n);
-            let ring = Ring { total, segment, segments, per_rank: segments / n };
+            // gloo goes on here for all but two segments, however many a rank has: others wait for them
+            let ring = Ring { total, segment, segments, per_rank: segments / n, steps: segments - 2 };
             let slot = self.slot(REDUCE);
-            self.reduce_scatter_ring(slot, &ring, data, &|own, got| arithmetic::reduce(op, dtype, own, got))?;
+            let mine = self.reduce_scatter_ring(slot, &ring, data, &|own, got| {
+                arithmetic::reduce(op, dtype, own, got)
+            })?;
             let chunk = |r: usize| {
                 let at = r * ring.per_rank * ring.segment;
                 at.min(total)..(at + ring.per_rank * ring.segment).min(total)
             };
+            let mut at = chunk(me).start;
+            for piece in mine.iter().flatten() {
+                data.put(at, piece)?;
+                at += piece.len();
+            }
             if me == root {
                 let mut flying = Vec::new();
                 for r in (0..n).filter(|r| *r != me && !chunk(*r).is_empty()) {
                     flying.push((chunk(r), self.mesh.recv(r, slot, chunk(r).len())?));
                 }
                 for (part, t) in flying {
-                    let bytes = self.wait(&t)?;
-                    data[part.start..part.start + bytes.len()].copy_from_slice(&bytes);
+                    self.pieces(&t, |at, piece| data.put(part.start + at, piece))?;
                 }
             } else if !chunk(me).is_empty() {
-                self.wait(&*self.mesh.send(root, slot, data[chunk(me)].to_vec())?)?;
+                self.gone(&*self.mesh.send(root, slot, data.payload(chunk(me))?)?)?;
             }
         }
         if op == ReduceOp::Avg {
-            arithmetic::divide(dtype, data, n);
+            data.change(&mut |b| arithmetic::divide(dtype, b, n))?;
         }
         Ok(())
     }
 
     /// The root's data for all, along a binomial tree.
-    pub(crate) fn broadcast(&self, data: &mut [u8], root: usize) -> Result<()> {
+    pub(crate) fn broadcast(&self, data: &mut dyn Place, root: usize) -> Result<()> {
         let (n, me, slot) = (self.size(), self.rank(), self.slot(BROADCAST));
         // ranks as seen from the root
         let seen = (me + n - root) % n;
@@ -203,57 +254,65 @@ impl Call<'_> {
             }
             let peer = (peer + root) % n;
             if seen & (1 << bit) == 0 {
-                flying.push(self.mesh.send(peer, slot, data.to_vec())?);
+                flying.push(self.mesh.send(peer, slot, data.payload(0..data.len())?)?);
             } else {
-                let bytes = self.wait(&*self.mesh.recv(peer, slot, data.len())?)?;
-                data[..bytes.len()].copy_from_slice(&bytes);
+                let t = self.mesh.recv(peer, slot, data.len())?;
+                self.pieces(&t, |at, piece| data.put(at, piece)).map(drop)?;
             }
         }
-        for t in flying {
-            self.wait(&t)?;
-        }
-        Ok(())
+        flying.iter().try_for_each(|t| self.gone(t))
     }
 
-    /// Everybody's data, one after the other, round a ring in two halves each.
+    /// Everybody's data, one after the other.
     pub(crate) fn all_gather(&self, own: &[u8]) -> Result<Vec<u8>> {
-        let (n, me, slot, len) = (self.size(), self.rank(), self.slot(ALL_GATHER), own.len());
-        let mut all = vec![0; n * len];
-        all[me * len..(me + 1) * len].copy_from_slice(own);
-        // gloo sends nothing where there is nothing
-        if n == 1 || len == 0 {
-            return Ok(all);
-        }
-        let (to, from) = ((me + 1) % n, (me + n - 1) % n);
-        let part = |first: usize, i: usize| {
-            let at = (first + n - i / 2 % n) % n * len;
-            if i.is_multiple_of(2) { at..at + len / 2 } else { at + len / 2..at + len }
-        };
-        let mut flying: VecDeque<(Arc<Transfer>, Arc<Transfer>, Range<usize>)> = VecDeque::new();
-        let take = |all: &mut Vec<u8>, flying: &mut VecDeque<_>| -> Result<()> {
-            let Some((sent, got, part)): Option<(Arc<Transfer>, Arc<Transfer>, Range<usize>)> =
-                flying.pop_front()
-            else {
-                return Ok(());
-            };
-            self.wait(&sent)?;
-            let bytes = self.wait(&got)?;
-            all[part.start..part.start + bytes.len()].copy_from_slice(&bytes);
-            Ok(())
-        };
-        for i in 0..2 * (n - 1) {
-            if i >= 2 {
-                take(&mut all, &mut flying)?;
-            }
-            let sent = self.mesh.send(to, slot, all[part(me, i)].to_vec())?;
-            let into = part(from, i);
-            let got = self.mesh.recv(from, slot, into.len())?;
-            flying.push_back((sent, got, into));
-        }
-        while !flying.is_empty() {
-            take(&mut all, &mut flying)?;
-        }
+        let mut all = vec![0; self.size() * own.len()];
+        self.all_gather_into(&own.to_vec(), &mut |at, bytes| all.put(at, bytes))?;
         Ok(all)
+    }
+    /// Everybody's data, with their positions in all of them, as they come: round a ring in two halves each.
+    pub(crate) fn all_gather_into(
+        &self,
+        own: &dyn Place,
+        put: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let (n, me, slot, len) = (self.size(), self.rank(), self.slot(ALL_GATHER), own.len());
+        // gloo sends nothing where there is nothing
+        if n > 1 && len > 0 {
+            let (to, from) = ((me + 1) % n, (me + n - 1) % n);
+            let part = |first: usize, i: usize| {
+                let at = (first + n - i / 2 % n) % n * len;
+                if i.is_multiple_of(2) { at..at + len / 2 } else { at + len / 2..at + len }
+            };
+            let mut flying: VecDeque<(Arc<Transfer>, Arc<Transfer>, usize)> = VecDeque::new();
+            // what has come and goes on
+            let mut came: VecDeque<Vec<Piece>> = VecDeque::new();
+            for i in 0..2 * (n - 1) + 2 {
+                if i >= 2
+                    && let Some((sent, got, start)) = flying.pop_front()
+                {
+                    self.gone(&sent)?;
+                    came.push_back(self.pieces(&got, |at, piece| put(start + at, piece))?);
+                }
+                if i < 2 * (n - 1) {
+                    let payload = if i < 2 {
+                        let mine = part(me, i);
+                        own.payload(mine.start - me * len..mine.end - me * len)?
+                    } else {
+                        Payload::Pieces(came.pop_front().unwrap_or_default())
+                    };
+                    let sent = self.mesh.send(to, slot, payload)?;
+                    let into = part(from, i);
+                    let got = self.mesh.recv(from, slot, into.len())?;
+                    flying.push_back((sent, got, into.start));
+                }
+            }
+        }
+        let mut at = me * len;
+        own.show(0..len, &mut |b| {
+            put(at, b)?;
+            at += b.len();
+            Ok(())
+        })
     }
 
     /// Everybody's data, of different lengths, for everybody: each goes round the ring as a whole.
@@ -279,7 +338,7 @@ impl Call<'_> {
     pub(crate) fn gather(&self, own: &[u8], root: usize) -> Result<Option<Vec<Vec<u8>>>> {
         let (n, me, slot) = (self.size(), self.rank(), self.slot(GATHER));
         if me != root {
-            self.wait(&*self.mesh.send(root, slot, own.to_vec())?)?;
+            self.gone(&*self.mesh.send(root, slot, own.to_vec())?)?;
             return Ok(None);
         }
         let mut flying = Vec::new();

@@ -2,11 +2,13 @@
 
 use super::address::{Place, host_name, own_ip};
 use super::pair::{Pair, Transfer};
+use super::payload::{Payload, Piece};
+use crate::simulation::fabric::Port;
 use crate::store::{PrefixStore, Store};
 use crate::sync::{Monitor, Timeout, deadline};
 use flambeau_core::{Error, Result, bail};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -24,11 +26,22 @@ pub(crate) struct Wires {
 pub(crate) struct Mesh {
     pub(crate) rank: usize,
     pub(crate) size: usize,
+    timeout: Timeout,
+    tag: AtomicU32,
+    way: Way,
+}
+/// How messages go.
+enum Way {
+    Wired(Arc<Wired>),
+    /// in a simulated world
+    Simulated(Port),
+}
+/// Connections over the network.
+pub(crate) struct Wired {
+    pub(crate) rank: usize,
     pairs: Vec<Arc<Pair>>,
     places: Vec<Place>,
     wires: Wires,
-    timeout: Timeout,
-    tag: AtomicU32,
     anybody: Monitor<Vec<Anybody>>,
     ended: Arc<AtomicBool>,
 }
@@ -48,6 +61,101 @@ impl Mesh {
         timeout: Duration,
         wires: Wires,
     ) -> Result<Arc<Mesh>> {
+        let way = match crate::simulation::fabric() {
+            Some(fabric) => Way::Simulated(fabric.join(&*store, rank, size, timeout)?),
+            None => Way::Wired(Wired::join(store, rank, size, timeout, wires)?),
+        };
+        let (timeout, tag) = (Timeout::new(timeout), AtomicU32::new(0));
+        Ok(Arc::new(Mesh { rank, size, timeout, tag, way }))
+    }
+    /// Where this rank listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        match &self.way {
+            Way::Wired(w) => w.places[w.rank].address,
+            Way::Simulated(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        }
+    }
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout.get()
+    }
+    pub(crate) fn set_timeout(&self, d: Duration) {
+        self.timeout.set(d);
+    }
+    /// The number of the next collective.
+    pub(crate) fn next_tag(&self) -> u32 {
+        self.tag.fetch_add(1, Ordering::Relaxed)
+    }
+    pub(crate) fn send(&self, peer: usize, slot: u64, data: impl Into<Payload>) -> Result<Arc<Transfer>> {
+        match &self.way {
+            Way::Wired(w) => w.pair(peer, self.timeout())?.send(slot, data.into()),
+            Way::Simulated(p) => p.send(peer, slot, data.into().bytes()?),
+        }
+    }
+    pub(crate) fn recv(&self, peer: usize, slot: u64, most: usize) -> Result<Arc<Transfer>> {
+        match &self.way {
+            Way::Wired(w) => w.pair(peer, self.timeout())?.recv(slot, most),
+            Way::Simulated(p) => p.recv(peer, slot, most),
+        }
+    }
+    /// A receive from whoever sends first.
+    pub(crate) fn recv_any(&self, slot: u64, most: usize) -> Result<Arc<Transfer>> {
+        match &self.way {
+            Way::Wired(w) => w.recv_any(slot, most),
+            Way::Simulated(p) => p.recv_any(slot, most),
+        }
+    }
+    /// Waits for the end of a transfer, and hands over what it brings; `None` once the moment has passed.
+    pub(crate) fn each_until(
+        &self,
+        t: &Transfer,
+        end: Instant,
+        f: &mut dyn FnMut(Piece) -> Result<()>,
+    ) -> Option<Result<()>> {
+        match &self.way {
+            Way::Wired(_) => t.each(end, f),
+            Way::Simulated(p) => p.each(t, end, f),
+        }
+    }
+    /// Waits for a transfer, and hands over what it brings. A timeout ends all connections: what was under way is of no use to anybody.
+    pub(crate) fn each(
+        &self,
+        t: &Transfer,
+        timeout: Duration,
+        f: &mut dyn FnMut(Piece) -> Result<()>,
+    ) -> Result<()> {
+        if let Some(r) = self.each_until(t, deadline(timeout), f) {
+            return r;
+        }
+        self.fail(&Error::runtime("Application timeout caused pair closure"));
+        let what = if t.is_send() { "send" } else { "recv" };
+        bail!(Runtime, "Timed out waiting {}ms for {what} operation to complete", timeout.as_millis())
+    }
+    /// Waits for a transfer, and gives what it has brought.
+    pub(crate) fn wait(&self, t: &Transfer, timeout: Duration) -> Result<Vec<u8>> {
+        let mut all = Vec::new();
+        self.each(t, timeout, &mut |p| {
+            all.extend_from_slice(&p);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+    /// Ends all connections.
+    pub(crate) fn fail(&self, e: &Error) {
+        match &self.way {
+            Way::Wired(w) => w.fail(e),
+            Way::Simulated(p) => p.fail(e),
+        }
+    }
+}
+
+impl Wired {
+    fn join(
+        store: Arc<dyn Store>,
+        rank: usize,
+        size: usize,
+        timeout: Duration,
+        wires: Wires,
+    ) -> Result<Arc<Wired>> {
         let end = deadline(timeout);
         let store = PrefixStore::new("0", store);
         let ip = own_ip(wires.interface.as_deref())?;
@@ -71,30 +179,27 @@ impl Mesh {
                 });
             }
         }
-        let mesh = Arc::new(Mesh {
+        let all = Arc::new(Wired {
             rank,
-            size,
             pairs: (0..size).map(|p| Arc::new(Pair::new(rank, p))).collect(),
             places,
             wires,
-            timeout: Timeout::new(timeout),
-            tag: AtomicU32::new(0),
             anybody: Monitor::new(Vec::new()),
             ended: Arc::new(AtomicBool::new(false)),
         });
-        let awaited = (0..size).filter(|p| *p != rank && !mesh.connects(*p)).count();
+        let awaited = (0..size).filter(|p| *p != rank && !all.connects(*p)).count();
         if awaited > 0 {
-            let (weak, ended) = (Arc::downgrade(&mesh), mesh.ended.clone());
+            let (weak, ended) = (Arc::downgrade(&all), all.ended.clone());
             super::thread("gloo listener", move || accept(&listener, &weak, &ended, awaited))?;
         }
-        if !mesh.wires.lazy {
+        if !all.wires.lazy {
             for p in (0..size).filter(|p| *p != rank) {
-                if mesh.connects(p) {
-                    mesh.connect(p, end)?;
+                if all.connects(p) {
+                    all.connect(p, end)?;
                 }
             }
             for p in (0..size).filter(|p| *p != rank) {
-                if !mesh.pairs[p].connected(end)? {
+                if !all.pairs[p].connected(end)? {
                     bail!(
                         Runtime,
                         "Gloo connectFullMesh failed with timed out connecting: rank {p} did not connect"
@@ -102,7 +207,7 @@ impl Mesh {
                 }
             }
         }
-        Ok(mesh)
+        Ok(all)
     }
     fn connects(&self, peer: usize) -> bool {
         self.places[self.rank].connects_to(&self.places[peer], self.rank, peer)
@@ -117,10 +222,10 @@ impl Mesh {
         self.pairs[peer].start(stream, self)
     }
     /// The connection with a peer, made now if it is made on first use.
-    fn pair(self: &Arc<Self>, peer: usize) -> Result<&Arc<Pair>> {
+    fn pair(self: &Arc<Self>, peer: usize, timeout: Duration) -> Result<&Arc<Pair>> {
         let pair = &self.pairs[peer];
         if self.wires.lazy && !pair.is_connected() {
-            let end = deadline(self.timeout());
+            let end = deadline(timeout);
             if self.connects(peer) {
                 // one caller connects, others wait for it
                 let turn = self.anybody.lock();
@@ -129,40 +234,15 @@ impl Mesh {
                 }
                 drop(turn);
             } else if !pair.connected(end)? {
-                bail!(
-                    Runtime,
-                    "Timed out waiting {}ms for rank {peer} to connect",
-                    self.timeout().as_millis()
-                );
+                bail!(Runtime, "Timed out waiting {}ms for rank {peer} to connect", timeout.as_millis());
             }
         }
         Ok(pair)
     }
-    /// Where this rank listens.
-    pub(crate) fn address(&self) -> std::net::SocketAddr {
-        self.places[self.rank].address
-    }
-    pub(crate) fn timeout(&self) -> Duration {
-        self.timeout.get()
-    }
-    pub(crate) fn set_timeout(&self, d: Duration) {
-        self.timeout.set(d);
-    }
-    /// The number of the next collective.
-    pub(crate) fn next_tag(&self) -> u32 {
-        self.tag.fetch_add(1, Ordering::Relaxed)
-    }
-    pub(crate) fn send(self: &Arc<Self>, peer: usize, slot: u64, data: Vec<u8>) -> Result<Arc<Transfer>> {
-        self.pair(peer)?.send(slot, data)
-    }
-    pub(crate) fn recv(self: &Arc<Self>, peer: usize, slot: u64, most: usize) -> Result<Arc<Transfer>> {
-        self.pair(peer)?.recv(slot, most)
-    }
-    /// A receive from whoever sends first.
-    pub(crate) fn recv_any(self: &Arc<Self>, slot: u64, most: usize) -> Result<Arc<Transfer>> {
+    fn recv_any(&self, slot: u64, most: usize) -> Result<Arc<Transfer>> {
         let transfer = Transfer::new(false, self.rank);
         let mut waiting = self.anybody.lock();
-        for p in (0..self.size).filter(|p| *p != self.rank) {
+        for p in (0..self.pairs.len()).filter(|p| *p != self.rank) {
             if self.pairs[p].recv_announced(slot, most, &transfer)? {
                 return Ok(transfer);
             }
@@ -170,34 +250,25 @@ impl Mesh {
         waiting.push(Anybody { slot, most, transfer: transfer.clone() });
         Ok(transfer)
     }
-    /// A peer has announced a send that nothing was posted for.
-    pub(crate) fn anybody(&self, pair: &Pair, slot: u64) -> Result<()> {
+    /// A peer has announced a send that nothing was posted for; says whether somebody has waited for it.
+    pub(crate) fn anybody(&self, pair: &Pair, slot: u64) -> Result<bool> {
         let mut waiting = self.anybody.lock();
         if let Some(i) = waiting.iter().position(|a| a.slot == slot)
             && pair.take_announced(slot, waiting[i].most, &waiting[i].transfer)
         {
             waiting.remove(i);
+            return Ok(true);
         }
-        Ok(())
+        Ok(false)
     }
-    /// Waits for a transfer. A timeout ends all connections: what was under way is of no use to anybody.
-    pub(crate) fn wait(&self, t: &Transfer, timeout: Duration) -> Result<Vec<u8>> {
-        if let Some(r) = t.wait(deadline(timeout)) {
-            return r;
-        }
-        self.fail(&Error::runtime("Application timeout caused pair closure"));
-        let what = if t.is_send() { "send" } else { "recv" };
-        bail!(Runtime, "Timed out waiting {}ms for {what} operation to complete", timeout.as_millis())
-    }
-    /// Ends all connections.
-    pub(crate) fn fail(&self, e: &Error) {
+    fn fail(&self, e: &Error) {
         for a in std::mem::take(&mut *self.anybody.lock()) {
             a.transfer.finish(Err(e.clone()));
         }
         self.pairs.iter().for_each(|p| p.fail(e.clone()));
     }
 }
-impl Drop for Mesh {
+impl Drop for Wired {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::SeqCst);
         self.pairs.iter().for_each(|p| p.close());
@@ -205,7 +276,7 @@ impl Drop for Mesh {
 }
 
 /// Takes the connections of those peers that connect. Strangers, and peers that say nothing, are turned away.
-fn accept(listener: &TcpListener, mesh: &std::sync::Weak<Mesh>, ended: &AtomicBool, mut awaited: usize) {
+fn accept(listener: &TcpListener, mesh: &std::sync::Weak<Wired>, ended: &AtomicBool, mut awaited: usize) {
     let _ = listener.set_nonblocking(true);
     let mut pause = Duration::from_micros(100);
     while awaited > 0 && !ended.load(Ordering::SeqCst) {

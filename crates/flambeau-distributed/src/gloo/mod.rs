@@ -5,6 +5,7 @@ pub(crate) mod algorithms;
 pub(crate) mod arithmetic;
 pub(crate) mod mesh;
 pub(crate) mod pair;
+pub(crate) mod payload;
 
 pub(crate) use address::host_name;
 use flambeau_core::Result;

@@ -4,12 +4,13 @@
 //! keeps its data until the peer has announced a receive for that slot, so data never come unasked, and nobody takes memory for
 //! a length that a peer claims: a message that is longer than its buffer ends the connection. The thread that reads never writes.
 
-use super::mesh::Mesh;
+use super::mesh::Wired;
+use super::payload::{PIECE, Payload, Piece};
 use crate::internal::tap;
 use crate::sync::Monitor;
 use flambeau_core::{Error, Result};
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ pub(crate) const DATA: u64 = 1;
 pub(crate) const SEND_READY: u64 = 2;
 pub(crate) const RECV_READY: u64 = 3;
 const HEADER: usize = 48;
+/// Frames up to this length travel with others in one call.
+const SMALL: usize = 16 << 10;
 /// A peer that announces more slots than this without using them is up to no good.
 const MAX_SLOTS: usize = 1 << 20;
 
@@ -30,16 +33,32 @@ pub(crate) struct Transfer {
 #[derive(Default)]
 struct Progress {
     peer: usize,
-    done: Option<Result<Vec<u8>>>,
+    /// what has come and nobody has taken yet
+    pieces: VecDeque<Piece>,
+    done: Option<Result<()>>,
 }
 impl Transfer {
     pub(crate) fn new(send: bool, peer: usize) -> Arc<Transfer> {
-        Arc::new(Transfer { state: Monitor::new(Progress { peer, done: None }), send })
+        let state = Progress { peer, pieces: VecDeque::new(), done: None };
+        Arc::new(Transfer { state: Monitor::new(state), send })
     }
-    pub(crate) fn finish(&self, r: Result<Vec<u8>>) {
+    pub(crate) fn finish(&self, r: Result<()>) {
         let mut s = self.state.lock();
         if s.done.is_none() {
             s.done = Some(r);
+            drop(s);
+            self.state.notify();
+        }
+    }
+    /// A part of the data has come; the last one ends the transfer.
+    pub(crate) fn come(&self, piece: Piece, last: bool) {
+        let mut s = self.state.lock();
+        if s.done.is_none() {
+            s.pieces.push_back(piece);
+            if last {
+                s.done = Some(Ok(()));
+            }
+            drop(s);
             self.state.notify();
         }
     }
@@ -52,13 +71,24 @@ impl Transfer {
     pub(crate) fn is_done(&self) -> bool {
         self.state.lock().done.is_some()
     }
-    /// What came, once it has; after the deadline `None`.
-    pub(crate) fn wait(&self, end: Instant) -> Option<Result<Vec<u8>>> {
-        self.state.wait_for(end, |s| match &mut s.done {
-            Some(Ok(b)) => Some(Ok(std::mem::take(b))),
-            Some(Err(e)) => Some(Err(e.clone())),
-            None => None,
-        })
+    /// Waits for the end and hands over what comes meanwhile, piece by piece; after the deadline `None`.
+    pub(crate) fn each(&self, end: Instant, f: &mut dyn FnMut(Piece) -> Result<()>) -> Option<Result<()>> {
+        loop {
+            let next = self.state.wait_for(end, |s| match (s.pieces.pop_front(), &s.done) {
+                (Some(p), _) => Some(Ok(Some(p))),
+                (None, Some(r)) => Some(r.clone().map(|()| None)),
+                (None, None) => None,
+            })?;
+            match next {
+                Ok(Some(piece)) => {
+                    if let Err(e) = f(piece) {
+                        return Some(Err(e));
+                    }
+                }
+                Ok(None) => return Some(Ok(())),
+                Err(e) => return Some(Err(e)),
+            }
+        }
     }
     pub(crate) fn is_send(&self) -> bool {
         self.send
@@ -69,7 +99,7 @@ impl Transfer {
 #[derive(Default)]
 struct Slot {
     /// sends whose data wait for the peer
-    sends: VecDeque<(Arc<Transfer>, Vec<u8>)>,
+    sends: VecDeque<(Arc<Transfer>, Payload)>,
     /// buffers that were announced
     recvs: VecDeque<(Arc<Transfer>, usize)>,
     /// the peer's announcements that nothing here has used up
@@ -92,9 +122,19 @@ struct Frame {
     kind: u64,
     slot: u64,
     length: u64,
-    data: Vec<u8>,
+    data: Payload,
     /// finished once the frame is on its way
     sent: Option<Arc<Transfer>>,
+}
+impl Frame {
+    fn word(kind: u64, slot: u64, length: u64) -> Frame {
+        Frame { kind, slot, length, data: Payload::Bytes(Vec::new()), sent: None }
+    }
+    fn head(&self, into: &mut Vec<u8>) {
+        for w in [HEADER as u64 + self.data.len() as u64, self.kind, self.slot, 0, self.length, 0] {
+            into.extend_from_slice(&w.to_le_bytes());
+        }
+    }
 }
 
 #[derive(Default)]
@@ -103,6 +143,9 @@ struct State {
     failed: Option<Error>,
     slots: HashMap<u64, Slot>,
     out: VecDeque<Frame>,
+    /// bytes that go before them, of frames that are in part on their way, and what ends with them
+    rest: Vec<u8>,
+    sent_with_rest: Vec<Arc<Transfer>>,
     /// somebody is writing: what is queued goes with it
     writing: bool,
     /// the writing thread runs
@@ -124,8 +167,9 @@ impl Pair {
         Pair { me, peer, state: Monitor::new(State::default()) }
     }
     /// The connection is there: threads read from it and write to it from now on.
-    pub(crate) fn start(self: &Arc<Self>, stream: TcpStream, mesh: &Arc<Mesh>) -> Result<()> {
+    pub(crate) fn start(self: &Arc<Self>, stream: TcpStream, mesh: &Arc<Wired>) -> Result<()> {
         stream.set_nodelay(true)?;
+        roomy(&stream);
         stream.set_read_timeout(None)?;
         let stream = Arc::new(stream);
         {
@@ -174,11 +218,11 @@ impl Pair {
             let all = slot.sends.into_iter().map(|x| x.0).chain(slot.recvs.into_iter().map(|x| x.0));
             all.for_each(|t| t.finish(Err(e.clone())));
         }
-        for f in std::mem::take(&mut s.out) {
-            if let Some(t) = f.sent {
-                t.finish(Err(e.clone()));
-            }
+        let waiting = std::mem::take(&mut s.sent_with_rest);
+        for t in std::mem::take(&mut s.out).into_iter().filter_map(|f| f.sent).chain(waiting) {
+            t.finish(Err(e.clone()));
         }
+        s.rest.clear();
         if let Some(stream) = &s.stream {
             let _ = stream.shutdown(Shutdown::Both);
         }
@@ -189,17 +233,19 @@ impl Pair {
     pub(crate) fn close(&self) {
         let end = Instant::now() + Duration::from_secs(2);
         self.state.lock().closing = true;
-        self.state.wait_for(end, |s| (s.out.is_empty() && !s.writing || s.failed.is_some()).then_some(()));
+        self.state.wait_for(end, |s| {
+            (s.out.is_empty() && s.rest.is_empty() && !s.writing || s.failed.is_some()).then_some(())
+        });
         self.fail(Error::runtime("the process group has been destroyed"));
     }
 
     /// Announces data, and sends them as soon as the peer wants them.
-    pub(crate) fn send(&self, slot: u64, data: Vec<u8>) -> Result<Arc<Transfer>> {
+    pub(crate) fn send(&self, slot: u64, data: Payload) -> Result<Arc<Transfer>> {
         let t = Transfer::new(true, self.peer);
         let mut s = self.state.lock();
         s.check()?;
         let length = data.len() as u64;
-        s.out.push_back(Frame { kind: SEND_READY, slot, length, data: Vec::new(), sent: None });
+        s.out.push_back(Frame::word(SEND_READY, slot, length));
         let place = s.slots.entry(slot).or_default();
         if place.remote_recvs > 0 {
             place.remote_recvs -= 1;
@@ -241,23 +287,21 @@ impl Pair {
         s.writing = true;
         while let Some(stream) = s.stream.clone()
             && s.failed.is_none()
-            && !s.out.is_empty()
+            && !(s.out.is_empty() && s.rest.is_empty())
         {
+            let (rest, with_rest) = (std::mem::take(&mut s.rest), std::mem::take(&mut s.sent_with_rest));
             let frames = std::mem::take(&mut s.out);
             drop(s);
             if tap::is_on() {
                 self.tap(&frames);
             }
-            let written = write_all(&stream, &frames);
-            for f in frames {
-                if let Some(t) = f.sent {
-                    t.finish(
-                        written.as_ref().map(|()| Vec::new()).map_err(|e| broken(e, stream.peer_addr().ok())),
-                    );
-                }
+            let rest = write_both(&stream, &rest, &[]).map_err(|e| broken(&e, stream.peer_addr().ok()));
+            let written = rest.and_then(|()| write_all(&stream, &frames));
+            for t in with_rest.into_iter().chain(frames.into_iter().filter_map(|f| f.sent)) {
+                t.finish(written.clone());
             }
             if let Err(e) = written {
-                self.fail(broken(&e, stream.peer_addr().ok()));
+                self.fail(e);
             }
             s = self.state.lock();
         }
@@ -268,9 +312,75 @@ impl Pair {
             self.state.notify();
         }
     }
+    /// The reading thread has something to write: it must not wait, so it writes what is short and goes at once, and leaves the rest
+    /// to the writing thread.
+    fn answer<'a>(&'a self, mut s: MutexGuard<'a, State>) {
+        let short = |s: &State| {
+            s.rest.is_empty() && s.out.iter().map(|f| HEADER + f.data.len()).sum::<usize>() <= SMALL
+        };
+        while !s.writing
+            && !s.out.is_empty()
+            && short(&s)
+            && s.failed.is_none()
+            && let Some(stream) = s.stream.clone()
+        {
+            s.writing = true;
+            let frames = std::mem::take(&mut s.out);
+            drop(s);
+            if tap::is_on() {
+                self.tap(&frames);
+            }
+            let mut bytes = Vec::new();
+            let mut read = Ok(());
+            for f in &frames {
+                f.head(&mut bytes);
+                read = read.and_then(|()| {
+                    f.data.each(|b| {
+                        bytes.extend_from_slice(b);
+                        Ok(())
+                    })
+                });
+            }
+            if let Err(e) = read {
+                frames.into_iter().filter_map(|f| f.sent).for_each(|t| t.finish(Err(e.clone())));
+                self.fail(e);
+                return;
+            }
+            let n = write_now(&stream, &bytes);
+            let mut left = VecDeque::new();
+            if n == bytes.len() {
+                frames.into_iter().filter_map(|f| f.sent).for_each(|t| t.finish(Ok(())));
+                bytes.clear();
+            } else {
+                bytes.drain(..n);
+                left = frames;
+            }
+            s = self.state.lock();
+            s.writing = false;
+            let waiting = left.into_iter().filter_map(|f| f.sent);
+            match s.failed.clone() {
+                Some(e) => waiting.for_each(|t| t.finish(Err(e.clone()))),
+                None => {
+                    s.sent_with_rest = waiting.collect();
+                    s.rest = bytes;
+                }
+            }
+        }
+        // what has not gone is the writing thread's
+        let more = (!s.out.is_empty() || !s.rest.is_empty()) && !s.writing;
+        let wanted = more || s.closing || s.ended;
+        drop(s);
+        if wanted {
+            self.state.notify();
+        }
+    }
     fn tap(&self, frames: &VecDeque<Frame>) {
         for f in frames {
-            let (from, to, data) = (self.me, self.peer, f.data.clone());
+            let (from, to, mut data) = (self.me, self.peer, Vec::new());
+            let _ = f.data.each(|b| {
+                data.extend_from_slice(b);
+                Ok(())
+            });
             tap::keep(tap::Frame { from, to, kind: f.kind, slot: f.slot, length: f.length, data });
         }
     }
@@ -281,7 +391,7 @@ impl Pair {
             if s.ended {
                 return;
             }
-            if !s.out.is_empty() && !s.writing {
+            if !(s.out.is_empty() && s.rest.is_empty()) && !s.writing {
                 self.flush(s);
                 s = self.state.lock();
                 continue;
@@ -289,7 +399,7 @@ impl Pair {
             s = self.state.wait(s);
         }
     }
-    fn read(&self, stream: &TcpStream, mesh: &std::sync::Weak<Mesh>) -> Result<()> {
+    fn read(&self, stream: &TcpStream, mesh: &std::sync::Weak<Wired>) -> Result<()> {
         let address = stream.peer_addr().ok();
         let mut from = BufReader::with_capacity(32 << 10, stream);
         let mut head = [0; HEADER];
@@ -317,17 +427,19 @@ impl Pair {
                         t.finish(Err(e.clone()));
                         return Err(e);
                     }
-                    let mut data = Vec::with_capacity(length as usize);
-                    let got = (&mut from).take(length).read_to_end(&mut data);
-                    if got.as_ref().is_ok_and(|n| *n as u64 == length) {
-                        t.finish(Ok(data));
-                    } else {
-                        let e = match got {
-                            Ok(_) => closed(address),
-                            Err(e) => lost(&e, address),
-                        };
-                        t.finish(Err(e.clone()));
-                        return Err(e);
+                    let mut left = length as usize;
+                    loop {
+                        let mut piece = Piece::new(left.min(PIECE));
+                        left -= piece.len();
+                        if let Err(e) = from.read_exact(&mut piece) {
+                            let e = lost(&e, address);
+                            t.finish(Err(e.clone()));
+                            return Err(e);
+                        }
+                        t.come(piece, left == 0);
+                        if left == 0 {
+                            break;
+                        }
                     }
                 }
                 SEND_READY => self.announced(slot, mesh)?,
@@ -340,18 +452,17 @@ impl Pair {
                             let length = data.len() as u64;
                             s.tidy(slot);
                             s.out.push_back(Frame { kind: DATA, slot, length, data, sent: Some(t) });
+                            self.answer(s);
                         }
                         None => place.remote_recvs += 1,
                     }
-                    drop(s);
-                    self.state.notify();
                 }
                 _ => return Err(Error::runtime(format!("a frame of an unknown kind {kind}"))),
             }
         }
     }
     /// The peer has something to send.
-    fn announced(&self, slot: u64, mesh: &std::sync::Weak<Mesh>) -> Result<()> {
+    fn announced(&self, slot: u64, mesh: &std::sync::Weak<Wired>) -> Result<()> {
         let mut s = self.state.lock();
         s.count(slot)?;
         let place = s.slots.entry(slot).or_default();
@@ -363,10 +474,11 @@ impl Pair {
         place.remote_sends += 1;
         drop(s);
         // those that wait for anybody are asked under their own lock first, so that two announcements do not take one of them
-        if let Some(mesh) = mesh.upgrade() {
-            mesh.anybody(self, slot)?;
+        if let Some(mesh) = mesh.upgrade()
+            && mesh.anybody(self, slot)?
+        {
+            self.state.notify();
         }
-        self.state.notify();
         Ok(())
     }
     /// As [`Pair::recv_announced`], from the thread that reads: the announcement is queued and not written here.
@@ -403,35 +515,64 @@ impl State {
             place.expected += 1;
         }
         place.recvs.push_back((t, most));
-        self.out.push_back(Frame {
-            kind: RECV_READY,
-            slot,
-            length: most as u64,
-            data: Vec::new(),
-            sent: None,
-        });
+        self.out.push_back(Frame::word(RECV_READY, slot, most as u64));
     }
 }
 
-fn write_all(mut stream: &TcpStream, frames: &VecDeque<Frame>) -> io::Result<()> {
+fn write_all(stream: &TcpStream, frames: &VecDeque<Frame>) -> Result<()> {
+    let address = stream.peer_addr().ok();
     let mut small = Vec::new();
     for f in frames {
-        let total = HEADER as u64 + f.data.len() as u64;
-        for w in [total, f.kind, f.slot, 0, f.length, 0] {
-            small.extend_from_slice(&w.to_le_bytes());
+        f.head(&mut small);
+        if f.data.len() <= SMALL {
+            f.data.each(|b| {
+                small.extend_from_slice(b);
+                Ok(())
+            })?;
+            continue;
         }
-        if f.data.len() <= 16 << 10 {
-            small.extend_from_slice(&f.data);
-        } else {
-            // the head and the first part in one packet
-            let (first, rest) = f.data.split_at(8 << 10);
-            small.extend_from_slice(first);
-            stream.write_all(&small)?;
+        f.data.each(|b| {
+            // what stands before it goes in the same call
+            write_both(stream, &small, b).map_err(|e| broken(&e, address))?;
             small.clear();
-            stream.write_all(rest)?;
-        }
+            Ok(())
+        })?;
     }
-    stream.write_all(&small)
+    write_both(stream, &small, &[]).map_err(|e| broken(&e, address))
+}
+/// Writes one after the other, in as few calls as it takes.
+fn write_both(mut stream: &TcpStream, mut a: &[u8], mut b: &[u8]) -> io::Result<()> {
+    while !a.is_empty() {
+        let n = match stream.write_vectored(&[IoSlice::new(a), IoSlice::new(b)]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(e),
+        };
+        let first = n.min(a.len());
+        a = &a[first..];
+        b = &b[n - first..];
+    }
+    stream.write_all(b)
+}
+/// Buffers that hold several of the longest packets of a loopback: smaller windows stall between them. The system may allow less.
+#[cfg(unix)]
+fn roomy(stream: &TcpStream) {
+    use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
+    let _ = set_socket_recv_buffer_size(stream, 2 << 20);
+    let _ = set_socket_send_buffer_size(stream, 2 << 20);
+}
+#[cfg(not(unix))]
+fn roomy(_: &TcpStream) {}
+/// Writes what goes without waiting; gives how much that was.
+#[cfg(unix)]
+fn write_now(stream: &TcpStream, bytes: &[u8]) -> usize {
+    use rustix::net::{SendFlags, send};
+    send(stream, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).unwrap_or(0)
+}
+#[cfg(not(unix))]
+fn write_now(_: &TcpStream, _: &[u8]) -> usize {
+    0
 }
 
 const CRASH: &str = "This is typically caused by a remote worker crashing. Check the logs of the remote worker before reporting an error. GLHF! 🏖️";

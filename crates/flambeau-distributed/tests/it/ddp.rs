@@ -1,7 +1,7 @@
+use crate::everywhere;
 use flambeau_core::Tensor;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_distributed::ddp::{DistributedDataParallel, DistributedDataParallelOptions};
-use flambeau_distributed::run_in_threads;
 use flambeau_nn::Linear;
 use flambeau_nn::prelude::*;
 
@@ -37,7 +37,7 @@ fn gradients_are_those_of_all_batches() {
         DistributedDataParallelOptions::new().find_unused_parameters(true),
         DistributedDataParallelOptions::new().static_graph(true).gradient_as_bucket_view(true),
     ] {
-        let all = run_in_threads(2, |rank| {
+        let all = everywhere(2, |rank| {
             // rank 1 begins elsewhere: the constructor brings rank 0's parameters
             let d = expect(DistributedDataParallel::try_new(net(rank as f64), o.clone()));
             let mut last = Vec::new();
@@ -59,7 +59,7 @@ fn gradients_are_those_of_all_batches() {
 
 #[test]
 fn without_sync_gradients_stay() {
-    let all = run_in_threads(2, |rank| {
+    let all = everywhere(2, |rank| {
         let d = DistributedDataParallel::new(net(0.0));
         d.no_sync(|| d.call(&batch(rank, 2)).sum().backward());
         let apart = gradients(&d);
@@ -72,7 +72,7 @@ fn without_sync_gradients_stay() {
 
 #[test]
 fn models_that_differ_are_refused() {
-    run_in_threads(2, |rank| {
+    everywhere(2, |rank| {
         let o = DistributedDataParallelOptions::new();
         let e = DistributedDataParallel::try_new(Linear::new(4, 3 + rank as i64), o).err();
         if rank == 1 {

@@ -166,3 +166,52 @@ fn lists_are_gathered_and_scattered() {
     });
     assert_eq!(all, [2.0, 1.0, 0.0]);
 }
+
+#[test]
+fn long_tensors_travel_in_pieces() {
+    const N: usize = 700_003;
+    let all = run_in_threads(3, |rank| {
+        let own = || {
+            let v = (0..N).map(|i| ((i * (rank + 3)) % 1009) as f32).collect::<Vec<_>>();
+            Tensor::from_vec(v, [N as i64])
+        };
+        let sum = own();
+        dist::all_reduce(&sum);
+        let later = own();
+        dist::all_reduce_with(&later, ReduceOptions::new().async_op(true)).wait();
+        assert_eq!(sum.to_vec::<f32>(), later.to_vec::<f32>());
+        let one = own();
+        dist::reduce(&one, 2);
+        assert!(rank != 2 || one.to_vec::<f32>() == sum.to_vec::<f32>());
+        let first = own();
+        dist::broadcast(&first, 1);
+        // an output may be the input
+        let mine = own();
+        let list: Vec<Tensor> = (0..3)
+            .map(|r| if r == rank { mine.clone() } else { Tensor::from_vec(vec![0f32; N], [N as i64]) })
+            .collect();
+        dist::all_gather(&list, &mine);
+        assert_eq!(list[1].to_vec::<f32>(), first.to_vec::<f32>());
+        let added: Vec<f32> = (0..N).map(|i| (0..3).map(|r| ((i * (r + 3)) % 1009) as f32).sum()).collect();
+        assert_eq!(sum.to_vec::<f32>(), added);
+        let rows = Tensor::from_vec(vec![0f32; 3 * N], [3, N as i64]);
+        let views: Vec<Tensor> = (0..3).map(|r| rows.select(0, r)).collect();
+        dist::all_gather(&views, &own());
+        rows.sum().item::<f32>()
+    });
+    assert_eq!(all[0], all[1]);
+}
+
+#[test]
+fn a_message_longer_than_its_buffer_of_pieces_is_an_error() {
+    run_in_threads(2, |rank| {
+        let long = Tensor::from_vec(vec![1u8; 600_000], [600_000]);
+        if rank == 0 {
+            let _ = dist::try_send(&long, 1, dist::MessageOptions::new());
+        } else {
+            let short = long.narrow(0, 0, 599_999);
+            let e = dist::try_recv(&short, Some(0.into()), dist::MessageOptions::new()).unwrap_err();
+            assert!(e.message().contains("a message of 600000 bytes for a buffer of 599999"), "{e}");
+        }
+    });
+}

@@ -1,11 +1,12 @@
 //! Hooks, uneven inputs, optimizers that share their state, averages.
 
+use crate::everywhere;
 use flambeau_core::api::literal::tensor;
 use flambeau_core::{ErrorKind, Tensor};
+use flambeau_distributed::ReduceOptions;
 use flambeau_distributed::ddp::*;
 use flambeau_distributed::join::{Join, JoinOptions};
 use flambeau_distributed::optim::{ModelAverager as _, PeriodicModelAverager, ZeroRedundancyOptimizer};
-use flambeau_distributed::{ReduceOptions, run_in_threads};
 use flambeau_futures::Future;
 use flambeau_nn::prelude::*;
 use flambeau_nn::{Linear, Parameter};
@@ -36,7 +37,7 @@ fn values(m: &dyn Module) -> Vec<f32> {
 /// Gradients of both ranks with a hook, and without.
 fn with_hook(hook: impl Fn() -> Box<dyn CommHook> + Sync, steps: usize) -> (Vec<Vec<f32>>, Vec<f32>) {
     let run = |hooked: bool| {
-        run_in_threads(2, |rank| {
+        everywhere(2, |rank| {
             let d = DistributedDataParallel::new(net());
             if hooked {
                 d.register_comm_hook(hook());
@@ -78,7 +79,7 @@ fn hooks_average_as_well_as_they_say() {
 fn thin_matrices_carry_matrices_of_their_rank() {
     // a batch of one row has a gradient of rank one, which one column says all of
     let run = |hooked: bool| {
-        run_in_threads(2, |_| {
+        everywhere(2, |_| {
             let d = DistributedDataParallel::new(net());
             if hooked {
                 let o = PowerSgdOptions::new().start_power_sgd_iter(2).min_compression_rate(1.5);
@@ -98,7 +99,7 @@ fn thin_matrices_carry_matrices_of_their_rank() {
 
 #[test]
 fn a_hook_sees_all_gradients_and_may_replace_them() {
-    let all = run_in_threads(2, |rank| {
+    let all = everywhere(2, |rank| {
         let d = DistributedDataParallel::new(net());
         d.register_comm_hook(|b: &GradBucket| {
             assert!(b.is_last() && b.index() == 0 && b.parameters().len() == 2);
@@ -116,7 +117,7 @@ fn a_hook_sees_all_gradients_and_may_replace_them() {
 #[test]
 fn ranks_with_fewer_inputs_wait_for_the_others() {
     for divide in [true, false] {
-        let all = run_in_threads(3, |rank| {
+        let all = everywhere(3, |rank| {
             let d = DistributedDataParallel::new(net());
             let mut o = SGDOptions::new().lr(0.01).build(d.parameters());
             let j = Join::try_new(&[&d], JoinOptions::new().divide_by_initial_world_size(divide)).unwrap();
@@ -136,7 +137,7 @@ fn ranks_with_fewer_inputs_wait_for_the_others() {
 
 #[test]
 fn all_end_when_the_first_is_done_if_they_shall() {
-    let all = run_in_threads(2, |rank| {
+    let all = everywhere(2, |rank| {
         let d = DistributedDataParallel::new(net());
         let j = Join::try_new(&[&d], JoinOptions::new().throw_on_early_termination(true)).unwrap();
         let r = j.try_run(|| {
@@ -154,7 +155,7 @@ fn all_end_when_the_first_is_done_if_they_shall() {
 #[test]
 fn state_spread_over_ranks_trains_as_one_state() {
     let train = |zero: bool| {
-        run_in_threads(2, |rank| {
+        everywhere(2, |rank| {
             let d = DistributedDataParallel::new(net());
             let mut whole = AdamOptions::new().lr(0.01).build(d.parameters());
             let mut part = ZeroRedundancyOptimizer::new(d.parameters(), AdamOptions::new().lr(0.01));
@@ -183,7 +184,7 @@ fn state_spread_over_ranks_trains_as_one_state() {
 
 #[test]
 fn parameters_are_averaged_when_it_is_time() {
-    let all = run_in_threads(2, |rank| {
+    let all = everywhere(2, |rank| {
         let p = Parameter::new(tensor([rank as f64]));
         p.set_grad(Some(tensor([0.0])));
         let mut a = PeriodicModelAverager::new(2, 1, None);
@@ -199,7 +200,7 @@ fn parameters_are_averaged_when_it_is_time() {
 
 #[test]
 fn sparse_sums_have_the_elements_of_all() {
-    let all = run_in_threads(2, |rank| {
+    let all = everywhere(2, |rank| {
         let i = Tensor::from_vec(vec![rank as i64, 2], [1, 2]);
         let v = Tensor::from_vec(vec![1.0 + rank as f64, 10.0], [2]);
         let t = flambeau_sparse::ops::sparse_coo_tensor_unsafe(&i, &v, &[4], None).unwrap();

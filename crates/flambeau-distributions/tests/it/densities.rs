@@ -68,6 +68,7 @@ fn densities_have_the_moments_that_they_say() {
 }
 #[test]
 fn samples_have_the_moments_of_their_distribution() {
+    flambeau_test_support::alone!();
     for d in continuous() {
         manual_seed(17);
         let n = 100_000;
@@ -124,6 +125,7 @@ fn probabilities_of_counts_sum_to_one() {
 }
 #[test]
 fn divergences_are_means_of_differences() {
+    flambeau_test_support::alone!();
     manual_seed(3);
     let pairs: Vec<(Arc<dyn Distribution>, Arc<dyn Distribution>)> = vec![
         (Arc::new(Normal::new(0.2, 1.1)), Arc::new(Normal::new(-0.3, 1.6))),

@@ -35,6 +35,7 @@ fn draw(shape: &[i64]) -> Tensor {
 }
 #[test]
 fn inverses_give_the_input_back() {
+    flambeau_test_support::alone!();
     for (t, shape) in all() {
         let x = draw(&shape);
         let y = t.try_call(&x).unwrap();
@@ -55,6 +56,7 @@ fn inverses_give_the_input_back() {
 /// The log determinant of numbers' maps beside differences.
 #[test]
 fn jacobians_are_those_of_differences() {
+    flambeau_test_support::alone!();
     for (t, shape) in all().into_iter().take(8) {
         let x = draw(&shape);
         let y = t.try_call(&x).unwrap();
@@ -81,6 +83,7 @@ fn a_cached_transform_gives_its_very_input() {
 }
 #[test]
 fn constrained_numbers_satisfy_their_constraint() {
+    flambeau_test_support::alone!();
     use flambeau_distributions::{biject_to, transform_to};
     let x = draw(&[3]);
     for c in [

@@ -329,7 +329,7 @@ fn functions_of_networks() {
     let x = floats(&[3, 4]);
     let f = |x: &[Tensor]| {
         let y = x[0].softmax(-1);
-        tuple(&[&F::gelu(&y, "none"), &(&y / 2.0), &y.gt(0.5), &y.max_dim(1, false).values])
+        tuple(&[&F::gelu(&y), &(&y / 2.0), &y.gt(0.5), &y.max_dim(1, false).values])
     };
     let p = program(f, &["x"], &[x.clone()], DynamicShapes::new().with("x", [(0, Dim::new("n"))])).unwrap();
     assert_eq!(

@@ -157,7 +157,7 @@ fn functions() -> Vec<Port> {
             of_tensors(|t| {
                 let (x, y) = (&t[0], &t[1]);
                 all(vec![
-                    torch::cdist(x, y, 2.0),
+                    torch::cdist(x, y),
                     F::cosine_similarity(&x.unsqueeze(1), &y.unsqueeze(0), -1),
                     (x.unsqueeze(1) - y).square().sum_dim(-1, false).sqrt(),
                 ])

@@ -111,7 +111,7 @@ fn with_all<R>(objects: &[&ModuleObject], f: &mut dyn FnMut(&[&dyn Module]) -> R
 fn stack_module_state(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
     let s = Slots::new("stack_module_state", &["models"], args, kwargs)?;
     let models = s.must(0)?.items().unwrap_or(&[]).iter().map(module).collect::<Result<Vec<_>>>()?;
-    let (p, b) = with_all(&models, &mut |all| try_stack_module_state(all))?;
+    let (p, b) = with_all(&models, &mut |all| try_stack_module_state(all.iter().copied()))?;
     let dict = |d: std::collections::BTreeMap<String, Tensor>| {
         Value::Dict(d.into_iter().map(|(k, t)| (k, Value::Tensor(t))).collect())
     };

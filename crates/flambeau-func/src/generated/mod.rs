@@ -1599,6 +1599,8 @@ pub(crate) static RULES: &[(&str, &str, Rule)] = &[
     ("flambeau-quantization", "int_repr", By(by::no_batches)),
     ("flambeau-quantization", "_make_per_tensor_quantized_tensor", By(by::no_batches)),
     ("flambeau-quantization", "_make_per_channel_quantized_tensor", By(by::no_batches)),
+    ("flambeau-quantization", "_fake_quantize_learnable_per_tensor_affine", Loop("scales of their own for each slice are rare")),
+    ("flambeau-quantization", "_fake_quantize_learnable_per_channel_affine", Loop("scales of their own for each slice are rare")),
     ("flambeau-quantization", "q_scale", By(by::no_batches)),
     ("flambeau-quantization", "q_zero_point", By(by::no_batches)),
     ("flambeau-quantization", "q_per_channel_scales", By(by::no_batches)),

@@ -3,13 +3,13 @@
 use super::recorder::current;
 use super::wrapped;
 use crate::node::Op;
-use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
+use flambeau_core::dispatch::object::ObjectRef;
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor, Value};
-use flambeau_nn::internal::{Memo, Run, call_module, visit_all_mut};
+use flambeau_nn::internal::{ModuleObject, sharing};
 use flambeau_nn::modules::module::{register_module_forward_hook, register_module_forward_pre_hook};
-use flambeau_nn::{Buffer, HookHandle, HookOptions, Module, Parameter, VisitorMut};
-use std::any::{Any, TypeId};
+use flambeau_nn::{HookHandle, HookOptions, Module};
+use std::any::TypeId;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -128,61 +128,6 @@ fn after(m: &dyn Module, _: &[Tensor], outputs: &[Tensor]) -> Option<Vec<Tensor>
     Some(out)
 }
 
-/// A module of any type as an object.
-struct LeafModule(Box<dyn Run>);
-impl Object for LeafModule {
-    fn type_name(&self) -> &'static str {
-        self.0.class()
-    }
-    fn call(&self, args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
-        call_module(&*self.0, args, kwargs)
-    }
-    fn attribute(&self, name: &str) -> Result<Value> {
-        let parameter = self.0.get_parameter(name).map(|p| Tensor::clone(&p));
-        let found = parameter.or_else(|_| self.0.get_buffer(name).map(|b| Tensor::clone(b.as_ref())));
-        match (found, name) {
-            (Ok(t), _) => Ok(Value::Tensor(t)),
-            (_, "training") => Ok(Value::Bool(self.0.is_training())),
-            _ => Err(no_attribute(self.0.class(), name)),
-        }
-    }
-    fn method(&self, name: &str, args: &[Value], _: &Kwargs) -> Result<Vec<Value>> {
-        match (name, args) {
-            ("train", [Value::Bool(on)]) => {
-                self.0.set_training(*on);
-                Ok(Vec::new())
-            }
-            _ => Err(no_attribute(self.0.class(), name)),
-        }
-    }
-    fn repr(&self) -> String {
-        self.0.repr()
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
-/// Puts the original's tensors into a copy.
-struct Share<'a>(&'a dyn Module, String);
-impl Share<'_> {
-    fn at(&self, name: &str) -> String {
-        if self.1.is_empty() { name.to_string() } else { format!("{}.{name}", self.1) }
-    }
-}
-impl VisitorMut for Share<'_> {
-    fn parameter(&mut self, name: &str, p: &mut Parameter) -> Result<()> {
-        *p = self.0.get_parameter(&self.at(name))?;
-        Ok(())
-    }
-    fn buffer(&mut self, name: &str, b: &mut Buffer) -> Result<()> {
-        *b = self.0.get_buffer(&self.at(name))?;
-        Ok(())
-    }
-    fn module(&mut self, name: &str, m: &mut dyn Module) -> Result<()> {
-        let path = self.at(name);
-        visit_all_mut(m, &mut Share(self.0, path))
-    }
-}
 /// A module as an object that has the module's own parameters and buffers.
 ///
 /// # Errors
@@ -194,7 +139,5 @@ pub fn object(m: &dyn Module) -> Result<ObjectRef> {
             m.type_name()
         )));
     };
-    let mut copy = run.boxed_copy(&mut Memo::default())?;
-    visit_all_mut(copy.as_module_mut(), &mut Share(m, String::new()))?;
-    Ok(ObjectRef::new(LeafModule(copy)))
+    Ok(ModuleObject::of(sharing(run)?))
 }

@@ -1,7 +1,7 @@
 //! What operators do with masked tensors.
 
 use super::{normalization, reduction};
-use crate::tensor::{CLASS, Masked, as_masked, of, to_tensor, wrap};
+use crate::tensor::{CLASS, Masked, as_masked, for_part, of, to_tensor, wrap, wrap_part};
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::op::OpInfo;
 use flambeau_core::dispatch::value::{FromValue, IntoValue, arg, tensor_arg};
@@ -135,6 +135,11 @@ fn call(info: &'static OpInfo, args: &[Value]) -> Result<Option<Vec<Value>>> {
         let keep = |v| zipped(v, Value::Tensor(m.mask.clone()));
         return results.into_iter().map(keep).collect::<Result<Vec<_>>>().map(Some);
     }
+    if matches!(name, "add" | "add_")
+        && let Some(sum) = summed(info, args, written)?
+    {
+        return Ok(Some(sum));
+    }
     if written.is_none() && is_structural(name) {
         return structural(info, args).map(Some);
     }
@@ -201,9 +206,49 @@ fn call(info: &'static OpInfo, args: &[Value]) -> Result<Option<Vec<Value>>> {
     }
 }
 
+/// Operators that view a part, whose gradients have the mask of that part.
+fn takes_part(name: &str) -> bool {
+    matches!(name, "select" | "slice")
+}
+/// A sum in which an operand is a gradient of a part: its mask is where any of them came to.
+fn summed(info: &'static OpInfo, args: &[Value], written: Option<usize>) -> Result<Option<Vec<Value>>> {
+    let operand = |i: usize| match args.get(i) {
+        Some(Value::Tensor(t)) => Some(t),
+        _ => None,
+    };
+    let (Some(a), Some(b)) = (operand(0), operand(1)) else { return Ok(None) };
+    let Some(whole) = [a, b].into_iter().find_map(|t| of(t)?.whole.clone()) else { return Ok(None) };
+    let mask = |t: &Tensor| of(t).filter(|m| m.whole.is_some()).map_or(whole.clone(), |m| m.mask.clone());
+    let made = info.call(&map_all(args, &data)?)?;
+    let mask_of_sum = core::logical_or(&mask(a), &mask(b))?;
+    if written.is_some() {
+        if let Some(m) = of(a) {
+            core::copy_(&m.mask, &mask_of_sum, false)?;
+        }
+        return Ok(Some(vec![args[0].clone()]));
+    }
+    match made.into_iter().next() {
+        Some(Value::Tensor(ref t)) => one(wrap_part(t, &mask_of_sum, Some(whole))?),
+        _ => Ok(None),
+    }
+}
 /// The same with the data and with the mask.
 fn structural(info: &'static OpInfo, args: &[Value]) -> Result<Vec<Value>> {
-    let made = info.call(&map_all(args, &data)?)?;
+    let mut given = map_all(args, &data)?;
+    if takes_part(base(info))
+        && let Some(Value::Tensor(t)) = args.first()
+        && let Some(m) = of(t)
+    {
+        let view = |t: &Tensor| -> Result<Tensor> {
+            let mut same = given.clone();
+            same[0] = Value::Tensor(t.clone());
+            Tensor::from_value(info.call(&same)?.first().unwrap_or(&Value::None))
+        };
+        if let Some(d) = for_part(m, view)? {
+            given[0] = Value::Tensor(d);
+        }
+    }
+    let made = info.call(&given)?;
     let first = args.first().is_some_and(|v| matches!(v, Value::Tensor(_)));
     let mut others = args.to_vec();
     for (i, v) in others.iter_mut().enumerate() {

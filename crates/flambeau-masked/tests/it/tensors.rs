@@ -93,6 +93,36 @@ fn gradients_are_masked() {
     assert_eq!((shown(&g), flags(&g)), (vec![2.0, 0.0, 2.0, 2.0, 2.0, 0.0], vec![1, 0, 1, 1, 1, 0]));
 }
 #[test]
+fn gradients_of_parts_are_masked_by_them() {
+    let row = |x: &Tensor, i: i64| ops::sum(&ops::select(x, 0, i).unwrap(), None, false, None).unwrap();
+    let x = try_masked_tensor(&data(), &mask(), true).unwrap();
+    row(&x, 0).backward();
+    let g = of(Ok(x.grad().unwrap()));
+    assert_eq!((shown(&g), flags(&g)), (vec![1.0, 0.0, 1.0, 0.0, 0.0, 0.0], vec![1, 0, 1, 0, 0, 0]));
+    // of several parts it has all of them
+    row(&x, 1).backward();
+    let g = of(Ok(x.grad().unwrap()));
+    assert_eq!((shown(&g), flags(&g)), (vec![1.0, 0.0, 1.0, 1.0, 1.0, 0.0], vec![1, 0, 1, 1, 1, 0]));
+    // of a part and the whole, the whole
+    let x = try_masked_tensor(&data(), &mask(), true).unwrap();
+    let whole = ops::sum(&ops::mul(&x, &x).unwrap(), None, false, None).unwrap();
+    let part = ops::narrow(&x, 1, 0, 1).unwrap();
+    ops::add(&whole, &ops::sum(&part, None, false, None).unwrap(), Scalar::Int(1)).unwrap().backward();
+    let g = of(Ok(x.grad().unwrap()));
+    assert_eq!((shown(&g), flags(&g)), (vec![7.0, 0.0, 4.0, 2.0, 8.0, 0.0], vec![1, 0, 1, 1, 1, 0]));
+    // the gradient of data
+    let d = data();
+    d.requires_grad_(true);
+    row(&as_masked_tensor(&d, &mask()), 0).backward();
+    let g = of(Ok(d.grad().unwrap()));
+    assert_eq!((shown(&g), flags(&g)), (vec![1.0, 0.0, 1.0, 0.0, 0.0, 0.0], vec![1, 0, 1, 0, 0, 0]));
+    // what was computed of the masked tensor goes on as numbers
+    let x = try_masked_tensor(&data(), &mask(), true).unwrap();
+    row(&ops::mul(&x, &x).unwrap(), 0).backward();
+    let g = of(Ok(x.grad().unwrap()));
+    assert_eq!((shown(&g), flags(&g)), (vec![6.0, 0.0, 4.0, 0.0, 0.0, 0.0], vec![1, 0, 1, 1, 1, 0]));
+}
+#[test]
 fn gradients_of_gradients() {
     let x = try_masked_tensor(&data(), &mask(), true).unwrap();
     let cube = ops::mul(&ops::mul(&x, &x).unwrap(), &x).unwrap();

@@ -702,12 +702,12 @@ pub fn binary_cross_entropy_with_logits_with(
 ///
 /// ```text
 /// let x = torch::tensor([0.0, 2.0]);
-/// assert_eq!(torch::nn::functional::celu(&x, 1.0).to_vec::<f32>(), [0.0, 2.0]);
+/// assert_eq!(torch::nn::functional::celu(&x).to_vec::<f32>(), [0.0, 2.0]);
 /// ```
 #[doc(alias = "torch.nn.functional.celu")]
 #[track_caller]
-pub fn celu(input: &Tensor, alpha: f64 /* Python's default: 1.0 */) -> Tensor {
-    expect(ops::celu(input, alpha, false))
+pub fn celu(input: &Tensor) -> Tensor {
+    expect(ops::celu(input, 1.0, false))
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`. In place: the first tensor takes the result.
@@ -717,8 +717,8 @@ pub fn celu(input: &Tensor, alpha: f64 /* Python's default: 1.0 */) -> Tensor {
 /// - Errors: an `alpha` of 0. integers, bool and complex numbers.
 #[doc(alias = "torch.nn.functional.celu_")]
 #[track_caller]
-pub fn celu_(input: &Tensor, alpha: impl Into<Scalar> /* Python's default: 1.0 */) {
-    expect(ops::celu_raw_(input, alpha.into()));
+pub fn celu_(input: &Tensor) {
+    expect(ops::celu_raw_(input, Scalar::Float(1.0)));
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
@@ -1512,12 +1512,12 @@ pub fn dropout_with(input: &Tensor, o: DropoutOptions) -> Tensor {
 ///
 /// ```text
 /// let x = torch::tensor([0.0, 2.0]);
-/// assert_eq!(torch::nn::functional::elu(&x, 1.0).to_vec::<f32>(), [0.0, 2.0]);
+/// assert_eq!(torch::nn::functional::elu(&x).to_vec::<f32>(), [0.0, 2.0]);
 /// ```
 #[doc(alias = "torch.nn.functional.elu")]
 #[track_caller]
-pub fn elu(input: &Tensor, alpha: f64 /* Python's default: 1.0 */) -> Tensor {
-    expect(ops::elu(input, alpha, false))
+pub fn elu(input: &Tensor) -> Tensor {
+    expect(ops::elu(input, 1.0, false))
 }
 
 /// Exponential linear unit with its scales. In place: the first tensor takes the result.
@@ -1527,8 +1527,8 @@ pub fn elu(input: &Tensor, alpha: f64 /* Python's default: 1.0 */) -> Tensor {
 /// - Errors: integers, bool and complex numbers.
 #[doc(alias = "torch.nn.functional.elu_")]
 #[track_caller]
-pub fn elu_(input: &Tensor, alpha: impl Into<Scalar> /* Python's default: 1 */) {
-    expect(ops::elu_raw_(input, alpha.into(), Scalar::Int(1), Scalar::Int(1)));
+pub fn elu_(input: &Tensor) {
+    expect(ops::elu_raw_(input, Scalar::Int(1), Scalar::Int(1), Scalar::Int(1)));
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x) - 1))`.
@@ -2026,12 +2026,12 @@ pub fn gaussian_nll_loss_with(
 /// - Errors: an `approximate` other than `"none"` and `"tanh"`. integers, bool and complex numbers.
 ///
 /// ```text
-/// assert!((torch::nn::functional::gelu(&torch::tensor([1.0]), "none").item::<f32>() - 0.8413447).abs() < 1e-6);
+/// assert!((torch::nn::functional::gelu(&torch::tensor([1.0])).item::<f32>() - 0.8413447).abs() < 1e-6);
 /// ```
 #[doc(alias = "torch.nn.functional.gelu")]
 #[track_caller]
-pub fn gelu(input: &Tensor, approximate: &str /* Python's default: "none" */) -> Tensor {
-    expect(ops::gelu(input, approximate))
+pub fn gelu(input: &Tensor) -> Tensor {
+    expect(ops::gelu(input, "none"))
 }
 
 /// The input times the normal distribution function, exact or (`"tanh"`) approximated.
@@ -3850,12 +3850,12 @@ pub fn pad_with(input: &Tensor, pad: impl IntoDims, o: PadOptions) -> Tensor {
 ///
 /// ```text
 /// let (x, y) = (torch::tensor([[3.0, 0.0]]), torch::tensor([[0.0, 4.0]]));
-/// assert!((torch::nn::functional::pairwise_distance(&x, &y, 2.0).item::<f32>() - 5.0).abs() < 1e-4);
+/// assert!((torch::nn::functional::pairwise_distance(&x, &y).item::<f32>() - 5.0).abs() < 1e-4);
 /// ```
 #[doc(alias = "torch.nn.functional.pairwise_distance")]
 #[track_caller]
-pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64 /* Python's default: 2.0 */) -> Tensor {
-    expect(ops::pairwise_distance(x1, x2, p, 1e-6, false))
+pub fn pairwise_distance(x1: &Tensor, x2: &Tensor) -> Tensor {
+    expect(ops::pairwise_distance(x1, x2, 2.0, 1e-6, false))
 }
 
 /// Distances between the vectors of the last dimension.
@@ -4306,17 +4306,13 @@ pub fn softmin_with(input: &Tensor, o: SoftminOptions) -> Tensor {
 /// - Errors: integers, bool and complex numbers are not implemented.
 ///
 /// ```text
-/// let y = torch::nn::functional::softplus(&torch::tensor([0.0, 100.0]), 1.0, 20.0);
+/// let y = torch::nn::functional::softplus(&torch::tensor([0.0, 100.0]));
 /// assert_eq!(y.to_vec::<f32>(), [2f32.ln(), 100.0]);
 /// ```
 #[doc(alias = "torch.nn.functional.softplus")]
 #[track_caller]
-pub fn softplus(
-    input: &Tensor,
-    beta: impl Into<Scalar>,      /* Python's default: 1 */
-    threshold: impl Into<Scalar>, /* Python's default: 20 */
-) -> Tensor {
-    expect(ops::softplus(input, beta.into(), threshold.into()))
+pub fn softplus(input: &Tensor) -> Tensor {
+    expect(ops::softplus(input, Scalar::Int(1), Scalar::Int(20)))
 }
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`. Into `out`, which is resized where its shape differs.
@@ -4326,13 +4322,8 @@ pub fn softplus(
 /// - Errors: integers, bool and complex numbers are not implemented.
 #[doc(alias = "torch.nn.functional.softplus")]
 #[track_caller]
-pub fn softplus_out(
-    input: &Tensor,
-    beta: impl Into<Scalar>,      /* Python's default: 1 */
-    threshold: impl Into<Scalar>, /* Python's default: 20 */
-    out: &mut Tensor,
-) {
-    expect(ops::softplus_out(input, beta.into(), threshold.into(), out));
+pub fn softplus_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::softplus_out(input, Scalar::Int(1), Scalar::Int(20), out));
 }
 
 /// `log(1 + exp(beta * input)) / beta`, and the input itself where `beta * input > threshold`. Into `out`, which is resized where its shape differs.

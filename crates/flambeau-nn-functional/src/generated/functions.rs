@@ -352,13 +352,13 @@ pub fn bilinear_with(input1: &Tensor, input2: &Tensor, weight: &Tensor, o: Bilin
 ///
 /// ```text
 /// let x = torch::tensor([0.0, 2.0]);
-/// torch::nn::functional::celu_(&x, 1.0);
+/// torch::nn::functional::celu_(&x);
 /// assert_eq!(x.to_vec::<f32>(), [0.0, 2.0]);
 /// ```
 #[doc(alias = "torch.celu")]
 #[track_caller]
-pub fn celu_raw(input: &Tensor, alpha: impl Into<Scalar> /* Python's default: 1.0 */) -> Tensor {
-    expect(ops::celu_raw(input, alpha.into()))
+pub fn celu_raw(input: &Tensor) -> Tensor {
+    expect(ops::celu_raw(input, Scalar::Float(1.0)))
 }
 
 /// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`.
@@ -1493,12 +1493,12 @@ pub fn max_pool3d_with_indices_with(
 ///
 /// ```text
 /// let (x, y) = (torch::tensor([[3.0, 0.0]]), torch::tensor([[0.0, 4.0]]));
-/// assert!((torch::nn::functional::pairwise_distance(&x, &y, 2.0).item::<f32>() - 5.0).abs() < 1e-4);
+/// assert!((torch::nn::functional::pairwise_distance(&x, &y).item::<f32>() - 5.0).abs() < 1e-4);
 /// ```
 #[doc(alias = "torch.pairwise_distance")]
 #[track_caller]
-pub fn pairwise_distance(x1: &Tensor, x2: &Tensor, p: f64 /* Python's default: 2.0 */) -> Tensor {
-    expect(ops::pairwise_distance(x1, x2, p, 1e-6, false))
+pub fn pairwise_distance(x1: &Tensor, x2: &Tensor) -> Tensor {
+    expect(ops::pairwise_distance(x1, x2, 2.0, 1e-6, false))
 }
 
 /// Distances between the vectors of the last dimension.

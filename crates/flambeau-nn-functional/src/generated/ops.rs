@@ -58,7 +58,7 @@ pub fn leaky_relu_raw_out(self_: &Tensor, negative_slope: Scalar, out: &mut Tens
 ///
 /// ```text
 /// let x = torch::tensor([0.0, 3.0]);
-/// torch::nn::functional::elu_(&x, 1.0);
+/// torch::nn::functional::elu_(&x);
 /// assert_eq!(x.to_vec::<f32>(), [0.0, 3.0]);
 /// ```
 ///
@@ -364,7 +364,7 @@ pub fn softshrink_out(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result
 /// - Errors: integers, bool and complex numbers are not implemented.
 ///
 /// ```text
-/// let y = torch::nn::functional::softplus(&torch::tensor([0.0, 100.0]), 1.0, 20.0);
+/// let y = torch::nn::functional::softplus(&torch::tensor([0.0, 100.0]));
 /// assert_eq!(y.to_vec::<f32>(), [2f32.ln(), 100.0]);
 /// ```
 ///
@@ -613,7 +613,7 @@ pub fn leaky_relu(input: &Tensor, negative_slope: f64, inplace: bool) -> Result<
 ///
 /// ```text
 /// let x = torch::tensor([0.0, 2.0]);
-/// assert_eq!(torch::nn::functional::elu(&x, 1.0).to_vec::<f32>(), [0.0, 2.0]);
+/// assert_eq!(torch::nn::functional::elu(&x).to_vec::<f32>(), [0.0, 2.0]);
 /// ```
 ///
 /// Documented defaults: `alpha = 1.0`, `inplace = false`.
@@ -630,7 +630,7 @@ pub fn elu(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
 ///
 /// ```text
 /// let x = torch::tensor([0.0, 2.0]);
-/// assert_eq!(torch::nn::functional::celu(&x, 1.0).to_vec::<f32>(), [0.0, 2.0]);
+/// assert_eq!(torch::nn::functional::celu(&x).to_vec::<f32>(), [0.0, 2.0]);
 /// ```
 ///
 /// Documented defaults: `alpha = 1.0`, `inplace = false`.
@@ -663,7 +663,7 @@ pub fn selu(input: &Tensor, inplace: bool) -> Result<Tensor> {
 /// - Errors: an `approximate` other than `"none"` and `"tanh"`. integers, bool and complex numbers.
 ///
 /// ```text
-/// assert!((torch::nn::functional::gelu(&torch::tensor([1.0]), "none").item::<f32>() - 0.8413447).abs() < 1e-6);
+/// assert!((torch::nn::functional::gelu(&torch::tensor([1.0])).item::<f32>() - 0.8413447).abs() < 1e-6);
 /// ```
 ///
 /// Documented defaults: `approximate = "none"`.
@@ -798,7 +798,7 @@ pub fn threshold(input: &Tensor, threshold: Scalar, value: Scalar, inplace: bool
 ///
 /// ```text
 /// let x = torch::tensor([0.0, 2.0]);
-/// torch::nn::functional::celu_(&x, 1.0);
+/// torch::nn::functional::celu_(&x);
 /// assert_eq!(x.to_vec::<f32>(), [0.0, 2.0]);
 /// ```
 ///
@@ -2694,7 +2694,7 @@ pub fn cosine_similarity(x1: &Tensor, x2: &Tensor, dim: i64, eps: f64) -> Result
 ///
 /// ```text
 /// let (x, y) = (torch::tensor([[3.0, 0.0]]), torch::tensor([[0.0, 4.0]]));
-/// assert!((torch::nn::functional::pairwise_distance(&x, &y, 2.0).item::<f32>() - 5.0).abs() < 1e-4);
+/// assert!((torch::nn::functional::pairwise_distance(&x, &y).item::<f32>() - 5.0).abs() < 1e-4);
 /// ```
 ///
 /// Documented defaults: `p = 2.0`, `eps = 1e-6`, `keepdim = false`.

@@ -85,6 +85,16 @@ fn bags() {
     same(&y, &[3.0, f64::NAN, 0.0, 0.0, f64::NAN, 5.0, -1.0, 7.0]);
     let w = floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[3, 2]);
     same(&bag(&[0, 1, 2, 2, 1], &w, &[0, 1, 1], "mean", Some(2)), &[1.0, 2.0, 0.0, 0.0, 3.0, 4.0]);
+    // bags of one size, up to an offset that leaves indices out, and the same bags of different sizes
+    same(&bag(&[0, 1, 2, 2], &w, &[0, 2], "sum", None), &[4.0, 6.0, 10.0, 12.0]);
+    same(&bag(&[0, 1, 2, 2], &w, &[0, 2], "mean", None), &[2.0, 3.0, 5.0, 6.0]);
+    same(&bag(&[0, 1, 2, 2, 0], &w, &[0, 2], "sum", None), &[4.0, 6.0, 11.0, 14.0]);
+    let last = |o: &[i64]| {
+        let (i, o) = (ints(&[0, 1, 2, 2, 1]), ints(o));
+        ops::embedding_bag(&i, &w, Some(&o), None, 2.0, false, "sum", false, None, true, None).unwrap()
+    };
+    same(&last(&[0, 2, 4]), &[4.0, 6.0, 10.0, 12.0]);
+    same(&last(&[0, 0, 0]), &[0.0, 0.0, 0.0, 0.0]);
     // one long bag among many short ones: rows in all, not bags times the longest
     let n = 200_000;
     let offsets: Vec<i64> = (0..n).collect();

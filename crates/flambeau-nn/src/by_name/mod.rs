@@ -237,12 +237,15 @@ impl ModuleObject {
             path: Vec::new(),
         })
     }
-    /// Takes the module out, to put it into another one.
+    /// Takes the module out, to put it into another one. Of one that is part of another, which keeps it, a module with the same
+    /// parameters and buffers.
     ///
     /// # Errors
     /// It was taken before.
     pub fn take(&self) -> Result<Box<dyn Run>> {
-        ensure!(self.path.is_empty(), Missing, "a module that is part of two others, in calls by name");
+        if !self.path.is_empty() {
+            return self.with(crate::module::deepcopy::sharing);
+        }
         let taken = self.inner.write().unwrap_or_else(|e| e.into_inner()).take();
         let taken = taken.ok_or_else(|| Error::runtime("the module is part of another one already"))?;
         Arc::try_unwrap(taken).map_err(|shared| {

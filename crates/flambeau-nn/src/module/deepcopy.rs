@@ -1,10 +1,11 @@
 //! Copies of modules with tensors of their own: what `copy.deepcopy` does in Python.
 
 use crate::by_name::Run;
-use crate::module::Module;
 use crate::module::base::Base;
 use crate::module::field::Field;
 use crate::module::forward::Layer;
+use crate::module::traversal::visit_all_mut;
+use crate::module::{Module, VisitorMut};
 use crate::modules::{Decode, Encode};
 use crate::parameter::{Buffer, Parameter};
 use flambeau_autograd::no_grad;
@@ -241,4 +242,35 @@ impl<T> CopyNothing<T> for ProbeCopy<'_, T> {
     fn copy(&self, name: &str, _: &mut Memo) -> Result<T> {
         Err(missing(&format!("the field {name}: its type {} is not Clone", std::any::type_name::<T>())))
     }
+}
+
+/// Puts a module's tensors into a copy of it.
+struct Share<'a>(&'a dyn Module, String);
+impl Share<'_> {
+    fn at(&self, name: &str) -> String {
+        if self.1.is_empty() { name.to_string() } else { format!("{}.{name}", self.1) }
+    }
+}
+impl VisitorMut for Share<'_> {
+    fn parameter(&mut self, name: &str, p: &mut Parameter) -> Result<()> {
+        *p = self.0.get_parameter(&self.at(name))?;
+        Ok(())
+    }
+    fn buffer(&mut self, name: &str, b: &mut Buffer) -> Result<()> {
+        *b = self.0.get_buffer(&self.at(name))?;
+        Ok(())
+    }
+    fn module(&mut self, name: &str, m: &mut dyn Module) -> Result<()> {
+        let path = self.at(name);
+        visit_all_mut(m, &mut Share(self.0, path))
+    }
+}
+/// A module like this one that has this one's own parameters and buffers.
+///
+/// # Errors
+/// Something that cannot be copied.
+pub fn sharing(m: &dyn Run) -> Result<Box<dyn Run>> {
+    let mut copy = m.boxed_copy(&mut Memo::default())?;
+    visit_all_mut(copy.as_module_mut(), &mut Share(m.as_module(), String::new()))?;
+    Ok(copy)
 }

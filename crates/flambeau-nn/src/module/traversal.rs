@@ -116,6 +116,33 @@ pub(crate) fn named_modules<'a>(root: &'a dyn Module, o: &NamedOptions) -> Vec<(
     out
 }
 
+/// Whether something holds of the module or of one below it. Names are not made, so that a call can ask.
+pub(crate) fn any(m: &dyn Module, f: &mut dyn FnMut(&dyn Module) -> bool) -> bool {
+    struct Below<'f> {
+        f: &'f mut dyn FnMut(&dyn Module) -> bool,
+        found: bool,
+    }
+    impl<'a> Visitor<'a> for Below<'_> {
+        fn parameter(&mut self, _: &str, _: &'a Parameter) {}
+        fn buffer(&mut self, _: &str, _: &Buffer) {}
+        fn module(&mut self, _: &str, m: &'a dyn Module) {
+            self.found = self.found || any(m, self.f);
+        }
+    }
+    let _level = expect(depth::enter());
+    if f(m) {
+        return true;
+    }
+    let mut below = Below { f, found: false };
+    m.visit(&mut below);
+    if let Some(b) = m.base() {
+        for (name, child) in b.extra_modules() {
+            below.module(name, child);
+        }
+    }
+    below.found
+}
+
 pub(crate) fn named_children(m: &dyn Module) -> Vec<(String, &dyn Module)> {
     let mut seen = HashSet::new();
     Own::of(m).modules.into_iter().filter(|(_, c)| identity(*c).is_none_or(|id| seen.insert(id))).collect()

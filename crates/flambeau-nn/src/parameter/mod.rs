@@ -1,5 +1,6 @@
 //! Tensors that belong to a module.
 
+mod arithmetic;
 mod uninitialized;
 
 use flambeau_core::api::ergonomic::{Operand, expect};

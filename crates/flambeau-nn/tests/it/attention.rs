@@ -54,6 +54,7 @@ fn implementations_agree_and_can_be_chosen() {
 
 #[test]
 fn a_query_that_sees_no_key_gives_zeros() {
+    flambeau_test_support::alone!();
     let [q, k, v] = qkv(2, 6);
     let mask = torch::ones([6, 6]).tril(-1).eq(1);
     let y = f::scaled_dot_product_attention(&q, &k, &v, Some(&mask), 0.0, false, None, false).unwrap();
@@ -65,6 +66,7 @@ fn a_query_that_sees_no_key_gives_zeros() {
 
 #[test]
 fn causal_biases() {
+    flambeau_test_support::alone!();
     let [q, k, v] = qkv(2, 9);
     let upper = bias::causal_upper_left(6, 9);
     close(&upper.scaled_dot_product_attention(&q, &k, &v), &sdpa(&q, &k, &v, true).unwrap(), 1e-6);
@@ -77,6 +79,7 @@ fn causal_biases() {
 
 #[test]
 fn flex_attention_is_attention() {
+    flambeau_test_support::alone!();
     let [q, k, v] = qkv(4, 6);
     close(&flex::flex_attention(&q, &k, &v), &sdpa(&q, &k, &v, false).unwrap(), 1e-6);
     let blocks = flex::BlockMaskOptions::new().block_size((2, 4));
@@ -125,6 +128,7 @@ fn flex_attention_is_attention() {
 
 #[test]
 fn inference_paths() {
+    flambeau_test_support::alone!();
     torch_seed(0);
     let layer = TransformerEncoderLayerOptions::new(8, 2).dim_feedforward(16).batch_first(true).build();
     layer.eval();
@@ -208,6 +212,7 @@ fn errors_in_pytorchs_words() {
 
 #[test]
 fn chunks_change_nothing() {
+    flambeau_test_support::alone!();
     torch_seed(0);
     let (x, t) = (torch::randn([7, 5]), torch::randint(9, [7]));
     for reduction in ["mean", "sum", "none"] {

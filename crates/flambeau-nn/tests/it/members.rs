@@ -223,3 +223,14 @@ fn conversions_that_fail_are_errors() {
     m.try_zero_grad(flambeau_nn::ZeroGradOptions::new().set_to_none(false)).unwrap();
     assert_eq!(values(&m.weight.grad().unwrap()), [0.0; 4]);
 }
+/// Parameters and buffers stand on either side of an operator, as the tensors that they are, and are differentiated.
+#[test]
+fn members_compute() {
+    let (w, b) = (Parameter::new(t(&[1., 2.], &[2])), Buffer::new(t(&[4., 8.], &[2])));
+    let y = 2.0 * &w + &w * &b - &w / 2 - 3 * &b + -&w + (1 - &b) * -&b;
+    assert_eq!(y.to_vec::<f32>(), [4.5, 49.0]);
+    y.sum().backward();
+    assert_eq!(w.grad().unwrap().to_vec::<f32>(), [4.5, 8.5]);
+    assert_eq!((w.clone() % 2.0).to_vec::<f32>(), [1.0, 0.0]);
+    assert_eq!((w + b).to_vec::<f32>(), [5.0, 10.0]);
+}

@@ -55,8 +55,7 @@ fn cannot_jump<T>() -> Result<T> {
 ///
 /// let w = Parameter::new(Tensor::from_slice(&[1f32], 1));
 /// let mut o = SGD::new([&w], 1.0);
-/// let parts: Vec<Box<dyn LRScheduler>> =
-///     vec![Box::new(ExponentialLR::new(&mut o, 0.5)), Box::new(StepLR::new(&mut o, 1, 0.5))];
+/// let parts = vec![ExponentialLR::new(&mut o, 0.5).into(), StepLR::new(&mut o, 1, 0.5).into()];
 /// let mut schedule = ChainedScheduler::new(&mut o, parts);
 /// schedule.step(&mut o);
 /// assert_eq!(o.lr(0), 0.25);
@@ -134,7 +133,7 @@ impl LRScheduler for ChainedScheduler {
 /// let mut o = SGD::new([&w], 1.0);
 /// let warm = ConstantLROptions::new().factor(0.25).total_iters(2).build(&mut o);
 /// let rest = ExponentialLR::new(&mut o, 0.5);
-/// let mut schedule = SequentialLR::new(&mut o, vec![Box::new(warm), Box::new(rest)], [2]);
+/// let mut schedule = SequentialLR::new(&mut o, vec![warm.into(), rest.into()], [2]);
 /// assert_eq!(o.lr(0), 0.25);
 /// (0..3).for_each(|_| schedule.step(&mut o));
 /// assert_eq!(o.lr(0), 0.5);

@@ -411,6 +411,22 @@ impl<S: Schedule> Scheduler<S> {
         &self.base
     }
 }
+/// For the lists of [`SequentialLR`] and [`ChainedScheduler`]: `vec![warmup.into(), cosine.into()]`.
+impl<S: Schedule + 'static> From<Scheduler<S>> for Box<dyn LRScheduler> {
+    fn from(s: Scheduler<S>) -> Self {
+        Box::new(s)
+    }
+}
+impl From<SequentialLR> for Box<dyn LRScheduler> {
+    fn from(s: SequentialLR) -> Self {
+        Box::new(s)
+    }
+}
+impl From<ChainedScheduler> for Box<dyn LRScheduler> {
+    fn from(s: ChainedScheduler) -> Self {
+        Box::new(s)
+    }
+}
 impl<S: Schedule> LRScheduler for Scheduler<S> {
     fn try_step(&mut self, optimizer: &mut dyn Optimizer) -> Result<()> {
         self.advance(optimizer, false)

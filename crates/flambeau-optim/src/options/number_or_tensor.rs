@@ -90,6 +90,12 @@ impl PyText for Number {
         text(&self.clone().into_value())
     }
 }
+impl std::fmt::Display for Number {
+    /// Python's text.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.py_text())
+    }
+}
 impl IntoValue for Number {
     fn into_value(self) -> Value {
         match self {

@@ -197,6 +197,7 @@ fn groups_names_and_tensor_learning_rates() {
     other.load_state_dict(&state).unwrap();
     assert_eq!(other.param_groups[0].param_names().unwrap(), ["a"]);
     assert_eq!(other.initial_lr(1), 0.25);
+    assert_eq!(other.param_groups[1].options.lr.to_string(), "0.25");
     // the loaded tensor is a copy
     other.set_lr(0, 9.0);
     assert_eq!(lr.item::<f32>(), 0.25);

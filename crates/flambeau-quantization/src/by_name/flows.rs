@@ -12,7 +12,7 @@ use flambeau_library::slots::Slots;
 use flambeau_nn::Module;
 use flambeau_nn::internal::ModuleObject;
 
-fn object(v: &Value) -> Result<&ModuleObject> {
+pub(super) fn object(v: &Value) -> Result<&ModuleObject> {
     match v {
         Value::Object(o) => o.downcast::<ModuleObject>(),
         _ => None,
@@ -97,9 +97,6 @@ fn without_mapping(s: &Slots<'_>, i: usize) -> Result<()> {
         None | Some(Value::None) => Ok(()),
         Some(_) => Err(Error::missing("a mapping of one's own from layers to those that are trained")),
     }
-}
-fn missing(what: &'static str) -> Result<Vec<Value>> {
-    Err(Error::missing(format!("{what}, which needs graphs of modules")))
 }
 macro_rules! qconfigs {
     ($($name:literal)*) => {
@@ -231,11 +228,6 @@ const FUNCTIONS: &[(&str, NativeFn)] = &[
             Ok(vec![Value::Dict(all.map(|(n, t)| (n, Value::Tensor(t))).collect())])
         })
     }),
-    ("quantize_fx.prepare_fx", |_, _| missing("prepare_fx")),
-    ("quantize_fx.prepare_qat_fx", |_, _| missing("prepare_qat_fx")),
-    ("quantize_fx.convert_fx", |_, _| missing("convert_fx")),
-    ("quantize_fx.fuse_fx", |_, _| missing("fuse_fx")),
-    ("quantize_fx.convert_to_reference_fx", |_, _| missing("convert_to_reference_fx")),
 ];
 fn fuse_weights(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     const P: &[&str] = &["conv_w", "conv_b", "bn_rm", "bn_rv", "bn_eps", "bn_w", "bn_b", "transpose"];

@@ -1,11 +1,13 @@
 //! Layers by name: `torch.ao.nn.quantized`, `torch.ao.nn.intrinsic`, and stubs.
 
 use crate::nn::conv::{Conv, ConvShape};
+use crate::nn::conv_add::ConvAdd2d;
 use crate::nn::embedding::Embedding;
 use crate::nn::float_functional::Functional;
 use crate::nn::layer::{Layer, LayerKind};
 use crate::nn::linear::{Linear, LinearKind};
 use crate::nn::qat::Qat;
+use crate::nn::quantizable;
 use crate::nn::recurrent::{Recurrent, RecurrentShape, Step};
 use crate::stubs::{Fused, QuantWrapper, Stub};
 use flambeau_core::dispatch::object::{Constructor, Kwargs, ObjectRef};
@@ -13,6 +15,7 @@ use flambeau_core::dispatch::value::FromValue;
 use flambeau_core::{DType, Error, Result, Tensor, Value, ops};
 use flambeau_library::object::register_class;
 use flambeau_library::slots::Slots;
+use flambeau_nn as nn;
 use flambeau_nn::internal::{ModuleObject, Run};
 
 type Made = Result<ObjectRef>;
@@ -128,12 +131,7 @@ fn recurrent(a: &[Value], k: &Kwargs, class: &'static str, step: Step) -> Made {
     let s = Slots::new("RNNBase", P, a, k)?;
     let (input, hidden): (i64, i64) = (must(&s, 0)?, must(&s, 1)?);
     let (layers, bias, batch_first): (i64, bool, bool) = (or(&s, 2, 1)?, or(&s, 3, true)?, or(&s, 4, false)?);
-    let (dropout, bidirectional): (f64, bool) = (or(&s, 5, 0.0)?, or(&s, 6, false)?);
-    if !(0.0..=1.0).contains(&dropout) || matches!(s.values[5], Some(Value::Bool(_))) {
-        return Err(Error::value(
-            "dropout should be a number in range [0, 1] representing the probability of an element being zeroed",
-        ));
-    }
+    let (dropout, bidirectional): (f64, bool) = (dropout_of(&s, 5)?, or(&s, 6, false)?);
     let text = format!("{input}, {hidden}")
         + &shown(&[
             ("num_layers", layers.to_string(), layers != 1),
@@ -189,6 +187,95 @@ fn trained(a: &[Value], k: &Kwargs, name: &'static str) -> Made {
     let m = Qat::new(name, &[&*module(&Value::Object(float))?], &q)?;
     crate::flow::set_qconfig(&m, Some(q));
     Ok(ModuleObject::make(m))
+}
+fn lstm(a: &[Value], k: &Kwargs, quantized: bool) -> Made {
+    const P: &[&str] = &[
+        "input_size",
+        "hidden_size",
+        "num_layers",
+        "bias",
+        "batch_first",
+        "dropout",
+        "bidirectional",
+        "device",
+        "dtype",
+        "split_gates",
+    ];
+    let s = Slots::new("LSTM", P, a, k)?;
+    of_float32(&s, &[7, 8, 9], P)?;
+    dropout_of(&s, 5)?;
+    let mut m = quantizable::LSTM::try_new(quantizable::LstmShape {
+        input_size: must(&s, 0)?,
+        hidden_size: must(&s, 1)?,
+        num_layers: or(&s, 2, 1)?,
+        bias: or(&s, 3, true)?,
+        batch_first: or(&s, 4, false)?,
+        bidirectional: or(&s, 6, false)?,
+    })?;
+    if quantized {
+        m.become_quantized();
+    }
+    Ok(ModuleObject::make(m))
+}
+fn attention(a: &[Value], k: &Kwargs, quantized: bool) -> Made {
+    const P: &[&str] = &[
+        "embed_dim",
+        "num_heads",
+        "dropout",
+        "bias",
+        "add_bias_kv",
+        "add_zero_attn",
+        "kdim",
+        "vdim",
+        "batch_first",
+        "device",
+        "dtype",
+    ];
+    let s = Slots::new("MultiheadAttention", P, a, k)?;
+    of_float32(&s, &[9, 10], P)?;
+    let mut o = nn::MultiheadAttentionOptions::new(must::<i64>(&s, 0)?, must::<i64>(&s, 1)?)
+        .dropout(or::<f64>(&s, 2, 0.0)?)
+        .bias(or(&s, 3, true)?)
+        .add_bias_kv(or(&s, 4, false)?)
+        .add_zero_attn(or(&s, 5, false)?)
+        .batch_first(or(&s, 8, false)?);
+    (o.kdim, o.vdim) = (s.get(6)?, s.get(7)?);
+    let mut m = quantizable::MultiheadAttention::try_new(o)?;
+    if quantized {
+        m.become_quantized()?;
+    }
+    Ok(ModuleObject::make(m))
+}
+/// `ConvAdd2d(conv, add)`, where `add` is the sum of two tensors.
+fn conv_add(a: &[Value], k: &Kwargs, relu: bool) -> Made {
+    let s = Slots::new("ConvAdd2d", if relu { &["conv", "add", "relu"] } else { &["conv", "add"] }, a, k)?;
+    let sum = match s.must(1)? {
+        Value::Object(o) => o.documented_name().is_some_and(|n| matches!(n, "torch.add" | "operator.add")),
+        _ => false,
+    };
+    if !sum {
+        return Err(Error::missing("ConvAdd2d of another operator than torch.add"));
+    }
+    Ok(ModuleObject::make(ConvAdd2d::of(module(s.must(0)?)?, relu)))
+}
+/// Parts are float32 on the CPU, and gates are in one linear map.
+fn of_float32(s: &Slots<'_>, places: &[usize], names: &[&str]) -> Result<()> {
+    for i in places {
+        match s.values[*i] {
+            None | Some(Value::None | Value::Bool(false) | Value::DType(DType::F32)) => {}
+            Some(_) => return Err(Error::missing(format!("a quantizable layer with {}", names[*i]))),
+        }
+    }
+    Ok(())
+}
+fn dropout_of(s: &Slots<'_>, i: usize) -> Result<f64> {
+    let dropout: f64 = or(s, i, 0.0)?;
+    if !(0.0..=1.0).contains(&dropout) || matches!(s.values[i], Some(Value::Bool(_))) {
+        return Err(Error::value(
+            "dropout should be a number in range [0, 1] representing the probability of an element being zeroed",
+        ));
+    }
+    Ok(dropout)
 }
 fn layer(kind: LayerKind, scale: f64, zero: i64) -> Made {
     Ok(ModuleObject::make(Layer::new(kind, scale, zero)))
@@ -287,6 +374,7 @@ const T: &[&str] = &["torch.ao.nn.qat", "torch.nn.qat"];
 const I: &[&str] = &["torch.ao.nn.intrinsic", "torch.nn.intrinsic"];
 const IQ: &[&str] = &["torch.ao.nn.intrinsic.quantized", "torch.nn.intrinsic.quantized"];
 const IQD: &[&str] = &["torch.ao.nn.intrinsic.quantized.dynamic", "torch.nn.intrinsic.quantized.dynamic"];
+const QA: &[&str] = &["torch.ao.nn.quantizable", "torch.nn.quantizable"];
 const AQ: &[&str] = &["torch.ao.quantization", "torch.quantization"];
 classes! {
     Q "Linear" => |a, k| linear(a, k, LinearKind::Static, false);
@@ -386,6 +474,18 @@ classes! {
     I "BNReLU2d" => |a, _k| fused("BNReLU2d", a);
     I "BNReLU3d" => |a, _k| fused("BNReLU3d", a);
     I "LinearBn1d" => |a, _k| fused("LinearBn1d", a);
+    QA "LSTMCell" => |a, k| {
+        const P: &[&str] = &["input_dim", "hidden_dim", "bias", "device", "dtype", "split_gates"];
+        let s = Slots::new("LSTMCell", P, a, k)?;
+        of_float32(&s, &[3, 4, 5], P)?;
+        Ok(ModuleObject::make(quantizable::LSTMCell::try_new(must(&s, 0)?, must(&s, 1)?, or(&s, 2, true)?)?))
+    };
+    QA "LSTM" => |a, k| lstm(a, k, false);
+    Q "LSTM" => |a, k| lstm(a, k, true);
+    QA "MultiheadAttention" => |a, k| attention(a, k, false);
+    Q "MultiheadAttention" => |a, k| attention(a, k, true);
+    I "ConvAdd2d" => |a, k| conv_add(a, k, false);
+    I "ConvAddReLU2d" => |a, k| conv_add(a, k, true);
     AQ "QuantStub" => |a, k| {
         let s = Slots::new("QuantStub", &["qconfig"], a, k)?;
         let m = Stub::quant();

@@ -1,6 +1,8 @@
 //! Configurations of models and tables of classes by name.
 
 use super::observers::SPACES;
+use crate::flow::{self, Mapping};
+use crate::forms::swapped;
 use crate::fusers::{self, ClassPair};
 use crate::granularity::{PerAxis, PerGroup, PerRow, PerTensor, PerToken, try_get_block_size};
 use crate::objects::{qconfig_in, qconfig_value};
@@ -13,6 +15,7 @@ use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Value, ensure};
 use flambeau_library::NativeFn;
 use flambeau_library::slots::Slots;
+use flambeau_nn::internal::ModuleObject;
 use std::any::Any;
 
 /// A class or function by its documented name, as a value.
@@ -90,7 +93,7 @@ fn path(v: &Value) -> Option<String> {
         _ => None,
     }
 }
-fn object_type(v: &Value) -> Result<String> {
+pub(super) fn object_type(v: &Value) -> Result<String> {
     path(v).ok_or_else(|| {
         Error::type_(format!(
             "a class, a function or the name of a method is expected, not {}",
@@ -108,6 +111,15 @@ impl MappingObject {
 }
 fn mapping(m: QConfigMapping) -> Result<Vec<Value>> {
     Ok(vec![Value::Object(ObjectRef::new(MappingObject(Mutex::new(m))))])
+}
+/// The mapping that a value is.
+#[cfg(feature = "graphs")]
+pub(super) fn mapping_of(v: &Value) -> Result<QConfigMapping> {
+    match v {
+        Value::Object(o) => o.downcast::<MappingObject>().map(MappingObject::now),
+        _ => None,
+    }
+    .ok_or_else(|| Error::missing(format!("a configuration of parts as a {}: QConfigMapping", v.type_name())))
 }
 fn as_dict(m: &QConfigMapping) -> Value {
     let pairs = |all: &[(String, Option<crate::qconfig::QConfig>)]| {
@@ -308,7 +320,37 @@ const FUNCTIONS: &[(&str, NativeFn)] = &[
         one(Granular::Group(i64::from_value(s.must(0)?)?))
     }),
 ];
+/// `QUANTIZED.from_float(mod)`: the quantized form of one layer.
+fn from_float(mapping: Mapping, a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
+    let s = Slots::new("from_float", &["mod", "use_precomputed_fake_quant"], a, k)?;
+    let new = super::flows::object(s.must(0)?)?.with(|m| {
+        ensure!(
+            flow::qconfig(m.as_module()).is_some(),
+            Assertion,
+            "Input float module must have qconfig defined"
+        );
+        swapped(m.as_module(), mapping)
+    })?;
+    match new {
+        Some(new) => Ok(vec![Value::Object(ModuleObject::of(new))]),
+        None => Err(Error::assertion("the class of this layer has no quantized form")),
+    }
+}
 pub(super) fn register() {
+    let mut quantized: Vec<&str> =
+        fusers::get_default_static_quant_module_mappings().iter().map(|(_, q)| *q).collect();
+    quantized.dedup();
+    for q in quantized {
+        flambeau_library::register_function(&format!("{q}.from_float"), |a, k| {
+            from_float(Mapping::Static, a, k)
+        });
+    }
+    for (_, q) in fusers::get_default_dynamic_quant_module_mappings() {
+        if q.contains(".dynamic.") {
+            let f = |a: &[Value], k: &Kwargs| from_float(Mapping::Dynamic, a, k);
+            flambeau_library::register_function(&format!("{q}.from_float"), f);
+        }
+    }
     for space in SPACES
         .iter()
         .chain(&["torch.ao.quantization.qconfig_mapping", "torch.ao.quantization.quantization_mappings"])

@@ -2,19 +2,23 @@
 
 mod flows;
 mod functional;
+#[cfg(feature = "graphs")]
+mod graphs;
 mod layers;
 mod mappings;
 mod numeric_suite;
 pub(crate) mod observers;
+mod operators;
 mod weights;
 
 use crate::objects::scheme_value;
 use crate::ops;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::registry::{CRATES, CrateReg};
-use flambeau_core::dispatch::value::tensor_arg;
+use flambeau_core::dispatch::value::{FromValue, tensor_arg};
 use flambeau_core::tensor::quantized::QScheme;
-use flambeau_core::{Error, Result, Value, ensure};
+use flambeau_core::{DType, Error, Result, Value, ensure};
+use flambeau_library::slots::{Slots, one};
 use flambeau_library::{NativeFn, register_constant, register_function};
 use std::any::Any;
 
@@ -32,6 +36,9 @@ fn register() {
     register_constant("torch.backends.quantized", || Value::Object(ObjectRef::new(Backend)));
     flows::register();
     functional::register();
+    #[cfg(feature = "graphs")]
+    graphs::register();
+    operators::register();
     layers::register();
     mappings::register();
     numeric_suite::register();
@@ -97,5 +104,21 @@ const SCHEMES: &[(&str, fn() -> Value)] = &[
     ("torch.per_channel_affine_float_qparams", || scheme_value(QScheme::PerChannelAffineFloatQParams)),
 ];
 
-const FUNCTIONS: &[(&str, NativeFn)] =
-    &[("torch.Tensor.qscheme", |a, _| Ok(vec![scheme_value(ops::parameters::qscheme(tensor_arg(a, 0)?)?)]))];
+/// `torch._empty_affine_quantized(size, *, dtype, scale=1, zero_point=0)`: of zeros, since nothing here is left unwritten.
+fn empty_affine(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
+    let s = Slots::new("_empty_affine_quantized", &["size", "dtype", "scale", "zero_point"], a, k)?;
+    let dtype = s.get(1)?.unwrap_or(DType::F32);
+    ensure!(
+        dtype.is_quantized(),
+        Runtime,
+        "Creation of quantized tensor requires quantized dtype like torch.quint8"
+    );
+    let size = Vec::<i64>::from_value(s.must(0)?)?;
+    let zeros = flambeau_core::ops::zeros(&size, Some(DType::F32), None, None, None)?;
+    let (scale, zero) = (s.get(2)?.unwrap_or(1.0), s.get(3)?.unwrap_or(0));
+    one(ops::quantize_per_tensor(&zeros, scale, zero, dtype)?)
+}
+const FUNCTIONS: &[(&str, NativeFn)] = &[
+    ("torch.Tensor.qscheme", |a, _| Ok(vec![scheme_value(ops::parameters::qscheme(tensor_arg(a, 0)?)?)])),
+    ("torch._empty_affine_quantized", empty_affine),
+];

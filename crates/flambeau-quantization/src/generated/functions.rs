@@ -5,6 +5,120 @@
 #[allow(unused_imports)]
 use super::{chosen, finish, ops, options::*, prelude::*, results::*};
 
+/// `fake_quantize_per_channel_affine` whose scales and zero points are learned: they have gradients, times `grad_factor`.
+///
+/// - Shapes: any; `scale` and `zero_point` are vectors as long as the dimension `axis`. The result has the input's sizes.
+/// - Dtypes: float32.
+/// - Errors: `quant_min` above `quant_max`. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::tensor([[0.3, 0.6], [0.3, 0.6]]);
+/// let (scale, zero) = (torch::tensor([0.5, 0.25]), torch::tensor([0.0, 0.0]));
+/// let y = torch::_fake_quantize_learnable_per_channel_affine(&x, &scale, &zero, 0, 0, 3);
+/// assert_eq!(y.to_vec::<f32>(), [0.5, 0.5, 0.25, 0.5]);
+/// ```
+#[doc(alias = "torch._fake_quantize_learnable_per_channel_affine")]
+#[track_caller]
+pub fn _fake_quantize_learnable_per_channel_affine(
+    input: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    axis: i64,
+    quant_min: i64,
+    quant_max: i64,
+) -> Tensor {
+    expect(ops::_fake_quantize_learnable_per_channel_affine(
+        input, scale, zero_point, axis, quant_min, quant_max, 1.0,
+    ))
+}
+
+/// `fake_quantize_per_channel_affine` whose scales and zero points are learned: they have gradients, times `grad_factor`.
+///
+/// - Shapes: any; `scale` and `zero_point` are vectors as long as the dimension `axis`. The result has the input's sizes.
+/// - Dtypes: float32.
+/// - Errors: `quant_min` above `quant_max`. sizes that do not fit.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _fake_quantize_learnable_per_channel_affine_with(
+    input: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    axis: i64,
+    quant_min: i64,
+    quant_max: i64,
+    o: FakeQuantizeLearnablePerChannelAffineOptions,
+) -> Tensor {
+    expect(ops::_fake_quantize_learnable_per_channel_affine(
+        input,
+        scale,
+        zero_point,
+        axis,
+        quant_min,
+        quant_max,
+        o.grad_factor,
+    ))
+}
+
+/// `fake_quantize_per_tensor_affine` whose scale and zero point are learned: they have gradients, times `grad_factor`.
+///
+/// The zero point counts as the whole number next to it. Learned step size quantization (Esser et al. 2020).
+///
+/// - Shapes: any; `scale` and `zero_point` have one element. The result has the input's sizes.
+/// - Dtypes: float32.
+/// - Errors: `quant_min` above `quant_max`. a scale or zero point of several elements.
+///
+/// ```text
+/// let x = torch::tensor([0.04, 0.26, 9.0]);
+/// let (scale, zero) = (torch::tensor([0.5]), torch::tensor([0.0]));
+/// scale.requires_grad_(true);
+/// let y = torch::_fake_quantize_learnable_per_tensor_affine(&x, &scale, &zero, 0, 3);
+/// assert_eq!(y.to_vec::<f32>(), [0.0, 0.5, 1.5]);
+/// y.sum().backward();
+/// assert!((scale.grad().unwrap().item::<f32>() - 3.4).abs() < 1e-5);
+/// ```
+#[doc(alias = "torch._fake_quantize_learnable_per_tensor_affine")]
+#[track_caller]
+pub fn _fake_quantize_learnable_per_tensor_affine(
+    input: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    quant_min: i64,
+    quant_max: i64,
+) -> Tensor {
+    expect(ops::_fake_quantize_learnable_per_tensor_affine(
+        input, scale, zero_point, quant_min, quant_max, 1.0,
+    ))
+}
+
+/// `fake_quantize_per_tensor_affine` whose scale and zero point are learned: they have gradients, times `grad_factor`.
+///
+/// The zero point counts as the whole number next to it. Learned step size quantization (Esser et al. 2020).
+///
+/// - Shapes: any; `scale` and `zero_point` have one element. The result has the input's sizes.
+/// - Dtypes: float32.
+/// - Errors: `quant_min` above `quant_max`. a scale or zero point of several elements.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn _fake_quantize_learnable_per_tensor_affine_with(
+    input: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    quant_min: i64,
+    quant_max: i64,
+    o: FakeQuantizeLearnablePerTensorAffineOptions,
+) -> Tensor {
+    expect(ops::_fake_quantize_learnable_per_tensor_affine(
+        input,
+        scale,
+        zero_point,
+        quant_min,
+        quant_max,
+        o.grad_factor,
+    ))
+}
+
 /// The numbers that a quantized tensor stands for, in float32; other tensors as float32.
 ///
 /// - Shapes: any; the result has the input's.

@@ -2,4 +2,7 @@
 
 //! Keyword arguments of `torch.*` and of methods of `Tensor`; those of other functions stand beside them.
 
-pub use super::options::{QuantizedMaxPool1dOptions, QuantizedMaxPool2dOptions};
+pub use super::options::{
+    FakeQuantizeLearnablePerChannelAffineOptions, FakeQuantizeLearnablePerTensorAffineOptions,
+    QuantizedMaxPool1dOptions, QuantizedMaxPool2dOptions,
+};

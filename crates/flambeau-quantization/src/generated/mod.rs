@@ -6,6 +6,8 @@ pub mod args;
 pub mod conversion;
 pub mod functions;
 pub mod keywords;
+pub mod learnable;
+pub mod learnable_grad;
 pub mod methods;
 pub mod ops;
 pub mod options;
@@ -90,6 +92,8 @@ pub static OPS: &[&dyn AnyOp] = &[
     &conversion::INT_REPR,
     &conversion::MAKE_PER_TENSOR_QUANTIZED_TENSOR,
     &conversion::MAKE_PER_CHANNEL_QUANTIZED_TENSOR,
+    &learnable::_FAKE_QUANTIZE_LEARNABLE_PER_TENSOR_AFFINE,
+    &learnable::_FAKE_QUANTIZE_LEARNABLE_PER_CHANNEL_AFFINE,
     &parameters::Q_SCALE,
     &parameters::Q_ZERO_POINT,
     &parameters::Q_PER_CHANNEL_SCALES,
@@ -104,6 +108,11 @@ pub static OPS: &[&dyn AnyOp] = &[
 pub static REG: CrateReg =
     CrateReg { name: "flambeau-quantization", ops: flambeau_core::by_name!(OPS), fills: &[] };
 
+/// Pins a formula's type.
+#[allow(dead_code)]
+fn ok<T>(r: flambeau_core::Result<T>) -> flambeau_core::Result<T> {
+    r
+}
 #[cfg(not(miri))]
 #[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)]
 static ENTRY: &CrateReg = &REG;

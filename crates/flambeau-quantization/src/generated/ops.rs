@@ -3,7 +3,7 @@
 //! Every operator as a function with all arguments, errors as values.
 
 #[allow(unused_imports)]
-use super::{conversion, parameters, prelude::*, window};
+use super::{conversion, learnable, parameters, prelude::*, window};
 
 /// The integers `round(x / scale) + zero_point`, within the dtype's range, as a tensor that stands for the numbers near `x`.
 ///
@@ -203,6 +203,81 @@ pub fn make_per_channel_quantized_tensor(
 ) -> Result<Tensor> {
     (conversion::MAKE_PER_CHANNEL_QUANTIZED_TENSOR
         .get(self_.key_set() | scale.key_set() | zero_point.key_set())?)(self_, scale, zero_point, axis)
+}
+
+/// `fake_quantize_per_tensor_affine` whose scale and zero point are learned: they have gradients, times `grad_factor`.
+///
+/// The zero point counts as the whole number next to it. Learned step size quantization (Esser et al. 2020).
+///
+/// - Shapes: any; `scale` and `zero_point` have one element. The result has the input's sizes.
+/// - Dtypes: float32.
+/// - Errors: `quant_min` above `quant_max`. a scale or zero point of several elements.
+///
+/// ```text
+/// let x = torch::tensor([0.04, 0.26, 9.0]);
+/// let (scale, zero) = (torch::tensor([0.5]), torch::tensor([0.0]));
+/// scale.requires_grad_(true);
+/// let y = torch::_fake_quantize_learnable_per_tensor_affine(&x, &scale, &zero, 0, 3);
+/// assert_eq!(y.to_vec::<f32>(), [0.0, 0.5, 1.5]);
+/// y.sum().backward();
+/// assert!((scale.grad().unwrap().item::<f32>() - 3.4).abs() < 1e-5);
+/// ```
+///
+/// Documented defaults: `grad_factor = 1.0`.
+#[doc(alias = "torch._fake_quantize_learnable_per_tensor_affine")]
+pub fn _fake_quantize_learnable_per_tensor_affine(
+    self_: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    quant_min: i64,
+    quant_max: i64,
+    grad_factor: f64,
+) -> Result<Tensor> {
+    (learnable::_FAKE_QUANTIZE_LEARNABLE_PER_TENSOR_AFFINE
+        .get(self_.key_set() | scale.key_set() | zero_point.key_set())?)(
+        self_,
+        scale,
+        zero_point,
+        quant_min,
+        quant_max,
+        grad_factor,
+    )
+}
+
+/// `fake_quantize_per_channel_affine` whose scales and zero points are learned: they have gradients, times `grad_factor`.
+///
+/// - Shapes: any; `scale` and `zero_point` are vectors as long as the dimension `axis`. The result has the input's sizes.
+/// - Dtypes: float32.
+/// - Errors: `quant_min` above `quant_max`. sizes that do not fit.
+///
+/// ```text
+/// let x = torch::tensor([[0.3, 0.6], [0.3, 0.6]]);
+/// let (scale, zero) = (torch::tensor([0.5, 0.25]), torch::tensor([0.0, 0.0]));
+/// let y = torch::_fake_quantize_learnable_per_channel_affine(&x, &scale, &zero, 0, 0, 3);
+/// assert_eq!(y.to_vec::<f32>(), [0.5, 0.5, 0.25, 0.5]);
+/// ```
+///
+/// Documented defaults: `grad_factor = 1.0`.
+#[doc(alias = "torch._fake_quantize_learnable_per_channel_affine")]
+pub fn _fake_quantize_learnable_per_channel_affine(
+    self_: &Tensor,
+    scale: &Tensor,
+    zero_point: &Tensor,
+    axis: i64,
+    quant_min: i64,
+    quant_max: i64,
+    grad_factor: f64,
+) -> Result<Tensor> {
+    (learnable::_FAKE_QUANTIZE_LEARNABLE_PER_CHANNEL_AFFINE
+        .get(self_.key_set() | scale.key_set() | zero_point.key_set())?)(
+        self_,
+        scale,
+        zero_point,
+        axis,
+        quant_min,
+        quant_max,
+        grad_factor,
+    )
 }
 
 /// The scale of a tensor that has one.

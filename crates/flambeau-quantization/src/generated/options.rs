@@ -5,6 +5,50 @@
 #[allow(unused_imports)]
 use super::prelude::*;
 
+/// Keyword arguments of `torch._fake_quantize_learnable_per_tensor_affine`.
+#[derive(Clone, Debug)]
+pub struct FakeQuantizeLearnablePerTensorAffineOptions {
+    pub(super) grad_factor: f64,
+}
+impl Default for FakeQuantizeLearnablePerTensorAffineOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl FakeQuantizeLearnablePerTensorAffineOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        FakeQuantizeLearnablePerTensorAffineOptions { grad_factor: 1.0 }
+    }
+    /// Sets `grad_factor` (default `1.0`).
+    pub fn grad_factor(mut self, grad_factor: f64) -> Self {
+        self.grad_factor = grad_factor;
+        self
+    }
+}
+
+/// Keyword arguments of `torch._fake_quantize_learnable_per_channel_affine`.
+#[derive(Clone, Debug)]
+pub struct FakeQuantizeLearnablePerChannelAffineOptions {
+    pub(super) grad_factor: f64,
+}
+impl Default for FakeQuantizeLearnablePerChannelAffineOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl FakeQuantizeLearnablePerChannelAffineOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        FakeQuantizeLearnablePerChannelAffineOptions { grad_factor: 1.0 }
+    }
+    /// Sets `grad_factor` (default `1.0`).
+    pub fn grad_factor(mut self, grad_factor: f64) -> Self {
+        self.grad_factor = grad_factor;
+        self
+    }
+}
+
 /// Keyword arguments of `torch.quantized_max_pool1d`.
 #[derive(Clone, Debug)]
 pub struct QuantizedMaxPool1dOptions {

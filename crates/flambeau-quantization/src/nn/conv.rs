@@ -141,7 +141,7 @@ impl Conv {
         self
     }
     fn compute(&self, x: &Tensor) -> Result<Tensor> {
-        if self.dynamic { self.of_numbers(x, true) } else { self.of_integers(x, self.rule()) }
+        if self.dynamic { self.of_numbers(x, true) } else { self.of_integers(x, self.rule(), self.relu) }
     }
     /// Integers of numbers that are found for this call, in 7 bits or in 8. Results are rounded by the rule of the input, as PyTorch's
     /// are.
@@ -150,9 +150,10 @@ impl Conv {
     /// Inputs that are no float32 numbers, and sizes that do not fit.
     pub fn of_numbers(&self, x: &Tensor, reduce_range: bool) -> Result<Tensor> {
         let q = crate::ops::quantize_per_tensor_dynamic(&x.alias_detached(), DType::QU8, reduce_range)?;
-        dequantize(&self.of_integers(&q, crate::tensor::affine(&q)?)?)
+        dequantize(&self.of_integers(&q, crate::tensor::affine(&q)?, self.relu)?)
     }
-    fn of_integers(&self, x: &Tensor, rule: (f64, i64)) -> Result<Tensor> {
+    /// Of a quantized input, by a rule for the results.
+    pub(crate) fn of_integers(&self, x: &Tensor, rule: (f64, i64), relu: bool) -> Result<Tensor> {
         let s = &self.shape;
         let (w, bias) = self.packed.get();
         ensure!(
@@ -189,7 +190,7 @@ impl Conv {
             groups: s.groups,
         };
         let packed = self.packed.packed(s.groups)?;
-        conv(x, (&packed, w.sizes()), bias.as_ref(), &moves, rule, self.relu)
+        conv(x, (&packed, w.sizes()), bias.as_ref(), &moves, rule, relu)
     }
 }
 forward_of!(Conv);

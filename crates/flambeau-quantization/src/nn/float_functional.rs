@@ -32,6 +32,10 @@ impl Functional {
     pub fn of_graphs() -> Functional {
         Functional { of_graphs: true, ..Functional::new(false) }
     }
+    /// Whether it is of quantized tensors.
+    pub fn is_quantized(&self) -> bool {
+        self.quantized
+    }
     fn name(&self) -> &'static str {
         match (self.quantized, self.of_graphs) {
             (true, _) => "QFunctional",

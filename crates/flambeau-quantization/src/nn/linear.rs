@@ -306,14 +306,22 @@ impl Linear {
         *self.rule.lock().unwrap_or_else(|e| e.into_inner()) = (scale, zero_point);
     }
     fn compute(&self, x: &Tensor) -> Result<Tensor> {
-        let (w, bias) = self.packed.get();
         match self.kind {
-            LinearKind::Static => linear(x, &*self.packed.packed(1)?, bias.as_ref(), self.rule(), self.relu),
-            LinearKind::Dynamic if w.dtype() == DType::F16 => linear_half(x, &w, bias.as_ref(), self.relu),
-            LinearKind::Dynamic => {
-                linear_dynamic(x, &*self.packed.packed(1)?, bias.as_ref(), true, self.relu)
-            }
+            LinearKind::Static => self.of_integers(x, self.rule(), self.relu),
+            LinearKind::Dynamic => self.of_numbers(x, true, self.relu),
         }
+    }
+    /// Of a quantized input, by a rule for the results.
+    pub(crate) fn of_integers(&self, x: &Tensor, rule: (f64, i64), relu: bool) -> Result<Tensor> {
+        linear(x, &*self.packed.packed(1)?, self.bias().as_ref(), rule, relu)
+    }
+    /// Of numbers, whose integers are found for this call, in 7 bits or in 8.
+    pub(crate) fn of_numbers(&self, x: &Tensor, reduce_range: bool, relu: bool) -> Result<Tensor> {
+        let (w, bias) = self.packed.get();
+        if w.dtype() == DType::F16 {
+            return linear_half(x, &w, bias.as_ref(), relu);
+        }
+        linear_dynamic(x, &*self.packed.packed(1)?, bias.as_ref(), reduce_range, relu)
     }
 }
 forward_of!(Linear);

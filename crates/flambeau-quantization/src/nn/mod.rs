@@ -1,6 +1,7 @@
 //! `torch.ao.nn`: functions and layers of quantized tensors.
 
 pub mod conv;
+pub mod conv_add;
 pub mod embedding;
 pub mod float_functional;
 pub mod functional;
@@ -8,4 +9,6 @@ pub mod layer;
 pub mod linear;
 pub(crate) mod product;
 pub mod qat;
+pub mod quantizable;
 pub mod recurrent;
+pub mod reference;

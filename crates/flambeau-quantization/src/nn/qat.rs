@@ -8,7 +8,7 @@ use crate::tensor::number;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{Error, Result, Scalar, Tensor, ops};
 use flambeau_nn as nn;
-use flambeau_nn::internal::{Copied, Memo, Padding, Run};
+use flambeau_nn::internal::{Copied, Memo, Padding, Run, sharing};
 use flambeau_nn::{Base, Field as _, Forward, Module, Parameter, Visitor, VisitorMut};
 use flambeau_nn_functional::ops as f;
 use std::any::Any;
@@ -41,32 +41,6 @@ pub struct Qat {
     norm: Option<Box<dyn Run>>,
     relu: bool,
     weight_fake_quant: Box<dyn Run>,
-}
-/// A float layer with the same parameters: what an optimizer holds goes on to be trained.
-fn sharing(m: &dyn Run) -> Result<Box<dyn Run>> {
-    let new = m.boxed_copy(&mut Memo::default())?;
-    macro_rules! of {
-        ($($t:ident),*) => {$(
-            if let Some(old) = m.as_module().downcast_ref::<nn::$t>() {
-                let mut new = old.try_deepcopy()?;
-                new.weight = old.weight.clone();
-                new.bias = old.bias.clone();
-                return Ok(Box::new(new));
-            }
-        )*};
-    }
-    of!(Linear, Conv1d, Conv2d, Conv3d, BatchNorm1d, BatchNorm2d, BatchNorm3d);
-    macro_rules! tables {
-        ($($t:ident),*) => {$(
-            if let Some(old) = m.as_module().downcast_ref::<nn::$t>() {
-                let mut new = old.try_deepcopy()?;
-                new.weight = old.weight.clone();
-                return Ok(Box::new(new));
-            }
-        )*};
-    }
-    tables!(Embedding, EmbeddingBag);
-    Ok(new)
 }
 /// Weight and bias of the float layer.
 fn parameters_of(m: &dyn Module) -> Result<(&Parameter, Option<&Parameter>)> {
@@ -152,7 +126,8 @@ fn norm_of(m: &dyn Module) -> Option<(Option<&Parameter>, &Tensor, f64)> {
     None
 }
 impl Qat {
-    /// The float layer, or several that were fused, with what its configuration says of weights.
+    /// The float layer, or several that were fused, with what its configuration says of weights. Parameters stay the same ones: what
+    /// an optimizer holds goes on to be trained.
     pub(crate) fn new(name: &'static str, parts: &[&dyn Run], q: &QConfig) -> Result<Qat> {
         let mut parts = parts.iter();
         let body = parts.next().ok_or_else(|| Error::runtime("nothing to train"))?;
@@ -170,6 +145,23 @@ impl Qat {
             Made::Identity => Box::new(nn::Identity::new()),
         };
         Ok(Qat { base: Base::new(), name, body: sharing(*body)?, norm, relu, weight_fake_quant })
+    }
+    /// The same of a layer in a graph, where further classes have such a form.
+    pub(crate) fn of_graph(m: &dyn Module, q: &QConfig) -> Result<Option<Qat>> {
+        if let Some(new) = Qat::of(m, q)? {
+            return Ok(Some(new));
+        }
+        let run = |name| m.as_run().map(|r| Qat::new(name, &[r], q)).transpose();
+        match m.downcast_ref::<Fused>() {
+            Some(f) if f.name() == "ConvReLU1d" => {
+                let parts: Vec<&dyn Run> = (0..2).filter_map(|i| f.part(i)).collect();
+                Qat::new("ConvReLU1d", &parts, q).map(Some)
+            }
+            _ if m.is::<nn::Conv1d>() => run("Conv1d"),
+            _ if m.is::<nn::Embedding>() => run("Embedding"),
+            _ if m.is::<nn::EmbeddingBag>() => run("EmbeddingBag"),
+            _ => Ok(None),
+        }
     }
     /// Of a layer that has such a form, by the configuration that is noted about it.
     pub(crate) fn of(m: &dyn Module, q: &QConfig) -> Result<Option<Qat>> {

@@ -1,6 +1,7 @@
 //! Operators as fallible functions, nothing defaulted.
 
 pub mod conversion;
+pub mod learnable;
 pub mod parameters;
 pub mod window;
 

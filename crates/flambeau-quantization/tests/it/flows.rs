@@ -53,6 +53,7 @@ fn static_quantization_keeps_what_the_model_computes() {
 }
 #[test]
 fn layers_are_trained_as_they_will_be_quantized() {
+    flambeau_test_support::alone!();
     flambeau_core::tensor::generator::manual_seed(0);
     let m = nn::Sequential::new((
         Stub::quant(),

@@ -99,6 +99,7 @@ fn dynamic_convolutions_round_by_the_rule_of_their_input() {
 }
 #[test]
 fn cells_of_their_own_draw_what_pytorch_draws() {
+    flambeau_test_support::alone!();
     flambeau_core::tensor::generator::manual_seed(0);
     let shape = RecurrentShape {
         class: "RNNCell",
@@ -132,4 +133,91 @@ fn operators_as_modules_say_what_is_not_called() {
     );
     let y = m.add(&pattern(&[2], 1), &pattern(&[2], 1)).unwrap();
     assert_eq!(y.to_vec::<f32>(), [-2.5, -2.25]);
+}
+#[test]
+fn learned_scales_and_zero_points_have_gradients() {
+    use flambeau_core::ops;
+    use flambeau_quantization::ops as q;
+    let leaf = |v: &[f32], sizes: &[i64]| {
+        let t = Tensor::from_vec(v.to_vec(), sizes);
+        t.requires_grad_(true);
+        t
+    };
+    let close = |t: &Tensor, want: &[f32]| {
+        let got = t.to_vec::<f32>();
+        assert!(
+            got.len() == want.len() && got.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-4),
+            "{got:?} {want:?}"
+        );
+    };
+    let g = Tensor::from_vec(vec![1f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3]);
+    let x = || leaf(&[-1.3, 0.04, 0.26, 9.0, 0.6, -0.4], &[2, 3]);
+    // what PyTorch gives for the same
+    let (a, s, z) = (x(), leaf(&[0.5], &[1]), leaf(&[1.2], &[1]));
+    let y = q::_fake_quantize_learnable_per_tensor_affine(&a, &s, &z, 0, 7, 0.5).unwrap();
+    close(&y, &[-0.5, 0.0, 0.5, 3.0, 0.5, -0.5]);
+    ops::sum(&ops::mul(&y, &g).unwrap(), None, false, None).unwrap().backward();
+    close(&a.grad().unwrap(), &[0.0, 2.0, 3.0, 0.0, 5.0, 6.0]);
+    close(&s.grad().unwrap(), &[11.04]);
+    close(&z.grad().unwrap(), &[-1.25]);
+    let (a, s, z) = (x(), leaf(&[0.5, 0.25], &[2]), leaf(&[1.2, 2.7], &[2]));
+    let y = q::_fake_quantize_learnable_per_channel_affine(&a, &s, &z, 0, 0, 7, 0.5).unwrap();
+    close(&y, &[-0.5, 0.0, 0.5, 1.0, 0.5, -0.5]);
+    ops::sum(&ops::mul(&y, &g).unwrap(), None, false, None).unwrap().backward();
+    close(&a.grad().unwrap(), &[0.0, 2.0, 3.0, 0.0, 5.0, 6.0]);
+    close(&s.grad().unwrap(), &[0.14, 5.8]);
+    close(&z.grad().unwrap(), &[-0.25, -0.5]);
+    for (zero, least) in [(0.5, 0.0), (0.51, -0.5), (1.5, -1.0), (2.5, -1.0), (-3.0, 0.0)] {
+        let z = Tensor::from_vec(vec![zero], [1]);
+        let y = q::_fake_quantize_learnable_per_tensor_affine(
+            &a,
+            &Tensor::from_vec(vec![0.5f32], [1]),
+            &z,
+            0,
+            7,
+            1.0,
+        );
+        assert_eq!(y.unwrap().to_vec::<f32>()[0], least, "{zero}");
+    }
+}
+#[test]
+fn layers_of_parts_compute_what_the_float_ones_do_and_are_quantized() {
+    use flambeau_nn as nn;
+    use flambeau_quantization::nn::quantizable::{AttentionArgs, LSTM, MultiheadAttention};
+    use flambeau_quantization::{flow, qconfig};
+    let close = |a: &Tensor, b: &Tensor, by: f32| {
+        let (a, b) = (a.to_vec::<f32>(), b.to_vec::<f32>());
+        assert!(a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| (a - b).abs() < by), "{a:?} {b:?}");
+    };
+    let numbers = |sizes: &[i64]| {
+        let n: i64 = sizes.iter().product();
+        Tensor::from_vec((0..n).map(|i| ((i * 7) % 11) as f32 / 5.0 - 1.0).collect(), sizes)
+    };
+    flambeau_core::tensor::generator::manual_seed(0);
+    let x = numbers(&[5, 2, 4]);
+    for (layers, both) in [(1, false), (2, true)] {
+        let float = nn::LSTMOptions::new(4, 3).num_layers(layers).bidirectional(both).build();
+        nn::Module::eval(&float);
+        let (y, (h, c)) = float.call(&x, None);
+        let mut m = LSTM::try_from_float(&float).unwrap();
+        let (y2, (h2, c2)) = m.forward(&x, None);
+        for (a, b) in [(&y, &y2), (&h, &h2), (&c, &c2)] {
+            close(a, b, 1e-5);
+        }
+        flow::set_qconfig(&m, Some(qconfig::get_default_qconfig("x86")));
+        flow::prepare_(&mut m);
+        m.forward(&x, None);
+        flow::convert_(&mut m, flow::Mapping::Static);
+        let q = flambeau_quantization::ops::quantize_per_tensor(&x, 0.02, 64, DType::QU8).unwrap();
+        let (y3, _) = m.forward(&q, None);
+        close(&flambeau_quantization::ops::dequantize(&y3).unwrap(), &y, 0.1);
+    }
+    let o = nn::MultiheadAttentionOptions::new(4, 2);
+    let float = o.build();
+    nn::Module::eval(&float);
+    let (y, w) = float.call(&x, &x, &x);
+    let m = MultiheadAttention::try_from_float(&float).unwrap();
+    let (y2, w2) = m.try_forward(&x, &x, &x, &AttentionArgs::default()).unwrap();
+    close(&y, &y2, 1e-5);
+    close(&w.unwrap(), &w2.unwrap(), 1e-5);
 }

@@ -2,6 +2,7 @@
 //! does not make, and have no gradients.
 
 mod flows;
+mod graphs;
 mod layers;
 mod suite;
 mod tables;

@@ -34,6 +34,7 @@ fn near(float: &Tensor, quantized: &Tensor) -> bool {
 
 #[test]
 fn results_that_belong_together() {
+    flambeau_test_support::alone!();
     let (mut float, mut quantized, x) = models();
     prepare_model_outputs(&mut float, &mut quantized);
     float.call(&x);
@@ -47,6 +48,7 @@ fn results_that_belong_together() {
 }
 #[test]
 fn shadows() {
+    flambeau_test_support::alone!();
     let (float, mut quantized, x) = models();
     let want = quantized.call(&x);
     prepare_model_with_stubs(&float, &mut quantized, &["Linear".into()], LoggerKind::Pairs);

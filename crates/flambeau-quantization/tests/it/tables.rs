@@ -60,6 +60,7 @@ fn classes_that_are_exchanged() {
 }
 #[test]
 fn a_transposed_convolution_takes_the_norm_behind_it() {
+    flambeau_test_support::alone!();
     flambeau_core::tensor::generator::manual_seed(0);
     let (c, b) = (ConvTranspose2d::new(2, 3, 2), BatchNorm2d::new(3));
     c.eval();

@@ -1,27 +1,8 @@
 //! The picture of a run: loss curve, confusion matrix, misread digits.
 
-mod canvas;
-
-use canvas::{BLUE, Canvas, INK, RED};
+use crate::common::Outcome;
+use crate::common::canvas::{BLUE, Canvas, Frame, INK, RED};
 use std::path::Path;
-
-fn losses(c: &mut Canvas, values: &[f32]) {
-    let (left, top, w, h) = (50, 50, 270, 320);
-    c.text("training loss", left, 20, 3, INK);
-    c.fill(left, top, 1, h, INK);
-    c.fill(left, top + h, w, 1, INK);
-    let Some(high) = values.iter().copied().reduce(f32::max).filter(|v| *v > 0.0) else {
-        return c.text("no training", left + 20, top + 40, 2, INK);
-    };
-    c.text(&format!("{high:.1}"), 10, top, 2, INK);
-    c.text("0", 34, top + h - 8, 2, INK);
-    let at = |i: usize| {
-        let x = left as f32 + i as f32 / values.len().max(2) as f32 * w as f32;
-        (x, top as f32 + (1.0 - values[i] / high) * h as f32)
-    };
-    (1..values.len()).for_each(|i| c.line(at(i - 1), at(i), BLUE));
-    c.text("step", left + w / 2 - 24, top + h + 12, 2, INK);
-}
 
 fn confusion(c: &mut Canvas, labels: &[i64], predicted: &[i64]) {
     let (left, top, cell) = (390, 70, 30);
@@ -65,15 +46,9 @@ fn misread(c: &mut Canvas, labels: &[i64], predicted: &[i64], images: &[f32]) {
 }
 
 /// Writes the picture.
-pub fn draw(
-    path: &Path,
-    loss: &[f32],
-    labels: &[i64],
-    predicted: &[i64],
-    images: &[f32],
-) -> Result<(), Box<dyn std::error::Error>> {
-    let mut c = Canvas::new();
-    losses(&mut c, loss);
+pub fn draw(path: &Path, loss: &[f64], labels: &[i64], predicted: &[i64], images: &[f32]) -> Outcome {
+    let mut c = Canvas::new(980, 420);
+    c.chart("training loss", Frame { x: 10, y: 20, w: 310, h: 380 }, &[("", BLUE, loss)]);
     confusion(&mut c, labels, predicted);
     misread(&mut c, labels, predicted, images);
     c.save(path)

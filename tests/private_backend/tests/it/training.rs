@@ -37,6 +37,7 @@ fn trained(
 
 #[test]
 fn training_gives_the_cpus_values() {
+    flambeau_test_support::alone!();
     type Make = fn(&nn::Sequential) -> Box<dyn optim::Optimizer>;
     let all: [(&str, Make); 5] = [
         ("SGD", |m| Box::new(optim::SGDOptions::new().lr(0.1).momentum(0.9).build(m.parameters()))),
@@ -119,6 +120,7 @@ fn gradients() {
 
 #[test]
 fn files() {
+    flambeau_test_support::alone!();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("model.pt");
     let mut there = model();

@@ -4,21 +4,18 @@ use super::state::{Node, State};
 use super::{DEFAULT_PORT, RendezvousHandler, RendezvousInfo, RendezvousParameters, is_here, own_name};
 use crate::elastic::parse_rendezvous_endpoint;
 use crate::store::{PrefixStore, Store, TCPStore, TCPStoreOptions};
-use crate::sync::Monitor;
+use crate::sync::{self, Monitor, micros_since_1970 as now};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flambeau_core::{Error, Result, bail, ensure};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// What stands in the store where there is no state.
 const NOTHING: &[u8] = b"Y2FuaW1hZGFt";
 const MICROS: i64 = 1_000_000;
 
-fn now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as i64)
-}
 struct Settings {
     run_id: String,
     min: usize,
@@ -132,14 +129,14 @@ impl DynamicRendezvous {
         let on = Arc::new(AtomicBool::new(true));
         self.beats = Some(on.clone());
         let shared = Arc::downgrade(&self.shared);
-        std::thread::Builder::new().name("rendezvous heartbeat".into()).spawn(move || {
-            let mut last = Instant::now();
+        sync::spawn("rendezvous heartbeat", move || {
+            let mut last = sync::now();
             while on.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(100));
+                sync::sleep(Duration::from_millis(100));
                 let Some(s) = shared.upgrade() else { return };
-                if last.elapsed() >= s.settings.keep_alive {
-                    last = Instant::now();
-                    let end = Instant::now() + Duration::from_secs(5);
+                if sync::now() - last >= s.settings.keep_alive {
+                    last = sync::now();
+                    let end = sync::now() + Duration::from_secs(5);
                     // an agent that cannot tell that it lives is taken for dead, and starts again
                     let _ = s.run(end, |s, mut state| {
                         if state.last_heartbeats.contains_key(&s.node) && s.due(&state) {
@@ -151,8 +148,7 @@ impl DynamicRendezvous {
                     });
                 }
             }
-        })?;
-        Ok(())
+        })
     }
 }
 fn lost(e: &Error) -> Error {
@@ -218,7 +214,7 @@ impl Shared {
                 Next::Done => return Ok(()),
                 Next::Wait => {
                     // as often as PyTorch's agents look
-                    std::thread::sleep(Duration::from_millis(300));
+                    sync::sleep(Duration::from_millis(300));
                     state = self.sync()?;
                 }
                 Next::Change(new) => {
@@ -230,11 +226,11 @@ impl Shared {
                     state = self.take(got)?;
                 }
             }
-            ensure!(Instant::now() < end + Duration::from_secs(10), Runtime, "{}", TIMEOUT);
+            ensure!(sync::now() < end + Duration::from_secs(10), Runtime, "{}", TIMEOUT);
         }
     }
     fn close(&self) -> Result<()> {
-        self.run(Instant::now() + self.settings.close, |_, mut s| {
+        self.run(sync::now() + self.settings.close, |_, mut s| {
             if s.closed {
                 return Ok(Next::Done);
             }
@@ -266,7 +262,7 @@ impl Shared {
         if s.complete && in_it {
             return Ok(Next::Done);
         }
-        if Instant::now() > end {
+        if sync::now() > end {
             if in_it {
                 self.leave(&mut s);
                 return Ok(Next::Change(s));
@@ -329,7 +325,7 @@ impl RendezvousHandler for DynamicRendezvous {
     }
     fn next_rendezvous(&mut self) -> Result<RendezvousInfo> {
         self.stop_beats();
-        let end = Instant::now() + self.shared.settings.join;
+        let end = sync::now() + self.shared.settings.join;
         self.shared.run(end, |s, mut state| {
             if !state.participants.contains_key(&s.node) {
                 return Ok(Next::Done);

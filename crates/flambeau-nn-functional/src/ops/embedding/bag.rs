@@ -45,6 +45,12 @@ fn starts(input: &Tensor, offsets: Option<&Tensor>, include_last_offset: bool) -
         }
     }
 }
+/// The size of every bag, where they have one.
+fn size_of_all(starts: &[usize]) -> Option<usize> {
+    let mut sizes = starts.windows(2).map(|w| w[1] - w[0]);
+    let first = sizes.next()?;
+    sizes.all(|s| s == first).then_some(first)
+}
 /// Rows of a matrix are bags, a vector needs offsets.
 fn bags_are_given(input: &Tensor, offsets: Option<&Tensor>) -> Result<()> {
     match (input.dim(), offsets) {
@@ -168,6 +174,23 @@ pub fn embedding_bag(
             "Index {i} of input takes value {v} which is not in the valid range [0, {rows})"
         );
         bail!(Runtime, "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {v}");
+    }
+    if let Some(n) = size_of_all(&at).filter(|n| *n > 0 && padding < 0 && mode != "max") {
+        // bags of one size, of which every index counts: rows are summed where they lie
+        let count = (bags * n) as i64;
+        let flat = |t: &Tensor| core::narrow(&core::reshape(t, &[-1])?, 0, 0, count);
+        let indices = flat(&cast(input, DType::I64)?)?;
+        let e = crate::ops::embedding_lookup(weight, &indices, -1, scale_grad_by_freq, sparse)?;
+        let mut e = cast(&e, crate::ops::operands::wide(weight.dtype()))?;
+        if let Some(p) = per_sample_weights {
+            e = core::mul(&e, &cast(&core::unsqueeze(&flat(p)?, -1)?, e.dtype())?)?;
+        }
+        let e = core::view(&e, &[bags as i64, n as i64, e.sizes()[1]])?;
+        let one = match mode {
+            "sum" => core::sum(&e, Some(&[1]), false, None)?,
+            _ => core::mean(&e, Some(&[1]), false, None)?,
+        };
+        return cast(&one, weight.dtype());
     }
     // what counts: indices, their bags, and where they come from
     let (mut used, mut bag_of, mut from) = (Vec::new(), Vec::new(), Vec::new());

@@ -9,7 +9,6 @@ use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::Access;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Result, Scalar, Tensor, bail, ensure, ops as core};
-use flambeau_cpu::blas::linear as matmul;
 use flambeau_cpu::rnn::erased as rnn;
 use flambeau_cpu::rnn::erased::{SavedAny, WeightsAny};
 use flambeau_cpu::rnn::{Cell, RecurrentShape};
@@ -336,13 +335,8 @@ pub fn recurrent_layer_cpu(given: &args::RecurrentLayer, [out, cells, gates]: [&
     let a = Access::new(&read, &[out, cells, gates])?;
     let given = |i: usize| at[i].map(|k| a.any(k)).transpose();
     let weights = WeightsAny { hh: a.any(2)?, bias: given(0)?, hr: given(2)?, h0: a.any(3)?, c0: given(1)? };
-    let (mut y, c, mut g) = (a.any_mut(0)?, a.any_mut(1)?, a.any_mut(2)?);
-    // the input's part of all steps in one product
-    let n = s.cell.gates() * s.hidden as usize;
-    let (k, rows) = (x.sizes()[1] as usize, s.rows as usize);
-    let to = if s.cell.gates() == 1 { y.reborrow() } else { g.reborrow() };
-    let r = matmul::into([rows, n, k], a.any(0)?, a.any(1)?, to, shape.width());
-    let r = r.and_then(|()| rnn::forward(&shape, weights, g, y, c));
+    let (y, c, g) = (a.any_mut(0)?, a.any_mut(1)?, a.any_mut(2)?);
+    let r = rnn::forward(&shape, [a.any(0)?, a.any(1)?], weights, g, y, c);
     done(r, "_recurrent_layer", l.input.dtype())
 }
 /// Adds the operands that there are; says which place each has.

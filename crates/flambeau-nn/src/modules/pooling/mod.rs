@@ -141,7 +141,7 @@ dims! { 1, 2, 3 =>
         /// Means of windows that give an output of the wanted size.
         AdaptiveAvgPoolNd AdaptiveAvgPoolNdOptions "torch.nn.AdaptiveAvgPoolNd" [repr(output_size=)]
             { /** Sizes of the output. */ output_size: OwnInts<N> } check |o| positive(o.output_size.given()),
-            |m, o, x| f::adaptive_avg_poolNd(x, &o.output_size.of(x.sizes())?);
+            |m, o, x| f::adaptive_avg_poolNd(x, &o.output_size.of("adaptive_avg_poolNd", x.sizes())?);
     }
 }
 
@@ -165,7 +165,8 @@ dims! { 1, 2, 3 =>
         /// # Errors
         /// Inputs that do not fit.
         pub fn try_forward_with_indices(&self, input: &Tensor) -> Result<(Tensor, Tensor)> {
-            f::adaptive_max_poolNd_with_indices(input, &self.options.output_size.of(input.sizes())?, true)
+            let size = self.options.output_size.of("adaptive_max_poolNd", input.sizes())?;
+            f::adaptive_max_poolNd_with_indices(input, &size, true)
         }
     }
 }

@@ -337,6 +337,9 @@ impl MultiheadAttention {
             "passed-in embed_dim {e} didn't match last dim of query {}",
             query.size(2)
         );
+        if let (None, false, Some(w)) = (mask, need_weights, &self.in_proj_weight) {
+            return Ok((self.straight(query, w)?, None));
+        }
         let hidden = match mask {
             None => None,
             Some(m) => {
@@ -357,6 +360,19 @@ impl MultiheadAttention {
         let x = ops::transpose(query, 1, 0)?;
         let (y, weights) = self.attend([&x, &x, &x], None, hidden.as_ref(), &args)?;
         Ok((ops::transpose(&y, 1, 0)?, weights.filter(|_| need_weights)))
+    }
+}
+impl MultiheadAttention {
+    /// A batch of sequences, batch first, that attend to themselves without masks: nothing is moved before the products or
+    /// after them.
+    fn straight(&self, x: &Tensor, in_proj_weight: &Tensor) -> Result<Tensor> {
+        let (n, l, e, h) = (x.size(0), x.size(1), self.options.embed_dim, self.options.num_heads);
+        let all = f::linear(x, in_proj_weight, self.in_proj_bias.as_deref())?;
+        let heads = ops::permute(&ops::view(&all, &[n, l, 3, h, e / h])?, &[2, 0, 3, 1, 4])?;
+        let (q, k, v) = (ops::select(&heads, 0, 0)?, ops::select(&heads, 0, 1)?, ops::select(&heads, 0, 2)?);
+        let y = f::scaled_dot_product_attention(&q, &k, &v, None, 0.0, false, None, false)?;
+        let y = ops::reshape(&ops::transpose(&y, 1, 2)?, &[n, l, e])?;
+        f::linear(&y, &self.out_proj.weight, self.out_proj.bias.as_deref())
     }
 }
 with_arguments!(

@@ -6,7 +6,7 @@ use crate::module::deepcopy::Memo;
 use crate::module::field::Field;
 use crate::module::forward::{Call, Layer, has_hooks};
 use crate::module::keywords::arguments;
-use crate::module::{Module, Visitor, VisitorMut};
+use crate::module::{Module, Visitor, VisitorMut, traversal};
 use crate::modules::options::Factory;
 use crate::modules::{
     Dropout, DropoutOptions, GELU, LayerNorm, LayerNormOptions, Linear, LinearOptions, MultiheadAttention,
@@ -375,7 +375,7 @@ impl TransformerEncoderLayer {
         let activation = self.activation.relu_or_gelu().filter(|_| fits)?;
         let recorded = flambeau_autograd::is_grad_enabled()
             && (src.requires_grad() || self.parameters().iter().any(|p| p.requires_grad()));
-        (!recorded && !self.modules().iter().any(|m| has_hooks(*m))).then_some(activation)
+        (!recorded && !traversal::any(self, &mut has_hooks)).then_some(activation)
     }
     /// Why a stack of these layers cannot leave out positions that are padded, in PyTorch's words.
     pub(super) fn forbids_nested(&self) -> Option<&'static str> {

@@ -69,7 +69,11 @@ fn bincount() {
 
 #[test]
 fn unique() {
-    let (values, inverse, counts) = torch::unique(&torch::tensor([3, 1, 3]), true, true, true).into();
+    use torch::options::UniqueOptions;
+    let x = torch::tensor([3, 1, 3]);
+    assert_eq!(x.unique().values.to_vec::<i64>(), [1, 3]);
+    let (values, inverse, counts) =
+        x.unique_with(UniqueOptions::new().return_inverse(true).return_counts(true)).into();
     assert_eq!((values.to_vec::<i64>(), inverse.to_vec::<i64>()), (vec![1, 3], vec![1, 0, 1]));
     assert_eq!(counts.to_vec::<i64>(), [1, 2]);
 }

@@ -57,6 +57,7 @@ mod nn_functional_pool;
 mod nn_functional_rnn;
 mod nn_functional_vision;
 mod quantization_conversion;
+mod quantization_learnable;
 mod quantization_parameters;
 mod quantization_window;
 mod sparse_convert;

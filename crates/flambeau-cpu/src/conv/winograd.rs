@@ -1,0 +1,462 @@
+//! f32 convolutions of 3 x 3 taps with AVX-512 by Winograd's way: squares of 2 x 2 results come from 16 products for each pair of
+//! channels instead of 36. Input, weight and results are transformed by sums and halves alone, and sums over the channels
+//! are products of matrices, 16 of them.
+//!
+//! The rounding errors of a large number spread over its square here, and so does one that is not finite. So images with a number
+//! far beyond the others, and results that are not finite, are left to the caller, who computes them otherwise.
+
+use super::by_position::Grid;
+use super::shape::ConvShape;
+use crate::blas::unpacked::{COLS, ROWS, Tile, available, column_tiles, tile, turn};
+use crate::engine::SharedMut;
+use crate::engine::accumulate::fold;
+use crate::engine::isa::{self, Isa, Job};
+use crate::engine::parallel::{num_threads, parallel_chunks};
+use crate::engine::scratch::with_scratch;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Places of a transformed square.
+const PLACES: usize = 16;
+/// Lanes of a vector.
+const LANES: usize = 16;
+/// Taps.
+const TAPS: usize = 9;
+/// Channels whose terms are added at a time: sums of sums have smaller errors.
+const DEPTH: usize = 64;
+/// Squares that are transformed and multiplied together, about.
+const SQUARES: usize = 128;
+/// Bytes of transformed input that stay in the second cache level.
+const NEAR: usize = 1 << 20;
+
+/// How many times the root mean square of an image a number of it may be: the error that it brings to its neighbours then is that
+/// of a sum of as many terms.
+const BEYOND: f64 = 256.0;
+
+/// Sum of squares and largest size of a run.
+struct Extent<'a>(&'a [f32]);
+impl Job for Extent<'_> {
+    type Out = [f32; 2];
+    #[inline(always)]
+    fn run<I: Isa>(self) -> [f32; 2] {
+        let squares = fold::<I, _, _, _>([self.0], 0.0, |[v]| v * v, |a, b| a + b);
+        [
+            squares,
+            fold::<I, _, _, _>([self.0], 0.0, |[v]: [f32; 1]| v.abs(), |a, b| if b > a { b } else { a }),
+        ]
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{COLS, LANES, PLACES, TAPS};
+    use std::arch::x86_64::*;
+
+    /// The first `n` lanes.
+    #[inline(always)]
+    fn mask(n: usize) -> __mmask16 {
+        (u32::MAX >> (32 - n.clamp(1, LANES))) as __mmask16
+    }
+
+    /// Transforms the weights `[9][COLS]` of up to [`COLS`] channels to the 16 places, `step` apart.
+    ///
+    /// # Safety
+    /// `to` is valid for `n` elements at each place.
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn weight(taps: &[f32; TAPS * COLS], flip: bool, n: usize, to: *mut f32, step: usize) {
+        let half = _mm512_set1_ps(0.5);
+        for j in (0..n).step_by(LANES) {
+            let mut g = [[_mm512_setzero_ps(); 3]; 3];
+            for t in 0..TAPS {
+                let from = if flip { TAPS - 1 - t } else { t };
+                // SAFETY: `j + 16` is at most COLS.
+                g[t / 3][t % 3] = unsafe { _mm512_loadu_ps(taps.as_ptr().add(from * COLS + j)) };
+            }
+            let mut rows = [[_mm512_setzero_ps(); 3]; 4];
+            for c in 0..3 {
+                let outer = _mm512_add_ps(g[0][c], g[2][c]);
+                rows[0][c] = g[0][c];
+                rows[1][c] = _mm512_mul_ps(_mm512_add_ps(outer, g[1][c]), half);
+                rows[2][c] = _mm512_mul_ps(_mm512_sub_ps(outer, g[1][c]), half);
+                rows[3][c] = g[2][c];
+            }
+            for (r, [a, b, c]) in rows.into_iter().enumerate() {
+                let outer = _mm512_add_ps(a, c);
+                let all = [
+                    a,
+                    _mm512_mul_ps(_mm512_add_ps(outer, b), half),
+                    _mm512_mul_ps(_mm512_sub_ps(outer, b), half),
+                    c,
+                ];
+                for (k, v) in all.into_iter().enumerate() {
+                    let to = to.wrapping_add((r * 4 + k) * step + j);
+                    // SAFETY: the mask ends at the channel n.
+                    unsafe { _mm512_mask_storeu_ps(to, mask(n - j), v) };
+                }
+            }
+        }
+    }
+
+    /// Transforms `n` neighbouring squares of a channel, whose 16 elements lie `from` on, each beside that of the next square.
+    ///
+    /// # Safety
+    /// All 16 places are valid for `n` elements, and so is each of `to`, `step` apart.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn input(from: [*const f32; PLACES], n: usize, to: *mut f32, step: usize) {
+        let m = mask(n);
+        let mut d = [[_mm512_setzero_ps(); 4]; 4];
+        for i in 0..PLACES {
+            // SAFETY: the mask ends at the square n; so below.
+            d[i / 4][i % 4] = unsafe { _mm512_maskz_loadu_ps(m, from[i]) };
+        }
+        let mut t = d;
+        for c in 0..4 {
+            t[0][c] = _mm512_sub_ps(d[0][c], d[2][c]);
+            t[1][c] = _mm512_add_ps(d[1][c], d[2][c]);
+            t[2][c] = _mm512_sub_ps(d[2][c], d[1][c]);
+            t[3][c] = _mm512_sub_ps(d[1][c], d[3][c]);
+        }
+        for (r, [a, b, c, d]) in t.into_iter().enumerate() {
+            let all = [_mm512_sub_ps(a, c), _mm512_add_ps(b, c), _mm512_sub_ps(c, b), _mm512_sub_ps(b, d)];
+            for (k, v) in all.into_iter().enumerate() {
+                // SAFETY: as above.
+                unsafe { _mm512_mask_storeu_ps(to.wrapping_add((r * 4 + k) * step), m, v) };
+            }
+        }
+    }
+
+    /// Two rows of results of `n` neighbouring squares, of `width` columns: `rows` may be one, at the lower border. Gives
+    /// whether all are finite.
+    ///
+    /// # Safety
+    /// `from` is valid for `n` elements at each of the 16 places, `step` apart; both rows for `width` elements.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn output(
+        from: *const f32,
+        step: usize,
+        n: usize,
+        bias: f32,
+        rows: &[*mut f32],
+        width: usize,
+    ) -> bool {
+        let m = mask(n);
+        let mut v = [[_mm512_setzero_ps(); 4]; 4];
+        for i in 0..PLACES {
+            // SAFETY: the mask ends at the square n.
+            v[i / 4][i % 4] = unsafe { _mm512_maskz_loadu_ps(m, from.wrapping_add(i * step)) };
+        }
+        let mut s = [[_mm512_setzero_ps(); 4]; 2];
+        for c in 0..4 {
+            let (plus, minus) = (_mm512_add_ps(v[1][c], v[2][c]), _mm512_sub_ps(v[1][c], v[2][c]));
+            s[0][c] = _mm512_add_ps(v[0][c], plus);
+            s[1][c] = _mm512_sub_ps(minus, v[3][c]);
+        }
+        let bias = _mm512_set1_ps(bias);
+        let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        let high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+        let mut bad = _mm512_setzero_ps();
+        for (to, [a, b, c, d]) in rows.iter().zip(s) {
+            let (plus, minus) = (_mm512_add_ps(b, c), _mm512_sub_ps(b, c));
+            let even = _mm512_add_ps(_mm512_add_ps(a, plus), bias);
+            let odd = _mm512_add_ps(_mm512_sub_ps(minus, d), bias);
+            // 0 times what is not finite is NaN, and stays
+            bad = _mm512_fmadd_ps(even, _mm512_setzero_ps(), bad);
+            bad = _mm512_fmadd_ps(odd, _mm512_setzero_ps(), bad);
+            // SAFETY: the masks end at the column `width`.
+            unsafe {
+                _mm512_mask_storeu_ps(*to, mask(width), _mm512_permutex2var_ps(even, low, odd));
+                if width > LANES {
+                    let to = to.wrapping_add(LANES);
+                    _mm512_mask_storeu_ps(to, mask(width - LANES), _mm512_permutex2var_ps(even, high, odd));
+                }
+            }
+        }
+        _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(bad, bad) == 0
+    }
+}
+
+/// Sizes and steps of one convolution.
+struct Plan<'a> {
+    /// Source channels, result channels, images.
+    channels: usize,
+    rows: usize,
+    images: usize,
+    /// Extents of a source and of a result.
+    from: [usize; 3],
+    to: [usize; 3],
+    /// Squares of a result, down and across.
+    high: usize,
+    wide: usize,
+    /// How a source channel lies in its copy, by the remainders of its rows and columns by 2.
+    grid: Grid,
+    /// Steps in the weight from result channel to result channel and from source channel to source channel; whether its taps
+    /// are read backwards.
+    steps: (usize, usize),
+    flip: bool,
+    bias: Option<&'a [f32]>,
+}
+
+impl<'a> Plan<'a> {
+    /// `None` where another way is faster.
+    fn new(s: &ConvShape, flip: bool, bias: Option<&'a [f32]>) -> Option<Self> {
+        let flat = s.kernel == [1, 3, 3] && s.stride == [1; 3] && s.dilation == [1; 3] && s.pad[0] == 0;
+        if !available()
+            || !flat
+            || s.groups != 1
+            || s.input[0] != 1
+            || s.c < 32
+            || s.o < 32
+            || s.in_plane() == 0
+        {
+            return None;
+        }
+        let (high, wide) = (s.output[1].div_ceil(2), s.output[2].div_ceil(2));
+        // In cycles, about: what is multiplied here and directly, and what the transforms take.
+        let squares = (s.n * high * wide).next_multiple_of(LANES) / LANES;
+        let multiplied = PLACES * squares * s.c * s.o;
+        let across = s.n * high * wide.div_ceil(LANES);
+        let transformed = 80 * across * (s.c + s.o) + 10 * s.c * s.o;
+        let direct = (TAPS * s.n * s.out_plane()).div_ceil(LANES) * s.c * s.o;
+        if (multiplied + transformed).saturating_mul(6) > direct.saturating_mul(5) {
+            return None;
+        }
+        let grid = Grid::new([1, 2, 2], [1, high + 1, wide + 1], s.pad, s.moved())?;
+        let steps = if flip { (TAPS, s.o * TAPS) } else { (s.c * TAPS, TAPS) };
+        Some(Plan {
+            channels: s.c,
+            rows: s.o,
+            images: s.n,
+            from: s.input,
+            to: s.output,
+            high,
+            wide,
+            grid,
+            steps,
+            flip,
+            bias,
+        })
+    }
+    /// Rows of squares that are computed together: few enough for the caches, and as many as fill vectors.
+    fn rows_at_once(&self) -> usize {
+        let most = (NEAR / (4 * PLACES * self.channels)).clamp(LANES, SQUARES).div_ceil(self.wide);
+        let most = most.min(self.images * self.high).max(1);
+        let lost = |rows: &usize| {
+            let n = rows * self.wide;
+            (n.next_multiple_of(LANES) - n) * 1000 / n
+        };
+        (most.div_ceil(2)..=most).rev().min_by_key(lost).unwrap_or(most)
+    }
+    /// The whole convolution; false if it has to be computed otherwise.
+    fn run(&self, x: &[f32], w: &[f32], out: &mut [f32]) -> bool {
+        let (len, plane) = (self.grid.len, self.from.iter().product::<usize>());
+        let planes = self.images * self.channels;
+        let size = self.rows * self.channels;
+        with_scratch::<f32, _>(planes * (len + 2) + PLACES * size, |buf| {
+            let (copies, rest) = buf.split_at_mut(planes * len);
+            let (extents, weights) = rest.split_at_mut(2 * planes);
+            let (copied, all) = (SharedMut::new(copies), SharedMut::new(weights));
+            let sizes = SharedMut::new(extents);
+            let parts = 4 * num_threads();
+            parallel_chunks(parts, &|i| {
+                for p in i * planes / parts..(i + 1) * planes / parts {
+                    // SAFETY: plane `p` is this chunk's own.
+                    let (to, extent) = unsafe { (copied.slice(p * len, len), sizes.slice(2 * p, 2)) };
+                    let x = &x[p * plane..][..plane];
+                    extent.copy_from_slice(&isa::run(Extent(x)));
+                    self.grid.pack(self.from, x, to);
+                }
+                for r in i * self.rows / parts..(i + 1) * self.rows / parts {
+                    // SAFETY: the weights of result channel `r`, at all places, are this chunk's own.
+                    unsafe { self.weights_of(w, r, all.ptr().wrapping_add(r * self.channels), size) };
+                }
+            });
+            let (copies, weights) = (&*copies, &*weights);
+            let even = |image: &[f32]| {
+                let planes = image.as_chunks::<2>().0;
+                let squares = planes.iter().map(|e| f64::from(e[0])).sum::<f64>();
+                let most = planes.iter().fold(0.0, |a, e| e[1].max(a));
+                let mean = squares / (self.channels * plane) as f64;
+                squares.is_finite() && f64::from(most) <= BEYOND * mean.sqrt()
+            };
+            if !extents.chunks_exact(2 * self.channels).all(even) {
+                return false;
+            }
+            let (once, total) = (self.rows_at_once(), self.images * self.high);
+            let chunks = total.div_ceil(once);
+            let blocks = self.rows.div_ceil(ROWS);
+            // result channels are shared out where there are few squares
+            let parts = if chunks >= 2 * num_threads() { 1 } else { num_threads().min(blocks) };
+            let (results, finite) = (SharedMut::new(out), AtomicBool::new(true));
+            parallel_chunks(chunks * parts, &|i| {
+                let (chunk, part) = (i / parts, i % parts);
+                let squares = chunk * once..((chunk + 1) * once).min(total);
+                let blocks = part * blocks / parts..(part + 1) * blocks / parts;
+                // SAFETY: these results are this chunk's own.
+                if !unsafe { self.results(copies, weights, squares, blocks, results.ptr()) } {
+                    finite.store(false, Ordering::Relaxed);
+                }
+            });
+            finite.into_inner()
+        })
+    }
+    /// The transformed weights of result channel `r`, `size` from place to place.
+    ///
+    /// # Safety
+    /// `to` is valid for them, and nobody uses them meanwhile.
+    unsafe fn weights_of(&self, w: &[f32], r: usize, to: *mut f32, size: usize) {
+        let (row, channel) = self.steps;
+        let mut taps = [0.0; TAPS * COLS];
+        for c in (0..self.channels).step_by(COLS) {
+            let n = COLS.min(self.channels - c);
+            let from = &w[r * row + c * channel..];
+            assert!(from.len() >= (n - 1) * channel + TAPS);
+            // SAFETY: the weight's length was just checked; there is room for the taps.
+            unsafe { turn(from.as_ptr(), channel, n, TAPS, taps.as_mut_ptr()) };
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the caller's promise; `Plan::new` has asked for AVX-512.
+            unsafe {
+                x86::weight(&taps, self.flip, n, to.wrapping_add(c), size)
+            };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (to, size);
+    }
+    /// The results of some rows of squares in some blocks of channels; false if one is not finite.
+    ///
+    /// # Safety
+    /// `out` is valid for all results, and nobody uses these meanwhile.
+    unsafe fn results(
+        &self,
+        copies: &[f32],
+        weights: &[f32],
+        squares: Range<usize>,
+        blocks: Range<usize>,
+        out: *mut f32,
+    ) -> bool {
+        let (wide, c, size) = (self.wide, self.channels, self.rows * self.channels);
+        let n = squares.len() * wide;
+        // an odd number of vectors, so that the rows of a matrix do not share few places of the first cache level
+        let step = (n.div_ceil(LANES) | 1) * LANES;
+        with_scratch::<f32, _>(PLACES * (c + ROWS) * step, |buf| {
+            let (moved, products) = buf.split_at_mut(PLACES * c * step);
+            for channel in 0..c {
+                for (i, row) in squares.clone().enumerate() {
+                    let (image, high) = (row / self.high, row % self.high);
+                    let plane = &copies[(image * c + channel) * self.grid.len..][..self.grid.len];
+                    for first in (0..wide).step_by(LANES) {
+                        let place = |k: usize| {
+                            let (a, b) = (k / 4, k % 4);
+                            let phase = self.grid.phase([0, a % 2, b % 2]);
+                            plane[phase + self.grid.at([0, high + a / 2, first + b / 2])..].as_ptr()
+                        };
+                        let to = moved[channel * step + i * wide + first..].as_mut_ptr();
+                        #[cfg(target_arch = "x86_64")]
+                        // SAFETY: squares of this row, in the copy and in the transformed input.
+                        unsafe {
+                            let from = std::array::from_fn(place);
+                            x86::input(from, LANES.min(wide - first), to, c * step)
+                        };
+                        #[cfg(not(target_arch = "x86_64"))]
+                        let _ = (place, to);
+                    }
+                }
+            }
+            let mut terms = [(0u32, 0u32); DEPTH];
+            terms.iter_mut().enumerate().for_each(|(k, t)| *t = (k as u32, (k * step) as u32));
+            let mut finite = true;
+            for r in blocks.clone().map(|b| b * ROWS) {
+                let m = ROWS.min(self.rows - r);
+                for place in 0..PLACES {
+                    let (left, right) = (&weights[place * size + r * c..], &moved[place * c * step..]);
+                    for k in (0..c).step_by(DEPTH) {
+                        column_tiles(n, |j, n| {
+                            let t = Tile {
+                                rows: std::array::from_fn(|i| left[i.min(m - 1) * c + k..].as_ptr()),
+                                m,
+                                b: right[k * step + j..].as_ptr(),
+                                outer: 1,
+                                a_step: 0,
+                                b_step: 0,
+                                inner: &terms[..DEPTH.min(c - k)],
+                                n,
+                                c: products[place * ROWS * step + j..].as_mut_ptr(),
+                                ldc: step,
+                                add: k > 0,
+                            };
+                            // SAFETY: a tile of both transforms; `products` has ROWS rows for each place.
+                            unsafe { tile(&t) };
+                        });
+                    }
+                }
+                for i in 0..m {
+                    let bias = self.bias.map_or(0.0, |b| b[r + i]);
+                    for (k, row) in squares.clone().enumerate() {
+                        // SAFETY: the caller's promise, for this row of squares.
+                        finite &= unsafe {
+                            self.row(&products[i * step + k * wide..], ROWS * step, row, r + i, bias, out)
+                        };
+                    }
+                }
+            }
+            finite
+        })
+    }
+    /// The results of one row of squares in one channel.
+    ///
+    /// # Safety
+    /// As [`Plan::results`].
+    unsafe fn row(
+        &self,
+        from: &[f32],
+        step: usize,
+        row: usize,
+        channel: usize,
+        bias: f32,
+        out: *mut f32,
+    ) -> bool {
+        let ([_, h, w], (image, high)) = (self.to, (row / self.high, row % self.high));
+        let first = ((image * self.rows + channel) * h + 2 * high) * w;
+        let count = if 2 * high + 1 < h { 2 } else { 1 };
+        let mut finite = true;
+        for j in (0..self.wide).step_by(LANES) {
+            let to = out.wrapping_add(first + 2 * j);
+            let rows = [to, to.wrapping_add(w)];
+            let n = LANES.min(self.wide - j);
+            assert!(from.len() >= (PLACES - 1) * step + j + n);
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `from` has these places; the results are those of the caller.
+            unsafe {
+                let width = (w - 2 * j).min(2 * LANES);
+                finite &= x86::output(from[j..].as_ptr(), step, n, bias, &rows[..count], width);
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            {
+                let _ = (rows, count, bias, &mut finite);
+            }
+        }
+        finite
+    }
+}
+
+/// Whether the convolution is computed here.
+#[cfg(test)]
+pub(super) fn serves(s: &ConvShape) -> bool {
+    Plan::new(s, false, None).is_some()
+}
+/// The convolution; false if it has to be computed otherwise.
+pub(super) fn forward(s: &ConvShape, x: &[f32], w: &[f32], bias: Option<&[f32]>, out: &mut [f32]) -> bool {
+    Plan::new(s, false, bias).is_some_and(|p| p.run(x, w, out))
+}
+/// The gradient for the input, where `mirrored` is the convolution that computes it from that of the results with the same
+/// weight, transposed and read backwards; false if it has to be computed otherwise.
+pub(super) fn backward_input(
+    mirrored: &ConvShape,
+    gy: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    gx: &mut [f32],
+) -> bool {
+    Plan::new(mirrored, true, bias).is_some_and(|p| p.run(gy, w, gx))
+}

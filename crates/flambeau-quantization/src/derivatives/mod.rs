@@ -1,0 +1,3 @@
+//! Formulas of gradients that are longer than an expression.
+
+pub mod learnable;

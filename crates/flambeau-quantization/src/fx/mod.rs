@@ -1,0 +1,296 @@
+//! Quantization of captured graphs: `torch.ao.quantization.quantize_fx`.
+//!
+//! A model is captured ([`flambeau_fx::symbolic_trace`]), layers that follow each other are joined, and observers are put between
+//! the calls by what a [`QConfigMapping`] says of them and what a [`BackendConfig`] says of the engine. After some calls on sample
+//! data [`convert_fx`] makes a graph of quantized layers and operators.
+
+pub mod backend_config;
+mod convert;
+mod custom_config;
+mod fuse;
+mod lower;
+mod matching;
+mod native;
+mod nodes;
+mod prepare;
+
+pub use backend_config::{
+    BackendConfig, BackendPatternConfig, DTypeConfig, DTypeWithConstraints, ObservationType,
+};
+pub use custom_config::PrepareCustomConfig;
+pub use native::get_native_backend_config;
+
+use crate::qconfig::QConfig;
+use crate::qconfig_mapping::QConfigMapping;
+use flambeau_core::api::ergonomic::expect;
+use flambeau_core::{Result, Tensor, Value, ensure};
+use flambeau_fx::{GraphModule, SymbolicTraceOptions, try_symbolic_trace_with};
+use flambeau_nn::{Layer, Module};
+use std::collections::{HashMap, HashSet};
+use std::ops::{Deref, DerefMut};
+
+/// Path and class of a module.
+pub(crate) type Scope = (String, String);
+/// What is known of a graph with observers beside the graph.
+#[derive(Clone, Debug)]
+pub(crate) struct Notes {
+    scopes: HashMap<String, Scope>,
+    qconfigs: HashMap<String, Option<QConfig>>,
+    observed: HashSet<String>,
+    custom: PrepareCustomConfig,
+    is_qat: bool,
+}
+
+/// A graph with observers, or with layers that round as they are trained: what [`prepare_fx`] and [`prepare_qat_fx`] make, and
+/// [`convert_fx`] takes. It is called, trained and printed like any graph.
+#[derive(Clone, Debug)]
+pub struct ObservedGraphModule {
+    module: GraphModule,
+    notes: Notes,
+}
+impl ObservedGraphModule {
+    /// Whether it is prepared for training.
+    pub fn is_qat(&self) -> bool {
+        self.notes.is_qat
+    }
+    /// The graph, which can no longer be converted.
+    pub fn into_graph_module(self) -> GraphModule {
+        self.module
+    }
+}
+impl Deref for ObservedGraphModule {
+    type Target = GraphModule;
+    fn deref(&self) -> &GraphModule {
+        &self.module
+    }
+}
+impl DerefMut for ObservedGraphModule {
+    fn deref_mut(&mut self) -> &mut GraphModule {
+        &mut self.module
+    }
+}
+
+/// How [`prepare_fx_with`] prepares.
+#[derive(Clone, Debug, Default)]
+pub struct PrepareFxOptions {
+    prepare_custom_config: PrepareCustomConfig,
+    backend_config: Option<BackendConfig>,
+}
+impl PrepareFxOptions {
+    /// For this library's kernels.
+    pub fn new() -> PrepareFxOptions {
+        PrepareFxOptions::default()
+    }
+    /// What is quantized already, and which modules stay whole.
+    pub fn prepare_custom_config(mut self, c: PrepareCustomConfig) -> Self {
+        self.prepare_custom_config = c;
+        self
+    }
+    /// For another engine.
+    pub fn backend_config(mut self, c: BackendConfig) -> Self {
+        self.backend_config = Some(c);
+        self
+    }
+}
+
+/// Captures a model for quantization: layers, and those that were joined before, are calls; containers and a program's own modules
+/// are written out, but for those that `custom` names.
+pub(crate) fn traced<R: Into<Value>>(
+    model: &dyn Module,
+    forward: impl FnOnce(&[Tensor]) -> Result<R>,
+    inputs: &[&Tensor],
+    custom: &PrepareCustomConfig,
+) -> Result<GraphModule> {
+    let custom = custom.clone();
+    let leaf = move |m: &dyn Module, path: &str| prepare::is_leaf(m, path, &custom);
+    let m =
+        try_symbolic_trace_with(model, forward, inputs, SymbolicTraceOptions::new().is_leaf_module(leaf))?;
+    m.train(model.is_training())?;
+    Ok(m)
+}
+fn of_layer(model: &impl Layer, inputs: &[&Tensor], custom: &PrepareCustomConfig) -> Result<GraphModule> {
+    ensure!(
+        inputs.len() == 1,
+        Value,
+        "the model takes one tensor, but {} example inputs are given",
+        inputs.len()
+    );
+    traced(model.as_module(), |x: &[Tensor]| model.try_forward(&x[0]), inputs, custom)
+}
+/// Prepares a graph that was captured otherwise, such as that of a model of several inputs: layers are joined, observers put between
+/// the calls, and for training (`is_qat`) layers with weights exchanged for those that round them.
+///
+/// # Errors
+/// Batch normalisation of a module in training mode that is to be joined for evaluation; layers that were joined and whose parts have
+/// different configurations; observers that cannot be made.
+#[flambeau_macros::short]
+pub fn try_prepare_graph(
+    mut graph: GraphModule,
+    qconfig_mapping: &QConfigMapping,
+    is_qat: bool,
+    options: PrepareFxOptions,
+) -> Result<ObservedGraphModule> {
+    let backend = options.backend_config.unwrap_or_else(get_native_backend_config);
+    fuse::fuse(&mut graph, is_qat, &backend)?;
+    let notes =
+        prepare::prepare(&mut graph, qconfig_mapping, is_qat, &options.prepare_custom_config, &backend)?;
+    Ok(ObservedGraphModule { module: graph, notes })
+}
+/// Captures a model, joins layers that follow each other and puts observers between the calls. Calls on sample data fill them; then
+/// [`convert_fx`] makes the quantized model. `example_inputs` are of the sizes that the model will be given.
+///
+/// # Panics
+/// Where [`try_prepare_fx`] has an error.
+///
+/// ```
+/// use torch::ao::quantization::get_default_qconfig_mapping;
+/// use torch::ao::quantization::quantize_fx::{convert_fx, prepare_fx};
+/// use torch::{nn, prelude::*};
+///
+/// let net = nn::Sequential::new((nn::Linear::new(4, 8), nn::ReLU::new(), nn::Linear::new(8, 2)));
+/// net.eval();
+/// let x = torch::randn([16, 4]);
+/// let prepared = prepare_fx(&net, &get_default_qconfig_mapping("x86"), &[&x]);
+/// prepared.try_forward(&[&x])?;
+/// let quantized = convert_fx(&prepared);
+/// let y = quantized.try_forward(&[&x])?;
+/// assert!((y - net.call(&x)).abs().max().item::<f32>() < 0.1);
+/// # Ok::<(), torch::Error>(())
+/// ```
+#[doc(alias = "torch.ao.quantization.quantize_fx.prepare_fx")]
+#[track_caller]
+pub fn prepare_fx(
+    model: &impl Layer,
+    qconfig_mapping: &QConfigMapping,
+    example_inputs: &[&Tensor],
+) -> ObservedGraphModule {
+    expect(try_prepare_fx(model, qconfig_mapping, example_inputs, PrepareFxOptions::new()))
+}
+/// [`prepare_fx`] for another engine, or with parts that are quantized otherwise.
+///
+/// # Panics
+/// Where [`try_prepare_fx`] has an error.
+#[track_caller]
+pub fn prepare_fx_with(
+    model: &impl Layer,
+    qconfig_mapping: &QConfigMapping,
+    example_inputs: &[&Tensor],
+    options: PrepareFxOptions,
+) -> ObservedGraphModule {
+    expect(try_prepare_fx(model, qconfig_mapping, example_inputs, options))
+}
+/// [`prepare_fx_with`] of a model that may fail.
+///
+/// # Errors
+/// Those of the model on the example inputs, of the capture, and of [`try_prepare_graph`].
+pub fn try_prepare_fx(
+    model: &impl Layer,
+    qconfig_mapping: &QConfigMapping,
+    example_inputs: &[&Tensor],
+    options: PrepareFxOptions,
+) -> Result<ObservedGraphModule> {
+    let graph = of_layer(model, example_inputs, &options.prepare_custom_config)?;
+    try_prepare_graph(graph, qconfig_mapping, false, options)
+}
+/// Captures a model for quantization-aware training: as [`prepare_fx`], but layers with weights round them at every call, and results
+/// are rounded where they will be integers. Its [`parameters`](GraphModule::parameters) are what an optimizer is given.
+///
+/// # Panics
+/// Where [`try_prepare_qat_fx`] has an error.
+///
+/// ```
+/// use torch::ao::quantization::get_default_qat_qconfig_mapping;
+/// use torch::ao::quantization::quantize_fx::prepare_qat_fx;
+/// use torch::{nn, prelude::*};
+///
+/// let net = nn::Sequential::new((nn::Linear::new(4, 8), nn::ReLU::new()));
+/// let x = torch::randn([16, 4]);
+/// let prepared = prepare_qat_fx(&net, &get_default_qat_qconfig_mapping("x86"), &[&x]);
+/// prepared.try_forward(&[&x])?.sum().backward();
+/// assert!(prepared.parameters().iter().all(|p| p.grad().is_some()));
+/// # Ok::<(), torch::Error>(())
+/// ```
+#[doc(alias = "torch.ao.quantization.quantize_fx.prepare_qat_fx")]
+#[track_caller]
+pub fn prepare_qat_fx(
+    model: &impl Layer,
+    qconfig_mapping: &QConfigMapping,
+    example_inputs: &[&Tensor],
+) -> ObservedGraphModule {
+    expect(try_prepare_qat_fx(model, qconfig_mapping, example_inputs, PrepareFxOptions::new()))
+}
+/// [`prepare_qat_fx`] for another engine, or with parts that are quantized otherwise.
+///
+/// # Panics
+/// Where [`try_prepare_qat_fx`] has an error.
+#[track_caller]
+pub fn prepare_qat_fx_with(
+    model: &impl Layer,
+    qconfig_mapping: &QConfigMapping,
+    example_inputs: &[&Tensor],
+    options: PrepareFxOptions,
+) -> ObservedGraphModule {
+    expect(try_prepare_qat_fx(model, qconfig_mapping, example_inputs, options))
+}
+/// [`prepare_qat_fx_with`] of a model that may fail.
+///
+/// # Errors
+/// As [`try_prepare_fx`].
+pub fn try_prepare_qat_fx(
+    model: &impl Layer,
+    qconfig_mapping: &QConfigMapping,
+    example_inputs: &[&Tensor],
+    options: PrepareFxOptions,
+) -> Result<ObservedGraphModule> {
+    let graph = of_layer(model, example_inputs, &options.prepare_custom_config)?;
+    try_prepare_graph(graph, qconfig_mapping, true, options)
+}
+/// Joins layers of a captured graph that follow each other, for evaluation: a convolution takes the batch normalisation behind it
+/// into its numbers, and a ReLU behind a layer becomes part of it.
+///
+/// # Errors
+/// Batch normalisation of a module in training mode.
+///
+/// ```
+/// use torch::ao::quantization::quantize_fx::fuse_fx;
+/// use torch::{Tensor, fx, nn, prelude::*};
+///
+/// let net = nn::Sequential::new((nn::Conv2d::new(1, 2, 3), nn::BatchNorm2d::new(2), nn::ReLU::new()));
+/// net.eval();
+/// let x = torch::zeros([1, 1, 4, 4]);
+/// let m = fuse_fx(fx::symbolic_trace(&net, |x: &[Tensor]| net.call(&x[0]), &[&x]), None);
+/// assert_eq!(m.graph.len(), 3);
+/// ```
+#[doc(alias = "torch.ao.quantization.quantize_fx.fuse_fx")]
+#[flambeau_macros::short]
+pub fn try_fuse_fx(mut graph: GraphModule, backend_config: Option<&BackendConfig>) -> Result<GraphModule> {
+    let native = backend_config.is_none().then(get_native_backend_config);
+    if let Some(backend) = backend_config.or(native.as_ref()) {
+        fuse::fuse(&mut graph, false, backend)?;
+    }
+    Ok(graph)
+}
+/// A graph of quantized layers and operators, by what the observers of a prepared one saw. The prepared graph stays as it is.
+///
+/// # Errors
+/// Observers that saw nothing that can be quantized; weights and observers that do not fit.
+#[doc(alias = "torch.ao.quantization.quantize_fx.convert_fx")]
+#[flambeau_macros::short]
+pub fn try_convert_fx(prepared: &ObservedGraphModule) -> Result<GraphModule> {
+    let mut m = try_convert_to_reference_fx(prepared)?;
+    lower::lower(&mut m, &prepared.notes)?;
+    nodes::drop_unused(&mut m);
+    Ok(m)
+}
+/// A graph that computes with numbers and rounds where [`convert_fx`]'s has integers: what other engines read.
+///
+/// # Errors
+/// As [`convert_fx`].
+#[doc(alias = "torch.ao.quantization.quantize_fx.convert_to_reference_fx")]
+#[flambeau_macros::short]
+pub fn try_convert_to_reference_fx(prepared: &ObservedGraphModule) -> Result<GraphModule> {
+    let mut m = prepared.module.clone();
+    convert::convert(&mut m, &prepared.notes, &get_native_backend_config())?;
+    nodes::drop_unused(&mut m);
+    Ok(m)
+}
