@@ -1,7 +1,7 @@
 //! Graphs that run again and again: the first run is written down, and later ones follow it.
 
 mod call;
-mod record;
+mod first_run;
 mod seen;
 
 use crate::interpreter::{Calls, Interpreter, Plain, arguments, input, perform};
@@ -158,7 +158,7 @@ impl PlannedInterpreter {
         match self.find(inputs) {
             Some(plan) => self.follow(&plan, inputs, calls),
             None => {
-                let (value, plan) = record::run(&self.module, inputs, calls)?;
+                let (value, plan) = first_run::run(&self.module, inputs, calls)?;
                 if let Some(plan) = plan {
                     let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
                     plans.insert(0, Arc::new(plan));
