@@ -41,7 +41,8 @@ impl GptBlock {
         let attended = F::scaled_dot_product_attention_with(&heads[0], &heads[1], &heads[2], causal);
         let attended = self.out.call(&attended.transpose(1, 2).reshape([batch, length, width]));
         let x = x + self.dropout.call(&attended);
-        let hidden = F::gelu_with(&self.up.call(&self.norm2.call(&x)), F::GeluOptions::new().approximate("tanh"));
+        let hidden =
+            F::gelu_with(&self.up.call(&self.norm2.call(&x)), F::GeluOptions::new().approximate("tanh"));
         &x + self.dropout.call(&self.down.call(&hidden))
     }
 }
