@@ -14,6 +14,10 @@ const FILES: &[(&str, &str)] = &[
     ("crates/flambeau-nn/src/modules/lazy.rs", "a turn, as above"),
     ("crates/flambeau-nn/src/module/field.rs", "modules of a program may hold them"),
     ("crates/flambeau-distributed/src/sync.rs", "threads wait for conditions under it, and call nobody"),
+    (
+        "crates/flambeau-distributed/src/simulation/scheduler.rs",
+        "ranks of a simulated world wait for conditions under it, and call nobody",
+    ),
     ("crates/flambeau-optim/src/by_name.rs", "a turn: steps of one optimizer follow each other"),
 ];
 /// Below core, and tools.

@@ -70,6 +70,19 @@ const FILES: &[(&str, &str)] = &[
     ("crates/flambeau-quantization/src/by_name/flows.rs", "names of arguments"),
     ("crates/flambeau-quantization/src/objects.rs", "attributes of observers, which are no operators"),
     (
+        "crates/flambeau-quantization/src/fx/native_backend_config.rs",
+        "patterns of graphs: PyTorch's own configuration, which programs change",
+    ),
+    (
+        "crates/flambeau-quantization/src/fx/lower.rs",
+        "patterns of graphs around calls, and the order of the arguments that programs write",
+    ),
+    (
+        "crates/flambeau-quantization/src/fx/prepare.rs",
+        "which arguments of a captured call are weights, and which are no numbers to observe",
+    ),
+    ("crates/flambeau-quantization/src/by_name/layers.rs", "the one sum that a joined layer takes"),
+    (
         "crates/flambeau-quantization/src/qconfig_mapping.rs",
         "what a configuration names, as programs write it: PyTorch's own list",
     ),

@@ -1,9 +1,10 @@
 //! Data on their way: in pieces that are used again, so that a long message takes neither memory of its own length nor pages that the
 //! kernel has to clear first.
 
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result};
 use std::ops::{Deref, DerefMut, Range};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// The longest piece: small enough that what one thread has written is in the cache when another reads it.
 pub(crate) const PIECE: usize = 256 << 10;

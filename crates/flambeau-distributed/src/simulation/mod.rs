@@ -20,11 +20,12 @@ use crate::store::{HashStore, Store};
 use crate::world::{self, DEFAULT_PG_TIMEOUT, InitProcessGroupOptions, World};
 use fabric::{Fabric, Faults, Traffic};
 use flambeau_core::api::into_arg::IntoArg;
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Result, bail, ensure};
 use scheduler::{Ended, Scheduler, Wait};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// As much of a thread's stack is reserved for each rank; what is not touched takes no memory.

@@ -1,7 +1,7 @@
 //! From a program that rounds to one on integers: layers and functions between integers become those of quantized tensors.
 
 use super::Notes;
-use super::native::{has_own_rule, keeps_rule};
+use super::native_backend_config::{has_own_rule, keeps_rule};
 use super::nodes::{argument, constant, free_path, is_function, is_method, module, object, object_type};
 use crate::forms::{conv_of, layer_kind, plain};
 use crate::nn::conv::{Conv, ConvShape};

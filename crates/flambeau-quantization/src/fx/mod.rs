@@ -10,7 +10,7 @@ mod custom_config;
 mod fuse;
 mod lower;
 mod matching;
-mod native;
+mod native_backend_config;
 mod nodes;
 mod prepare;
 
@@ -18,7 +18,7 @@ pub use backend_config::{
     BackendConfig, BackendPatternConfig, DTypeConfig, DTypeWithConstraints, ObservationType,
 };
 pub use custom_config::PrepareCustomConfig;
-pub use native::get_native_backend_config;
+pub use native_backend_config::get_native_backend_config;
 
 use crate::qconfig::QConfig;
 use crate::qconfig_mapping::QConfigMapping;

@@ -43,7 +43,7 @@ const UNDOCUMENTED: [&str; 30] = [
 ];
 
 /// Modules that PyTorch's documentation does not name: Rust's own, and PyTorch's whose members are documented elsewhere.
-const OWN_MODULES: [&str; 50] = [
+const OWN_MODULES: [&str; 53] = [
     "torch::ao::ns::numeric_suite",
     "torch::ao::nn",
     "torch::ao::nn::quantized",
@@ -57,6 +57,7 @@ const OWN_MODULES: [&str; 50] = [
     "torch::book::first_hour",
     "torch::book::from_other_crates",
     "torch::book::from_pytorch",
+    "torch::book::many_ranks",
     "torch::book::performance",
     "torch::book::serving",
     "torch::book::soundness",
@@ -67,7 +68,9 @@ const OWN_MODULES: [&str; 50] = [
     "torch::distributed::elastic::failures",
     "torch::distributed::elastic::processes",
     "torch::distributed::functional",
+    "torch::distributed::simulation",
     "torch::dtypes",
+    "torch::fx::experimental::symbolic_shapes",
     "torch::fx::passes",
     "torch::fx::python",
     "torch::fx::pytree",
