@@ -216,7 +216,10 @@ fn run() -> Result<(), String> {
         let text = format!("{}\n", machine::measure(a.threads));
         return match &a.out {
             Some(path) => std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display())),
-            None => Ok(print!("{text}")),
+            None => {
+                print!("{text}");
+                Ok(())
+            }
         };
     }
     let (rows, ids) = match a.set {

@@ -4,7 +4,7 @@ use crate::input::{fill, ints};
 use crate::measure::{self, Timing};
 use crate::memory;
 use crate::models::{
-    Bert, DLRM, Gpt, GptShape, MobileNetV3Small, SpeechEncoder, UNet, ViT, mlp, resnet18, resnet50,
+    Bert, Dlrm, Gpt, GptShape, MobileNetV3Small, SpeechEncoder, UNet, ViT, mlp, resnet18, resnet50,
 };
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
@@ -87,7 +87,7 @@ impl<M: Module, O: Optimizer> Case for Training<M, O> {
         self.backward();
         let dense = |g: Tensor| if g.is_sparse() { g.to_dense() } else { g };
         let gradients = self.module.parameters().into_iter().filter_map(|p| p.grad());
-        torch::cat(&gradients.map(|g| dense(g).reshape(-1)).collect::<Vec<_>>(), 0)
+        torch::cat(gradients.map(|g| dense(g).reshape(-1)).collect::<Vec<_>>(), 0)
     }
     fn widen(&mut self) {
         widen(&mut self.module, &mut self.inputs);
@@ -134,7 +134,8 @@ impl Case for Service {
             ask.send(()).expect("a thread of the service ended");
         }
         let all = self.workers.iter().map(|(_, given)| given.recv().expect("a thread of the service ended"));
-        all.last().expect("a service has threads")
+        // every thread has answered, not the last alone
+        all.reduce(|_, last| last).expect("a service has threads")
     }
     fn result(&mut self) -> Tensor {
         self.probe.result()
@@ -187,7 +188,7 @@ const CLICKS: i64 = 128;
 const BAG: i64 = 16;
 fn clicks() -> Vec<Tensor> {
     let starts = torch::arange(CLICKS) * BAG;
-    vec![fill([CLICKS, 13], 1), ints([DLRM::TABLES, CLICKS * BAG], 10_000, 2), starts]
+    vec![fill([CLICKS, 13], 1), ints([Dlrm::TABLES, CLICKS * BAG], 10_000, 2), starts]
 }
 
 /// Makes the network and its inputs.
@@ -228,12 +229,12 @@ pub const NETWORKS: &[(&str, Make)] = &[
     ("net/unet_train_b4", || {
         training(UNet::new(), [images(4, 128), ints([4, 128, 128], 2, 2)], classes, adam)
     }),
-    ("net/dlrm_b128", || inference(DLRM::new(), clicks(), |m, x| m.call(&x[0], &x[1], &x[2]))),
+    ("net/dlrm_b128", || inference(Dlrm::new(), clicks(), |m, x| m.call(&x[0], &x[1], &x[2]))),
     ("net/dlrm_train_b128", || {
         let mut inputs = clicks();
         inputs.push(ints([CLICKS], 2, 3).to(f32));
-        let loss: Run<DLRM> = |m, x| F::binary_cross_entropy_with_logits(&m.call(&x[0], &x[1], &x[2]), &x[3]);
-        training(DLRM::new(), inputs, loss, sgd)
+        let loss: Run<Dlrm> = |m, x| F::binary_cross_entropy_with_logits(&m.call(&x[0], &x[1], &x[2]), &x[3]);
+        training(Dlrm::new(), inputs, loss, sgd)
     }),
     ("service/mlp", || service(|| mlp(&[784, 256, 128, 10]), &fill([1, 784], 1))),
     ("service/convnet", || {

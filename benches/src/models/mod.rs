@@ -10,7 +10,7 @@ mod transformers;
 pub use gpt::{Gpt, GptShape};
 pub use images::{UNet, resnet18, resnet50};
 pub use mobile::MobileNetV3Small;
-pub use sequences::{CharLSTM, DLRM, SpeechEncoder};
+pub use sequences::{CharLSTM, Dlrm, SpeechEncoder};
 pub use transformers::{Bert, ViT};
 
 use torch::nn;

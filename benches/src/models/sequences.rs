@@ -52,18 +52,18 @@ impl SpeechEncoder {
 
 /// 26 tables of 10,000 rows, 13 numbers, products of all pairs of features.
 #[derive(Debug, Module)]
-pub struct DLRM {
+pub struct Dlrm {
     base: nn::Base,
     tables: Vec<nn::EmbeddingBag>,
     bottom: nn::Sequential,
     top: nn::Sequential,
 }
-impl DLRM {
+impl Dlrm {
     pub const TABLES: i64 = 26;
     pub fn new() -> Self {
         let bag = || nn::EmbeddingBagOptions::new(10_000, 32).mode("sum").sparse(true).build();
         let features = Self::TABLES + 1;
-        DLRM {
+        Dlrm {
             base: nn::Base::new(),
             tables: (0..Self::TABLES).map(|_| bag()).collect(),
             bottom: mlp(&[13, 512, 256, 32]),
@@ -72,7 +72,7 @@ impl DLRM {
     }
 }
 #[nn::forward]
-impl DLRM {
+impl Dlrm {
     /// Numbers `(B, 13)`, indices `(26, N)`, the starts of bags in them `(B)`.
     fn forward(&self, numbers: &Tensor, indices: &Tensor, offsets: &Tensor) -> Tensor {
         let bottom = self.bottom.call(numbers).relu();

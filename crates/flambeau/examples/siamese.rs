@@ -58,7 +58,7 @@ fn another(classes: &Tensor) -> Tensor {
 fn contrastive(a: &Tensor, b: &Tensor, alike: &Tensor) -> Tensor {
     let distance = F::pairwise_distance(a, b);
     let apart = (MARGIN - &distance).relu();
-    torch::where_(alike, &distance.square(), &apart.square()).mean()
+    torch::where_(alike, distance.square(), apart.square()).mean()
 }
 
 fn main() -> Outcome {
@@ -87,7 +87,7 @@ fn main() -> Outcome {
             triplet.call(&place(&anchors), &place(&like), &place(&unlike))
         } else {
             let alike = torch::rand(BATCH).lt(0.5);
-            let partners = by_class.draw(&torch::where_(&alike, &classes, &another(&classes)));
+            let partners = by_class.draw(&torch::where_(&alike, &classes, another(&classes)));
             contrastive(&place(&anchors), &place(&partners), &alike)
         };
         loss.backward();

@@ -391,7 +391,7 @@ impl Pair {
             if s.ended {
                 return;
             }
-            if !(s.out.is_empty() && s.rest.is_empty()) && !s.writing {
+            if (!s.out.is_empty() || !s.rest.is_empty()) && !s.writing {
                 self.flush(s);
                 s = self.state.lock();
                 continue;

@@ -13,7 +13,7 @@ impl Random {
     }
     /// From 0 to below `n`, which is not 0.
     pub(super) fn below(&mut self, n: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(n) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
     /// From 0 to below 1.
     pub(super) fn unit(&mut self) -> f64 {
