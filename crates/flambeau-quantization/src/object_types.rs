@@ -47,6 +47,7 @@ impl ObjectType {
         ObjectType::Call(short.unwrap_or(name).to_string())
     }
     /// The name of a function or a method.
+    #[cfg(feature = "graphs")]
     pub(crate) fn call(&self) -> Option<&str> {
         match self {
             ObjectType::Call(n) => Some(n),

@@ -23,6 +23,7 @@ pub mod nn {
         pub use flambeau_quantization::nn::linear::{Linear, LinearKind};
         pub use flambeau_quantization::nn::qat::Qat;
         pub use flambeau_quantization::nn::recurrent::{Recurrent, Step};
+        #[cfg(feature = "graphs")]
         /// Layers that compute with numbers and round their weights (`torch.ao.nn.quantized.reference`).
         pub mod reference {
             pub use flambeau_quantization::nn::reference::Reference;

@@ -11,4 +11,5 @@ pub(crate) mod product;
 pub mod qat;
 pub mod quantizable;
 pub mod recurrent;
+#[cfg(feature = "graphs")]
 pub mod reference;

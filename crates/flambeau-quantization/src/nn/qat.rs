@@ -147,6 +147,7 @@ impl Qat {
         Ok(Qat { base: Base::new(), name, body: sharing(*body)?, norm, relu, weight_fake_quant })
     }
     /// The same of a layer in a graph, where further classes have such a form.
+    #[cfg(feature = "graphs")]
     pub(crate) fn of_graph(m: &dyn Module, q: &QConfig) -> Result<Option<Qat>> {
         if let Some(new) = Qat::of(m, q)? {
             return Ok(Some(new));
