@@ -17,7 +17,11 @@ impl Output for () {
 }
 impl Output for Tensor {
     fn check(&self) -> Option<f64> {
-        let plain = if self.is_complex() { self.view_as_real() } else { self.clone() };
+        let plain = match self.dtype() {
+            d if d.is_complex() => self.view_as_real(),
+            d if d.is_quantized() => torch::dequantize(self),
+            _ => self.clone(),
+        };
         Some(torch::no_grad(|| plain.to(f64).abs().mean().item::<f64>()))
     }
 }
