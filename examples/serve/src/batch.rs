@@ -53,16 +53,26 @@ pub struct Batcher {
     pub metrics: Arc<Metrics>,
 }
 
+/// The requests that wait for the model.
+pub struct Queue {
+    waiting: mpsc::Receiver<Job>,
+    limits: Limits,
+    metrics: Arc<Metrics>,
+}
+
 impl Batcher {
+    /// The two ends of the queue; nobody answers before [`Queue::answer`] runs.
+    pub fn new(limits: Limits) -> (Batcher, Queue) {
+        let (jobs, waiting) = mpsc::channel(limits.queue);
+        let metrics = Arc::new(Metrics::default());
+        let queue = Queue { waiting, limits: limits.clone(), metrics: metrics.clone() };
+        (Batcher { jobs, limits, metrics }, queue)
+    }
+
     /// Starts the model's thread, which ends when the last `Batcher` is dropped and the queue is empty.
     pub fn start(net: Net, limits: Limits) -> (Batcher, JoinHandle<()>) {
-        let (jobs, queue) = mpsc::channel(limits.queue);
-        let metrics = Arc::new(Metrics::default());
-        let worker = {
-            let (limits, metrics) = (limits.clone(), metrics.clone());
-            std::thread::spawn(move || work(&net, queue, &limits, &metrics))
-        };
-        (Batcher { jobs, limits, metrics }, worker)
+        let (batcher, queue) = Batcher::new(limits);
+        (batcher, std::thread::spawn(move || queue.answer(&net)))
     }
 
     /// The probabilities of one picture's classes.
@@ -80,40 +90,44 @@ impl Batcher {
     }
 }
 
-fn work(net: &Net, mut queue: mpsc::Receiver<Job>, limits: &Limits, metrics: &Metrics) {
-    let _guard = torch::no_grad_guard();
-    while let Some(first) = queue.blocking_recv() {
-        let mut batch = vec![first];
-        let end = Instant::now() + limits.wait;
-        while batch.len() < limits.batch {
-            match queue.try_recv() {
-                Ok(job) => batch.push(job),
-                Err(mpsc::error::TryRecvError::Empty) if Instant::now() < end => {
-                    std::thread::sleep(Duration::from_micros(100));
-                }
-                Err(_) => break,
-            }
-        }
-        // whoever has gone needs no answer
-        batch.retain(|job| !job.reply.is_closed());
-        if batch.is_empty() {
-            continue;
-        }
-        let _span = tracing::info_span!("batch", rows = batch.len()).entered();
-        metrics.rows.observe(batch.len() as f64);
-        let start = Instant::now();
-        let answers = call(net, &batch);
-        metrics.seconds.observe(start.elapsed().as_secs_f64());
-        match answers {
-            Ok(rows) => {
-                for (job, row) in batch.into_iter().zip(rows) {
-                    let _ = job.reply.send(Ok(row));
+impl Queue {
+    /// Answers until the last [`Batcher`] is dropped and nothing waits.
+    pub fn answer(self, net: &Net) {
+        let Queue { mut waiting, limits, metrics } = self;
+        let _guard = torch::no_grad_guard();
+        while let Some(first) = waiting.blocking_recv() {
+            let mut batch = vec![first];
+            let end = Instant::now() + limits.wait;
+            while batch.len() < limits.batch {
+                match waiting.try_recv() {
+                    Ok(job) => batch.push(job),
+                    Err(mpsc::error::TryRecvError::Empty) if Instant::now() < end => {
+                        std::thread::sleep(Duration::from_micros(100));
+                    }
+                    Err(_) => break,
                 }
             }
-            Err(e) => {
-                tracing::error!("the model failed: {e}");
-                for job in batch {
-                    let _ = job.reply.send(Err(e.to_string()));
+            // whoever has gone needs no answer
+            batch.retain(|job| !job.reply.is_closed());
+            if batch.is_empty() {
+                continue;
+            }
+            let _span = tracing::info_span!("batch", rows = batch.len()).entered();
+            metrics.rows.observe(batch.len() as f64);
+            let start = Instant::now();
+            let answers = call(net, &batch);
+            metrics.seconds.observe(start.elapsed().as_secs_f64());
+            match answers {
+                Ok(rows) => {
+                    for (job, row) in batch.into_iter().zip(rows) {
+                        let _ = job.reply.send(Ok(row));
+                    }
+                }
+                Err(e) => {
+                    tracing::error!("the model failed: {e}");
+                    for job in batch {
+                        let _ = job.reply.send(Err(e.to_string()));
+                    }
                 }
             }
         }
