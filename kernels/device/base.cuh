@@ -5,8 +5,9 @@
 #else
 #define KERNEL(NAME, PARAMS) extern "C" __global__ void NAME(const PARAMS p)
 #define KERNEL_WITH_BARRIERS(NAME, PARAMS) KERNEL(NAME, PARAMS)
-// blocks of up to 1024 threads: the compiler gives each of them at most a 1024th of the registers
-#define KERNEL_OF_LARGE_BLOCKS(NAME, PARAMS) extern "C" __global__ void __launch_bounds__(1024) NAME(const PARAMS p)
+// blocks of up to MOST threads, of which a multiprocessor has room for RESIDENT: the compiler gives threads no more registers
+#define KERNEL_OF_BLOCKS(NAME, PARAMS, MOST, RESIDENT) extern "C" __global__ void __launch_bounds__(MOST, RESIDENT) NAME(const PARAMS p)
+#define KERNEL_OF_LARGE_BLOCKS(NAME, PARAMS, MOST) KERNEL_OF_BLOCKS(NAME, PARAMS, MOST, 1)
 #pragma nv_diag_suppress 177
 #endif
 #define DEVICE __device__ inline
@@ -24,9 +25,11 @@ typedef long long i64;
 template <class T>
 DEVICE T* at(u64 address) {
 #ifdef FLAMBEAU_EMULATED
-    address &= ~emulation::MARK;
+    return (T*)(size_t)(address & ~emulation::MARK);
+#else
+    // instructions for this kind of memory alone
+    return (T*)__cvta_global_to_generic((size_t)address);
 #endif
-    return (T*)(size_t)address;
 }
 template <class A, class B>
 DEVICE A bits_as(B v) {
@@ -38,7 +41,19 @@ DEVICE A bits_as(B v) {
 DEVICE i64 first_index() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
 DEVICE i64 all_threads() { return (i64)gridDim.x * blockDim.x; }
 
-// Conversions of halves and 8-bit floats, to nearest, ties to even.
+// Conversions of halves and 8-bit floats, to nearest, ties to even. The device has instructions for halves, which give its own NaN.
+#ifndef FLAMBEAU_EMULATED
+DEVICE float f16_up(u16 h) {
+    float v;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(h));
+    return v;
+}
+DEVICE u16 f16_down(float v) {
+    u16 h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(v));
+    return h;
+}
+#else
 DEVICE float f16_up(u16 h) {
     u32 sign = (u32)(h & 0x8000) << 16, mag = h & 0x7fff;
     if (mag >= 0x7c00) return bits_as<float>(sign | 0x7f800000 | (mag & 0x3ff ? 0x400000 | (mag & 0x3ff) << 13 : 0));
@@ -57,11 +72,18 @@ DEVICE u16 f16_down(float v) {
     }
     return sign | (u16)((mag - 0x38000000 + 0xfff + (mag >> 13 & 1)) >> 13);
 }
+#endif
 DEVICE float bf16_up(u16 h) { return bits_as<float>((u32)h << 16); }
 DEVICE u16 bf16_down(float v) {
+#if !defined(FLAMBEAU_EMULATED) && __CUDA_ARCH__ >= 800
+    u16 h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(v));
+    return h;
+#else
     u32 b = bits_as<u32>(v);
     if ((b & 0x7fffffff) > 0x7f800000) return 0x7fc0;
     return (b + 0x7fff + (b >> 16 & 1)) >> 16;
+#endif
 }
 DEVICE float e4m3_up(u8 v) {
     u32 sign = (u32)(v & 0x80) << 24, mag = v & 0x7f;
@@ -105,6 +127,8 @@ struct e5m2 { u8 b; };
 struct b8 { u8 b; };
 template <class T>
 struct pair { T re, im; };
+// Sixteen bytes of anything, moved at once.
+struct alignas(16) bytes16 { u64 low, high; };
 
 template <class T>
 struct Element;

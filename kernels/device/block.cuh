@@ -24,9 +24,38 @@ DEVICE S block_all(S v, J join, S* room) {
     __syncthreads();
     if (threadIdx.x % WARP == 0) room[threadIdx.x / WARP] = v;
     __syncthreads();
-    S all = room[0];
-    for (u32 w = 1; w < warps; w++) all = join(all, room[w]);
-    return all;
+    if (warps & (warps - 1)) {
+        S all = room[0];
+        for (u32 w = 1; w < warps; w++) all = join(all, room[w]);
+        return all;
+    }
+    // every warp joins all of them, lanes in groups of as many as there are warps
+    v = room[threadIdx.x % warps];
+    for (u32 m = warps / 2; m > 0; m /= 2) v = join(v, __shfl_xor_sync(0xffffffffu, v, m));
+    return v;
+}
+// The larger one, or a NaN if one of them is none; of zeros any.
+template <class V>
+DEVICE V larger_of(V a, V b) { return num::maximum(a, b); }
+#if !defined(FLAMBEAU_EMULATED) && __CUDA_ARCH__ >= 800
+template <>
+DEVICE float larger_of(float a, float b) {
+    float v;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));
+    return v;
+}
+#endif
+// exp(x) for results that are rounded to `T`: what halves do not show is not computed.
+template <class T, class V>
+DEVICE V exp_for(V x) {
+#ifndef FLAMBEAU_EMULATED
+    if constexpr (sizeof(T) == 2) {
+        float v;
+        asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(v) : "f"(x * 1.4426950408889634f));
+        return v;
+    }
+#endif
+    return num::exp(x);
 }
 // f(element, place) for the elements of a dense row that thread `t` of `step` looks at, in packs where they are aligned.
 template <class In, class F>
@@ -35,6 +64,8 @@ DEVICE void walk(const In* a, i64 n, u32 t, u32 step, F f) {
     i64 packs = 0;
     if constexpr (V > 1) {
         if (fits_packs((u64)(size_t)a)) packs = n / V;
+        // several loads are under way at once
+#pragma unroll 4
         for (i64 i = t; i < packs; i += step) {
             Pack<In, V> x = reinterpret_cast<const Pack<In, V>*>(a)[i];
 #pragma unroll
@@ -61,6 +92,63 @@ DEVICE void rewrite(const In* a, Out* out, i64 n, u32 t, u32 step, F f) {
     }
     for (i64 i = packs * V + t; i < n; i += step) out[i] = f(a[i], i);
 }
+// This thread's part of a dense row of `n` elements that `step` threads share: in registers, where HELD is the most packs that a
+// thread has (the row is a whole number of packs, and they are aligned), or in memory, where HELD is 0.
+template <class In, int HELD>
+struct Part {
+    static constexpr int V = pack_of<In>();
+    Pack<In, V> own[HELD ? HELD : 1];
+    const In* row;
+    i64 n;
+    u32 t, step, count;
+    DEVICE Part(const In* row, i64 n, u32 t, u32 step) : row(row), n(n), t(t), step(step), count((u32)n / V) {
+        if constexpr (HELD) {
+            // all loads before the first use
+#pragma unroll
+            for (int k = 0; k < HELD; k++)
+                if (t + k * step < count) own[k] = reinterpret_cast<const Pack<In, V>*>(row)[t + k * step];
+        }
+    }
+    // f(element, place)
+    template <class F>
+    DEVICE void each(F f) const {
+        if constexpr (HELD) {
+#pragma unroll
+            for (int k = 0; k < HELD; k++) {
+                u32 i = t + k * step;
+                if (i >= count) continue;
+#pragma unroll
+                for (int v = 0; v < V; v++) f(own[k].v[v], (i64)(i * V + v));
+            }
+        } else {
+            walk(row, n, t, step, f);
+        }
+    }
+    // out[place] = f(element, place)
+    template <class Out, class F>
+    DEVICE void into(Out* out, F f) const {
+        if constexpr (HELD) {
+#pragma unroll
+            for (int k = 0; k < HELD; k++) {
+                u32 i = t + k * step;
+                if (i >= count) continue;
+                Pack<Out, V> y;
+#pragma unroll
+                for (int v = 0; v < V; v++) y.v[v] = f(own[k].v[v], (i64)(i * V + v));
+                reinterpret_cast<Pack<Out, V>*>(out)[i] = y;
+            }
+        } else {
+            rewrite(row, out, n, t, step, f);
+        }
+    }
+    // f(k, place of a pack) for the packs that are held
+    template <class F>
+    DEVICE void packs(F f) const {
+#pragma unroll
+        for (int k = 0; k < HELD; k++)
+            if (t + k * step < count) f(k, t + k * step);
+    }
+};
 // The value of the lane `by` places before, and of the lane of a number; any struct. Warps are whole.
 template <class T>
 DEVICE T lane_up(T v, u32 by) {

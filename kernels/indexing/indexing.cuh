@@ -52,6 +52,36 @@ DEVICE void put_value(const IndexParams& p) {
         if (k >= 0) *at<T>(a[0] + k * p.stride) = v;
     }
 }
+// Whole rows, whose units lie side by side: `threads` neighbouring threads share a row, and have several loads under way.
+struct PickRowsParams {
+    u64 out, source, index;
+    // rows, their units; bytes between rows of the result and between indices; threads of a row
+    i64 rows, units, step, index_step, threads;
+    i64 size, stride, dim, wrap;
+    u64 fault, kind;
+};
+template <class T, class I>
+DEVICE void pick_rows(const PickRowsParams& p) {
+    u32 threads = (u32)p.threads, t = threadIdx.x % threads, own = blockDim.x / threads;
+    for (i64 r = (i64)blockIdx.x * own + threadIdx.x / threads; r < p.rows; r += (i64)gridDim.x * own) {
+        i64 k = checked(p, *at<I>(p.index + r * p.index_step), p.size, p.dim);
+        if (k < 0) continue;
+        const T* from = at<T>(p.source + k * p.stride);
+        T* to = at<T>(p.out + r * p.step);
+        i64 i = t;
+        constexpr int LOADS = 4;
+        for (; i + (LOADS - 1) * threads < p.units; i += LOADS * threads) {
+            T v[LOADS];
+#pragma unroll
+            for (int l = 0; l < LOADS; l++) v[l] = from[i + l * threads];
+#pragma unroll
+            for (int l = 0; l < LOADS; l++) to[i + l * threads] = v[l];
+        }
+        for (; i < p.units; i += threads) to[i] = from[i];
+    }
+}
+#define PICK_ROWS(NAME, T, I) \
+    KERNEL(NAME, PickRowsParams) { pick_rows<T, I>(p); }
 #define PICK(NAME, T, I) \
     KERNEL(NAME, IndexParams) { pick<T, I>(p); }
 #define PUT(NAME, T, I) \

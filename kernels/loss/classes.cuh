@@ -182,7 +182,7 @@ DEVICE void cross_entropy(const LossParams& p) {
     }
 }
 #define CROSS_ENTROPY(NAME, IN, T) \
-    KERNEL_OF_LARGE_BLOCKS(NAME, LossParams) { cross_entropy<IN, T>(p); }
+    KERNEL_OF_LARGE_BLOCKS(NAME, LossParams, 1024) { cross_entropy<IN, T>(p); }
 
 template <class In, class T>
 DEVICE void cross_entropy_backward(const LossParams& p) {
@@ -231,4 +231,4 @@ DEVICE void cross_entropy_backward(const LossParams& p) {
     }
 }
 #define CROSS_ENTROPY_BACKWARD(NAME, IN, T) \
-    KERNEL_OF_LARGE_BLOCKS(NAME, LossParams) { cross_entropy_backward<IN, T>(p); }
+    KERNEL_OF_LARGE_BLOCKS(NAME, LossParams, 1024) { cross_entropy_backward<IN, T>(p); }

@@ -11,45 +11,7 @@ struct RowNormParams {
     i64 groups, per, l, division;
     double eps;
 };
-constexpr int PACKS = 4;
-// f(element, place, slot) for this thread's part of a row of `n`; held parts stand in `own`.
-template <bool HELD, class In, class F>
-DEVICE void own_part(Pack<In, pack_of<In>()>* own, const In* row, i64 n, u32 t, u32 step, bool load, F f) {
-    constexpr int V = pack_of<In>();
-    if constexpr (HELD) {
-        u32 packs = (u32)(n / V);
-#pragma unroll
-        for (int k = 0; k < PACKS; k++) {
-            u32 i = t + k * step;
-            if (i >= packs) continue;
-            if (load) own[k] = reinterpret_cast<const Pack<In, V>*>(row)[i];
-#pragma unroll
-            for (int v = 0; v < V; v++) f(own[k].v[v], (i64)(i * V + v));
-        }
-    } else {
-        walk(row, n, t, step, f);
-    }
-}
-// out[i] = f(element, place) for this thread's part.
-template <bool HELD, class In, class F>
-DEVICE void write_part(const Pack<In, pack_of<In>()>* own, const In* row, In* out, i64 n, u32 t, u32 step, F f) {
-    constexpr int V = pack_of<In>();
-    if constexpr (HELD) {
-        u32 packs = (u32)(n / V);
-#pragma unroll
-        for (int k = 0; k < PACKS; k++) {
-            u32 i = t + k * step;
-            if (i >= packs) continue;
-            Pack<In, V> y;
-#pragma unroll
-            for (int v = 0; v < V; v++) y.v[v] = f(own[k].v[v], (i64)(i * V + v));
-            reinterpret_cast<Pack<In, V>*>(out)[i] = y;
-        }
-    } else {
-        rewrite(row, out, n, t, step, f);
-    }
-}
-template <class In, class W, class St, bool RMS, bool GROUPS, bool HELD>
+template <class In, class W, class St, bool RMS, bool GROUPS, int HELD>
 DEVICE void row_norm(const RowNormParams& p) {
     typedef typename Element<In>::C C;
     __shared__ C room[WARP];
@@ -68,17 +30,17 @@ DEVICE void row_norm(const RowNormParams& p) {
         i64 n = row < p.rows ? p.n : 0;
         const In* x = at<In>(p.x) + (n ? row * p.n : 0);
         In* y = at<In>(p.y) + (n ? row * p.n : 0);
-        Pack<In, pack_of<In>()> own[PACKS];
+        Part<In, HELD> part(x, n, t, step);
         C mean = 0, squares = 0;
         if constexpr (RMS) {
-            own_part<HELD>(own, x, n, t, step, true, [&](In v, i64) { squares += Element<In>::up(v) * Element<In>::up(v); });
+            part.each([&](In v, i64) { squares = num::fma(Element<In>::up(v), Element<In>::up(v), squares); });
         } else {
             C sum = 0;
-            own_part<HELD>(own, x, n, t, step, true, [&](In v, i64) { sum += Element<In>::up(v); });
+            part.each([&](In v, i64) { sum += Element<In>::up(v); });
             mean = all(sum) / count;
-            own_part<HELD>(own, x, n, t, step, false, [&](In v, i64) {
+            part.each([&](In v, i64) {
                 C d = Element<In>::up(v) - mean;
-                squares += d * d;
+                squares = num::fma(d, d, squares);
             });
         }
         C rstd = C(1) / num::sqrt(all(squares) / count + (C)p.eps);
@@ -88,27 +50,23 @@ DEVICE void row_norm(const RowNormParams& p) {
         }
         if constexpr (HELD && !GROUPS) {
             constexpr int V = pack_of<In>();
-            u32 packs = (u32)(n / V);
-#pragma unroll
-            for (int k = 0; k < PACKS; k++) {
-                u32 i = t + k * step;
-                if (i >= packs) continue;
+            part.packs([&](int k, u32 i) {
                 Pack<W, V> w, b;
                 if (p.weight) w = reinterpret_cast<const Pack<W, V>*>(weight)[i];
                 if (p.bias) b = reinterpret_cast<const Pack<W, V>*>(bias)[i];
                 Pack<In, V> z;
 #pragma unroll
                 for (int v = 0; v < V; v++) {
-                    C c = (Element<In>::up(own[k].v[v]) - mean) * rstd;
+                    C c = (Element<In>::up(part.own[k].v[v]) - mean) * rstd;
                     if (p.weight) c = c * (C)Element<W>::up(w.v[v]);
                     if (p.bias) c = c + (C)Element<W>::up(b.v[v]);
                     z.v[v] = Element<In>::down(c);
                 }
                 reinterpret_cast<Pack<In, V>*>(y)[i] = z;
-            }
+            });
         } else {
             i64 first = GROUPS ? row % p.groups * p.per : 0;
-            write_part<HELD>(own, x, y, n, t, step, [&](In v, i64 i) {
+            part.into(y, [&](In v, i64 i) {
                 C z = (Element<In>::up(v) - mean) * rstd;
                 i64 c = GROUPS ? first + channel.of((u32)i) : i;
                 if (p.weight) z = z * (C)Element<W>::up(weight[c]);
@@ -119,13 +77,13 @@ DEVICE void row_norm(const RowNormParams& p) {
     }
 }
 #define ROW_NORM(NAME, IN, W, ST, RMS, GROUPS, HELD) \
-    KERNEL_OF_LARGE_BLOCKS(NAME, RowNormParams) { row_norm<IN, W, ST, RMS, GROUPS, HELD>(p); }
+    KERNEL_OF_LARGE_BLOCKS(NAME, RowNormParams, sizeof(IN) == 8 ? 512 : 1024) { row_norm<IN, W, ST, RMS, GROUPS, HELD>(p); }
 
 struct RowNormBackParams {
     u64 dx, dy, x, weight, mean, rstd;
     i64 rows, n, threads;
 };
-template <class In, class W, class St, bool RMS, bool HELD>
+template <class In, class W, class St, bool RMS, int HELD>
 DEVICE void row_norm_backward(const RowNormBackParams& p) {
     typedef typename Element<In>::C C;
     __shared__ C room[WARP];
@@ -152,45 +110,33 @@ DEVICE void row_norm_backward(const RowNormBackParams& p) {
         };
         if constexpr (HELD) {
             constexpr int V = pack_of<In>();
-            typedef Pack<In, V> P;
-            u32 packs = (u32)(n / V);
-            P own[PACKS];
-            // the gradient is held; the others come from the cache the second time
-            auto others = [&](u32 i, P& e, Pack<W, V>& w) {
-                e = reinterpret_cast<const P*>(x)[i];
-                if (p.weight) w = reinterpret_cast<const Pack<W, V>*>(weight)[i];
-            };
-#pragma unroll
-            for (int k = 0; k < PACKS; k++) {
-                u32 i = t + k * step;
-                if (i >= packs) continue;
-                own[k] = reinterpret_cast<const P*>(dy)[i];
-                P e;
+            Part<In, HELD> grad(dy, n, t, step), value(x, n, t, step);
+            auto factors = [&](u32 i) {
                 Pack<W, V> w;
-                others(i, e, w);
+                if (p.weight) w = reinterpret_cast<const Pack<W, V>*>(weight)[i];
+                return w;
+            };
+            grad.packs([&](int k, u32 i) {
+                Pack<W, V> w = factors(i);
 #pragma unroll
                 for (int v = 0; v < V; v++) {
-                    Cx<C> r = pair(own[k].v[v], e.v[v], p.weight ? (C)Element<W>::up(w.v[v]) : C(1));
+                    Cx<C> r = pair(grad.own[k].v[v], value.own[k].v[v], p.weight ? (C)Element<W>::up(w.v[v]) : C(1));
                     if (!RMS) a += r.re;
-                    b += r.re * r.im;
+                    b = num::fma(r.re, r.im, b);
                 }
-            }
+            });
             if (!RMS) a = all(a) / count;
             b = all(b) / count;
-#pragma unroll
-            for (int k = 0; k < PACKS; k++) {
-                u32 i = t + k * step;
-                if (i >= packs) continue;
-                P e, z;
-                Pack<W, V> w;
-                others(i, e, w);
+            grad.packs([&](int k, u32 i) {
+                Pack<W, V> w = factors(i);
+                Pack<In, V> z;
 #pragma unroll
                 for (int v = 0; v < V; v++) {
-                    Cx<C> r = pair(own[k].v[v], e.v[v], p.weight ? (C)Element<W>::up(w.v[v]) : C(1));
+                    Cx<C> r = pair(grad.own[k].v[v], value.own[k].v[v], p.weight ? (C)Element<W>::up(w.v[v]) : C(1));
                     z.v[v] = Element<In>::down((r.re - a - r.im * b) * rstd);
                 }
-                reinterpret_cast<P*>(dx)[i] = z;
-            }
+                reinterpret_cast<Pack<In, V>*>(dx)[i] = z;
+            });
         } else {
             auto one = [&](In d, i64 i) { return pair(d, x[i], p.weight ? (C)Element<W>::up(weight[i]) : C(1)); };
             walk(dy, n, t, step, [&](In d, i64 i) {
@@ -208,7 +154,7 @@ DEVICE void row_norm_backward(const RowNormBackParams& p) {
     }
 }
 #define ROW_NORM_BACKWARD(NAME, IN, W, ST, RMS, HELD) \
-    KERNEL_OF_LARGE_BLOCKS(NAME, RowNormBackParams) { row_norm_backward<IN, W, ST, RMS, HELD>(p); }
+    KERNEL_OF_LARGE_BLOCKS(NAME, RowNormBackParams, sizeof(IN) == 8 ? 512 : 1024) { row_norm_backward<IN, W, ST, RMS, HELD>(p); }
 
 struct ColumnParams {
     // sums over rows of dy * (x - mean) * rstd, and of dy

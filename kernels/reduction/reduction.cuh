@@ -10,12 +10,18 @@ struct ReduceParams {
     Geometry along;
     // threads that work on one result, results of a block, and whether neighbouring threads take neighbouring results
     i64 threads, results, turned;
-    // blocks that share a result, and where they leave their states for the second kernel, 32 bytes for each
+    // blocks that share a result, and where they leave their states for the second kernel: all results' of a part side by side
     i64 parts;
     u64 states;
     Param numbers[2];
 };
+// Bytes of the largest state: what the host makes room for.
 constexpr int STATE = 32;
+// Blocks that a multiprocessor has at once: the host shares results among as many.
+constexpr int RESIDENT = 4;
+// Large states take more registers.
+template <class R>
+DEVICE constexpr int resident() { return sizeof(typename R::State) > 8 ? RESIDENT - 1 : RESIDENT; }
 template <class S> DEVICE S zero_of();
 template <> DEVICE float zero_of() { return 0; }
 template <> DEVICE double zero_of() { return 0; }
@@ -253,7 +259,7 @@ DEVICE void reduce(const ReduceParams& p) {
     i64 n = p.along.n, groups = (p.kept.n + results - 1) / results;
     i64 step = threads * p.parts;
     for (i64 b = blockIdx.x; b < groups * p.parts; b += gridDim.x) {
-        i64 part = b % p.parts, o = b / p.parts * results + y;
+        i64 part = b / groups, o = b % groups * results + y;
         S all = R::start(p.numbers);
         if (o < p.kept.n) {
             u64 a[OPERANDS];
@@ -305,7 +311,7 @@ DEVICE void reduce(const ReduceParams& p) {
             __syncthreads();
         }
         if (x == 0 && o < p.kept.n) {
-            if (p.parts > 1) *at<S>(p.states + (o * p.parts + part) * STATE) = room[threadIdx.x];
+            if (p.parts > 1) at<S>(p.states)[part * p.kept.n + o] = room[threadIdx.x];
             else leave<R, Out>(p, o, room[threadIdx.x]);
         }
         __syncthreads();
@@ -321,7 +327,7 @@ DEVICE void reduce_columns(const ReduceParams& p) {
     u32 threads = (u32)p.threads, results = (u32)p.results, x = threadIdx.x / results, y = threadIdx.x % results;
     i64 n = p.along.n, packs = p.kept.n / V, groups = (packs + results - 1) / results, step = threads * p.parts;
     for (i64 b = blockIdx.x; b < groups * p.parts; b += gridDim.x) {
-        i64 part = b % p.parts, o = b / p.parts * results + y;
+        i64 part = b / groups, o = b % groups * results + y;
         S s[V];
 #pragma unroll
         for (int v = 0; v < V; v++) s[v] = R::start(p.numbers);
@@ -355,34 +361,40 @@ DEVICE void reduce_columns(const ReduceParams& p) {
                 __syncthreads();
             }
             if (x == 0 && o < packs) {
-                if (p.parts > 1) *at<S>(p.states + ((o * V + v) * p.parts + part) * STATE) = room[threadIdx.x];
+                if (p.parts > 1) at<S>(p.states)[part * p.kept.n + o * V + v] = room[threadIdx.x];
                 else leave<R, Out>(p, o * V + v, room[threadIdx.x]);
             }
             __syncthreads();
         }
     }
 }
-// The states of all parts of a result, by one warp.
+// The states of all parts of results: neighbouring threads take neighbouring results, `results` of a block, and `threads` share one.
 template <class R, class Out>
 DEVICE void reduce_parts(const ReduceParams& p) {
     typedef typename R::State S;
-    __shared__ S room[WARP];
-    for (i64 o = blockIdx.x; o < p.kept.n; o += gridDim.x) {
+    __shared__ S room[256];
+    u32 threads = (u32)p.threads, results = (u32)p.results, x = threadIdx.x / results, y = threadIdx.x % results;
+    i64 groups = (p.kept.n + results - 1) / results;
+    for (i64 b = blockIdx.x; b < groups; b += gridDim.x) {
+        i64 o = b * results + y;
         S all = R::start(p.numbers);
-        for (i64 i = threadIdx.x; i < p.parts; i += WARP) all = R::join(all, *at<S>(p.states + (o * p.parts + i) * STATE));
+        if (o < p.kept.n) {
+#pragma unroll 4
+            for (i64 i = x; i < p.parts; i += threads) all = R::join(all, at<S>(p.states)[i * p.kept.n + o]);
+        }
         room[threadIdx.x] = all;
         __syncthreads();
-        for (u32 half = WARP / 2; half > 0; half /= 2) {
-            if (threadIdx.x < half) room[threadIdx.x] = R::join(room[threadIdx.x], room[threadIdx.x + half]);
+        for (u32 half = threads / 2; half > 0; half /= 2) {
+            if (x < half) room[threadIdx.x] = R::join(room[threadIdx.x], room[threadIdx.x + half * results]);
             __syncthreads();
         }
-        if (threadIdx.x == 0) leave<R, Out>(p, o, room[0]);
+        if (x == 0 && o < p.kept.n) leave<R, Out>(p, o, room[threadIdx.x]);
         __syncthreads();
     }
 }
 #define REDUCE(NAME, R, IN, S, OUT) \
-    KERNEL_WITH_BARRIERS(NAME, ReduceParams) { reduce<R<typename Element<IN>::C, S>, IN, OUT>(p); }
+    KERNEL_OF_BLOCKS(NAME, ReduceParams, 256, (resident<R<Element<IN>::C, S>>())) { reduce<R<typename Element<IN>::C, S>, IN, OUT>(p); }
 #define REDUCE_COLUMNS(NAME, R, IN, S, OUT) \
-    KERNEL_WITH_BARRIERS(NAME, ReduceParams) { reduce_columns<R<typename Element<IN>::C, S>, IN, OUT>(p); }
+    KERNEL_OF_BLOCKS(NAME, ReduceParams, 256, (resident<R<Element<IN>::C, S>>())) { reduce_columns<R<typename Element<IN>::C, S>, IN, OUT>(p); }
 #define REDUCE_PARTS(NAME, R, IN, S, OUT) \
-    KERNEL_WITH_BARRIERS(NAME, ReduceParams) { reduce_parts<R<typename Element<IN>::C, S>, OUT>(p); }
+    KERNEL_OF_BLOCKS(NAME, ReduceParams, 256, (resident<R<Element<IN>::C, S>>())) { reduce_parts<R<typename Element<IN>::C, S>, OUT>(p); }

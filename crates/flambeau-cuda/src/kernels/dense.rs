@@ -73,14 +73,19 @@ pub(super) fn up(a: i64, b: i64) -> i64 {
 pub(super) fn power(n: i64, low: i64, high: i64) -> i64 {
     (n.max(1) as u64).next_power_of_two().clamp(low as u64, high as u64) as i64
 }
-/// Threads of a row of `n` elements of `size` bytes, and whether they can hold it: what kernels/norm/rows.cuh calls `HELD`.
-pub(super) fn row_threads(n: i64, size: usize, addresses: &[u64]) -> (i64, bool) {
+/// Threads of a row of `n` elements of `size` bytes, and the most packs of 16 bytes that one of them holds (`Part` of
+/// kernels/device/block.cuh), of which kernels bear `most`; 0 where a row is not held.
+pub(super) fn row_threads(n: i64, size: usize, most: i64, addresses: &[u64]) -> (i64, i64) {
     let pack = 16 / size.min(16) as i64;
-    let aligned = n % pack == 0 && addresses.iter().all(|a| a % 16 == 0);
-    let threads = power(up(n, pack * 4), 32, 1024);
-    match aligned && n <= 1024 * pack * 4 {
-        true => (threads, true),
-        false => (if n <= 1024 { 32 } else { threads.max(256) }, false),
+    // doubles want more registers each
+    let largest = if size == 8 { 512 } else { 1024 };
+    let (packs, aligned) = (up(n, pack), n % pack == 0 && addresses.iter().all(|a| a % 16 == 0));
+    // many packs of few threads leave room for a second block, which computes while the first one waits for memory
+    let held = if packs > 1024 { most } else { most.min(4) };
+    let threads = power(up(packs, held), 32, largest);
+    match aligned && packs <= largest * held {
+        true => (threads, held),
+        false => (if n <= 1024 { 32 } else { threads.max(256) }, 0),
     }
 }
 /// Blocks for `rows` of so many threads each.

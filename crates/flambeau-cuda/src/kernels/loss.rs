@@ -124,7 +124,7 @@ fn rows_of(x: &Tensor) -> Result<(i64, Shape)> {
     if l != 1 {
         return Ok((1, shape(n * l)));
     }
-    let (threads, _) = row_threads(c, x.dtype().size(), &[address(x)?]);
+    let (threads, _) = row_threads(c, x.dtype().size(), 4, &[address(x)?]);
     Ok((threads, row_shape(n, threads)))
 }
 fn cross_entropy(a: &args::FusedCrossEntropy, [out, lse, total]: [&Tensor; 3]) -> Result<()> {

@@ -318,7 +318,7 @@ pub(crate) fn opaque(size: usize) -> &'static str {
         2 => "u16",
         4 => "u32",
         8 => "u64",
-        _ => "pair<u64>",
+        _ => "bytes16",
     }
 }
 

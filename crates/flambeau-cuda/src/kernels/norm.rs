@@ -36,13 +36,19 @@ fn fill(all: &[Option<&Tensor>], v: f64) -> Result<()> {
 }
 
 /// As [`row_threads`]; parameters are read in packs of as many elements.
-fn threads(n: i64, x: &Tensor, places: &[u64], parameters: [Option<&Tensor>; 2]) -> Result<(i64, bool)> {
+fn threads(
+    n: i64,
+    x: &Tensor,
+    most: i64,
+    places: &[u64],
+    parameters: [Option<&Tensor>; 2],
+) -> Result<(i64, i64)> {
     let size = x.dtype().size();
-    let (threads, held) = row_threads(n, size, places);
+    let (threads, held) = row_threads(n, size, most, places);
     for t in parameters.into_iter().flatten() {
         if address(t)? % (16 / size * t.dtype().size()) as u64 != 0 {
             // as rows whose memory is not aligned
-            return Ok((row_threads(n, size, &[1]).0, false));
+            return Ok((row_threads(n, size, most, &[1]).0, 0));
         }
     }
     Ok((threads, held))
@@ -69,14 +75,16 @@ fn row_norm(a: &RowNorm, y: &Tensor, mean: Option<&Tensor>, rstd: &Tensor) -> Re
     }
     let (x, w, b) = (dense(a.x)?, dense_opt(a.weight)?, dense_opt(a.bias)?);
     let places = [address(y)?, address(&x)?];
-    let (threads, held) = threads(a.n, &x, &places, [w.as_ref(), b.as_ref()])?;
+    // the channels of group norm's elements take registers too
+    let most = if a.groups.is_some() { 4 } else { 8 };
+    let (threads, held) = threads(a.n, &x, most, &places, [w.as_ref(), b.as_ref()])?;
     let mut list = Args::new().word(places[0]).word(places[1]).word(address_of(w.as_ref())?);
     list = list.word(address_of(b.as_ref())?).word(address_of(mean)?).word(address(rstd)?);
     let [groups, per, l] = a.groups.unwrap_or([1, 0, 1]);
     let list =
         list.int(a.rows).int(a.n).int(threads).int(groups).int(per).int(l).word(quotient(l)).number(a.eps);
     let (rms, grouped) = (mean.is_none(), a.groups.is_some());
-    let flags = u8::from(rms) | u8::from(grouped) << 1 | u8::from(held) << 2;
+    let flags = u8::from(rms) | u8::from(grouped) << 1 | (held as u8) << 2;
     let which = Which("row_norm", 0, [x.dtype() as u8, p as u8, rstd.dtype() as u8, flags]);
     let text = || text(ROWS, &format!("ROW_NORM(k, {own}, {param}, {stat}, {rms}, {grouped}, {held})"));
     launch(ordinal(x.device())?, which, text, row_shape(a.rows, threads), list)
@@ -105,11 +113,11 @@ fn row_norm_backward(
     let key = |flags: u8| [x.dtype() as u8, p as u8, rstd.dtype() as u8, flags];
     if let Some(gx) = gx {
         let places = [address(gx)?, address(&g)?, address(&x)?];
-        let (threads, held) = threads(n, &x, &places, [w.as_ref(), None])?;
+        let (threads, held) = threads(n, &x, 4, &places, [w.as_ref(), None])?;
         let list = places.iter().fold(Args::new(), |l, a| l.word(*a));
         let list = list.word(address_of(w.as_ref())?).word(address_of(mean.as_ref())?).word(address(&rstd)?);
         let list = list.int(count).int(n).int(threads);
-        let which = Which("row_norm_backward", 0, key(u8::from(rms) | u8::from(held) << 2));
+        let which = Which("row_norm_backward", 0, key(u8::from(rms) | (held as u8) << 2));
         let text = || text(ROWS, &format!("ROW_NORM_BACKWARD(k, {own}, {param}, {stat}, {rms}, {held})"));
         launch(d, which, text, row_shape(count, threads), list)?;
     }

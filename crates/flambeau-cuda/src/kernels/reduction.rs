@@ -1,5 +1,6 @@
 //! Reductions: one kernel for all of them, with a state each (`kernels/reduction/reduction.cuh`).
 
+use super::dense::{power, up};
 use super::{Args, Geometry, Which, address, by_the_cpu, element, launch};
 use crate::device;
 use crate::driver::{Shape, driver};
@@ -52,6 +53,8 @@ fn state(how: How, d: DType) -> Option<&'static str> {
         _ => Some("i64"),
     }
 }
+/// As in kernels/reduction/reduction.cuh: all blocks of a shared result are on the device at once.
+const RESIDENT: i64 = 4;
 /// Threads and blocks of a reduction.
 struct Plan {
     threads: i64,
@@ -79,7 +82,7 @@ impl Plan {
         let groups = (m as u64).div_ceil(results as u64) as i64;
         // each thread has some work to do before blocks share a result
         let most = n / (threads * 4 * pack.max(1));
-        let parts = (processors * 8 / groups.max(1)).min(most).clamp(1, 1024);
+        let parts = (processors * RESIDENT / groups.max(1)).min(most).clamp(1, 1024);
         Plan { threads, results, turned, parts, groups }
     }
 }
@@ -144,8 +147,8 @@ fn reduce(how: How, x: &Tensor, dims: &[usize], out: &Tensor) -> Result<bool> {
         parts => Some(Tensor::empty_raw(&[outer.n * parts * 32], DType::U8, x.device())?),
     };
     let states = room.as_ref().map_or(Ok(0), address)?;
-    let args = || {
-        let list = Args::new().geometry(&outer).geometry(&along).int(plan.threads).int(plan.results);
+    let args = |threads: i64, results: i64| {
+        let list = Args::new().geometry(&outer).geometry(&along).int(threads).int(results);
         let list = list.int(plan.turned.into()).int(plan.parts).word(states);
         list.number(how.1).number(0.0).int(0).number(0.0).number(0.0).int(0)
     };
@@ -175,10 +178,13 @@ fn reduce(how: How, x: &Tensor, dims: &[usize], out: &Tensor) -> Result<bool> {
     };
     let threads = (plan.threads * plan.results).max(1) as u32;
     let shape = Shape { blocks: (plan.groups * plan.parts).clamp(1, 1 << 20) as u32, threads };
-    launch(d, which(first), || text(first), shape, args())?;
+    launch(d, which(first), || text(first), shape, args(plan.threads, plan.results))?;
     if plan.parts > 1 {
-        let shape = Shape { blocks: outer.n.clamp(1, 1 << 16) as u32, threads: 32 };
-        launch(d, which(Part::Parts), || text(Part::Parts), shape, args())?;
+        let results = power(outer.n, 1, 32);
+        let threads = power(plan.parts, 32 / results, 256 / results);
+        let blocks = up(outer.n, results).clamp(1, 1 << 16) as u32;
+        let shape = Shape { blocks, threads: (threads * results) as u32 };
+        launch(d, which(Part::Parts), || text(Part::Parts), shape, args(threads, results))?;
     }
     Ok(true)
 }

@@ -36,16 +36,21 @@ fn run(kernel: &'static str, log: bool, inputs: &[&Tensor], dim: i64, out: &Tens
     let second = dense.get(1).map_or(Ok(0), address)?;
     let list = Args::new().word(address(&result)?).word(address(&dense[0])?).word(second);
     // short rows have a warp each, longer ones a block
-    let (threads, held) =
-        row_threads(n, d.size().max(out.dtype().size()), &[address(&result)?, address(&dense[0])?]);
-    let held = held && inner == 1;
+    let (most, places) = match dense.get(1) {
+        Some(_) => (4, vec![address(&result)?, address(&dense[0])?, second]),
+        None => (8, vec![address(&result)?, address(&dense[0])?]),
+    };
+    let (threads, held) = row_threads(n, d.size(), most, &places);
     let list = list.int(outer).int(n).int(inner).int(threads);
     let shape = if inner == 1 { row_shape(outer, threads) } else { shape(outer * inner) };
     let text = || {
-        let kernel = format!("SOFTMAX(lines, {kernel}, {own}, {to}, {log}, {held})");
+        let kernel = match inner {
+            1 => format!("SOFTMAX(lines, {kernel}, {own}, {to}, {log}, {held})"),
+            _ => format!("SOFTMAX_APART(lines, {kernel}, {own}, {to}, {log})"),
+        };
         (format!("#include \"softmax/softmax.cuh\"\n{kernel}\n"), "lines".to_string())
     };
-    let which = Which(kernel, 0, [d as u8, out.dtype() as u8, log.into(), held.into()]);
+    let which = Which(kernel, 0, [d as u8, out.dtype() as u8, u8::from(log) | u8::from(inner == 1) << 1, held as u8]);
     launch(device::ordinal(out.device())?, which, text, shape, list)?;
     if direct { Ok(true) } else { matrices::write(out, &result).map(|()| true) }
 }

@@ -5,6 +5,7 @@ mod along;
 mod compact;
 mod reduce;
 
+use super::dense::power;
 use super::{
     Args, Geometry, Which, address, by_the_cpu, dense, element, launch, opaque, resolved, shape, wrapped,
 };
@@ -99,6 +100,23 @@ fn at_places(
         _ => (g, size),
     };
     let device = device::ordinal(to.0.device())?;
+    let narrow = u8::from(index == "i32");
+    if let (Work::Pick, [rows, units], [to, from, of]) = (work, &g.sizes[..], &g.strides[..])
+        && *units >= 4
+        && to[1] == unit as i64
+        && from[..] == [0, unit as i64]
+        && of[1] == 0
+    {
+        let threads = power(*units, 1, 32);
+        let list = g.start.iter().fold(Args::new(), |l, a| l.word(*a)).int(*rows).int(*units);
+        let list = list.int(to[0]).int(of[0]).int(threads);
+        let list = list.int(at.size).int(at.stride).int(at.dim).int(at.wraps.into());
+        let list = list.word(fault::place(device)?).word(fault::number(name));
+        let text = || text("indexing", &format!("PICK_ROWS(pick_k, {}, {index})", opaque(unit)), "pick_k");
+        let which = Which("pick_rows", 0, [unit as u8, narrow, 0, 0]);
+        launch(device, which, text, shape(rows * threads), list)?;
+        return Ok(true);
+    }
     let (value, alpha) = match work {
         Work::Value(v) => (v, None),
         Work::Join(_, alpha) => ([0; 2], alpha),
@@ -107,7 +125,6 @@ fn at_places(
     let list = Args::new().geometry(&g).int(at.size).int(at.stride).int(at.dim).int(at.wraps.into());
     let list = list.word(fault::place(device)?).word(fault::number(name)).word(value[0]).word(value[1]);
     let list = super::scalar(list, alpha).int(alpha.is_some().into());
-    let narrow = u8::from(index == "i32");
     let own = opaque(unit);
     match work {
         Work::Pick => {
