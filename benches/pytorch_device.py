@@ -88,6 +88,15 @@ def rows(device):
             return lambda: F.linear(x, w, b)
 
         ROWS.append((f"linear_{of}", 2 * 4096 * 4096 * 1024, linear))
+    for dtype, of in [(torch.float32, "f32"), (torch.bfloat16, "bf16")]:
+        for name, causal, masked in [("attention", False, False), ("attention_causal", True, False), ("attention_mask", False, True)]:
+
+            def attention(dtype=dtype, causal=causal, masked=masked):
+                q, k, v = (numbers(device, [8, 16, 2048, 64], dtype)() for _ in range(3))
+                mask = (torch.rand(8, 1, 1, 2048) > 0.1).to(device) if masked else None
+                return lambda: F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+
+            ROWS.append((f"{name}_{of}", 4 * 8 * 16 * 2048 * 2048 * 64 // (2 if causal else 1), attention))
     small = numbers(device, [16], torch.float32)
     for name, f in [("launch_add", lambda x: x + x), ("launch_mul_number", lambda x: x * 1.5), ("launch_sum", torch.sum), ("launch_view", lambda x: x.view(4, 4))]:
 

@@ -1,8 +1,9 @@
 // Attention by tiles, without the matrix of scores in memory. A block owns 64 rows and walks over tiles of the other side: the
 // queries' over the keys for results and their own gradient, the keys' over the queries for the gradients of keys and values. All
-// four are sums over weights times rows: out = T B, where T is made of scores in shared memory.
+// four are sums over weights times rows: out = T B, where T is made of scores in shared memory. Masks are read where scores are.
 #pragma once
 #include "../device/block.cuh"
+#include "../device/matrix.cuh"
 
 struct Heads {
     u64 start;
@@ -16,7 +17,19 @@ struct AttentionParams {
     u64 lse, delta;
     i64 batches, heads, own, other, width, width2, columns, causal, chunks;
     double scale;
+    // what is added to scores or says which of them count; elements between batches, heads, queries, keys
+    u64 mask;
+    i64 kind, mask_batch, mask_head, mask_query, mask_key;
 };
+constexpr i64 NO_MASK = 0, TRUTHS = 1, FLOATS = 2, OWN_TYPE = 3;
+// What a mask adds to the score of a query and a key of a head whose mask begins at `first`: minus infinity where they do not meet.
+template <class T, class C>
+DEVICE C masked(const AttentionParams& p, i64 first, i64 query, i64 key) {
+    i64 i = first + query * p.mask_query + key * p.mask_key;
+    if (p.kind == TRUTHS) return at<b8>(p.mask)[i].b ? C(0) : -Consts<C>::INF();
+    if (p.kind == FLOATS) return (C)at<float>(p.mask)[i];
+    return Element<T>::up(at<T>(p.mask)[i]);
+}
 constexpr int FORWARD = 0, OF_QUERY = 1, OF_VALUE = 2, OF_KEY = 3;
 constexpr int OWN = 64;
 template <class C> struct Tiles { static constexpr int OTHER = 64, DEPTH = 32; };
@@ -77,6 +90,7 @@ struct Attention {
             i64 chunk = t % p.chunks, tile = t / p.chunks % tiles, head_of = t / p.chunks / tiles % p.heads, batch = t / p.chunks / tiles / p.heads;
             i64 row0 = tile * OWN, rows = p.own - row0 < OWN ? p.own - row0 : OWN, column0 = chunk * WIDE;
             i64 line = (batch * p.heads + head_of) * (BY_KEY ? p.other : p.own);
+            i64 mask0 = batch * p.mask_batch + head_of * p.mask_head;
             const T* x = head(p.x, batch, head_of) + row0 * p.x.row;
             const T* y = head(p.y, batch, head_of);
             C acc[4][4 * COLUMNS];
@@ -102,6 +116,10 @@ struct Attention {
                         i64 theirs = o0 + tx * N + j, query = BY_KEY ? theirs : mine, key = BY_KEY ? mine : theirs;
                         bool seen = there && tx * N + j < others && !(p.causal && key > query);
                         C v = seen ? s[i][j] * (C)p.scale : -Consts<C>::INF();
+                        if (p.kind != NO_MASK && seen) {
+                            v += masked<T, C>(p, mask0, query, key);
+                            seen = v != -Consts<C>::INF();
+                        }
                         if constexpr (MODE == FORWARD) {
                             s[i][j] = v;
                             top = num::maximum(v, top);
@@ -155,7 +173,8 @@ struct Attention {
             T* out = at<T>(p.out.start) + batch * p.out.batch + head_of * p.out.head + row0 * p.out.row;
             for (int i = 0; i < 4; i++) {
                 if (ty * 4 + i >= rows) continue;
-                C by = MODE == FORWARD ? C(1) / sum[i] : SECOND ? (C)p.scale : C(1);
+                // a query without any key gets zeros
+                C by = MODE == FORWARD ? (sum[i] == 0 ? C(0) : C(1) / sum[i]) : SECOND ? (C)p.scale : C(1);
                 for (int c = 0; c < COLUMNS; c++)
                     for (int j = 0; j < 4; j++) {
                         i64 column = column0 + c * 64 + tx * 4 + j;
@@ -186,3 +205,232 @@ DEVICE void attention_delta(const AttentionParams& p) {
 }
 #define ATTENTION_DELTA(NAME, T) \
     KERNEL_WITH_BARRIERS(NAME, AttentionParams) { attention_delta<T>(p); }
+
+// The same sums of halves by matrix units: four warps with 16 rows of their own each. What rows have less than DEPTH columns is zero.
+// Weights are rounded to halves before they meet what is summed.
+template <class T, int DEPTH, int MODE>
+struct HalfAttention {
+    static constexpr bool BY_KEY = MODE == OF_VALUE || MODE == OF_KEY, SECOND = MODE == OF_QUERY || MODE == OF_KEY;
+    // two products of a tile take more registers, and two tiles of wide rows more shared memory
+    static constexpr int OTHER = SECOND || DEPTH > 64 ? 32 : 64, STEP = DEPTH + 8, NK = DEPTH / 16, NS = OTHER / 8, NO = DEPTH / 8;
+    // the words of a thread's rows, 16 columns each
+    typedef u32 Words[NK][4];
+    typedef float Scores[NS][4];
+    static DEVICE const T* head(const Heads& h, i64 batch, i64 head) { return at<T>(h.start) + batch * h.batch + head * h.head; }
+    // rows as they lie, STEP apart in shared memory, zeros outside; whole rows arrive when `copied` is waited for
+    template <int ROWS>
+    static DEVICE void stage(T* to, const T* rows, i64 step, int count, int width) {
+        constexpr int PIECES = DEPTH / 8;
+        if (fits_packs((u64)(size_t)rows) && step % 8 == 0 && width == DEPTH && count == ROWS) {
+#pragma unroll
+            for (int k = 0; k < ROWS * PIECES / 128; k++) {
+                int i = threadIdx.x + k * 128;
+                copy_16(to + i / PIECES * STEP + i % PIECES * 8, rows + i / PIECES * step + i % PIECES * 8);
+            }
+            return;
+        }
+        for (int i = threadIdx.x; i < ROWS * DEPTH; i += 128) {
+            int r = i / DEPTH, c = i % DEPTH;
+            to[r * STEP + c] = r < count && c < width ? rows[r * step + c] : T{0};
+        }
+    }
+    static DEVICE u32 word(const T* at) { return *reinterpret_cast<const u32*>(at); }
+    static DEVICE u32 word(float a, float b) { return bits_as<u32>(Pack<T, 2>{Element<T>::down(a), Element<T>::down(b)}); }
+    // this thread's words of the block's own rows, by way of shared memory
+    static DEVICE void own_words(Words& w, T* room, const T* rows, i64 step, int count, int width, int row, int pair) {
+        __syncthreads();
+        stage<OWN>(room, rows, step, count, width);
+        copies_end();
+        copied<0>();
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < NK; k++) {
+            const T* from = room + row * STEP + k * 16 + pair;
+            w[k][0] = word(from), w[k][1] = word(from + 8 * STEP), w[k][2] = word(from + 8), w[k][3] = word(from + 8 * STEP + 8);
+        }
+    }
+    // own rows times others' rows, which are columns here
+    static DEVICE void scores(Scores& s, const Words& own, const T* others, int lane) {
+        const T* from = others + lane % 8 * STEP + lane / 8 * 8;
+#pragma unroll
+        for (int n = 0; n < NS; n++) s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0;
+#pragma unroll
+        for (int k = 0; k < NK; k += 2)
+#pragma unroll
+            for (int n = 0; n < NS; n++) {
+                u32 w[4];
+                four_tiles<false>(w, from + n * 8 * STEP + k * 16);
+                multiply<T>(s[n], own[k], w[0], w[1]);
+                multiply<T>(s[n], own[k + 1], w[2], w[3]);
+            }
+    }
+    // acc += weights times others' rows
+    static DEVICE void add(float (*acc)[4], const Scores& s, const T* others, int lane) {
+        const T* from = others + lane % 16 * STEP + lane / 16 * 8;
+#pragma unroll
+        for (int k = 0; k < OTHER / 16; k++) {
+            u32 w[4] = {word(s[2 * k][0], s[2 * k][1]), word(s[2 * k][2], s[2 * k][3]), word(s[2 * k + 1][0], s[2 * k + 1][1]),
+                        word(s[2 * k + 1][2], s[2 * k + 1][3])};
+#pragma unroll
+            for (int n = 0; n < NO; n += 2) {
+                u32 v[4];
+                four_tiles<true>(v, from + k * 16 * STEP + n * 8);
+                multiply<T>(acc[n], w, v[0], v[1]);
+                multiply<T>(acc[n + 1], w, v[2], v[3]);
+            }
+        }
+    }
+    // f(number, row of the own side, row of the other) for a thread's scores
+    template <class F>
+    static DEVICE void each(Scores& s, int row, int pair, F f) {
+#pragma unroll
+        for (int n = 0; n < NS; n++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) f(s[n][e], n, e, row + e / 2 * 8, n * 8 + pair + e % 2);
+    }
+    template <class M>
+    static DEVICE void add_mask(Scores& s, const AttentionParams& p, i64 first, i64 own_step, i64 other_step, int rows, int others, int row, int pair) {
+        const M* mask = at<M>(p.mask) + first;
+        each(s, row, pair, [&](float& v, int, int, int mine, int theirs) {
+            if (mine >= rows || theirs >= others) return;
+            M m = mask[mine * own_step + theirs * other_step];
+            if constexpr (sizeof(M) == 1) v = m.b ? v : -Consts<float>::INF();
+            else v += Element<M>::up(m);
+        });
+    }
+    // over the four lanes that share a row
+    template <class F>
+    static DEVICE float along_row(float v, F join) {
+        v = join(v, __shfl_xor_sync(0xffffffffu, v, 1));
+        return join(v, __shfl_xor_sync(0xffffffffu, v, 2));
+    }
+    static DEVICE void run(const AttentionParams& p) {
+        // a tile of two matrices, and the next one, which arrives meanwhile; also a block's own rows at first
+        constexpr int SIDE = OTHER * STEP;
+        __shared__ Pack<T, 8> room_packs[4 * SIDE / 8];
+        // of the queries of a tile
+        __shared__ float tile_lse[2][OTHER], tile_delta[2][OTHER];
+        T* room = room_packs[0].v;
+        int lane = threadIdx.x % WARP, row = threadIdx.x / WARP * 16 + lane / 4, pair = lane % 4 * 2;
+        int width = (int)p.width, width2 = (int)p.width2, columns = (int)p.columns;
+        float scale = (float)p.scale;
+        i64 tiles = (p.own + OWN - 1) / OWN;
+        for (i64 t = blockIdx.x; t < p.batches * p.heads * tiles; t += gridDim.x) {
+            // later queries see more keys, and earlier keys are seen by more queries: they come first
+            i64 tile = BY_KEY ? t % tiles : tiles - 1 - t % tiles, head_of = t / tiles % p.heads, batch = t / tiles / p.heads;
+            i64 row0 = tile * OWN;
+            int rows = p.own - row0 < OWN ? (int)(p.own - row0) : OWN;
+            i64 line = (batch * p.heads + head_of) * (BY_KEY ? p.other : p.own), mask0 = batch * p.mask_batch + head_of * p.mask_head;
+            i64 own_step = BY_KEY ? p.mask_key : p.mask_query, other_step = BY_KEY ? p.mask_query : p.mask_key;
+            const T* y = head(p.y, batch, head_of);
+            // what is summed is the other side itself, or rows beside it
+            const Heads& beside = SECOND ? p.y2 : p.b;
+            const T* z = head(beside, batch, head_of);
+            Words x, x2;
+            own_words(x, room, head(p.x, batch, head_of) + row0 * p.x.row, p.x.row, rows, width, row, pair);
+            if constexpr (SECOND) own_words(x2, room, head(p.x2, batch, head_of) + row0 * p.x2.row, p.x2.row, rows, width2, row, pair);
+            float acc[NO][4], most[2], sum[2] = {0, 0}, own_lse[2], own_delta[2];
+            most[0] = most[1] = -Consts<float>::INF();
+#pragma unroll
+            for (int n = 0; n < NO; n++) acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                bool there = MODE == OF_QUERY && row + h * 8 < rows;
+                own_lse[h] = there ? at<float>(p.lse)[line + row0 + row + h * 8] : 0.0f;
+                own_delta[h] = there ? at<float>(p.delta)[line + row0 + row + h * 8] : 0.0f;
+            }
+            // queries see keys up to their own place
+            i64 from = BY_KEY && p.causal ? row0 / OTHER * OTHER : 0;
+            i64 to = !BY_KEY && p.causal && row0 + rows < p.other ? row0 + rows : p.other;
+            auto fetch = [&](i64 o0, int turn) {
+                if (o0 < to) {
+                    int others = p.other - o0 < OTHER ? (int)(p.other - o0) : OTHER, k = (int)threadIdx.x;
+                    T* into = room + turn * 2 * SIDE;
+                    stage<OTHER>(into, y + o0 * p.y.row, p.y.row, others, width);
+                    stage<OTHER>(into + SIDE, z + o0 * beside.row, beside.row, others, SECOND ? width2 : columns);
+                    if (BY_KEY && k < OTHER) {
+                        tile_lse[turn][k] = k < others ? at<float>(p.lse)[line + o0 + k] : 0.0f;
+                        if (SECOND) tile_delta[turn][k] = k < others ? at<float>(p.delta)[line + o0 + k] : 0.0f;
+                    }
+                }
+                copies_end();
+            };
+            __syncthreads();
+            fetch(from, 0);
+            int turn = 0;
+            for (i64 o0 = from; o0 < to; o0 += OTHER, turn ^= 1) {
+                int others = p.other - o0 < OTHER ? (int)(p.other - o0) : OTHER, gap = (int)(row0 - o0);
+                fetch(o0 + OTHER, turn ^ 1);
+                copied<1>();
+                __syncthreads();
+                const T* first = room + turn * 2 * SIDE;
+                const T* second = first + SIDE;
+                const float* lse = tile_lse[turn];
+                const float* delta = tile_delta[turn];
+                Scores s, g;
+                scores(s, x, first, lane);
+                if constexpr (SECOND) scores(g, x2, second, lane);
+                each(s, row, pair, [&](float& v, int, int, int, int) { v *= scale; });
+                i64 corner = mask0 + row0 * own_step + o0 * other_step;
+                if (p.kind == TRUTHS) add_mask<b8>(s, p, corner, own_step, other_step, rows, others, row, pair);
+                else if (p.kind == FLOATS) add_mask<float>(s, p, corner, own_step, other_step, rows, others, row, pair);
+                else if (p.kind == OWN_TYPE) add_mask<T>(s, p, corner, own_step, other_step, rows, others, row, pair);
+                if (others < OTHER || rows < OWN || (p.causal && (BY_KEY ? -gap < OWN : gap < OTHER)))
+                    each(s, row, pair, [&](float& v, int, int, int mine, int theirs) {
+                        bool ahead = BY_KEY ? mine - theirs > -gap : theirs - mine > gap;
+                        v = theirs < others && mine < rows && !(p.causal && ahead) ? v : -Consts<float>::INF();
+                    });
+                if constexpr (MODE == FORWARD) {
+                    float top[2] = {most[0], most[1]}, keep[2], base[2], more[2] = {0, 0};
+                    each(s, row, pair, [&](float& v, int, int e, int, int) { top[e / 2] = larger_of(v, top[e / 2]); });
+#pragma unroll
+                    for (int h = 0; h < 2; h++) {
+                        top[h] = along_row(top[h], [](float a, float b) { return larger_of(a, b); });
+                        // nothing seen so far: any number below infinity serves
+                        base[h] = top[h] == -Consts<float>::INF() ? 0.0f : top[h];
+                        keep[h] = exp_for<T>(most[h] - base[h]);
+                        most[h] = top[h];
+                    }
+                    each(s, row, pair, [&](float& v, int, int e, int, int) { more[e / 2] += v = exp_for<T>(v - base[e / 2]); });
+#pragma unroll
+                    for (int h = 0; h < 2; h++) sum[h] = num::fma(sum[h], keep[h], more[h]);
+#pragma unroll
+                    for (int n = 0; n < NO; n++) acc[n][0] *= keep[0], acc[n][1] *= keep[0], acc[n][2] *= keep[1], acc[n][3] *= keep[1];
+                } else {
+                    each(s, row, pair, [&](float& v, int n, int e, int, int theirs) {
+                        // what is not seen has no weight, also where a query sees nothing
+                        float w = v == -Consts<float>::INF() ? 0.0f : exp_for<T>(v - (BY_KEY ? lse[theirs] : own_lse[e / 2]));
+                        if constexpr (SECOND) w *= g[n][e] - (BY_KEY ? delta[theirs] : own_delta[e / 2]);
+                        v = w;
+                    });
+                }
+                add(acc, s, SECOND ? first : second, lane);
+                // before the next but one takes its place
+                __syncthreads();
+            }
+            copied<0>();
+            T* out = at<T>(p.out.start) + batch * p.out.batch + head_of * p.out.head;
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                float by = SECOND ? scale : 1.0f;
+                if constexpr (MODE == FORWARD) {
+                    sum[h] = along_row(sum[h], [](float a, float b) { return a + b; });
+                    // a query without any key gets zeros
+                    by = sum[h] == 0 ? 0.0f : 1.0f / sum[h];
+                }
+                if (row + h * 8 >= rows) continue;
+                i64 mine = row0 + row + h * 8;
+#pragma unroll
+                for (int n = 0; n < NO; n++)
+#pragma unroll
+                    for (int e = 0; e < 2; e++) {
+                        int column = n * 8 + pair + e;
+                        if (column < columns) out[mine * p.out.row + column] = Element<T>::down(acc[n][h * 2 + e] * by);
+                    }
+                if (MODE == FORWARD && pair == 0) at<float>(p.lse)[line + mine] = most[h] + num::ln(sum[h]);
+            }
+        }
+    }
+};
+#define HALF_ATTENTION(NAME, T, DEPTH, MODE) \
+    KERNEL_OF_BLOCKS(NAME, AttentionParams, 128, DEPTH > 64 ? 2 : 3) { HalfAttention<T, DEPTH, MODE>::run(p); }

@@ -25,11 +25,9 @@ typedef long long i64;
 template <class T>
 DEVICE T* at(u64 address) {
 #ifdef FLAMBEAU_EMULATED
-    return (T*)(size_t)(address & ~emulation::MARK);
-#else
-    // instructions for this kind of memory alone
-    return (T*)__cvta_global_to_generic((size_t)address);
+    address &= ~emulation::MARK;
 #endif
+    return (T*)(size_t)address;
 }
 template <class A, class B>
 DEVICE A bits_as(B v) {

@@ -178,6 +178,13 @@ T exchange(T v, unsigned from) {
     pause(AT_SHUFFLE);
     return out;
 }
+// What each lane of the warp shows, until the next exchange.
+inline const uint32_t (*shown(const uint32_t* words))[6] {
+    static thread_local uint32_t all[MOST][6];
+    std::memcpy(all[block.now], words, sizeof(all[0]));
+    pause(AT_SHUFFLE);
+    return &all[block.now / 32 * 32];
+}
 }  // namespace emulation
 
 inline void __syncthreads() { emulation::pause(emulation::AT_BARRIER); }

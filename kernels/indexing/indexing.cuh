@@ -104,7 +104,9 @@ DEVICE void offsets(const OffsetParams& p) {
         u64 a[OPERANDS];
         places<4>(p.g, i, a);
         i64 out = p.more ? *at<i64>(a[0]) : 0;
-        for (int d = 0; d < p.indices; d++) {
+#pragma unroll
+        for (int d = 0; d < 3; d++) {
+            if (d >= p.indices) continue;
             i64 k = checked(p, *at<i64>(a[d + 1]), p.sizes[d], p.first + d);
             // what is out of bounds goes nowhere, whatever is added to it
             out = k < 0 || out < 0 ? -1 : out + k * p.strides[d];

@@ -111,7 +111,56 @@ DEVICE void dense(const DenseParams& p) {
         at<Out>(p.start[0])[i] = one(x[0], x[1], x[2]);
     }
 }
+// The same formula over many tensors at once: each lies side by side, aligned for packs; an operand may be a single number.
+constexpr int LISTED = 48;
+constexpr int LISTED_BLOCK = 4096;
+struct ListParams {
+    i64 n[LISTED];
+    // blocks before each tensor
+    i64 blocks[LISTED];
+    u64 start[OPERANDS][LISTED];
+    i64 items;
+    // operands that are a number, by bit
+    i64 still;
+    Param numbers[3];
+};
+template <class F, class C, class In, class Out>
+DEVICE void listed(const ListParams& p) {
+    Formula<F, C, In, Out> one(p.numbers);
+    constexpr int V = together<C, In, Out>();
+    int item = 0;
+    while (item + 1 < p.items && p.blocks[item + 1] <= blockIdx.x) item++;
+    i64 first = (i64)(blockIdx.x - p.blocks[item]) * LISTED_BLOCK, last = first + LISTED_BLOCK < p.n[item] ? first + LISTED_BLOCK : p.n[item];
+    In number[3];
+#pragma unroll
+    for (int k = 0; k < F::N; k++)
+        if (p.still >> k & 1) number[k] = *at<In>(p.start[k + 1][item]);
+    i64 whole = (last - first) / V;
+    for (i64 i = threadIdx.x; i < whole; i += blockDim.x) {
+        Pack<In, V> x[3];
+#pragma unroll
+        for (int k = 0; k < F::N; k++) {
+            if (!(p.still >> k & 1)) x[k] = at<Pack<In, V>>(p.start[k + 1][item])[first / V + i];
+            else {
+#pragma unroll
+                for (int v = 0; v < V; v++) x[k].v[v] = number[k];
+            }
+        }
+        Pack<Out, V> y;
+#pragma unroll
+        for (int v = 0; v < V; v++) y.v[v] = one(x[0].v[v], x[1].v[v], x[2].v[v]);
+        at<Pack<Out, V>>(p.start[0][item])[first / V + i] = y;
+    }
+    for (i64 i = first + whole * V + threadIdx.x; i < last; i += blockDim.x) {
+        In x[3];
+#pragma unroll
+        for (int k = 0; k < F::N; k++) x[k] = p.still >> k & 1 ? number[k] : at<In>(p.start[k + 1][item])[i];
+        at<Out>(p.start[0][item])[i] = one(x[0], x[1], x[2]);
+    }
+}
 #define POINTWISE(NAME, F, C, IN, OUT) \
     KERNEL(NAME, PointwiseParams) { pointwise<F, C, IN, OUT>(p); }
 #define DENSE_POINTWISE(NAME, F, C, IN, OUT) \
     KERNEL(NAME, DenseParams) { dense<F, C, IN, OUT>(p); }
+#define LIST_POINTWISE(NAME, F, C, IN, OUT) \
+    KERNEL(NAME, ListParams) { listed<F, C, IN, OUT>(p); }

@@ -58,7 +58,7 @@ const COMMANDS: &[(&str, &str, Command)] = &[
     ),
     (
         "kernels",
-        "write the formulas of flambeau-cpu as device functions (kernels/generated); --check only compares",
+        "write the formulas of flambeau-cpu as device functions (kernels/generated); --check only compares, --report writes docs/cuda_kernels.md",
         kernels::run,
     ),
     (

@@ -140,6 +140,24 @@ fn rows(b: &mut Bench) {
             Box::new(move || F::linear(&x, &w, Some(&bias)))
         });
     }
+    for (d, of) in [(DType::F32, "f32"), (DType::BF16, "bf16")] {
+        let x = b.numbers(&[8, 16, 2048, 64], d);
+        let device = b.device;
+        for (name, causal, masked) in
+            [("attention", false, false), ("attention_causal", true, false), ("attention_mask", false, true)]
+        {
+            let x = x.clone();
+            let all = 4 * 8 * 16 * 2048 * 2048 * 64;
+            b.add(&format!("{name}_{of}"), Operations(if causal { all / 2 } else { all }), move || {
+                let (q, k, v) = (x(), x(), x());
+                let mut options = F::ScaledDotProductAttentionOptions::new().is_causal(causal);
+                if masked {
+                    options = options.attn_mask(&torch::rand([8, 1, 1, 2048]).gt(0.1).to(device));
+                }
+                Box::new(move || F::scaled_dot_product_attention_with(&q, &k, &v, options.clone()))
+            });
+        }
+    }
     let small = b.numbers(&[16], DType::F32);
     for (name, f) in [
         ("launch_add", (|x| x + x) as fn(&Tensor) -> Tensor),

@@ -1,7 +1,7 @@
 //! Devices, and what a thread chose of them: its device, and a stream of each. What `torch.cuda` asks is answered here.
 
 use crate::driver::{Stream, driver};
-use crate::kernels::random;
+use crate::kernels::{lists, random};
 use crate::{fault, memory};
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{Device, Error, Result, ensure};
@@ -113,6 +113,7 @@ impl Runtime for Answers {
     }
     fn synchronize(&self, device: i64) -> Result<()> {
         let d = number(device)?;
+        lists::flush()?;
         driver()?.wait_all(d)?;
         fault::check(d)
     }
@@ -121,6 +122,7 @@ impl Runtime for Answers {
     }
     fn set_stream(&self, device: i64, stream: u64) -> Result<()> {
         let d = number(device)?;
+        lists::flush()?;
         driver()?.done(d, stream)?;
         DEVICE.set(d);
         // a thread that ends has no current stream any more
@@ -135,10 +137,12 @@ impl Runtime for Answers {
     }
     fn stream_synchronize(&self, device: i64, stream: u64) -> Result<()> {
         let d = number(device)?;
+        lists::flush()?;
         driver()?.wait(d, stream)?;
         fault::check(d)
     }
     fn record(&self, device: i64, stream: u64) -> Result<u64> {
+        lists::flush()?;
         driver()?.record(number(device)?, stream)
     }
     fn event_query(&self, device: i64, event: u64) -> Result<bool> {
@@ -150,6 +154,7 @@ impl Runtime for Answers {
         fault::check(d)
     }
     fn wait_event(&self, device: i64, stream: u64, event: u64) -> Result<()> {
+        lists::flush()?;
         driver()?.order(number(device)?, stream, event)
     }
     fn elapsed(&self, device: i64, start: u64, end: u64) -> Result<f64> {

@@ -39,6 +39,7 @@ impl Backend for Cuda {
         Ok(memory::allocate(device, nbytes)?)
     }
     fn read(&self, memory: &Handle, offset: usize, to: &mut [u8]) -> Result<()> {
+        kernels::lists::flush()?;
         let m = memory::of(memory)?;
         let from = m.range(offset, to.len())?;
         let stream = here(m.device)?;
@@ -50,6 +51,7 @@ impl Backend for Cuda {
         fault::check(m.device)
     }
     fn write(&self, memory: &Handle, offset: usize, from: &[u8]) -> Result<()> {
+        kernels::lists::flush()?;
         let m = memory::of(memory)?;
         let to = m.range(offset, from.len())?;
         if from.is_empty() {
@@ -60,6 +62,7 @@ impl Backend for Cuda {
         driver()?.upload(m.device, stream, to, from)
     }
     fn copy(&self, from: &Handle, to: &Handle, nbytes: usize) -> Result<()> {
+        kernels::lists::flush()?;
         let (a, b) = (memory::of(from)?, memory::of(to)?);
         if nbytes == 0 {
             return Ok(());
@@ -79,14 +82,17 @@ impl Backend for Cuda {
     }
     fn synchronize(&self, device: Device) -> Result<()> {
         let d = device::ordinal(device)?;
+        kernels::lists::flush()?;
         driver()?.wait_all(d)?;
         fault::check(d)
     }
     fn event(&self, device: Device) -> Result<Box<dyn Event>> {
         let d = device::ordinal(device)?;
+        kernels::lists::flush()?;
         Ok(Box::new(Mark { device: d, event: driver()?.record(d, here(d)?)? }))
     }
     fn clear(&self, memory: &Handle, nbytes: usize) -> Result<()> {
+        kernels::lists::flush()?;
         let m = memory::of(memory)?;
         if nbytes == 0 {
             return Ok(());
@@ -154,6 +160,20 @@ fn count(name: &'static str) {
              names each of them"
         ));
     }
+}
+/// How many kernels this thread launched so far.
+#[doc(hidden)]
+pub fn launches() -> u64 {
+    kernels::LAUNCHES.get()
+}
+/// What NVRTC's assembler says of the kernels of a source, which may include files of `kernels/`, for an architecture (`sm_90`):
+/// registers, shared memory, what is spilled. It needs no device. For `cargo xtask kernels --report`.
+///
+/// # Errors
+/// No NVRTC; a source that it refuses.
+#[doc(hidden)]
+pub fn assembled(source: &str, architecture: &str) -> Result<String> {
+    Ok(driver::real::compiled(&driver::compiler::together(source)?, architecture)?.1)
 }
 fn through_the_cpu(info: &'static OpInfo, key: Key, args: Vec<Value>) -> Result<Vec<Value>> {
     count(info.name);

@@ -2,6 +2,7 @@
 //! Rust is translated to C++ (`expression.rs`); anything else is an error with file and line.
 
 mod expression;
+mod report;
 mod source;
 
 use expression::{Body, World, type_name};
@@ -219,7 +220,8 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
     let check = match args {
         [] => false,
         [a] if a == "--check" => true,
-        _ => return Err("only --check is known".into()),
+        [a] if a == "--report" => return report::run(root),
+        _ => return Err("only --check and --report are known".into()),
     };
     let done = made(root)?;
     let rust = crate::codegen::rustfmt(root, "pointwise.rs", &done.rust)?;

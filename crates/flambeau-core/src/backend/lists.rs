@@ -41,6 +41,13 @@ pub trait Lists: Send + Sync {
     /// # Errors
     /// Of the launch.
     fn unscale(&self, tensors: &[Tensor], found_inf: &Tensor, inv_scale: &Tensor) -> Result<bool>;
+    /// Runs calls of a list form, which follow each other: it may put their work together, and has begun it when this returns.
+    ///
+    /// # Errors
+    /// Of the calls and of their launch.
+    fn together(&self, calls: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        calls()
+    }
     /// The scale after a step: times `factors[1]` where something was not finite, times `factors[0]` after `interval` steps
     /// without.
     ///

@@ -10,7 +10,7 @@ use crate::ops::foreach as f;
 fn _foreach_add_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     let scalar = f::number(scalar)?;
-    (0..self_.len()).map(|i| ops::add(&self_[i], &scalar, Scalar::Int(1))).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::add(&self_[i], &scalar, Scalar::Int(1))).collect())
 }
 /// Type of [`_FOREACH_ADD_SCALAR`].
 pub type ForeachAddScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -46,10 +46,12 @@ fn _foreach_add_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<T
 fn _foreach_add_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some(self_, None)?;
     let scalar = f::number(scalar)?;
-    for i in 0..self_.len() {
-        ops::add_(&self_[i], &scalar, Scalar::Int(1))?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::add_(&self_[i], &scalar, Scalar::Int(1))?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ADD_SCALAR_`].
 pub type ForeachAddScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -89,7 +91,9 @@ fn _foreach_add_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Resu
 fn _foreach_add_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    (0..self_.len()).map(|i| ops::add(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))).collect()
+    f::together(self_, || {
+        (0..self_.len()).map(|i| ops::add(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))).collect()
+    })
 }
 /// Type of [`_FOREACH_ADD_SCALAR_LIST`].
 pub type ForeachAddScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -128,10 +132,12 @@ fn _foreach_add_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Res
 fn _foreach_add_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    for i in 0..self_.len() {
-        ops::add_(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::add_(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ADD_SCALAR_LIST_`].
 pub type ForeachAddScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
@@ -171,7 +177,7 @@ fn _foreach_add_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]
 fn _foreach_add_tensor_each(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::one_number(other)?;
-    (0..self_.len()).map(|i| ops::add(&self_[i], other, alpha)).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::add(&self_[i], other, alpha)).collect())
 }
 /// Type of [`_FOREACH_ADD_TENSOR`].
 pub type ForeachAddTensorFn = fn(&[Tensor], &Tensor, Scalar) -> Result<Vec<Tensor>>;
@@ -211,10 +217,12 @@ fn _foreach_add_tensor_adaptor(self_: &[Tensor], other: &Tensor, alpha: Scalar) 
 fn _foreach_add_tensor_inplace_each(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<()> {
     f::some(self_, None)?;
     f::one_number(other)?;
-    for i in 0..self_.len() {
-        ops::add_(&self_[i], other, alpha)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::add_(&self_[i], other, alpha)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ADD_TENSOR_`].
 pub type ForeachAddTensorInplaceFn = fn(&[Tensor], &Tensor, Scalar) -> Result<()>;
@@ -258,7 +266,7 @@ fn _foreach_add_tensor_inplace_adaptor(self_: &[Tensor], other: &Tensor, alpha: 
 fn _foreach_add_list_each(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    (0..self_.len()).map(|i| ops::add(&self_[i], &other[i], alpha)).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::add(&self_[i], &other[i], alpha)).collect())
 }
 /// Type of [`_FOREACH_ADD_LIST`].
 pub type ForeachAddListFn = fn(&[Tensor], &[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -298,10 +306,12 @@ fn _foreach_add_list_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) 
 fn _foreach_add_list_inplace_each(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    for i in 0..self_.len() {
-        ops::add_(&self_[i], &other[i], alpha)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::add_(&self_[i], &other[i], alpha)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ADD_LIST_`].
 pub type ForeachAddListInplaceFn = fn(&[Tensor], &[Tensor], Scalar) -> Result<()>;
@@ -345,7 +355,7 @@ fn _foreach_add_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor], alpha: 
 fn _foreach_sub_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     let scalar = f::number(scalar)?;
-    (0..self_.len()).map(|i| ops::sub(&self_[i], &scalar, Scalar::Int(1))).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::sub(&self_[i], &scalar, Scalar::Int(1))).collect())
 }
 /// Type of [`_FOREACH_SUB_SCALAR`].
 pub type ForeachSubScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -381,10 +391,12 @@ fn _foreach_sub_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<T
 fn _foreach_sub_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some(self_, None)?;
     let scalar = f::number(scalar)?;
-    for i in 0..self_.len() {
-        ops::sub_(&self_[i], &scalar, Scalar::Int(1))?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::sub_(&self_[i], &scalar, Scalar::Int(1))?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_SUB_SCALAR_`].
 pub type ForeachSubScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -424,7 +436,9 @@ fn _foreach_sub_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Resu
 fn _foreach_sub_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    (0..self_.len()).map(|i| ops::sub(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))).collect()
+    f::together(self_, || {
+        (0..self_.len()).map(|i| ops::sub(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))).collect()
+    })
 }
 /// Type of [`_FOREACH_SUB_SCALAR_LIST`].
 pub type ForeachSubScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -463,10 +477,12 @@ fn _foreach_sub_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Res
 fn _foreach_sub_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    for i in 0..self_.len() {
-        ops::sub_(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::sub_(&self_[i], &f::number(scalars[i])?, Scalar::Int(1))?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_SUB_SCALAR_LIST_`].
 pub type ForeachSubScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
@@ -506,7 +522,7 @@ fn _foreach_sub_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]
 fn _foreach_sub_list_each(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    (0..self_.len()).map(|i| ops::sub(&self_[i], &other[i], alpha)).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::sub(&self_[i], &other[i], alpha)).collect())
 }
 /// Type of [`_FOREACH_SUB_LIST`].
 pub type ForeachSubListFn = fn(&[Tensor], &[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -546,10 +562,12 @@ fn _foreach_sub_list_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) 
 fn _foreach_sub_list_inplace_each(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    for i in 0..self_.len() {
-        ops::sub_(&self_[i], &other[i], alpha)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::sub_(&self_[i], &other[i], alpha)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_SUB_LIST_`].
 pub type ForeachSubListInplaceFn = fn(&[Tensor], &[Tensor], Scalar) -> Result<()>;
@@ -593,7 +611,7 @@ fn _foreach_sub_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor], alpha: 
 fn _foreach_mul_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    (0..self_.len()).map(|i| ops::mul(&self_[i], &f::number(scalars[i])?)).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::mul(&self_[i], &f::number(scalars[i])?)).collect())
 }
 /// Type of [`_FOREACH_MUL_SCALAR_LIST`].
 pub type ForeachMulScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -632,10 +650,12 @@ fn _foreach_mul_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Res
 fn _foreach_mul_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    for i in 0..self_.len() {
-        ops::mul_(&self_[i], &f::number(scalars[i])?)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::mul_(&self_[i], &f::number(scalars[i])?)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_MUL_SCALAR_LIST_`].
 pub type ForeachMulScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
@@ -675,7 +695,7 @@ fn _foreach_mul_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]
 fn _foreach_mul_tensor_each(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::one_number(other)?;
-    (0..self_.len()).map(|i| ops::mul(&self_[i], other)).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::mul(&self_[i], other)).collect())
 }
 /// Type of [`_FOREACH_MUL_TENSOR`].
 pub type ForeachMulTensorFn = fn(&[Tensor], &Tensor) -> Result<Vec<Tensor>>;
@@ -711,10 +731,12 @@ fn _foreach_mul_tensor_adaptor(self_: &[Tensor], other: &Tensor) -> Result<Vec<T
 fn _foreach_mul_tensor_inplace_each(self_: &[Tensor], other: &Tensor) -> Result<()> {
     f::some(self_, None)?;
     f::one_number(other)?;
-    for i in 0..self_.len() {
-        ops::mul_(&self_[i], other)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::mul_(&self_[i], other)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_MUL_TENSOR_`].
 pub type ForeachMulTensorInplaceFn = fn(&[Tensor], &Tensor) -> Result<()>;
@@ -754,7 +776,7 @@ fn _foreach_mul_tensor_inplace_adaptor(self_: &[Tensor], other: &Tensor) -> Resu
 fn _foreach_mul_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    (0..self_.len()).map(|i| ops::mul(&self_[i], &other[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::mul(&self_[i], &other[i])).collect())
 }
 /// Type of [`_FOREACH_MUL_LIST`].
 pub type ForeachMulListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
@@ -790,10 +812,12 @@ fn _foreach_mul_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<T
 fn _foreach_mul_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    for i in 0..self_.len() {
-        ops::mul_(&self_[i], &other[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::mul_(&self_[i], &other[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_MUL_LIST_`].
 pub type ForeachMulListInplaceFn = fn(&[Tensor], &[Tensor]) -> Result<()>;
@@ -833,7 +857,7 @@ fn _foreach_mul_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Resu
 fn _foreach_mul_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     let scalar = f::number(scalar)?;
-    (0..self_.len()).map(|i| ops::mul(&self_[i], &scalar)).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::mul(&self_[i], &scalar)).collect())
 }
 /// Type of [`_FOREACH_MUL_SCALAR`].
 pub type ForeachMulScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -869,10 +893,12 @@ fn _foreach_mul_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<T
 fn _foreach_mul_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some(self_, None)?;
     let scalar = f::number(scalar)?;
-    for i in 0..self_.len() {
-        ops::mul_(&self_[i], &scalar)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::mul_(&self_[i], &scalar)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_MUL_SCALAR_`].
 pub type ForeachMulScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -912,7 +938,7 @@ fn _foreach_mul_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Resu
 fn _foreach_div_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    (0..self_.len()).map(|i| ops::div(&self_[i], &f::number(scalars[i])?)).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::div(&self_[i], &f::number(scalars[i])?)).collect())
 }
 /// Type of [`_FOREACH_DIV_SCALAR_LIST`].
 pub type ForeachDivScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -951,10 +977,12 @@ fn _foreach_div_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Res
 fn _foreach_div_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    for i in 0..self_.len() {
-        ops::div_(&self_[i], &f::number(scalars[i])?)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::div_(&self_[i], &f::number(scalars[i])?)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_DIV_SCALAR_LIST_`].
 pub type ForeachDivScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
@@ -994,7 +1022,7 @@ fn _foreach_div_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]
 fn _foreach_div_tensor_each(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::one_number(other)?;
-    (0..self_.len()).map(|i| ops::div(&self_[i], other)).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::div(&self_[i], other)).collect())
 }
 /// Type of [`_FOREACH_DIV_TENSOR`].
 pub type ForeachDivTensorFn = fn(&[Tensor], &Tensor) -> Result<Vec<Tensor>>;
@@ -1030,10 +1058,12 @@ fn _foreach_div_tensor_adaptor(self_: &[Tensor], other: &Tensor) -> Result<Vec<T
 fn _foreach_div_tensor_inplace_each(self_: &[Tensor], other: &Tensor) -> Result<()> {
     f::some(self_, None)?;
     f::one_number(other)?;
-    for i in 0..self_.len() {
-        ops::div_(&self_[i], other)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::div_(&self_[i], other)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_DIV_TENSOR_`].
 pub type ForeachDivTensorInplaceFn = fn(&[Tensor], &Tensor) -> Result<()>;
@@ -1073,7 +1103,7 @@ fn _foreach_div_tensor_inplace_adaptor(self_: &[Tensor], other: &Tensor) -> Resu
 fn _foreach_div_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    (0..self_.len()).map(|i| ops::div(&self_[i], &other[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::div(&self_[i], &other[i])).collect())
 }
 /// Type of [`_FOREACH_DIV_LIST`].
 pub type ForeachDivListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
@@ -1109,10 +1139,12 @@ fn _foreach_div_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<T
 fn _foreach_div_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    for i in 0..self_.len() {
-        ops::div_(&self_[i], &other[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::div_(&self_[i], &other[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_DIV_LIST_`].
 pub type ForeachDivListInplaceFn = fn(&[Tensor], &[Tensor]) -> Result<()>;
@@ -1152,7 +1184,7 @@ fn _foreach_div_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Resu
 fn _foreach_div_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     let scalar = f::number(scalar)?;
-    (0..self_.len()).map(|i| ops::div(&self_[i], &scalar)).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::div(&self_[i], &scalar)).collect())
 }
 /// Type of [`_FOREACH_DIV_SCALAR`].
 pub type ForeachDivScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -1188,10 +1220,12 @@ fn _foreach_div_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<T
 fn _foreach_div_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some(self_, None)?;
     let scalar = f::number(scalar)?;
-    for i in 0..self_.len() {
-        ops::div_(&self_[i], &scalar)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::div_(&self_[i], &scalar)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_DIV_SCALAR_`].
 pub type ForeachDivScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -1231,7 +1265,7 @@ fn _foreach_div_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Resu
 fn _foreach_pow_scalar_and_tensor_each(self_: Scalar, exponent: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(exponent, None)?;
     let self_ = f::number(self_)?;
-    (0..exponent.len()).map(|i| ops::pow(&self_, &exponent[i])).collect()
+    f::together(exponent, || (0..exponent.len()).map(|i| ops::pow(&self_, &exponent[i])).collect())
 }
 /// Type of [`_FOREACH_POW_SCALAR_AND_TENSOR`].
 pub type ForeachPowScalarAndTensorFn = fn(Scalar, &[Tensor]) -> Result<Vec<Tensor>>;
@@ -1277,7 +1311,7 @@ fn _foreach_pow_scalar_and_tensor_adaptor(self_: Scalar, exponent: &[Tensor]) ->
 fn _foreach_pow_scalar_each(self_: &[Tensor], exponent: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     let exponent = f::number(exponent)?;
-    (0..self_.len()).map(|i| ops::pow(&self_[i], &exponent)).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::pow(&self_[i], &exponent)).collect())
 }
 /// Type of [`_FOREACH_POW_SCALAR`].
 pub type ForeachPowScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -1320,10 +1354,12 @@ fn _foreach_pow_scalar_adaptor(self_: &[Tensor], exponent: Scalar) -> Result<Vec
 fn _foreach_pow_scalar_inplace_each(self_: &[Tensor], exponent: Scalar) -> Result<()> {
     f::some(self_, None)?;
     let exponent = f::number(exponent)?;
-    for i in 0..self_.len() {
-        ops::pow_(&self_[i], &exponent)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::pow_(&self_[i], &exponent)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_POW_SCALAR_`].
 pub type ForeachPowScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -1370,7 +1406,7 @@ fn _foreach_pow_scalar_inplace_adaptor(self_: &[Tensor], exponent: Scalar) -> Re
 fn _foreach_pow_scalar_list_each(self_: &[Tensor], exponent: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, exponent.len())?;
-    (0..self_.len()).map(|i| ops::pow(&self_[i], &f::number(exponent[i])?)).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::pow(&self_[i], &f::number(exponent[i])?)).collect())
 }
 /// Type of [`_FOREACH_POW_SCALAR_LIST`].
 pub type ForeachPowScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -1416,10 +1452,12 @@ fn _foreach_pow_scalar_list_adaptor(self_: &[Tensor], exponent: &[Scalar]) -> Re
 fn _foreach_pow_scalar_list_inplace_each(self_: &[Tensor], exponent: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, exponent.len())?;
-    for i in 0..self_.len() {
-        ops::pow_(&self_[i], &f::number(exponent[i])?)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::pow_(&self_[i], &f::number(exponent[i])?)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_POW_SCALAR_LIST_`].
 pub type ForeachPowScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
@@ -1466,7 +1504,7 @@ fn _foreach_pow_scalar_list_inplace_adaptor(self_: &[Tensor], exponent: &[Scalar
 fn _foreach_pow_list_each(self_: &[Tensor], exponent: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, exponent, None)?;
-    (0..self_.len()).map(|i| ops::pow(&self_[i], &exponent[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::pow(&self_[i], &exponent[i])).collect())
 }
 /// Type of [`_FOREACH_POW_LIST`].
 pub type ForeachPowListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
@@ -1509,10 +1547,12 @@ fn _foreach_pow_list_adaptor(self_: &[Tensor], exponent: &[Tensor]) -> Result<Ve
 fn _foreach_pow_list_inplace_each(self_: &[Tensor], exponent: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, exponent, None)?;
-    for i in 0..self_.len() {
-        ops::pow_(&self_[i], &exponent[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::pow_(&self_[i], &exponent[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_POW_LIST_`].
 pub type ForeachPowListInplaceFn = fn(&[Tensor], &[Tensor]) -> Result<()>;
@@ -1558,7 +1598,7 @@ fn _foreach_pow_list_inplace_adaptor(self_: &[Tensor], exponent: &[Tensor]) -> R
 
 fn _foreach_clamp_min_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalar)).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalar)).collect())
 }
 /// Type of [`_FOREACH_CLAMP_MIN_SCALAR`].
 pub type ForeachClampMinScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -1596,10 +1636,12 @@ fn _foreach_clamp_min_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result
 
 fn _foreach_clamp_min_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::clamp_min_(&self_[i], scalar)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::clamp_min_(&self_[i], scalar)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_CLAMP_MIN_SCALAR_`].
 pub type ForeachClampMinScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -1639,7 +1681,7 @@ fn _foreach_clamp_min_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -
 fn _foreach_clamp_min_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalars[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalars[i])).collect())
 }
 /// Type of [`_FOREACH_CLAMP_MIN_SCALAR_LIST`].
 pub type ForeachClampMinScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -1678,10 +1720,12 @@ fn _foreach_clamp_min_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) 
 fn _foreach_clamp_min_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    for i in 0..self_.len() {
-        ops::clamp_min_(&self_[i], scalars[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::clamp_min_(&self_[i], scalars[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_CLAMP_MIN_SCALAR_LIST_`].
 pub type ForeachClampMinScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
@@ -1721,7 +1765,7 @@ fn _foreach_clamp_min_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[S
 fn _foreach_clamp_min_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    (0..self_.len()).map(|i| ops::clamp_min_tensor(&self_[i], &other[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_min_tensor(&self_[i], &other[i])).collect())
 }
 /// Type of [`_FOREACH_CLAMP_MIN_LIST`].
 pub type ForeachClampMinListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
@@ -1760,10 +1804,12 @@ fn _foreach_clamp_min_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result
 fn _foreach_clamp_min_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    for i in 0..self_.len() {
-        ops::clamp_min_tensor_(&self_[i], &other[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::clamp_min_tensor_(&self_[i], &other[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_CLAMP_MIN_LIST_`].
 pub type ForeachClampMinListInplaceFn = fn(&[Tensor], &[Tensor]) -> Result<()>;
@@ -1802,7 +1848,7 @@ fn _foreach_clamp_min_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -
 
 fn _foreach_maximum_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalar)).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalar)).collect())
 }
 /// Type of [`_FOREACH_MAXIMUM_SCALAR`].
 pub type ForeachMaximumScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -1840,10 +1886,12 @@ fn _foreach_maximum_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<V
 
 fn _foreach_maximum_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::clamp_min_(&self_[i], scalar)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::clamp_min_(&self_[i], scalar)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_MAXIMUM_SCALAR_`].
 pub type ForeachMaximumScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -1883,7 +1931,7 @@ fn _foreach_maximum_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> 
 fn _foreach_maximum_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalars[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_min(&self_[i], scalars[i])).collect())
 }
 /// Type of [`_FOREACH_MAXIMUM_SCALAR_LIST`].
 pub type ForeachMaximumScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -1922,10 +1970,12 @@ fn _foreach_maximum_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) ->
 fn _foreach_maximum_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    for i in 0..self_.len() {
-        ops::clamp_min_(&self_[i], scalars[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::clamp_min_(&self_[i], scalars[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_MAXIMUM_SCALAR_LIST_`].
 pub type ForeachMaximumScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
@@ -1965,7 +2015,7 @@ fn _foreach_maximum_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Sca
 fn _foreach_maximum_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    (0..self_.len()).map(|i| ops::clamp_min_tensor(&self_[i], &other[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_min_tensor(&self_[i], &other[i])).collect())
 }
 /// Type of [`_FOREACH_MAXIMUM_LIST`].
 pub type ForeachMaximumListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
@@ -2001,10 +2051,12 @@ fn _foreach_maximum_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<V
 fn _foreach_maximum_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    for i in 0..self_.len() {
-        ops::clamp_min_tensor_(&self_[i], &other[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::clamp_min_tensor_(&self_[i], &other[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_MAXIMUM_LIST_`].
 pub type ForeachMaximumListInplaceFn = fn(&[Tensor], &[Tensor]) -> Result<()>;
@@ -2043,7 +2095,7 @@ fn _foreach_maximum_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> 
 
 fn _foreach_clamp_max_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalar)).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalar)).collect())
 }
 /// Type of [`_FOREACH_CLAMP_MAX_SCALAR`].
 pub type ForeachClampMaxScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -2081,10 +2133,12 @@ fn _foreach_clamp_max_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result
 
 fn _foreach_clamp_max_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::clamp_max_(&self_[i], scalar)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::clamp_max_(&self_[i], scalar)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_CLAMP_MAX_SCALAR_`].
 pub type ForeachClampMaxScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -2124,7 +2178,7 @@ fn _foreach_clamp_max_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -
 fn _foreach_clamp_max_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalars[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalars[i])).collect())
 }
 /// Type of [`_FOREACH_CLAMP_MAX_SCALAR_LIST`].
 pub type ForeachClampMaxScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -2163,10 +2217,12 @@ fn _foreach_clamp_max_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) 
 fn _foreach_clamp_max_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    for i in 0..self_.len() {
-        ops::clamp_max_(&self_[i], scalars[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::clamp_max_(&self_[i], scalars[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_CLAMP_MAX_SCALAR_LIST_`].
 pub type ForeachClampMaxScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
@@ -2206,7 +2262,7 @@ fn _foreach_clamp_max_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[S
 fn _foreach_clamp_max_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    (0..self_.len()).map(|i| ops::clamp_max_tensor(&self_[i], &other[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_max_tensor(&self_[i], &other[i])).collect())
 }
 /// Type of [`_FOREACH_CLAMP_MAX_LIST`].
 pub type ForeachClampMaxListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
@@ -2245,10 +2301,12 @@ fn _foreach_clamp_max_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result
 fn _foreach_clamp_max_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    for i in 0..self_.len() {
-        ops::clamp_max_tensor_(&self_[i], &other[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::clamp_max_tensor_(&self_[i], &other[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_CLAMP_MAX_LIST_`].
 pub type ForeachClampMaxListInplaceFn = fn(&[Tensor], &[Tensor]) -> Result<()>;
@@ -2287,7 +2345,7 @@ fn _foreach_clamp_max_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -
 
 fn _foreach_minimum_scalar_each(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalar)).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalar)).collect())
 }
 /// Type of [`_FOREACH_MINIMUM_SCALAR`].
 pub type ForeachMinimumScalarFn = fn(&[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -2325,10 +2383,12 @@ fn _foreach_minimum_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<V
 
 fn _foreach_minimum_scalar_inplace_each(self_: &[Tensor], scalar: Scalar) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::clamp_max_(&self_[i], scalar)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::clamp_max_(&self_[i], scalar)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_MINIMUM_SCALAR_`].
 pub type ForeachMinimumScalarInplaceFn = fn(&[Tensor], Scalar) -> Result<()>;
@@ -2368,7 +2428,7 @@ fn _foreach_minimum_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> 
 fn _foreach_minimum_scalar_list_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalars[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_max(&self_[i], scalars[i])).collect())
 }
 /// Type of [`_FOREACH_MINIMUM_SCALAR_LIST`].
 pub type ForeachMinimumScalarListFn = fn(&[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -2407,10 +2467,12 @@ fn _foreach_minimum_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) ->
 fn _foreach_minimum_scalar_list_inplace_each(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
     f::some(self_, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    for i in 0..self_.len() {
-        ops::clamp_max_(&self_[i], scalars[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::clamp_max_(&self_[i], scalars[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_MINIMUM_SCALAR_LIST_`].
 pub type ForeachMinimumScalarListInplaceFn = fn(&[Tensor], &[Scalar]) -> Result<()>;
@@ -2450,7 +2512,7 @@ fn _foreach_minimum_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Sca
 fn _foreach_minimum_list_each(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    (0..self_.len()).map(|i| ops::clamp_max_tensor(&self_[i], &other[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::clamp_max_tensor(&self_[i], &other[i])).collect())
 }
 /// Type of [`_FOREACH_MINIMUM_LIST`].
 pub type ForeachMinimumListFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
@@ -2486,10 +2548,12 @@ fn _foreach_minimum_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<V
 fn _foreach_minimum_list_inplace_each(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, other, None)?;
-    for i in 0..self_.len() {
-        ops::clamp_max_tensor_(&self_[i], &other[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::clamp_max_tensor_(&self_[i], &other[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_MINIMUM_LIST_`].
 pub type ForeachMinimumListInplaceFn = fn(&[Tensor], &[Tensor]) -> Result<()>;
@@ -2529,7 +2593,7 @@ fn _foreach_minimum_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> 
 fn _foreach_lerp_scalar_each(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
     f::same_lengths(self_, tensors1, None)?;
-    (0..self_.len()).map(|i| ops::lerp(&self_[i], &tensors1[i], weight)).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::lerp(&self_[i], &tensors1[i], weight)).collect())
 }
 /// Type of [`_FOREACH_LERP_SCALAR`].
 pub type ForeachLerpScalarFn = fn(&[Tensor], &[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -2574,10 +2638,12 @@ fn _foreach_lerp_scalar_adaptor(
 fn _foreach_lerp_scalar_inplace_each(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, tensors1, None)?;
-    for i in 0..self_.len() {
-        ops::lerp_(&self_[i], &tensors1[i], weight)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::lerp_(&self_[i], &tensors1[i], weight)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_LERP_SCALAR_`].
 pub type ForeachLerpScalarInplaceFn = fn(&[Tensor], &[Tensor], Scalar) -> Result<()>;
@@ -2626,7 +2692,7 @@ fn _foreach_lerp_scalar_list_each(
     f::some(self_, None)?;
     f::same_lengths(self_, tensors1, None)?;
     f::as_many_numbers(self_, weight.len())?;
-    (0..self_.len()).map(|i| ops::lerp(&self_[i], &tensors1[i], weight[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::lerp(&self_[i], &tensors1[i], weight[i])).collect())
 }
 /// Type of [`_FOREACH_LERP_SCALAR_LIST`].
 pub type ForeachLerpScalarListFn = fn(&[Tensor], &[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -2683,10 +2749,12 @@ fn _foreach_lerp_scalar_list_inplace_each(
     f::some(self_, None)?;
     f::same_lengths(self_, tensors1, None)?;
     f::as_many_numbers(self_, weight.len())?;
-    for i in 0..self_.len() {
-        ops::lerp_(&self_[i], &tensors1[i], weight[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::lerp_(&self_[i], &tensors1[i], weight[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_LERP_SCALAR_LIST_`].
 pub type ForeachLerpScalarListInplaceFn = fn(&[Tensor], &[Tensor], &[Scalar]) -> Result<()>;
@@ -2739,7 +2807,9 @@ fn _foreach_lerp_list_each(self_: &[Tensor], tensors1: &[Tensor], weights: &[Ten
     f::some(self_, None)?;
     f::same_lengths(self_, tensors1, None)?;
     f::same_lengths(self_, weights, None)?;
-    (0..self_.len()).map(|i| ops::lerp_tensor(&self_[i], &tensors1[i], &weights[i])).collect()
+    f::together(self_, || {
+        (0..self_.len()).map(|i| ops::lerp_tensor(&self_[i], &tensors1[i], &weights[i])).collect()
+    })
 }
 /// Type of [`_FOREACH_LERP_LIST`].
 pub type ForeachLerpListFn = fn(&[Tensor], &[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
@@ -2789,10 +2859,12 @@ fn _foreach_lerp_list_inplace_each(self_: &[Tensor], tensors1: &[Tensor], weight
     f::some(self_, None)?;
     f::same_lengths(self_, tensors1, None)?;
     f::same_lengths(self_, weights, None)?;
-    for i in 0..self_.len() {
-        ops::lerp_tensor_(&self_[i], &tensors1[i], &weights[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::lerp_tensor_(&self_[i], &tensors1[i], &weights[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_LERP_LIST_`].
 pub type ForeachLerpListInplaceFn = fn(&[Tensor], &[Tensor], &[Tensor]) -> Result<()>;
@@ -2851,7 +2923,9 @@ fn _foreach_addcmul_scalar_list_each(
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    (0..self_.len()).map(|i| ops::addcmul(&self_[i], &tensor1[i], &tensor2[i], scalars[i])).collect()
+    f::together(self_, || {
+        (0..self_.len()).map(|i| ops::addcmul(&self_[i], &tensor1[i], &tensor2[i], scalars[i])).collect()
+    })
 }
 /// Type of [`_FOREACH_ADDCMUL_SCALAR_LIST`].
 pub type ForeachAddcmulScalarListFn = fn(&[Tensor], &[Tensor], &[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -2920,10 +2994,12 @@ fn _foreach_addcmul_scalar_list_inplace_each(
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    for i in 0..self_.len() {
-        ops::addcmul_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::addcmul_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ADDCMUL_SCALAR_LIST_`].
 pub type ForeachAddcmulScalarListInplaceFn = fn(&[Tensor], &[Tensor], &[Tensor], &[Scalar]) -> Result<()>;
@@ -2992,7 +3068,9 @@ fn _foreach_addcmul_tensor_each(
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
     let scalars = f::unpacked(self_, scalars)?;
-    (0..self_.len()).map(|i| ops::addcmul(&self_[i], &tensor1[i], &tensor2[i], scalars[i])).collect()
+    f::together(self_, || {
+        (0..self_.len()).map(|i| ops::addcmul(&self_[i], &tensor1[i], &tensor2[i], scalars[i])).collect()
+    })
 }
 /// Type of [`_FOREACH_ADDCMUL_TENSOR`].
 pub type ForeachAddcmulTensorFn = fn(&[Tensor], &[Tensor], &[Tensor], &Tensor) -> Result<Vec<Tensor>>;
@@ -3061,10 +3139,12 @@ fn _foreach_addcmul_tensor_inplace_each(
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
     let scalars = f::unpacked(self_, scalars)?;
-    for i in 0..self_.len() {
-        ops::addcmul_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::addcmul_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ADDCMUL_TENSOR_`].
 pub type ForeachAddcmulTensorInplaceFn = fn(&[Tensor], &[Tensor], &[Tensor], &Tensor) -> Result<()>;
@@ -3132,7 +3212,9 @@ fn _foreach_addcmul_scalar_each(
     f::some(self_, None)?;
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
-    (0..self_.len()).map(|i| ops::addcmul(&self_[i], &tensor1[i], &tensor2[i], value)).collect()
+    f::together(self_, || {
+        (0..self_.len()).map(|i| ops::addcmul(&self_[i], &tensor1[i], &tensor2[i], value)).collect()
+    })
 }
 /// Type of [`_FOREACH_ADDCMUL_SCALAR`].
 pub type ForeachAddcmulScalarFn = fn(&[Tensor], &[Tensor], &[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -3200,10 +3282,12 @@ fn _foreach_addcmul_scalar_inplace_each(
     f::some(self_, None)?;
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
-    for i in 0..self_.len() {
-        ops::addcmul_(&self_[i], &tensor1[i], &tensor2[i], value)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::addcmul_(&self_[i], &tensor1[i], &tensor2[i], value)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ADDCMUL_SCALAR_`].
 pub type ForeachAddcmulScalarInplaceFn = fn(&[Tensor], &[Tensor], &[Tensor], Scalar) -> Result<()>;
@@ -3272,7 +3356,9 @@ fn _foreach_addcdiv_scalar_list_each(
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    (0..self_.len()).map(|i| ops::addcdiv(&self_[i], &tensor1[i], &tensor2[i], scalars[i])).collect()
+    f::together(self_, || {
+        (0..self_.len()).map(|i| ops::addcdiv(&self_[i], &tensor1[i], &tensor2[i], scalars[i])).collect()
+    })
 }
 /// Type of [`_FOREACH_ADDCDIV_SCALAR_LIST`].
 pub type ForeachAddcdivScalarListFn = fn(&[Tensor], &[Tensor], &[Tensor], &[Scalar]) -> Result<Vec<Tensor>>;
@@ -3341,10 +3427,12 @@ fn _foreach_addcdiv_scalar_list_inplace_each(
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
     f::as_many_numbers(self_, scalars.len())?;
-    for i in 0..self_.len() {
-        ops::addcdiv_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::addcdiv_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ADDCDIV_SCALAR_LIST_`].
 pub type ForeachAddcdivScalarListInplaceFn = fn(&[Tensor], &[Tensor], &[Tensor], &[Scalar]) -> Result<()>;
@@ -3413,7 +3501,9 @@ fn _foreach_addcdiv_tensor_each(
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
     let scalars = f::unpacked(self_, scalars)?;
-    (0..self_.len()).map(|i| ops::addcdiv(&self_[i], &tensor1[i], &tensor2[i], scalars[i])).collect()
+    f::together(self_, || {
+        (0..self_.len()).map(|i| ops::addcdiv(&self_[i], &tensor1[i], &tensor2[i], scalars[i])).collect()
+    })
 }
 /// Type of [`_FOREACH_ADDCDIV_TENSOR`].
 pub type ForeachAddcdivTensorFn = fn(&[Tensor], &[Tensor], &[Tensor], &Tensor) -> Result<Vec<Tensor>>;
@@ -3482,10 +3572,12 @@ fn _foreach_addcdiv_tensor_inplace_each(
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
     let scalars = f::unpacked(self_, scalars)?;
-    for i in 0..self_.len() {
-        ops::addcdiv_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::addcdiv_(&self_[i], &tensor1[i], &tensor2[i], scalars[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ADDCDIV_TENSOR_`].
 pub type ForeachAddcdivTensorInplaceFn = fn(&[Tensor], &[Tensor], &[Tensor], &Tensor) -> Result<()>;
@@ -3553,7 +3645,9 @@ fn _foreach_addcdiv_scalar_each(
     f::some(self_, None)?;
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
-    (0..self_.len()).map(|i| ops::addcdiv(&self_[i], &tensor1[i], &tensor2[i], value)).collect()
+    f::together(self_, || {
+        (0..self_.len()).map(|i| ops::addcdiv(&self_[i], &tensor1[i], &tensor2[i], value)).collect()
+    })
 }
 /// Type of [`_FOREACH_ADDCDIV_SCALAR`].
 pub type ForeachAddcdivScalarFn = fn(&[Tensor], &[Tensor], &[Tensor], Scalar) -> Result<Vec<Tensor>>;
@@ -3621,10 +3715,12 @@ fn _foreach_addcdiv_scalar_inplace_each(
     f::some(self_, None)?;
     f::same_lengths(self_, tensor1, None)?;
     f::same_lengths(self_, tensor2, None)?;
-    for i in 0..self_.len() {
-        ops::addcdiv_(&self_[i], &tensor1[i], &tensor2[i], value)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::addcdiv_(&self_[i], &tensor1[i], &tensor2[i], value)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ADDCDIV_SCALAR_`].
 pub type ForeachAddcdivScalarInplaceFn = fn(&[Tensor], &[Tensor], &[Tensor], Scalar) -> Result<()>;
@@ -3686,7 +3782,7 @@ fn _foreach_addcdiv_scalar_inplace_adaptor(
 fn _foreach_mm_each(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, Some("_foreach_mm requires non-empty tensor lists"))?;
     f::same_lengths(self_, mat2, Some("_foreach_mm: self and mat2 must have the same number of tensors"))?;
-    (0..self_.len()).map(|i| ops::mm(&self_[i], &mat2[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::mm(&self_[i], &mat2[i])).collect())
 }
 /// Type of [`_FOREACH_MM`].
 pub type ForeachMmFn = fn(&[Tensor], &[Tensor]) -> Result<Vec<Tensor>>;
@@ -3721,7 +3817,7 @@ fn _foreach_mm_adaptor(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>>
 
 fn _foreach_clone_each(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::clone(&self_[i], memory_format)).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::clone(&self_[i], memory_format)).collect())
 }
 /// Type of [`_FOREACH_CLONE`].
 pub type ForeachCloneFn = fn(&[Tensor], Option<MemoryFormat>) -> Result<Vec<Tensor>>;
@@ -3757,10 +3853,12 @@ fn _foreach_clone_adaptor(self_: &[Tensor], memory_format: Option<MemoryFormat>)
 fn _foreach_copy_inplace_each(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()> {
     f::some(self_, None)?;
     f::same_lengths(self_, src, None)?;
-    for i in 0..self_.len() {
-        ops::copy_(&self_[i], &src[i], non_blocking)?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::copy_(&self_[i], &src[i], non_blocking)?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_COPY_`].
 pub type ForeachCopyInplaceFn = fn(&[Tensor], &[Tensor], bool) -> Result<()>;
@@ -3800,10 +3898,12 @@ fn _foreach_copy_inplace_adaptor(self_: &[Tensor], src: &[Tensor], non_blocking:
 
 fn _foreach_zero_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::zero_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::zero_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ZERO_`].
 pub type ForeachZeroInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -3840,7 +3940,7 @@ fn _foreach_max_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
         self_,
         "_foreach_max cannot compute the maximum of an empty tensor; max over zero elements is undefined.",
     )?;
-    (0..self_.len()).map(|i| ops::max(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::max(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_MAX`].
 pub type ForeachMaxFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -3872,7 +3972,9 @@ fn _foreach_max_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_norm_scalar_each(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::linalg_vector_norm(&self_[i], ord, None, false, dtype)).collect()
+    f::together(self_, || {
+        (0..self_.len()).map(|i| ops::linalg_vector_norm(&self_[i], ord, None, false, dtype)).collect()
+    })
 }
 /// Type of [`_FOREACH_NORM_SCALAR`].
 pub type ForeachNormScalarFn = fn(&[Tensor], Scalar, Option<DType>) -> Result<Vec<Tensor>>;
@@ -3918,7 +4020,9 @@ fn _foreach_norm_scalar_adaptor(self_: &[Tensor], ord: Scalar, dtype: Option<DTy
 
 fn _foreach_powsum_scalar_each(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::linalg_powsum(&self_[i], ord, None, false, dtype)).collect()
+    f::together(self_, || {
+        (0..self_.len()).map(|i| ops::linalg_powsum(&self_[i], ord, None, false, dtype)).collect()
+    })
 }
 /// Type of [`_FOREACH_POWSUM_SCALAR`].
 pub type ForeachPowsumScalarFn = fn(&[Tensor], Scalar, Option<DType>) -> Result<Vec<Tensor>>;
@@ -3961,7 +4065,7 @@ fn _foreach_powsum_scalar_adaptor(
 
 fn _foreach_erf_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::erf(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::erf(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_ERF`].
 pub type ForeachErfFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -3993,10 +4097,12 @@ fn _foreach_erf_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_erf_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::erf_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::erf_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ERF_`].
 pub type ForeachErfInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4029,7 +4135,7 @@ fn _foreach_erf_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_erfc_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::erfc(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::erfc(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_ERFC`].
 pub type ForeachErfcFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4061,10 +4167,12 @@ fn _foreach_erfc_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_erfc_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::erfc_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::erfc_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ERFC_`].
 pub type ForeachErfcInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4097,7 +4205,7 @@ fn _foreach_erfc_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_lgamma_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::lgamma(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::lgamma(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_LGAMMA`].
 pub type ForeachLgammaFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4129,10 +4237,12 @@ fn _foreach_lgamma_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_lgamma_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::lgamma_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::lgamma_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_LGAMMA_`].
 pub type ForeachLgammaInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4165,7 +4275,7 @@ fn _foreach_lgamma_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_abs_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::abs(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::abs(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_ABS`].
 pub type ForeachAbsFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4197,10 +4307,12 @@ fn _foreach_abs_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_abs_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::abs_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::abs_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ABS_`].
 pub type ForeachAbsInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4233,7 +4345,7 @@ fn _foreach_abs_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_sign_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::sign(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::sign(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_SIGN`].
 pub type ForeachSignFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4265,10 +4377,12 @@ fn _foreach_sign_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_sign_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::sign_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::sign_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_SIGN_`].
 pub type ForeachSignInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4301,7 +4415,7 @@ fn _foreach_sign_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_neg_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::neg(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::neg(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_NEG`].
 pub type ForeachNegFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4333,10 +4447,12 @@ fn _foreach_neg_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_neg_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::neg_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::neg_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_NEG_`].
 pub type ForeachNegInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4369,7 +4485,7 @@ fn _foreach_neg_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_reciprocal_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::reciprocal(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::reciprocal(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_RECIPROCAL`].
 pub type ForeachReciprocalFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4408,10 +4524,12 @@ fn _foreach_reciprocal_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_reciprocal_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::reciprocal_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::reciprocal_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_RECIPROCAL_`].
 pub type ForeachReciprocalInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4454,7 +4572,7 @@ fn _foreach_reciprocal_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_sqrt_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::sqrt(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::sqrt(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_SQRT`].
 pub type ForeachSqrtFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4486,10 +4604,12 @@ fn _foreach_sqrt_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_sqrt_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::sqrt_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::sqrt_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_SQRT_`].
 pub type ForeachSqrtInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4522,7 +4642,7 @@ fn _foreach_sqrt_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_rsqrt_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::rsqrt(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::rsqrt(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_RSQRT`].
 pub type ForeachRsqrtFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4561,10 +4681,12 @@ fn _foreach_rsqrt_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_rsqrt_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::rsqrt_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::rsqrt_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_RSQRT_`].
 pub type ForeachRsqrtInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4604,7 +4726,7 @@ fn _foreach_rsqrt_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_exp_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::exp(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::exp(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_EXP`].
 pub type ForeachExpFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4643,10 +4765,12 @@ fn _foreach_exp_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_exp_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::exp_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::exp_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_EXP_`].
 pub type ForeachExpInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4686,7 +4810,7 @@ fn _foreach_exp_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_expm1_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::expm1(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::expm1(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_EXPM1`].
 pub type ForeachExpm1Fn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4725,10 +4849,12 @@ fn _foreach_expm1_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_expm1_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::expm1_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::expm1_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_EXPM1_`].
 pub type ForeachExpm1InplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4768,7 +4894,7 @@ fn _foreach_expm1_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_log_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::log(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::log(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_LOG`].
 pub type ForeachLogFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4807,10 +4933,12 @@ fn _foreach_log_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_log_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::log_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::log_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_LOG_`].
 pub type ForeachLogInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4850,7 +4978,7 @@ fn _foreach_log_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_log2_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::log2(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::log2(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_LOG2`].
 pub type ForeachLog2Fn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4889,10 +5017,12 @@ fn _foreach_log2_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_log2_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::log2_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::log2_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_LOG2_`].
 pub type ForeachLog2InplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -4932,7 +5062,7 @@ fn _foreach_log2_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_log10_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::log10(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::log10(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_LOG10`].
 pub type ForeachLog10Fn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -4971,10 +5101,12 @@ fn _foreach_log10_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_log10_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::log10_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::log10_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_LOG10_`].
 pub type ForeachLog10InplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5014,7 +5146,7 @@ fn _foreach_log10_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_log1p_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::log1p(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::log1p(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_LOG1P`].
 pub type ForeachLog1pFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5053,10 +5185,12 @@ fn _foreach_log1p_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_log1p_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::log1p_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::log1p_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_LOG1P_`].
 pub type ForeachLog1pInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5096,7 +5230,7 @@ fn _foreach_log1p_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_sin_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::sin(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::sin(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_SIN`].
 pub type ForeachSinFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5128,10 +5262,12 @@ fn _foreach_sin_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_sin_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::sin_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::sin_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_SIN_`].
 pub type ForeachSinInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5164,7 +5300,7 @@ fn _foreach_sin_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_cos_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::cos(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::cos(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_COS`].
 pub type ForeachCosFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5196,10 +5332,12 @@ fn _foreach_cos_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_cos_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::cos_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::cos_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_COS_`].
 pub type ForeachCosInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5232,7 +5370,7 @@ fn _foreach_cos_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_tan_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::tan(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::tan(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_TAN`].
 pub type ForeachTanFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5271,10 +5409,12 @@ fn _foreach_tan_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_tan_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::tan_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::tan_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_TAN_`].
 pub type ForeachTanInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5314,7 +5454,7 @@ fn _foreach_tan_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_asin_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::asin(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::asin(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_ASIN`].
 pub type ForeachAsinFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5353,10 +5493,12 @@ fn _foreach_asin_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_asin_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::asin_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::asin_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ASIN_`].
 pub type ForeachAsinInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5396,7 +5538,7 @@ fn _foreach_asin_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_acos_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::acos(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::acos(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_ACOS`].
 pub type ForeachAcosFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5435,10 +5577,12 @@ fn _foreach_acos_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_acos_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::acos_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::acos_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ACOS_`].
 pub type ForeachAcosInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5478,7 +5622,7 @@ fn _foreach_acos_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_atan_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::atan(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::atan(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_ATAN`].
 pub type ForeachAtanFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5510,10 +5654,12 @@ fn _foreach_atan_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_atan_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::atan_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::atan_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ATAN_`].
 pub type ForeachAtanInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5546,7 +5692,7 @@ fn _foreach_atan_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_sinh_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::sinh(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::sinh(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_SINH`].
 pub type ForeachSinhFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5585,10 +5731,12 @@ fn _foreach_sinh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_sinh_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::sinh_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::sinh_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_SINH_`].
 pub type ForeachSinhInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5628,7 +5776,7 @@ fn _foreach_sinh_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_cosh_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::cosh(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::cosh(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_COSH`].
 pub type ForeachCoshFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5667,10 +5815,12 @@ fn _foreach_cosh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_cosh_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::cosh_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::cosh_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_COSH_`].
 pub type ForeachCoshInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5710,7 +5860,7 @@ fn _foreach_cosh_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_tanh_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::tanh(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::tanh(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_TANH`].
 pub type ForeachTanhFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5742,10 +5892,12 @@ fn _foreach_tanh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_tanh_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::tanh_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::tanh_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_TANH_`].
 pub type ForeachTanhInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5778,7 +5930,7 @@ fn _foreach_tanh_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_floor_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::floor(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::floor(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_FLOOR`].
 pub type ForeachFloorFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5810,10 +5962,12 @@ fn _foreach_floor_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_floor_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::floor_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::floor_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_FLOOR_`].
 pub type ForeachFloorInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5846,7 +6000,7 @@ fn _foreach_floor_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_ceil_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::ceil(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::ceil(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_CEIL`].
 pub type ForeachCeilFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5878,10 +6032,12 @@ fn _foreach_ceil_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_ceil_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::ceil_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::ceil_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_CEIL_`].
 pub type ForeachCeilInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5914,7 +6070,7 @@ fn _foreach_ceil_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_trunc_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::trunc(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::trunc(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_TRUNC`].
 pub type ForeachTruncFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -5946,10 +6102,12 @@ fn _foreach_trunc_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_trunc_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::trunc_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::trunc_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_TRUNC_`].
 pub type ForeachTruncInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -5982,7 +6140,7 @@ fn _foreach_trunc_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_round_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::round(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::round(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_ROUND`].
 pub type ForeachRoundFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -6014,10 +6172,12 @@ fn _foreach_round_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_round_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::round_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::round_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_ROUND_`].
 pub type ForeachRoundInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -6050,7 +6210,7 @@ fn _foreach_round_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_frac_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::frac(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::frac(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_FRAC`].
 pub type ForeachFracFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -6082,10 +6242,12 @@ fn _foreach_frac_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_frac_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::frac_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::frac_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_FRAC_`].
 pub type ForeachFracInplaceFn = fn(&[Tensor]) -> Result<()>;
@@ -6118,7 +6280,7 @@ fn _foreach_frac_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
 
 fn _foreach_sigmoid_each(self_: &[Tensor]) -> Result<Vec<Tensor>> {
     f::some(self_, None)?;
-    (0..self_.len()).map(|i| ops::sigmoid(&self_[i])).collect()
+    f::together(self_, || (0..self_.len()).map(|i| ops::sigmoid(&self_[i])).collect())
 }
 /// Type of [`_FOREACH_SIGMOID`].
 pub type ForeachSigmoidFn = fn(&[Tensor]) -> Result<Vec<Tensor>>;
@@ -6150,10 +6312,12 @@ fn _foreach_sigmoid_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
 
 fn _foreach_sigmoid_inplace_each(self_: &[Tensor]) -> Result<()> {
     f::some(self_, None)?;
-    for i in 0..self_.len() {
-        ops::sigmoid_(&self_[i])?;
-    }
-    Ok(())
+    f::together(self_, || {
+        for i in 0..self_.len() {
+            ops::sigmoid_(&self_[i])?;
+        }
+        Ok(())
+    })
 }
 /// Type of [`_FOREACH_SIGMOID_`].
 pub type ForeachSigmoidInplaceFn = fn(&[Tensor]) -> Result<()>;

@@ -1,5 +1,6 @@
 //! What the list forms `_foreach_*` ask of their arguments. Their bodies are generated: a call of the base row per tensor.
 
+use crate::backend::lists;
 use crate::ensure;
 use crate::ops;
 use crate::tensor::handle::Tensor;
@@ -12,6 +13,19 @@ pub use crate::tensor::wrapped_number::wrapped_number as number;
 pub fn some(list: &[Tensor], text: Option<&str>) -> Result<()> {
     ensure!(!list.is_empty(), Runtime, "{}", text.unwrap_or("Tensor list must have at least one tensor."));
     Ok(())
+}
+
+/// Runs the calls of a list form, whose work the first tensor's back end may put together.
+pub fn together<R>(list: &[Tensor], calls: impl FnOnce() -> Result<R>) -> Result<R> {
+    let Some(lists) = list.first().and_then(|t| lists::of(t.device())) else { return calls() };
+    let (mut calls, mut result) = (Some(calls), None);
+    lists.together(&mut || {
+        if let Some(calls) = calls.take() {
+            result = Some(calls()?);
+        }
+        Ok(())
+    })?;
+    result.ok_or_else(|| Error::runtime("the calls of a list form were not made"))
 }
 
 /// All tensors of the list have elements.

@@ -15,7 +15,7 @@ macro_rules! sources {
     };
 }
 sources! {
-    "device/emulation.h", "device/base.cuh", "device/number.cuh", "device/block.cuh", "pointwise/loop.cuh", "generated/pointwise.cuh", "copy/copy.cuh",
+    "device/emulation.h", "device/base.cuh", "device/number.cuh", "device/block.cuh", "device/matrix.cuh", "pointwise/loop.cuh", "generated/pointwise.cuh", "copy/copy.cuh",
     "reduction/reduction.cuh", "softmax/softmax.cuh", "blas/product.cuh", "indexing/indexing.cuh",
     "norm/rows.cuh", "norm/channels.cuh", "loss/classes.cuh", "loss/ctc.cuh", "embedding/rows.cuh", "pool/windows.cuh", "pool/planes.cuh",
     "conv/conv.cuh", "attention/attention.cuh", "vision/resample.cuh", "padding/padding.cuh", "random/dropout.cuh", "rnn/cells.cuh",

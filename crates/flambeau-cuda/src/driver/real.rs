@@ -127,29 +127,39 @@ impl Real {
     }
     /// A cubin for the device's own architecture.
     fn compile(&self, device: usize, text: &str) -> Result<Vec<u8>> {
-        // SAFETY: loads the library and nothing else.
-        if !unsafe { rtc::is_culib_present() } {
-            return Err(Error::runtime(
-                "kernels are compiled by NVRTC, which is not there: install libnvrtc of CUDA 12 or 13 (the package cuda-nvrtc, \
-                 or nvidia-cuda-nvrtc of the Python index)",
-            ));
-        }
         let p = self.properties(device)?;
-        let architecture = format!("--gpu-architecture=sm_{}{}", p.major, p.minor);
+        let architecture = format!("sm_{}{}", p.major, p.minor);
+        compiler_is_there()?;
         let (mut major, mut minor) = (0, 0);
         // SAFETY: writes two numbers.
         unsafe { rtc::nvrtcVersion(&mut major, &mut minor) };
         let version = format!("nvrtc {major}.{minor}");
         let path = compiler::kept(&[text, &architecture, &version], "cubin", |to| {
-            std::fs::write(to, cubin(text, &architecture)?).map_err(compiler::disk)
+            std::fs::write(to, compiled(text, &architecture)?.0).map_err(compiler::disk)
         })?;
         std::fs::read(path).map_err(compiler::disk)
     }
 }
-fn cubin(text: &str, architecture: &str) -> Result<Vec<u8>> {
+fn compiler_is_there() -> Result<()> {
+    // SAFETY: loads the library and nothing else.
+    if unsafe { rtc::is_culib_present() } {
+        return Ok(());
+    }
+    Err(Error::runtime(
+        "kernels are compiled by NVRTC, which is not there: install libnvrtc of CUDA 12 or 13 (the package cuda-nvrtc, \
+         or nvidia-cuda-nvrtc of the Python index)",
+    ))
+}
+/// What NVRTC makes of a source: a cubin, and what its assembler says of each kernel.
+///
+/// # Errors
+/// No NVRTC; a source that it refuses, with what it says of it.
+pub(crate) fn compiled(text: &str, architecture: &str) -> Result<(Vec<u8>, String)> {
+    compiler_is_there()?;
     let bad = |what: &str| Error::runtime(format!("NVRTC: {what}"));
     let source = CString::new(text).map_err(|_| bad("a source with a zero byte"))?;
-    let options = [architecture, "--std=c++20", "--fmad=false", "-default-device"]
+    let architecture = format!("--gpu-architecture={architecture}");
+    let options = [&architecture, "--std=c++20", "--fmad=false", "-default-device", "--ptxas-options=-v"]
         .map(|o| CString::new(o).unwrap_or_default());
     let options = options.each_ref().map(|o| o.as_ptr());
     let mut program = std::ptr::null_mut();
@@ -161,18 +171,19 @@ fn cubin(text: &str, architecture: &str) -> Result<Vec<u8>> {
         {
             return Err(bad("no program"));
         }
-        let result = if rtc::nvrtcCompileProgram(program, options.len() as i32, options.as_ptr()) == ok {
-            let mut n = 0;
+        let done = rtc::nvrtcCompileProgram(program, options.len() as i32, options.as_ptr()) == ok;
+        let mut n = 0;
+        rtc::nvrtcGetProgramLogSize(program, &mut n);
+        let mut log = vec![0u8; n];
+        rtc::nvrtcGetProgramLog(program, log.as_mut_ptr().cast());
+        let log = String::from_utf8_lossy(&log).trim_end_matches('\0').to_string();
+        let result = if done {
             rtc::nvrtcGetCUBINSize(program, &mut n);
             let mut out = vec![0u8; n];
             rtc::nvrtcGetCUBIN(program, out.as_mut_ptr().cast());
-            Ok(out)
+            Ok((out, log))
         } else {
-            let mut n = 0;
-            rtc::nvrtcGetProgramLogSize(program, &mut n);
-            let mut log = vec![0u8; n];
-            rtc::nvrtcGetProgramLog(program, log.as_mut_ptr().cast());
-            Err(bad(String::from_utf8_lossy(&log).trim_end_matches('\0')))
+            Err(bad(&log))
         };
         rtc::nvrtcDestroyProgram(&mut program);
         result

@@ -5,7 +5,7 @@ use super::{Args, Which, address, launch};
 use crate::device::ordinal;
 use crate::driver::Shape;
 use flambeau_core::types::keys::Key;
-use flambeau_core::{Result, Tensor};
+use flambeau_core::{DType, Error, Result, Tensor};
 use flambeau_nn_functional::generated::{args, attention as rows};
 
 const FILE: &str = "attention/attention.cuh";
@@ -29,8 +29,20 @@ struct Sum<'a> {
     out: Option<&'a Tensor>,
     lse: Option<&'a Tensor>,
     delta: Option<&'a Tensor>,
+    mask: Option<&'a Tensor>,
     causal: bool,
     scale: f64,
+}
+/// A mask: its address, how kernels read it, its strides.
+fn mask(list: Args, t: Option<&Tensor>, d: DType) -> Result<Args> {
+    let Some(t) = t else { return Ok((0..6).fold(list, |l, _| l.int(0))) };
+    let kind = match t.dtype() {
+        DType::Bool => 1,
+        DType::F32 => 2,
+        own if own == d => 3,
+        other => return Err(Error::not_implemented_for("_fused_attention: a mask", other)),
+    };
+    Ok(t.strides().iter().fold(list.word(address(t)?).int(kind), |l, s| l.int(*s)))
 }
 impl Sum<'_> {
     fn args(&self, columns: i64, chunks: i64) -> Result<Args> {
@@ -42,21 +54,32 @@ impl Sum<'_> {
         let list = list.word(super::dense::address_of(self.lse)?).word(super::dense::address_of(self.delta)?);
         let (s, width2) = (self.x.sizes(), second(0).map_or(0, |t| t.sizes()[3]));
         let list = list.int(s[0]).int(s[1]).int(s[2]).int(self.y.sizes()[2]).int(s[3]).int(width2);
-        Ok(list.int(columns).int(self.causal.into()).int(chunks).number(self.scale))
+        let list = list.int(columns).int(self.causal.into()).int(chunks).number(self.scale);
+        mask(list, self.mask, self.x.dtype())
     }
     fn run(&self, own: &str, out: &Tensor) -> Result<()> {
         if out.numel() == 0 {
             return Ok(());
         }
-        let (s, columns) = (self.x.sizes(), out.sizes()[3]);
+        let (s, columns, d) = (self.x.sizes(), out.sizes()[3], self.x.dtype());
+        let device = ordinal(out.device())?;
+        let depth = columns.max(s[3]).max(self.second.map_or(0, |s| s[0].sizes()[3]));
+        if matches!(d, DType::F16 | DType::BF16) && depth <= 128 {
+            let depth = if depth <= 64 { 64 } else { 128 };
+            let blocks = s[0] * s[1] * up(s[2], 64);
+            let which = Which(self.mode, 0, [d as u8, depth, 0, 0]);
+            let text = || text(FILE, &format!("HALF_ATTENTION(k, {own}, {depth}, {})", self.mode));
+            let shape = Shape { blocks: blocks.clamp(1, 1 << 20) as u32, threads: 128 };
+            return launch(device, which, text, shape, self.args(columns, 1)?);
+        }
         // a thread has 4 or 8 columns; more are other blocks'
         let each = if columns <= 64 { 1 } else { 2 };
         let chunks = up(columns, 64 * each);
         let blocks = s[0] * s[1] * up(s[2], 64) * chunks;
-        let which = Which(self.mode, 0, [self.x.dtype() as u8, each as u8, 0, 0]);
+        let which = Which(self.mode, 0, [d as u8, each as u8, 0, 0]);
         let text = || text(FILE, &format!("ATTENTION(k, {own}, {each}, {})", self.mode));
         let shape = Shape { blocks: blocks.clamp(1, 1 << 20) as u32, threads: 256 };
-        launch(ordinal(out.device())?, which, text, shape, self.args(columns, chunks)?)
+        launch(device, which, text, shape, self.args(columns, chunks)?)
     }
 }
 fn forward(a: &args::FusedAttention, [out, lse]: [&Tensor; 2]) -> Result<()> {
@@ -71,6 +94,7 @@ fn forward(a: &args::FusedAttention, [out, lse]: [&Tensor; 2]) -> Result<()> {
         out: Some(out),
         lse: Some(lse),
         delta: None,
+        mask: a.attn_mask,
         causal: a.is_causal,
         scale: a.scale,
     }
@@ -90,6 +114,7 @@ fn backward(a: &args::FusedAttentionBackward, [gq, gk, gv]: [&Tensor; 3]) -> Res
         out: None,
         lse: None,
         delta: Some(&delta),
+        mask: None,
         causal: false,
         scale: a.scale,
     };
@@ -105,8 +130,20 @@ fn backward(a: &args::FusedAttentionBackward, [gq, gk, gv]: [&Tensor; 3]) -> Res
         ("OF_KEY", [&k, &q], Some([&v, &g]), &q, gk),
     ];
     for (mode, [x, y], second, b, out) in all {
-        Sum { mode, x, y, second, b: Some(b), out: Some(out), lse, delta, causal, scale: a.scale }
-            .run(own, out)?;
+        Sum {
+            mode,
+            x,
+            y,
+            second,
+            b: Some(b),
+            out: Some(out),
+            lse,
+            delta,
+            mask: a.attn_mask,
+            causal,
+            scale: a.scale,
+        }
+        .run(own, out)?;
     }
     Ok(())
 }

@@ -70,6 +70,7 @@ fn by_library(
         tf32: get_float32_matmul_precision() != MatmulPrecision::Highest,
     };
     let device = device::ordinal(out.device())?;
+    super::lists::flush()?;
     driver()?.product(device, here(device)?, &product)
 }
 /// By tiles of our own: `out = a b`, where `out` may be of the sums' type. `false` where there is no kernel.

@@ -40,6 +40,7 @@ pub(crate) fn fill(out: &Tensor, element: &[u8]) -> Result<bool> {
         m.used_by(stream);
         let nbytes = out.numel() as usize * size;
         let to = m.range(out.storage_offset() as usize * size, nbytes)?;
+        super::lists::flush()?;
         driver()?.fill(d, stream, to, element[0], nbytes)?;
         return Ok(true);
     }

@@ -13,6 +13,7 @@ pub(crate) mod indexing;
 pub(crate) mod joining;
 pub(crate) mod linalg;
 pub(crate) mod linear;
+pub(crate) mod lists;
 pub(crate) mod loss;
 pub(crate) mod norm;
 pub(crate) mod optim;
@@ -33,8 +34,9 @@ use crate::{fault, memory};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{DType, Error, Result, Tensor};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 /// Arguments of a kernel: the fields of its struct, one after the other, each as aligned as it is large.
@@ -42,7 +44,16 @@ use std::sync::{Arc, OnceLock, PoisonError};
 pub(crate) struct Args(Vec<u8>);
 impl Args {
     pub(crate) fn new() -> Args {
-        Args::default()
+        // as much as most kernels take
+        Args(Vec::with_capacity(256))
+    }
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+    /// Arguments that were written before.
+    pub(crate) fn raw(mut self, bytes: &[u8]) -> Args {
+        self.0.extend(bytes);
+        self
     }
     pub(crate) fn int(mut self, v: i64) -> Args {
         self.0.extend(v.to_ne_bytes());
@@ -341,9 +352,35 @@ fn module(device: usize, source: &str) -> Result<Arc<Module>> {
 /// has several, and the dtypes or other small numbers that its text is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Which(pub(crate) &'static str, pub(crate) usize, pub(crate) [u8; 4]);
+/// A hash of a few words that are known to be apart: addresses and small numbers of our own.
+#[derive(Default)]
+pub(crate) struct Mixed(u64);
+impl Hasher for Mixed {
+    fn write(&mut self, bytes: &[u8]) {
+        for part in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.write_u64(u64::from_ne_bytes(word));
+        }
+    }
+    fn write_u64(&mut self, v: u64) {
+        // Fibonacci hashing (Knuth 6.4); the map takes both ends of the word
+        self.0 = (self.0.rotate_left(23) ^ v).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    fn write_usize(&mut self, v: usize) {
+        self.write_u64(v as u64);
+    }
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
+/// A map of keys that nobody outside chooses.
+pub(crate) type Quick<K, V> = HashMap<K, V, BuildHasherDefault<Mixed>>;
 thread_local! {
+    /// How many launches this thread asked for.
+    pub(crate) static LAUNCHES: Cell<u64> = const { Cell::new(0) };
     /// Kernels that this thread launched before.
-    static FOUND: RefCell<HashMap<(usize, Which), Arc<Function>>> = RefCell::default();
+    static FOUND: RefCell<Quick<(usize, Which), Arc<Function>>> = RefCell::default();
 }
 /// A number in all readings, as `Param` of kernels/device/base.cuh; zeros for none.
 pub(crate) fn scalar(list: Args, v: Option<flambeau_core::Scalar>) -> Args {
@@ -382,6 +419,7 @@ pub(crate) fn launch(
     shape: Shape,
     args: Args,
 ) -> Result<()> {
+    lists::flush()?;
     let known = FOUND.try_with(|all| all.borrow().get(&(device, which)).cloned()).ok().flatten();
     let function = match known {
         Some(f) => f,
@@ -393,6 +431,7 @@ pub(crate) fn launch(
             f
         }
     };
+    LAUNCHES.set(LAUNCHES.get() + 1);
     let stream = here(device)?;
     driver()?.launch(device, stream, &function, shape, &args.0)?;
     static BLOCKING: OnceLock<bool> = OnceLock::new();

@@ -118,6 +118,9 @@ impl Lists for OnLists {
         }
         Ok(true)
     }
+    fn together(&self, calls: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        super::lists::together(calls)
+    }
     fn update_scale(
         &self,
         scale: &Tensor,

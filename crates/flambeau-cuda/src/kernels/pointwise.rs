@@ -1,12 +1,13 @@
 //! Pointwise rows: the formulas of the CPU as device functions (`cargo xtask kernels`), in one loop for all of them.
 
-use super::{Args, Geometry, Which, address, element, launch, opaque, shape};
+use super::{Args, Geometry, Quick, Which, address, element, launch, lists, opaque, shape};
 use crate::device;
 use crate::generated::pointwise::{FORMULAS, PAIRS, PLANNED, SPECS};
 use flambeau_core::iter::spec::{PointwiseCall, PointwiseKernel};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Error, Result, Tensor};
 use flambeau_cpu::pointwise::{self as cpu, Param, Pointwise};
+use std::cell::RefCell;
 use std::fmt::Write as _;
 
 /// How a class computes in a dtype: the type of computation and the elements of the output; `None` where it has no loop. As
@@ -63,6 +64,60 @@ const DTYPES: [DType; 19] = {
     [U8, I8, I16, I32, I64, U16, U32, U64, F16, BF16, F32, F64, Bool, C32, BC32, C64, C128, F8E4M3, F8E5M2]
 };
 
+/// What a formula is in a dtype.
+#[derive(Clone, Copy)]
+pub(super) struct Found {
+    /// The formula's address.
+    formula: usize,
+    name: &'static str,
+    classes: &'static [&'static str],
+    computed: &'static str,
+    /// The dtype among [`DTYPES`].
+    place: usize,
+}
+impl Found {
+    /// Its kernel of one form: of any geometry, of dense operands, of lists.
+    pub(super) fn which(&self, form: u8) -> Which {
+        Which("pointwise", self.formula, [self.place as u8, form, 0, 0])
+    }
+    /// Whether both are the same formula in the same dtype.
+    pub(super) fn is(&self, other: &Found) -> bool {
+        self.formula == other.formula && self.place == other.place
+    }
+}
+/// The kernel of a formula for many tensors.
+pub(super) fn list_text(f: &Found) -> (String, String) {
+    let d = DTYPES[f.place];
+    let found = f.classes.iter().find_map(|c| Some((c, computes(c, d)?)));
+    let instance = found.zip(element(d)).map(|((class, (compute, out)), own)| {
+        let out = element(out).unwrap_or("b8");
+        format!("LIST_POINTWISE(k, formula::{}::of_{class}, {compute}, {own}, {out})\n", f.name)
+    });
+    let files = "#include \"pointwise/loop.cuh\"\n#include \"generated/pointwise.cuh\"\n";
+    (format!("{files}{}", instance.unwrap_or_default()), "k".into())
+}
+/// Looks a formula up, which takes longer than a launch may.
+fn found(kernel: &'static Pointwise, compute: DType) -> Option<Found> {
+    thread_local! {
+        static KNOWN: RefCell<Quick<(usize, DType), Found>> = RefCell::default();
+    }
+    let key = (std::ptr::from_ref(kernel) as usize, compute);
+    if let Some(f) = KNOWN.try_with(|k| k.borrow().get(&key).copied()).ok().flatten() {
+        return Some(f);
+    }
+    let own = match by_dtype(kernel) {
+        Some([_, double]) if compute == DType::F64 => double,
+        Some([single, _]) => single,
+        None => kernel,
+    };
+    let (name, classes) = formula(own)?;
+    let (computed, _) = classes.iter().find_map(|c| computes(c, compute))?;
+    let place = DTYPES.iter().position(|x| *x == compute)?;
+    let f = Found { formula: std::ptr::from_ref(own) as usize, name, classes, computed, place };
+    // a thread that ends keeps nothing
+    let _ = KNOWN.try_with(|k| k.borrow_mut().insert(key, f));
+    Some(f)
+}
 fn formula(p: &'static Pointwise) -> Option<(&'static str, &'static [&'static str])> {
     FORMULAS.iter().find(|f| std::ptr::eq(f.0, p)).map(|f| (f.1, f.2))
 }
@@ -129,44 +184,36 @@ pub(crate) fn run(call: &PointwiseCall) -> Result<()> {
         let g = geometry()?;
         return launch(d, which, text, shape(g.n), Args::new().geometry(&g).int(0).int(0));
     }
-    let kernel = match by_dtype(call.spec.kernel) {
-        Some([single, double]) => {
-            if call.compute == DType::F64 {
-                double
-            } else {
-                single
-            }
-        }
-        None => call.spec.kernel,
-    };
-    let (name, classes) = formula(kernel).ok_or_else(missing)?;
-    let (computed, _) = classes.iter().find_map(|c| computes(c, call.compute)).ok_or_else(missing)?;
-    let place = DTYPES.iter().position(|x| *x == call.compute).ok_or_else(missing)?;
+    let f = found(call.spec.kernel, call.compute).ok_or_else(missing)?;
     let n = call.out.numel();
     // as `together` of kernels/pointwise/loop.cuh
     let widest = operands.iter().map(|t| t.dtype().size()).max().unwrap_or(1);
-    let each = if matches!(computed, "float" | "bool" | "Whole<i32>") {
+    let each = if matches!(f.computed, "float" | "bool" | "Whole<i32>") {
         (16 / widest.clamp(1, 16)) as i64
     } else {
         1
     };
-    let (mut args, dense, each) = match dense(&operands)? {
+    let mut numbers = Args::new();
+    for k in 0..3 {
+        let p = call.params.get(k).copied().unwrap_or(Param { re: 0.0, im: 0.0, int: 0 });
+        numbers = numbers.number(p.re).number(p.im).int(cut(p.int, call.compute));
+    }
+    if lists::offer(d, f, &operands, &numbers)? {
+        return Ok(());
+    }
+    let (args, dense, each) = match dense(&operands)? {
         Some(start) => (start.iter().fold(Args::new().int(n), |list, a| list.word(*a)), true, each),
         None => {
             let g = geometry()?;
             (Args::new().geometry(&g), false, if g.packed() { each } else { 1 })
         }
     };
-    for k in 0..3 {
-        let p = call.params.get(k).copied().unwrap_or(Param { re: 0.0, im: 0.0, int: 0 });
-        args = args.number(p.re).number(p.im).int(cut(p.int, call.compute));
-    }
+    let args = args.raw(numbers.bytes());
     let all = crate::driver::driver()?.compiles_families();
-    let which = Which("pointwise", std::ptr::from_ref(kernel) as usize, [place as u8, dense.into(), 0, 0]);
     launch(
         d,
-        which,
-        || text(name, classes, place, dense, all),
+        f.which(dense.into()),
+        || text(f.name, f.classes, f.place, dense, all),
         shape((n as u64).div_ceil(each as u64) as i64),
         args,
     )

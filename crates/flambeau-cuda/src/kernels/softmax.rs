@@ -50,7 +50,8 @@ fn run(kernel: &'static str, log: bool, inputs: &[&Tensor], dim: i64, out: &Tens
         };
         (format!("#include \"softmax/softmax.cuh\"\n{kernel}\n"), "lines".to_string())
     };
-    let which = Which(kernel, 0, [d as u8, out.dtype() as u8, u8::from(log) | u8::from(inner == 1) << 1, held as u8]);
+    let which =
+        Which(kernel, 0, [d as u8, out.dtype() as u8, u8::from(log) | u8::from(inner == 1) << 1, held as u8]);
     launch(device::ordinal(out.device())?, which, text, shape, list)?;
     if direct { Ok(true) } else { matrices::write(out, &result).map(|()| true) }
 }

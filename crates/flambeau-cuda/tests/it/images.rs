@@ -1,4 +1,4 @@
-//! Convolutions, attention, interpolation, padding, blocks of images and CTC beside the CPU's, with their gradients.
+//! Convolutions, interpolation, padding, blocks of images and CTC beside the CPU's, with their gradients.
 
 use crate::emulated::{cast, floats, numbers, there};
 use crate::layers::{FLOATS, below, both};
@@ -11,7 +11,6 @@ pub fn all() {
     for (d, tolerance) in FLOATS {
         let of = |sizes: &[i64]| cast(&numbers(sizes), d);
         convolutions(d, tolerance, &of);
-        attention(d, tolerance, &of);
         pads(d, tolerance, &of);
     }
     for d in [DType::C64, DType::I64] {
@@ -23,15 +22,7 @@ pub fn all() {
     dropout();
     ctc();
     let used = flambeau_cuda::fallbacks();
-    for name in [
-        "convolution",
-        "_fused_attention",
-        "_resample",
-        "_pad_gather",
-        "_ctc_loss",
-        "im2col",
-        "_recurrent_layer",
-    ] {
+    for name in ["convolution", "_resample", "_pad_gather", "_ctc_loss", "im2col", "_recurrent_layer"] {
         assert!(!used.contains_key(name), "{name} went by the CPU");
     }
 }
@@ -70,19 +61,6 @@ fn convolutions(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {
             let y = nn::convolution(&t[0], &t[1], None, stride, pad, dilation, false, &[0], groups).unwrap();
             let zero = vec![0; w.len() - 2];
             vec![nn::convolution(&y, &t[1], Some(&t[3]), stride, pad, dilation, true, &zero, groups).unwrap()]
-        });
-    }
-}
-fn attention(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {
-    for (l, s, e, v, causal) in [(5, 7, 4, 3, false), (70, 66, 40, 70, true), (3, 100, 130, 150, false)] {
-        let turned = |t: Tensor| ops::transpose(&t, 1, 2).unwrap();
-        // heads between the rows, as layers have them
-        let all = [of(&[2, l, 2, e]), of(&[2, s, 2, e]), of(&[2, s, 2, v]), of(&[2, 2, l, v])];
-        both(&format!("attention {d} {l} {s} {causal}"), tolerance * 8.0, &all, |t| {
-            let [q, k, v] = [0, 1, 2].map(|i| turned(t[i].clone()));
-            let (y, lse) = nn::fused_attention(&q, &k, &v, causal, 0.3).unwrap();
-            let back = nn::fused_attention_backward(&t[3], &q, &k, &v, &y, &lse, causal, 0.3).unwrap();
-            vec![y, lse, back.0, back.1, back.2]
         });
     }
 }

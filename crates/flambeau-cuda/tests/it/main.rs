@@ -1,9 +1,11 @@
 //! The back end on an emulated device.
 #![forbid(unsafe_code)]
 
+mod attention;
 mod emulated;
 mod images;
 mod layers;
+mod lists;
 mod places;
 mod products;
 mod random;

@@ -11,6 +11,7 @@ pub fn attention_grad(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
+    attn_mask: Option<&Tensor>,
     output: &Tensor,
     logsumexp: &Tensor,
     is_causal: bool,
@@ -18,10 +19,11 @@ pub fn attention_grad(
     need: &[bool],
 ) -> Result<[Option<Tensor>; 3]> {
     if is_differentiated() {
-        return written_out(grad, [query, key, value], None, is_causal, scale, need);
+        return written_out(grad, [query, key, value], attn_mask, is_causal, scale, need);
     }
-    let (q, k, v) =
-        ops::fused_attention_backward(grad, query, key, value, output, logsumexp, is_causal, scale)?;
+    let (q, k, v) = ops::fused_attention_backward(
+        grad, query, key, value, output, logsumexp, attn_mask, is_causal, scale,
+    )?;
     let mut all = [Some(q), Some(k), Some(v)];
     all.iter_mut().zip(need).for_each(|(g, need)| *g = g.take().filter(|_| *need));
     Ok(all)

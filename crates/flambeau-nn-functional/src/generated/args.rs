@@ -27,6 +27,8 @@ pub struct FusedAttention<'a> {
     pub key: &'a Tensor,
     /// `value`
     pub value: &'a Tensor,
+    /// `attn_mask`
+    pub attn_mask: Option<&'a Tensor>,
     /// `is_causal`
     pub is_causal: bool,
     /// `scale`
@@ -48,6 +50,8 @@ pub struct FusedAttentionBackward<'a> {
     pub output: &'a Tensor,
     /// `logsumexp`
     pub logsumexp: &'a Tensor,
+    /// `attn_mask`
+    pub attn_mask: Option<&'a Tensor>,
     /// `is_causal`
     pub is_causal: bool,
     /// `scale`

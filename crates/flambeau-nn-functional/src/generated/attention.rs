@@ -90,10 +90,11 @@ fn fused_attention_slot(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
+    attn_mask: Option<&Tensor>,
     is_causal: bool,
     scale: f64,
 ) -> Result<(Tensor, Tensor)> {
-    let given = args::FusedAttention { query, key, value, is_causal, scale };
+    let given = args::FusedAttention { query, key, value, attn_mask, is_causal, scale };
     let m = f::fused_attention_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = FUSED_ATTENTION_KERNEL.of(m[0].device)? {
@@ -103,8 +104,9 @@ fn fused_attention_slot(
     Ok((o0, o1))
 }
 /// Type of [`FUSED_ATTENTION`].
-pub type FusedAttentionFn = fn(&Tensor, &Tensor, &Tensor, bool, f64) -> Result<(Tensor, Tensor)>;
-/// `_fused_attention`: Attention without mask over `[N, H, rows, features]`, with the logarithms of the rows' sums that its gradient needs.
+pub type FusedAttentionFn =
+    fn(&Tensor, &Tensor, &Tensor, Option<&Tensor>, bool, f64) -> Result<(Tensor, Tensor)>;
+/// `_fused_attention`: Attention over `[N, H, rows, features]`, with the logarithms of the rows' sums that its gradient needs.
 pub static FUSED_ATTENTION: Op<FusedAttentionFn> = Op::new(
     &FUSED_ATTENTION_INFO,
     &[
@@ -122,6 +124,7 @@ pub(super) static FUSED_ATTENTION_INFO: OpInfo = OpInfo {
             a("query", Ty::Tensor, D::Required),
             a("key", Ty::Tensor, D::Required),
             a("value", Ty::Tensor, D::Required),
+            a("attn_mask", Ty::OptTensor, D::Required),
             a("is_causal", Ty::Bool, D::Required),
             a("scale", Ty::Float, D::Required),
         ],
@@ -135,22 +138,30 @@ pub(super) static FUSED_ATTENTION_INFO: OpInfo = OpInfo {
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: fused_attention_boxed,
-    doc: "Attention without mask over `[N, H, rows, features]`, with the logarithms of the rows' sums that its gradient needs.",
+    doc: "Attention over `[N, H, rows, features]`, with the logarithms of the rows' sums that its gradient needs.",
     grad: Differentiability::Formula,
     functional: None,
 };
 fn fused_attention_boxed(a: &[Value]) -> Result<Vec<Value>> {
-    ops::fused_attention(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?
-        .into_values()
+    ops::fused_attention(
+        tensor_arg(a, 0)?,
+        tensor_arg(a, 1)?,
+        tensor_arg(a, 2)?,
+        arg::<Option<Tensor>>(a, 3)?.as_ref(),
+        arg(a, 4)?,
+        arg(a, 5)?,
+    )?
+    .into_values()
 }
 fn fused_attention_adaptor(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
+    attn_mask: Option<&Tensor>,
     is_causal: bool,
     scale: f64,
 ) -> Result<(Tensor, Tensor)> {
-    fallback(&FUSED_ATTENTION_INFO, &[&query, &key, &value, &is_causal, &scale])
+    fallback(&FUSED_ATTENTION_INFO, &[&query, &key, &value, &attn_mask, &is_causal, &scale])
 }
 
 /// A back end's kernel of `_fused_attention_backward`.
@@ -166,11 +177,21 @@ fn fused_attention_backward_slot(
     value: &Tensor,
     output: &Tensor,
     logsumexp: &Tensor,
+    attn_mask: Option<&Tensor>,
     is_causal: bool,
     scale: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let given =
-        args::FusedAttentionBackward { grad_output, query, key, value, output, logsumexp, is_causal, scale };
+    let given = args::FusedAttentionBackward {
+        grad_output,
+        query,
+        key,
+        value,
+        output,
+        logsumexp,
+        attn_mask,
+        is_causal,
+        scale,
+    };
     let m = f::fused_attention_backward_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
     if let Some(kernel) = FUSED_ATTENTION_BACKWARD_KERNEL.of(m[0].device)? {
@@ -180,8 +201,17 @@ fn fused_attention_backward_slot(
     Ok((o0, o1, o2))
 }
 /// Type of [`FUSED_ATTENTION_BACKWARD`].
-pub type FusedAttentionBackwardFn =
-    fn(&Tensor, &Tensor, &Tensor, &Tensor, &Tensor, &Tensor, bool, f64) -> Result<(Tensor, Tensor, Tensor)>;
+pub type FusedAttentionBackwardFn = fn(
+    &Tensor,
+    &Tensor,
+    &Tensor,
+    &Tensor,
+    &Tensor,
+    &Tensor,
+    Option<&Tensor>,
+    bool,
+    f64,
+) -> Result<(Tensor, Tensor, Tensor)>;
 /// `_fused_attention_backward`: The gradients of attention for query, key and value.
 pub static FUSED_ATTENTION_BACKWARD: Op<FusedAttentionBackwardFn> = Op::new(
     &FUSED_ATTENTION_BACKWARD_INFO,
@@ -199,6 +229,7 @@ pub(super) static FUSED_ATTENTION_BACKWARD_INFO: OpInfo = OpInfo {
             a("value", Ty::Tensor, D::Required),
             a("output", Ty::Tensor, D::Required),
             a("logsumexp", Ty::Tensor, D::Required),
+            a("attn_mask", Ty::OptTensor, D::Required),
             a("is_causal", Ty::Bool, D::Required),
             a("scale", Ty::Float, D::Required),
         ],
@@ -224,8 +255,9 @@ fn fused_attention_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
         tensor_arg(a, 3)?,
         tensor_arg(a, 4)?,
         tensor_arg(a, 5)?,
-        arg(a, 6)?,
+        arg::<Option<Tensor>>(a, 6)?.as_ref(),
         arg(a, 7)?,
+        arg(a, 8)?,
     )?
     .into_values()
 }
@@ -236,12 +268,13 @@ fn fused_attention_backward_adaptor(
     value: &Tensor,
     output: &Tensor,
     logsumexp: &Tensor,
+    attn_mask: Option<&Tensor>,
     is_causal: bool,
     scale: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     fallback(
         &FUSED_ATTENTION_BACKWARD_INFO,
-        &[&grad_output, &query, &key, &value, &output, &logsumexp, &is_causal, &scale],
+        &[&grad_output, &query, &key, &value, &output, &logsumexp, &attn_mask, &is_causal, &scale],
     )
 }
 

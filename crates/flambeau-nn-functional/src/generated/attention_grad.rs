@@ -16,6 +16,7 @@ use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scal
 
 /// Node of `_fused_attention`.
 pub struct FusedAttentionBackward {
+    attn_mask: SavedOpt,
     is_causal: bool,
     key: Saved,
     query: Saved,
@@ -33,18 +34,21 @@ impl Backward for FusedAttentionBackward {
         let is_causal = self.is_causal;
         let scale = self.scale;
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
+            let attn_mask = self.attn_mask.unpack(cx, "attn_mask")?;
+            let attn_mask = attn_mask.as_ref();
             let key = &self.key.unpack_last(cx, "key")?;
             let query = &self.query.unpack_last(cx, "query")?;
             let result0 = &self.result0.unpack_last(cx, "result0")?;
             let result1 = &self.result1.unpack_last(cx, "result1")?;
             let value = &self.value.unpack_last(cx, "value")?;
-            attention_grad(grad, query, key, value, result0, result1, is_causal, scale, need)?
+            attention_grad(grad, query, key, value, attn_mask, result0, result1, is_causal, scale, need)?
         } else {
             [None, None, None]
         };
         Ok(Grads::from_iter([g0, g1, g2]))
     }
     fn release(&self) {
+        self.attn_mask.release();
         self.key.release();
         self.query.release();
         self.result0.release();
@@ -56,14 +60,20 @@ pub(super) fn fused_attention_autograd(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
+    attn_mask: Option<&Tensor>,
     is_causal: bool,
     scale: f64,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(t) = attn_mask {
+        rt::not_differentiable("_fused_attention", "attn_mask", t)?;
+    }
     let rec = rt::recording(&[query, key, value]);
-    let (mut out0, out1) = rt::below(|| ops::fused_attention(query, key, value, is_causal, scale))?;
+    let (mut out0, out1) =
+        rt::below(|| ops::fused_attention(query, key, value, attn_mask, is_causal, scale))?;
     if rec {
         let edges = Edges::of([Some(query), Some(key), Some(value)]);
         let body = FusedAttentionBackward {
+            attn_mask: SavedOpt::input(attn_mask),
             is_causal,
             key: Saved::input(key),
             query: Saved::input(query),
@@ -82,7 +92,7 @@ pub(super) fn fused_attention_autograd(
                 let query = a.one()?;
                 let key = a.one()?;
                 let value = a.one()?;
-                let r = ops::fused_attention(query, key, value, is_causal, scale)?;
+                let r = ops::fused_attention(query, key, value, attn_mask, is_causal, scale)?;
                 Ok(vec![r.0])
             })
         })?;

@@ -1149,28 +1149,30 @@ pub fn scaled_dot_product_attention(
     )
 }
 
-/// Attention without mask over `[N, H, rows, features]`, with the logarithms of the rows' sums that its gradient needs.
+/// Attention over `[N, H, rows, features]`, with the logarithms of the rows' sums that its gradient needs.
 ///
-/// - Shapes: query, key and value `(N, H, rows, features)`; the output has the query's rows and the value's features, `logsumexp` is `(N, H, rows)`.
-/// - Dtypes: floating point, all three the same.
-/// - Errors: none of its own; it is called by operators that have checked their arguments.
+/// - Shapes: query, key and value `(N, H, rows, features)`, a mask `(N, H, rows of the query, rows of the key)`; the output has the query's rows and the value's features, `logsumexp` is `(N, H, rows)`.
+/// - Dtypes: floating point, all three the same; a mask of bool, float32 or their dtype.
+/// - Errors: a mask on the CPU, where operators add it to the scores.
 pub fn fused_attention(
     query: &Tensor,
     key: &Tensor,
     value: &Tensor,
+    attn_mask: Option<&Tensor>,
     is_causal: bool,
     scale: f64,
 ) -> Result<(Tensor, Tensor)> {
-    (attention::FUSED_ATTENTION.get(query.key_set() | key.key_set() | value.key_set())?)(
-        query, key, value, is_causal, scale,
+    (attention::FUSED_ATTENTION
+        .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask))?)(
+        query, key, value, attn_mask, is_causal, scale,
     )
 }
 
 /// The gradients of attention for query, key and value.
 ///
 /// - Shapes: as of `_fused_attention`; gradients have the sizes of query, key and value.
-/// - Dtypes: floating point, all the same.
-/// - Errors: none of its own; it is called by operators that have checked their arguments.
+/// - Dtypes: floating point, all the same; a mask of bool, float32 or their dtype.
+/// - Errors: as of `_fused_attention`.
 pub fn fused_attention_backward(
     grad_output: &Tensor,
     query: &Tensor,
@@ -1178,6 +1180,7 @@ pub fn fused_attention_backward(
     value: &Tensor,
     output: &Tensor,
     logsumexp: &Tensor,
+    attn_mask: Option<&Tensor>,
     is_causal: bool,
     scale: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
@@ -1187,8 +1190,9 @@ pub fn fused_attention_backward(
             | key.key_set()
             | value.key_set()
             | output.key_set()
-            | logsumexp.key_set(),
-    )?)(grad_output, query, key, value, output, logsumexp, is_causal, scale)
+            | logsumexp.key_set()
+            | opt_keys(attn_mask),
+    )?)(grad_output, query, key, value, output, logsumexp, attn_mask, is_causal, scale)
 }
 
 /// Attention over `[N, H, rows, features]`, with the logarithms of the rows' sums, which have no gradient.

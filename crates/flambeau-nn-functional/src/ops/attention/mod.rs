@@ -176,17 +176,17 @@ fn unrounded(
     flash: bool,
 ) -> Result<Tensor> {
     if flash && fusable([q, k, v], mask, dropout_p) {
-        return fused(q, k, v, is_causal, scale);
+        return fused([q, k, v], mask, is_causal, scale);
     }
     composed(q, k, v, mask, dropout_p, is_causal, scale)
 }
 
-/// Whether the kernel without a mask serves: floats, the same batch on all sides, nothing empty, nothing dropped, and no
-/// tangents, which the kernel does not carry.
+/// Whether the kernel serves: floats, the same batch on all sides, nothing empty, nothing dropped, and no tangents, which the kernel
+/// does not carry. Masks are for other devices than the CPU; they have no gradient and broadcast to the scores.
 fn fusable(all: [&Tensor; 3], mask: Option<&Tensor>, dropout_p: f64) -> bool {
     let [q, k, v] = all.map(Tensor::sizes);
     let n = q.len();
-    mask.is_none()
+    mask.is_none_or(|m| mask_fits(m, all))
         && dropout_p == 0.0
         && all[0].dtype().is_floating()
         && !all.iter().any(|t| t.is_conj() || t.is_neg())
@@ -199,24 +199,44 @@ fn fusable(all: [&Tensor; 3], mask: Option<&Tensor>, dropout_p: f64) -> bool {
         && all.iter().all(|t| t.numel() > 0)
         && !(dual_active() && any_tangent(&all))
 }
+/// Sizes of the scores of queries and keys of the same batch.
+fn scores_sizes(q: &Tensor, k: &Tensor) -> Vec<i64> {
+    let (mut sizes, n) = (q.sizes().to_vec(), q.dim());
+    sizes[n - 1] = k.sizes()[n - 2];
+    sizes
+}
+fn mask_fits(mask: &Tensor, [q, k, _]: [&Tensor; 3]) -> bool {
+    let known = matches!(mask.dtype(), DType::Bool | DType::F32) || mask.dtype() == q.dtype();
+    let fits = |(own, whole): (&i64, &i64)| own == whole || *own == 1;
+    q.device() != Device::Cpu
+        && mask.device() == q.device()
+        && known
+        && !mask.requires_grad()
+        && !mask.is_neg()
+        && q.dim() == k.dim()
+        && mask.dim() <= q.dim()
+        && mask.sizes().iter().rev().zip(scores_sizes(q, k).iter().rev()).all(fits)
+}
 /// [`super::fused_attention`] with any number of batch dimensions.
-fn fused(q: &Tensor, k: &Tensor, v: &Tensor, is_causal: bool, scale: f64) -> Result<Tensor> {
+fn fused([q, k, v]: [&Tensor; 3], mask: Option<&Tensor>, is_causal: bool, scale: f64) -> Result<Tensor> {
+    let mask = mask.map(|m| core::expand(m, &scores_sizes(q, k), false)).transpose()?;
     if q.dim() == 4 {
-        return Ok(super::fused_attention(q, k, v, is_causal, scale)?.0);
+        return Ok(super::fused_attention(q, k, v, mask.as_ref(), is_causal, scale)?.0);
     }
     let lead = &q.sizes()[..q.dim() - 2];
     let four = |t: &Tensor| {
         let s = t.sizes();
         core::reshape(t, &[1, lead.iter().product(), s[s.len() - 2], s[s.len() - 1]])
     };
-    let out = super::fused_attention(&four(q)?, &four(k)?, &four(v)?, is_causal, scale)?.0;
+    let mask = mask.as_ref().map(four).transpose()?;
+    let out = super::fused_attention(&four(q)?, &four(k)?, &four(v)?, mask.as_ref(), is_causal, scale)?.0;
     let mut sizes = q.sizes().to_vec();
     sizes[lead.len() + 1] = v.sizes()[lead.len() + 1];
     core::reshape(&out, &sizes)
 }
 
 /// Sizes of the fused kernels, whose operands have four dimensions.
-fn shape(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -> Result<AttentionShape> {
+fn shape([q, k, v]: [&Tensor; 3], mask: Option<&Tensor>, causal: bool, scale: f64) -> Result<AttentionShape> {
     let (a, b, c) = (q.sizes(), k.sizes(), v.sizes());
     ensure!(
         a.len() == 4
@@ -241,6 +261,11 @@ fn shape(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool, scale: f64) -> Result
     if !q.dtype().is_floating() {
         return Err(Error::not_implemented_for("_fused_attention", q.dtype()));
     }
+    ensure!(
+        mask.is_none_or(|m| m.sizes() == [a[0], a[1], a[2], b[2]]),
+        Shape,
+        "_fused_attention: the mask is not like the scores"
+    );
     let [batch, heads, l, e] = [0, 1, 2, 3].map(|d| a[d] as usize);
     Ok(AttentionShape { batch, heads, l, s: b[2] as usize, e, v: c[3] as usize, causal, scale })
 }
@@ -257,21 +282,28 @@ fn heads<'a>(a: &'a Access<'_>, i: usize, t: &Tensor) -> Result<HeadsAny<'a>> {
 }
 /// `_fused_attention`
 pub fn fused_attention_shape(
-    &args::FusedAttention { query, key, value, is_causal, scale }: &args::FusedAttention,
+    &args::FusedAttention { query, key, value, attn_mask, is_causal, scale }: &args::FusedAttention,
 ) -> Result<[OutMeta; 2]> {
-    shape(query, key, value, is_causal, scale)?;
+    shape([query, key, value], attn_mask, is_causal, scale)?;
     let (q, v) = (query.sizes(), value.sizes());
     Ok([
         OutMeta::of(&[q[0], q[1], q[2], v[3]], query.dtype(), query.device()),
         OutMeta::of(&q[..3], wide(query.dtype()), query.device()),
     ])
 }
+fn no_mask(mask: Option<&Tensor>) -> Result<()> {
+    match mask {
+        None => Ok(()),
+        Some(_) => Err(Error::missing("_fused_attention with a mask on the CPU")),
+    }
+}
 /// `_fused_attention`
 pub fn fused_attention_cpu(
-    &args::FusedAttention { query, key, value, is_causal, scale }: &args::FusedAttention,
+    &args::FusedAttention { query, key, value, attn_mask, is_causal, scale }: &args::FusedAttention,
     [out, lse]: [&Tensor; 2],
 ) -> Result<()> {
-    let s = shape(query, key, value, is_causal, scale)?;
+    no_mask(attn_mask)?;
+    let s = shape([query, key, value], None, is_causal, scale)?;
     let (q, k, v) = (by_rows(query)?, by_rows(key)?, by_rows(value)?);
     let a = Access::new(&[&q, &k, &v], &[out, lse])?;
     let operands = [heads(&a, 0, &q)?, heads(&a, 1, &k)?, heads(&a, 2, &v)?];
@@ -280,7 +312,7 @@ pub fn fused_attention_cpu(
 }
 /// `_fused_attention_backward`
 pub fn fused_attention_backward_shape(a: &args::FusedAttentionBackward) -> Result<[OutMeta; 3]> {
-    shape(a.query, a.key, a.value, a.is_causal, a.scale)?;
+    shape([a.query, a.key, a.value], a.attn_mask, a.is_causal, a.scale)?;
     let (z, w, d) = (a.query.sizes(), a.value.sizes(), a.query.dtype());
     ensure!(
         a.grad_output.sizes() == [z[0], z[1], z[2], w[3]]
@@ -299,7 +331,8 @@ pub fn fused_attention_backward_cpu(
     given: &args::FusedAttentionBackward,
     [gq, gk, gv]: [&Tensor; 3],
 ) -> Result<()> {
-    let s = shape(given.query, given.key, given.value, given.is_causal, given.scale)?;
+    no_mask(given.attn_mask)?;
+    let s = shape([given.query, given.key, given.value], None, given.is_causal, given.scale)?;
     let (q, k, v) = (by_rows(given.query)?, by_rows(given.key)?, by_rows(given.value)?);
     let g = by_rows(given.grad_output)?;
     let (out, lse) = (plain(given.output)?, plain(given.logsumexp)?);
@@ -405,8 +438,8 @@ pub fn scaled_dot_product_flash_attention_for_cpu(
     let up = |t: &Tensor| cast(t, wide(d));
     let (q, k, v) = (up(query)?, up(key)?, up(value)?);
     let scale = scale.unwrap_or(1.0 / (width as f64).sqrt());
-    if fusable([&q, &k, &v], attn_mask, dropout_p) {
-        let (y, sums) = super::fused_attention(&q, &k, &v, is_causal, scale)?;
+    if attn_mask.is_none() && fusable([&q, &k, &v], None, dropout_p) {
+        let (y, sums) = super::fused_attention(&q, &k, &v, None, is_causal, scale)?;
         return Ok((cast(&y, d)?, sums.alias_detached()));
     }
     let (l, s) = (q.sizes()[2], k.sizes()[2]);

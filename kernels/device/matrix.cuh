@@ -1,0 +1,93 @@
+// Matrix units: products of tiles of halves, summed in float32, by the 32 threads of a warp.
+#pragma once
+#include "base.cuh"
+
+// d += a b for a of 16 rows and 16 columns and b of 16 rows and 8 columns. With row = lane / 4 and pair = lane % 4 * 2 a thread has of a the
+// words at (row, pair), (row + 8, pair), (row, pair + 8), (row + 8, pair + 8), two columns each; of b the words at (pair, row) and
+// (pair + 8, row), two rows each; of d (row, pair), (row, pair + 1), (row + 8, pair), (row + 8, pair + 1).
+template <class T>
+DEVICE void multiply(float* d, const u32* a, u32 b0, u32 b1);
+// Copies 16 bytes to shared memory while the thread goes on; `copies_end` ends a group of copies, and `copied` waits until at most so
+// many groups of the thread are under way.
+DEVICE void copy_16(void* to, const void* from) {
+#if !defined(FLAMBEAU_EMULATED) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)) : "memory");
+#else
+    *reinterpret_cast<bytes16*>(to) = *reinterpret_cast<const bytes16*>(from);
+#endif
+}
+DEVICE void copies_end() {
+#if !defined(FLAMBEAU_EMULATED) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int GROUPS>
+DEVICE void copied() {
+#if !defined(FLAMBEAU_EMULATED) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
+#endif
+}
+// The words that a thread has of four tiles of 8 rows and 8 columns of halves in shared memory: lane l says where row l % 8 of tile l / 8
+// begins. Word t is of tile t, (lane / 4, pair) and the next column, or TURNED (pair, lane / 4) and the next row.
+template <bool TURNED>
+DEVICE void four_tiles(u32* words, const void* row);
+#ifdef FLAMBEAU_EMULATED
+template <bool TURNED>
+DEVICE void four_tiles(u32* words, const void* row) {
+    u32 lane = threadIdx.x % 32;
+    u64 own = (u64)(size_t)row;
+    u32 halves[6] = {(u32)own, (u32)(own >> 32), 0, 0, 0, 0};
+    const u32(*all)[6] = emulation::shown(halves);
+    auto half = [&](u32 tile, u32 r, u32 c) {
+        const u32* w = all[tile * 8 + r];
+        return (u32)((const u16*)(size_t)(w[0] | (u64)w[1] << 32))[c];
+    };
+    u32 line = lane / 4, pair = lane % 4 * 2;
+    for (u32 t = 0; t < 4; t++)
+        words[t] = TURNED ? half(t, pair, line) | half(t, pair + 1, line) << 16 : half(t, line, pair) | half(t, line, pair + 1) << 16;
+    __syncwarp();
+}
+template <class T>
+DEVICE void multiply(float* d, const u32* a, u32 b0, u32 b1) {
+    u32 words[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    const u32(*all)[6] = emulation::shown(words);
+    u32 lane = threadIdx.x % 32;
+    auto half = [](u32 w, int second) { return Element<T>::up(T{(u16)(w >> second * 16)}); };
+    for (int e = 0; e < 4; e++) {
+        u32 row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+        double sum = d[e];
+        for (u32 k = 0; k < 16; k++) {
+            u32 from = k % 8 / 2;
+            sum += (double)half(all[row % 8 * 4 + from][row / 8 + k / 8 * 2], k % 2) * half(all[column * 4 + from][4 + k / 8], k % 2);
+        }
+        d[e] = (float)sum;
+    }
+    __syncwarp();
+}
+#else
+template <bool TURNED>
+DEVICE void four_tiles(u32* words, const void* row) {
+    u32 place = (u32)__cvta_generic_to_shared(row);
+    if constexpr (TURNED)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "r"(place)
+                     : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                     : "r"(place)
+                     : "memory");
+}
+#define MULTIPLY(T, NAME)                                                                                                     \
+    template <>                                                                                                               \
+    DEVICE void multiply<T>(float* d, const u32* a, u32 b0, u32 b1) {                                                         \
+        asm("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                                  \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                                  \
+    }
+MULTIPLY(f16, "f16")
+#if __CUDA_ARCH__ >= 800
+MULTIPLY(bf16, "bf16")
+#endif
+#endif
