@@ -2,7 +2,7 @@
 //! for many tensors. All other work of the thread comes after what waits.
 
 use super::pointwise::{Found, list_text};
-use super::{Args, Which, address, launch};
+use super::{Args, address, launch};
 use flambeau_core::{Result, Tensor};
 use std::cell::{Cell, RefCell};
 

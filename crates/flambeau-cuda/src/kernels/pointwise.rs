@@ -66,7 +66,7 @@ const DTYPES: [DType; 19] = {
 
 /// What a formula is in a dtype.
 #[derive(Clone, Copy)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// The formula's address.
     formula: usize,
     name: &'static str,
