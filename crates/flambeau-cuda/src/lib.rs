@@ -11,6 +11,8 @@ mod device;
 mod driver;
 mod fault;
 mod generated;
+mod graph;
+mod host;
 mod kernels;
 mod memory;
 
