@@ -8,6 +8,7 @@ use crate::driver::{CaptureMode, Graph, Stream, driver};
 use crate::kernels::random;
 use crate::memory::{self, Memory};
 use flambeau_core::backend::transfer;
+use flambeau_core::tensor::storage::Storage;
 use flambeau_core::types::generator::Generator;
 use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{DType, Device, Error, Result, Tensor};
@@ -29,6 +30,8 @@ struct Capture {
     stream: Stream,
     pool: PoolId,
     kept: BTreeMap<u64, Arc<Memory>>,
+    /// Pinned memory that its copies read.
+    hosts: Vec<Storage>,
     draws: Vec<Draws>,
     /// Numbers of the host that its kernels read.
     constants: HashMap<Bits, Tensor>,
@@ -100,6 +103,13 @@ pub(crate) fn touched(m: &Arc<Memory>, stream: Stream) {
         && c.pool != m.pool
     {
         c.kept.entry(m.address).or_insert_with(|| m.clone());
+    }
+}
+
+/// Notes that a recorded copy reads pinned memory of the host: the graph keeps it.
+pub(crate) fn reads(id: u64, storage: &Storage) {
+    if let Some(c) = captures().iter_mut().find(|c| c.id == id) {
+        c.hosts.push(storage.clone());
     }
 }
 
@@ -196,6 +206,7 @@ pub(crate) fn begin(device: usize, stream: Stream, pool: PoolId, mode: CaptureMo
                 stream,
                 pool,
                 kept: BTreeMap::new(),
+                hosts: Vec::new(),
                 draws: Vec::new(),
                 constants: HashMap::new(),
             });
@@ -222,9 +233,9 @@ pub(crate) fn end(device: usize, stream: Stream) -> Result<Arc<dyn Recorded>> {
     if !any() {
         memory::give_deferred();
     }
-    let Capture { pool, kept, draws, constants, .. } = capture;
+    let Capture { pool, kept, hosts, draws, constants, .. } = capture;
     match ended {
-        Ok(graph) => Ok(Arc::new(Whole { device, graph: Some(graph), pool, kept, draws, constants })),
+        Ok(graph) => Ok(Arc::new(Whole { device, graph: Some(graph), pool, kept, hosts, draws, constants })),
         Err(e) => {
             memory::pool(device).let_go(pool);
             Err(e)
@@ -241,6 +252,7 @@ struct Whole {
     graph: Option<Graph>,
     pool: PoolId,
     kept: BTreeMap<u64, Arc<Memory>>,
+    hosts: Vec<Storage>,
     draws: Vec<Draws>,
     constants: HashMap<Bits, Tensor>,
 }
@@ -269,6 +281,11 @@ impl Recorded for Whole {
         }
         for t in self.constants.values() {
             crate::kernels::address(t)?;
+        }
+        for s in &self.hosts {
+            if let Some(used) = crate::host::of(s) {
+                used.by(self.device, stream);
+            }
         }
         for d in &self.draws {
             let (seed, offset) = random::advance(self.device, d.generator.as_ref(), d.taken)?;

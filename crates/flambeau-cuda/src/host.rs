@@ -2,11 +2,13 @@
 //! statistics. A block is handed out again only when the copies from it are done.
 
 use crate::allocator::{Stat, config};
-use crate::device;
-use crate::driver::{Stream, driver};
+use crate::device::{self, here};
+use crate::driver::{Pinned, Stream, driver};
+use crate::{graph, kernels};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::storage::{HostMemory, Storage};
 use flambeau_core::types::order::{Mutex, MutexGuard};
-use flambeau_core::{Error, Result};
+use flambeau_core::{Error, Result, Tensor};
 use flambeau_devices::Stats;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -218,6 +220,29 @@ impl Used {
     pub(crate) fn by(&self, device: usize, stream: Stream) {
         self.streams().insert((device, stream));
     }
+}
+/// Copies pinned memory to a device when its stream gets there; both tensors lie dense, with the same strides.
+///
+/// # Errors
+/// Of the driver.
+pub(crate) fn copy(dst: &Tensor, src: &Tensor) -> Result<bool> {
+    let Some(used) = of(src.storage()) else { return Ok(false) };
+    let d = device::ordinal(dst.device())?;
+    let stream = here(d)?;
+    let to = kernels::address(dst)?;
+    let size = src.dtype().size();
+    let from = Pinned {
+        storage: src.storage().clone(),
+        start: src.storage_offset() as usize * size,
+        nbytes: src.numel() as usize * size,
+    };
+    match graph::of(d, stream)? {
+        // each run reads it
+        Some(id) => graph::reads(id, src.storage()),
+        None => used.by(d, stream),
+    }
+    driver()?.upload_pinned(d, stream, to, from)?;
+    Ok(true)
 }
 /// Gives cached blocks back to the driver.
 pub(crate) fn empty_cache() {

@@ -79,7 +79,6 @@ pub(crate) struct Pool {
 struct Asked {
     device: usize,
     stream: Stream,
-    pool: PoolId,
     nbytes: usize,
     size: usize,
     small: bool,
@@ -101,7 +100,7 @@ impl Pool {
         self.calls += 1;
         let size = config.rounded(nbytes).filter(|n| *n < 1 << 62);
         let Some(size) = size else { return Err(self.out_of_memory(driver, device, stream, nbytes)) };
-        let a = Asked { device, stream, pool, nbytes, size, small: size <= SMALL };
+        let a = Asked { device, stream, nbytes, size, small: size <= SMALL };
         if let Some(found) = self.fitting(&a, pool, &config) {
             return Ok(self.cut(found, &a, &config));
         }

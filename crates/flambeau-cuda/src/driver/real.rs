@@ -37,7 +37,7 @@ pub(crate) struct Entry {
     device: usize,
     function: Handle<cu::CUfunc_st>,
 }
-struct Device {
+pub(super) struct Device {
     context: Handle<cu::CUctx_st>,
     /// The first is the default stream, which the driver knows as null.
     streams: Mutex<Vec<Handle<cu::CUstream_st>>>,

@@ -91,7 +91,7 @@ mod on_a_device {
             }
         )* };
     }
-    families! { reductions products layers images places sorts random steps }
+    families! { reductions products layers images places sorts random steps graphs }
 }
 fn copies() {
     let t = numbers(&[3, 4]);

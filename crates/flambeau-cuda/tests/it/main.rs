@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod emulated;
+mod graphs;
 mod images;
 mod layers;
 mod places;

@@ -80,19 +80,22 @@ impl MemPool {
 }
 
 /// Until it is dropped, the thread's allocations come from a pool.
-pub(crate) struct Routed(i64, PoolId, MemPool);
+pub(crate) struct Routed {
+    device: i64,
+    pool: MemPool,
+}
 impl Routed {
     pub(crate) fn to(pool: &MemPool, device: Option<i64>) -> Result<Routed> {
         of_runtime(|r| {
             let device = device.map_or_else(|| r.current_device(), Ok)?;
             r.pool_route(device, pool.0.id, true)?;
-            Ok(Routed(device, pool.0.id, pool.clone()))
+            Ok(Routed { device, pool: pool.clone() })
         })
     }
 }
 impl Drop for Routed {
     fn drop(&mut self) {
-        let _ = answer(|r| r.pool_route(self.0, self.1, false));
+        let _ = answer(|r| r.pool_route(self.device, self.pool.0.id, false));
     }
 }
 /// Lets the allocations of a closure, on this thread and the current device, come from a pool. Panics with the text of
