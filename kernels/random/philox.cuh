@@ -17,7 +17,11 @@ DEVICE Words4 philox_block(u64 key, u64 low, u64 high) {
     }
     return c;
 }
-// The sequence of a thread from an offset on, which counts numbers of 32 bits and is a multiple of 4.
+// The sequence of a thread from an offset on, which counts numbers of 32 bits and is a multiple of 4. Of recorded work (an odd
+// offset) the seed is the address of seed and offset, which each run of the graph has of its own, and the offset is added to it.
+DEVICE bool philox_recorded(u64 offset) { return offset & 1; }
+DEVICE u64 philox_seed(u64 seed, u64 offset) { return philox_recorded(offset) ? at<u64>(seed)[0] : seed; }
+DEVICE u64 philox_offset(u64 seed, u64 offset) { return philox_recorded(offset) ? at<u64>(seed)[1] + (offset - 1) : offset; }
 struct Philox {
     u64 key, sequence, counter;
     // what of a block is left, for those who take one number at a time
@@ -26,7 +30,7 @@ struct Philox {
     // the second of two normals
     float kept;
     bool some;
-    DEVICE Philox(u64 seed, u64 sequence_, u64 offset) : key(seed), sequence(sequence_), counter(offset / 4), now{0, 0, 0, 0}, taken(4), kept(0), some(false) {}
+    DEVICE Philox(u64 seed, u64 sequence_, u64 offset) : key(philox_seed(seed, offset)), sequence(sequence_), counter(philox_offset(seed, offset) / 4), now{0, 0, 0, 0}, taken(4), kept(0), some(false) {}
     DEVICE Words4 four() { return philox_block(key, counter++, sequence); }
     DEVICE u32 one() {
         if (taken == 4) {

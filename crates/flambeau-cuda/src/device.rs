@@ -2,11 +2,11 @@
 
 use crate::driver::{Stream, driver};
 use crate::kernels::{lists, random};
-use crate::{fault, memory};
+use crate::{fault, graph, memory};
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{Device, Error, Result, ensure};
 use flambeau_devices::Stats;
-use flambeau_devices::cuda::runtime::{Properties, Runtime, Segment};
+use flambeau_devices::cuda::runtime::{CaptureMode, Entry, PoolId, Properties, Recorded, Runtime, Segment};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +47,21 @@ pub(crate) fn ordinal(device: Device) -> Result<usize> {
 /// None today: a device has its default stream always.
 pub(crate) fn here(device: usize) -> Result<Stream> {
     Ok(STREAMS.try_with(|s| s.borrow().get(&device).copied()).ok().flatten().unwrap_or(0))
+}
+/// Runs a closure with another stream as the thread's own.
+pub(crate) fn with_stream<R>(device: usize, stream: Stream, f: impl FnOnce() -> R) -> R {
+    struct Back(usize, Option<Stream>);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            let _ = STREAMS.try_with(|s| match self.1 {
+                Some(stream) => s.borrow_mut().insert(self.0, stream),
+                None => s.borrow_mut().remove(&self.0),
+            });
+        }
+    }
+    let before = STREAMS.try_with(|s| s.borrow_mut().insert(device, stream)).ok().flatten();
+    let _back = Back(device, before);
+    f()
 }
 /// Multiprocessors of a device.
 ///
@@ -123,7 +138,7 @@ impl Runtime for Answers {
     fn set_stream(&self, device: i64, stream: u64) -> Result<()> {
         let d = number(device)?;
         lists::flush()?;
-        driver()?.done(d, stream)?;
+        ensure!(driver()?.has_stream(d, stream)?, Runtime, "CUDA error: invalid resource handle");
         DEVICE.set(d);
         // a thread that ends has no current stream any more
         let _ = STREAMS.try_with(|s| s.borrow_mut().insert(d, stream));
@@ -173,6 +188,9 @@ impl Runtime for Answers {
     fn set_rng_state(&self, device: i64, state: &[u8]) -> Result<()> {
         let word = |i: usize| state.get(i..i + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
         match (word(0), word(8), state.len()) {
+            (Some(_), Some(offset), 16) if !offset.is_multiple_of(4) => {
+                return Err(Error::runtime("offset must be a multiple of 4"));
+            }
             (Some(seed), Some(offset), 16) => random::set(number(device)?, seed, offset),
             (Some(seed), None, 8) => random::set(number(device)?, seed, 0),
             _ => return Err(Error::runtime("RNG state is wrong size")),
@@ -183,7 +201,9 @@ impl Runtime for Answers {
         let driver = driver()?;
         for d in 0..count() {
             driver.wait_all(d)?;
-            memory::pool(d).give_back(driver, d);
+            let mut own = memory::pool(d);
+            own.waited();
+            own.give_back(driver, d);
         }
         Ok(())
     }
@@ -234,5 +254,64 @@ impl Runtime for Answers {
         drop(all);
         drop(block);
         Ok(())
+    }
+    fn capture_of(&self, device: i64, stream: u64) -> Result<Option<u64>> {
+        graph::of(number(device)?, stream)
+    }
+    fn capture_begin(&self, device: i64, stream: u64, pool: PoolId, mode: CaptureMode) -> Result<u64> {
+        graph::begin(number(device)?, stream, pool, mode)
+    }
+    fn capture_end(&self, device: i64, stream: u64) -> Result<Arc<dyn Recorded>> {
+        graph::end(number(device)?, stream)
+    }
+    fn pool_retain(&self, device: i64, pool: PoolId, properties: Option<(bool, bool)>) -> Result<()> {
+        let mut own = memory::pool(number(device)?);
+        own.retain(pool);
+        if let Some((on_oom, no_split)) = properties {
+            own.set_up(pool, on_oom, no_split);
+        }
+        Ok(())
+    }
+    fn pool_release(&self, device: i64, pool: PoolId) {
+        let Ok(d) = number(device) else { return };
+        let last = {
+            let mut own = memory::pool(d);
+            own.let_go(pool);
+            own.uses(pool) == 0
+        };
+        if last && !graph::any() && driver().and_then(|driver| driver.wait_all(d)).is_ok() {
+            let _ = driver().map(|driver| memory::pool(d).give_back_pool(driver, d, pool));
+        }
+    }
+    fn pool_uses(&self, device: i64, pool: PoolId) -> i64 {
+        number(device).map_or(0, |d| memory::pool(d).uses(pool) as i64)
+    }
+    fn pool_route(&self, device: i64, pool: PoolId, on: bool) -> Result<()> {
+        let d = number(device)?;
+        if on {
+            graph::route(d, pool)
+        } else {
+            graph::end_route(d, pool)
+        }
+        Ok(())
+    }
+    fn record_history(&self, device: i64, on: bool, most: usize, skip: &[String], clear: bool) -> Result<()> {
+        memory::pool(number(device)?).history.record(on, most, skip.to_vec(), clear);
+        Ok(())
+    }
+    fn history(&self, device: i64) -> Vec<Entry> {
+        number(device).map(|d| memory::pool(d).entries()).unwrap_or_default()
+    }
+    fn host_stats(&self) -> Stats {
+        crate::host::stats()
+    }
+    fn reset_host_stats(&self, peaks: bool, totals: bool) {
+        crate::host::reset(peaks, totals);
+    }
+    fn empty_host_cache(&self) {
+        crate::host::empty_cache();
+    }
+    fn set_allocator_settings(&self, text: &str) -> Result<()> {
+        crate::allocator::config::set(text)
     }
 }

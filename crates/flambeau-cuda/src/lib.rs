@@ -11,6 +11,8 @@ mod device;
 mod driver;
 mod fault;
 mod generated;
+mod graph;
+mod host;
 mod kernels;
 mod memory;
 
@@ -23,6 +25,7 @@ use flambeau_core::dispatch::op::OpInfo;
 use flambeau_core::dispatch::registry::set_fallback;
 use flambeau_core::dispatch::value::Value;
 use flambeau_core::iter::spec::{PointwiseKernel, PointwiseSpec};
+use flambeau_core::tensor::storage::{HostMemory, Storage};
 use flambeau_core::types::keys::Key;
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{Device, Error, Result, Tensor};
@@ -123,6 +126,25 @@ impl Elements for Cuda {
     }
     fn sequence(&self, out: &Tensor, sequence: &Sequence) -> Result<bool> {
         kernels::creation::sequence(out, sequence)
+    }
+    fn pin(&self, nbytes: usize) -> Result<Box<dyn HostMemory>> {
+        host::allocate(nbytes)
+    }
+    fn is_pinned(&self, storage: &Storage) -> bool {
+        host::of(storage).is_some()
+    }
+    fn may_copy(&self, device: Device, pinned: bool) -> Result<()> {
+        let d = device::ordinal(device)?;
+        if !pinned && graph::of(d, here(d)?)?.is_some() {
+            return Err(Error::runtime(
+                "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is pinned. Please use \
+                 tensor.pin_memory() or allocate the tensor with pin_memory=True.",
+            ));
+        }
+        Ok(())
+    }
+    fn copy_pinned(&self, dst: &Tensor, src: &Tensor) -> Result<bool> {
+        host::copy(dst, src)
     }
 }
 struct Mark {

@@ -3,27 +3,31 @@
 use crate::allocator::Pool;
 use crate::device::{self, here};
 use crate::driver::{Address, Stream, driver};
+use crate::graph;
 use flambeau_core::backend::Handle;
 use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Device, Error, Result};
+use flambeau_devices::cuda::runtime::PoolId;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, PoisonError};
 
-/// Memory of one device. `None`: no bytes.
+/// Memory of one device. The address 0: no bytes.
 pub(crate) struct Memory {
     pub(crate) device: usize,
     pub(crate) address: Address,
     pub(crate) nbytes: usize,
+    pub(crate) pool: PoolId,
     stream: Stream,
     /// Further streams that used it, whose work a next owner waits for.
     others: Mutex<BTreeSet<Stream>>,
 }
 impl Memory {
     /// Notes that a stream uses it (`Tensor.record_stream` of itself).
-    pub(crate) fn used_by(&self, stream: Stream) {
+    pub(crate) fn used_by(self: &Arc<Self>, stream: Stream) {
         if stream != self.stream {
             self.others.lock().unwrap_or_else(PoisonError::into_inner).insert(stream);
         }
+        graph::touched(self, stream);
     }
     /// The address of a range within.
     ///
@@ -41,12 +45,34 @@ impl Memory {
 }
 impl Drop for Memory {
     fn drop(&mut self) {
-        let Ok(driver) = driver() else { return };
         let others = std::mem::take(&mut *self.others.lock().unwrap_or_else(PoisonError::into_inner));
-        for s in others {
+        let back = Back { device: self.device, address: self.address, stream: self.stream, others };
+        if !back.others.is_empty() && graph::any() {
+            // an event of a stream that records orders nothing but its graph
+            DEFERRED.lock().unwrap_or_else(PoisonError::into_inner).push(back);
+        } else {
+            back.give();
+        }
+    }
+}
+
+/// A block that goes back once the work of further streams is ordered before its next owner's.
+struct Back {
+    device: usize,
+    address: Address,
+    stream: Stream,
+    others: BTreeSet<Stream>,
+}
+impl Back {
+    fn give(self) {
+        let Ok(driver) = driver() else { return };
+        for s in self.others {
             // the next owner's stream waits for what the others still do
-            let ordered =
-                driver.record(self.device, s).and_then(|e| driver.order(self.device, self.stream, e));
+            let ordered = driver.record(self.device, s).and_then(|e| {
+                let ordered = driver.order(self.device, self.stream, e);
+                driver.forget(self.device, e);
+                ordered
+            });
             if ordered.is_err() {
                 let _ = driver.wait(self.device, s);
             }
@@ -55,6 +81,13 @@ impl Drop for Memory {
             pool(self.device).give(self.address);
         }
     }
+}
+/// What was dropped while a stream recorded and others had used it.
+static DEFERRED: Mutex<Vec<Back>> = Mutex::new(Vec::new());
+/// Gives that back, when no stream records any more.
+pub(crate) fn give_deferred() {
+    let all = std::mem::take(&mut *DEFERRED.lock().unwrap_or_else(PoisonError::into_inner));
+    all.into_iter().for_each(Back::give);
 }
 
 /// The allocator of a device.
@@ -71,8 +104,9 @@ pub(crate) fn pool(device: usize) -> MutexGuard<'static, Pool> {
 pub(crate) fn allocate(device: Device, nbytes: usize) -> Result<Arc<Memory>> {
     let d = device::ordinal(device)?;
     let stream = here(d)?;
-    let address = if nbytes == 0 { 0 } else { pool(d).take(driver()?, d, stream, nbytes)? };
-    Ok(Arc::new(Memory { device: d, address, nbytes, stream, others: Mutex::default() }))
+    let own = graph::pool_of(d, stream)?;
+    let address = if nbytes == 0 { 0 } else { pool(d).take(driver()?, d, (stream, own), nbytes)? };
+    Ok(Arc::new(Memory { device: d, address, nbytes, pool: own, stream, others: Mutex::default() }))
 }
 /// The memory behind a handle.
 ///

@@ -63,8 +63,8 @@ pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.Tensor.is_sparse_csr", |a, _| one(tensor_arg(a, 0)?.layout() == Layout::SparseCsr)),
     ("torch.Tensor.grad", |a, _| Ok(vec![tensor_arg(a, 0)?.grad().map_or(Value::None, Value::Tensor)])),
     ("torch.Tensor.is_leaf", |a, _| one(tensor_arg(a, 0)?.is_leaf())),
-    // no memory here is page-locked or shared between processes
-    ("torch.Tensor.is_pinned", |a, _| tensor_arg(a, 0).and_then(|_| one(false))),
+    ("torch.Tensor.is_pinned", |a, _| one(tensor_arg(a, 0)?.is_pinned())),
+    // no memory here is shared between processes
     ("torch.Tensor.is_shared", |a, _| tensor_arg(a, 0).and_then(|_| one(false))),
     ("torch.Tensor.share_memory_", |a, _| {
         if a.len() > 1 {
@@ -79,9 +79,8 @@ pub(crate) const NATIVE: &[(&str, NativeFn)] = &[
     ("torch.Tensor.is_distributed", |a, _| tensor_arg(a, 0).and_then(|_| one(false))),
     ("torch.Tensor.pin_memory", |a, k| {
         let s = Slots::new("pin_memory", &["self", "device"], a, k)?;
-        s.tensor()?;
         s.device(1)?;
-        Err(Error::device("Cannot access accelerator device when none is available."))
+        one(s.tensor()?.try_pin_memory()?)
     }),
     ("torch.Tensor.get_device", |a, _| {
         one(match tensor_arg(a, 0)?.device() {

@@ -188,12 +188,12 @@ impl Object for StorageObject {
                 }
             }
             "untyped" => Ok(vec![Self::untyped(&s)]),
-            "is_pinned" => one(false),
+            "is_pinned" => one(s.tensor()?.is_pinned()),
             // memory of one process is what all its threads share
             "is_shared" => one(false),
             "share_memory_" => Err(Error::missing("share_memory_() (memory between processes)")),
             "cuda" => Err(no_gpu()),
-            "pin_memory" => Err(Error::device("Cannot access accelerator device when none is available.")),
+            "pin_memory" => Ok(vec![Self::typed(TypedStorage::of(&s.tensor()?.try_pin_memory()?))]),
             "__getitem__" => {
                 let a = Slots::new("__getitem__", &["index"], args, kwargs)?;
                 let at = index(a.must(0)?, s.size())?;

@@ -86,6 +86,17 @@ fn one(out: &mut String, family: &str, form: &Form) {
             let _ = writeln!(check, "for t in {n} {{ out::writable(t)?; }}");
         }
     }
+    let pins = |a: &&crate::schema::Arg| a.name == "pin_memory" && a.ty.opt;
+    if form.mode == Mode::Plain && form.ret() == "Tensor" && form.row.schema.args.iter().any(|a| pins(&a)) {
+        // made as without it, and moved
+        let names = form.params().into_iter().map(|(n, _)| if n == "pin_memory" { "None".into() } else { n });
+        let names = names.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(
+            check,
+            "if pin_memory == Some(true) {{ return pinned::made({}({names})?); }}",
+            form.ident()
+        );
+    }
     let _ = writeln!(
         out,
         "pub fn {}({}) -> Result<{}> {{\n{check}({family}::{}.get({})?)({})\n}}\n",

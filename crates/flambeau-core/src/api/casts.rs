@@ -1,5 +1,6 @@
 //! Conversions with names of their own (`x.float()`), and what a tensor is as a sequence of its rows.
 
+use crate::backend::pinned;
 use crate::ops;
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
@@ -41,6 +42,34 @@ impl Tensor {
     #[doc(alias = "torch.Tensor.cpu")]
     pub fn cpu(&self) -> Tensor {
         self.to(Device::Cpu)
+    }
+    /// Whether the tensor lies in memory of the host that devices read by themselves ([`Tensor::pin_memory`]).
+    #[doc(alias = "torch.Tensor.is_pinned")]
+    pub fn is_pinned(&self) -> bool {
+        pinned::is(self)
+    }
+    /// The tensor in pinned memory, from which copies to a device need not wait; itself where it lies there. Panics with the text of
+    /// [`Tensor::try_pin_memory`]'s error.
+    ///
+    /// ```no_run
+    /// use torch::{Device, prelude::*};
+    /// let batch = torch::zeros([64, 784]).pin_memory();
+    /// assert!(batch.is_pinned());
+    /// // returns at once: the device reads the batch when it gets there
+    /// let there = torch::zeros([64, 784]).to(Device::cuda(0));
+    /// torch::ops::copy_(&there, &batch, true).unwrap();
+    /// ```
+    #[track_caller]
+    #[doc(alias = "torch.Tensor.pin_memory")]
+    pub fn pin_memory(&self) -> Tensor {
+        expect(self.try_pin_memory())
+    }
+    /// The tensor in pinned memory; itself where it lies there.
+    ///
+    /// # Errors
+    /// There is no device that reads such memory; a tensor that is not on the CPU, or not dense.
+    pub fn try_pin_memory(&self) -> Result<Tensor> {
+        pinned::pin(self)
     }
     /// The elements in the dtype and on the device of another tensor.
     #[track_caller]

@@ -3,8 +3,9 @@
 
 use crate::iter::spec::{PointwiseKernel, PointwiseSpec};
 use crate::tensor::handle::Tensor;
+use crate::tensor::storage::{HostMemory, Storage};
 use crate::types::device::Device;
-use crate::types::error::Result;
+use crate::types::error::{Error, Result};
 use crate::types::keys::Key;
 use crate::types::scalar::Scalar;
 use std::sync::OnceLock;
@@ -41,6 +42,32 @@ pub trait Elements: Send + Sync {
     /// # Errors
     /// Of the launch.
     fn sequence(&self, _out: &Tensor, _sequence: &Sequence) -> Result<bool> {
+        Ok(false)
+    }
+    /// Memory of the host that the devices read by themselves.
+    ///
+    /// # Errors
+    /// There is none, or no more.
+    fn pin(&self, _nbytes: usize) -> Result<Box<dyn HostMemory>> {
+        Err(Error::missing("pinned memory of this back end"))
+    }
+    /// Whether a storage of the host has such memory.
+    fn is_pinned(&self, _storage: &Storage) -> bool {
+        false
+    }
+    /// Asked before a copy that a program wants between the host, of pinned memory or not, and a device.
+    ///
+    /// # Errors
+    /// The device takes none now.
+    fn may_copy(&self, _device: Device, _pinned: bool) -> Result<()> {
+        Ok(())
+    }
+    /// Copies all bytes of `src`, which lies dense in pinned memory, to `dst`, which lies likewise on a device. The copy may happen
+    /// after the call. `false`, with nothing done, if it has no such copies.
+    ///
+    /// # Errors
+    /// Of the transfer.
+    fn copy_pinned(&self, _dst: &Tensor, _src: &Tensor) -> Result<bool> {
         Ok(false)
     }
 }

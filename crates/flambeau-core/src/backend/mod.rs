@@ -23,6 +23,7 @@ pub mod kernel;
 pub mod lists;
 pub mod matrices;
 pub mod out;
+pub mod pinned;
 pub mod planned;
 pub mod pointwise;
 pub mod transfer;

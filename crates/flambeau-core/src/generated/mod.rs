@@ -64,6 +64,7 @@ mod prelude {
     pub use crate::api::ergonomic::{Bound, Limits, Operand, TensorList, expect, limits};
     pub use crate::backend::kernel::{Kernel, soft};
     pub use crate::backend::out;
+    pub use crate::backend::pinned;
     pub use crate::backend::pointwise;
     pub use crate::dispatch::arguments::{device_keys, list_keys, opt_keys, opt_list_keys};
     pub use crate::dispatch::convention::{Convention, Habit, Right};

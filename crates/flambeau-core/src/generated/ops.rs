@@ -3324,6 +3324,9 @@ pub fn to_copy(
     non_blocking: bool,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(to_copy(self_, dtype, layout, device, None, non_blocking, memory_format)?);
+    }
     (copy::TO_COPY.get(self_.key_set())?)(
         self_,
         dtype,
@@ -3358,6 +3361,9 @@ pub fn to(
     copy: bool,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(to(self_, dtype, layout, device, None, non_blocking, copy, memory_format)?);
+    }
     (copy::TO.get(self_.key_set())?)(
         self_,
         dtype,
@@ -3448,6 +3454,9 @@ pub fn empty(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(empty(size, dtype, layout, device, None, memory_format)?);
+    }
     (creation::EMPTY.get(device_keys(device))?)(size, dtype, layout, device, pin_memory, memory_format)
 }
 
@@ -3492,6 +3501,9 @@ pub fn empty_strided(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(empty_strided(size, stride, dtype, layout, device, None)?);
+    }
     (creation::EMPTY_STRIDED.get(device_keys(device))?)(size, stride, dtype, layout, device, pin_memory)
 }
 
@@ -3514,6 +3526,9 @@ pub fn zeros(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(zeros(size, dtype, layout, device, None)?);
+    }
     (creation::ZEROS.get(device_keys(device))?)(size, dtype, layout, device, pin_memory)
 }
 
@@ -3556,6 +3571,9 @@ pub fn ones(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(ones(size, dtype, layout, device, None)?);
+    }
     (creation::ONES.get(device_keys(device))?)(size, dtype, layout, device, pin_memory)
 }
 
@@ -3599,6 +3617,9 @@ pub fn full(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(full(size, fill_value, dtype, layout, device, None)?);
+    }
     (creation::FULL.get(device_keys(device))?)(size, fill_value, dtype, layout, device, pin_memory)
 }
 
@@ -3643,6 +3664,9 @@ pub fn empty_like(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(empty_like(self_, dtype, layout, device, None, memory_format)?);
+    }
     (creation::EMPTY_LIKE.get(self_.key_set())?)(self_, dtype, layout, device, pin_memory, memory_format)
 }
 
@@ -3666,6 +3690,9 @@ pub fn zeros_like(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(zeros_like(self_, dtype, layout, device, None, memory_format)?);
+    }
     (creation::ZEROS_LIKE.get(self_.key_set())?)(self_, dtype, layout, device, pin_memory, memory_format)
 }
 
@@ -3689,6 +3716,9 @@ pub fn ones_like(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(ones_like(self_, dtype, layout, device, None, memory_format)?);
+    }
     (creation::ONES_LIKE.get(self_.key_set())?)(self_, dtype, layout, device, pin_memory, memory_format)
 }
 
@@ -3713,6 +3743,9 @@ pub fn full_like(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(full_like(self_, fill_value, dtype, layout, device, None, memory_format)?);
+    }
     (creation::FULL_LIKE.get(self_.key_set())?)(
         self_,
         fill_value,
@@ -3795,6 +3828,9 @@ pub fn eye(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(eye(n, dtype, layout, device, None)?);
+    }
     (creation::EYE.get(device_keys(device))?)(n, dtype, layout, device, pin_memory)
 }
 
@@ -3838,6 +3874,9 @@ pub fn eye_m(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(eye_m(n, m, dtype, layout, device, None)?);
+    }
     (creation::EYE_M.get(device_keys(device))?)(n, m, dtype, layout, device, pin_memory)
 }
 
@@ -3881,6 +3920,9 @@ pub fn arange(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(arange(end, dtype, layout, device, None)?);
+    }
     (creation::ARANGE.get(device_keys(device))?)(end, dtype, layout, device, pin_memory)
 }
 
@@ -3924,6 +3966,9 @@ pub fn arange_start(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(arange_start(start, end, dtype, layout, device, None)?);
+    }
     (creation::ARANGE_START.get(device_keys(device))?)(start, end, dtype, layout, device, pin_memory)
 }
 
@@ -3970,6 +4015,9 @@ pub fn arange_step(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(arange_step(start, end, step, dtype, layout, device, None)?);
+    }
     (creation::ARANGE_STEP.get(device_keys(device))?)(start, end, step, dtype, layout, device, pin_memory)
 }
 
@@ -4018,6 +4066,9 @@ pub fn range_step(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(range_step(start, end, step, dtype, layout, device, None)?);
+    }
     (creation::RANGE_STEP.get(device_keys(device))?)(start, end, step, dtype, layout, device, pin_memory)
 }
 
@@ -4066,6 +4117,9 @@ pub fn linspace_tensors(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(linspace_tensors(start, end, steps, dtype, layout, device, None)?);
+    }
     (creation::LINSPACE_TENSORS.get(start.key_set() | end.key_set())?)(
         start, end, steps, dtype, layout, device, pin_memory,
     )
@@ -4117,6 +4171,9 @@ pub fn linspace_scalar_tensor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(linspace_scalar_tensor(start, end, steps, dtype, layout, device, None)?);
+    }
     (creation::LINSPACE_SCALAR_TENSOR.get(end.key_set())?)(
         start, end, steps, dtype, layout, device, pin_memory,
     )
@@ -4168,6 +4225,9 @@ pub fn linspace_tensor_scalar(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(linspace_tensor_scalar(start, end, steps, dtype, layout, device, None)?);
+    }
     (creation::LINSPACE_TENSOR_SCALAR.get(start.key_set())?)(
         start, end, steps, dtype, layout, device, pin_memory,
     )
@@ -4218,6 +4278,9 @@ pub fn linspace(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(linspace(start, end, steps, dtype, layout, device, None)?);
+    }
     (creation::LINSPACE.get(device_keys(device))?)(start, end, steps, dtype, layout, device, pin_memory)
 }
 
@@ -4267,6 +4330,9 @@ pub fn logspace_tensors(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(logspace_tensors(start, end, steps, base, dtype, layout, device, None)?);
+    }
     (creation::LOGSPACE_TENSORS.get(start.key_set() | end.key_set())?)(
         start, end, steps, base, dtype, layout, device, pin_memory,
     )
@@ -4321,6 +4387,9 @@ pub fn logspace_scalar_tensor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, None)?);
+    }
     (creation::LOGSPACE_SCALAR_TENSOR.get(end.key_set())?)(
         start, end, steps, base, dtype, layout, device, pin_memory,
     )
@@ -4375,6 +4444,9 @@ pub fn logspace_tensor_scalar(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, None)?);
+    }
     (creation::LOGSPACE_TENSOR_SCALAR.get(start.key_set())?)(
         start, end, steps, base, dtype, layout, device, pin_memory,
     )
@@ -4427,6 +4499,9 @@ pub fn logspace(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(logspace(start, end, steps, base, dtype, layout, device, None)?);
+    }
     (creation::LOGSPACE.get(device_keys(device))?)(start, end, steps, base, dtype, layout, device, pin_memory)
 }
 
@@ -4475,6 +4550,9 @@ pub fn new_empty(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(new_empty(self_, size, dtype, layout, device, None)?);
+    }
     (creation::NEW_EMPTY.get(self_.key_set())?)(self_, size, dtype, layout, device, pin_memory)
 }
 
@@ -4498,6 +4576,9 @@ pub fn new_zeros(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(new_zeros(self_, size, dtype, layout, device, None)?);
+    }
     (creation::NEW_ZEROS.get(self_.key_set())?)(self_, size, dtype, layout, device, pin_memory)
 }
 
@@ -4521,6 +4602,9 @@ pub fn new_ones(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(new_ones(self_, size, dtype, layout, device, None)?);
+    }
     (creation::NEW_ONES.get(self_.key_set())?)(self_, size, dtype, layout, device, pin_memory)
 }
 
@@ -4545,6 +4629,9 @@ pub fn new_full(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(new_full(self_, size, fill_value, dtype, layout, device, None)?);
+    }
     (creation::NEW_FULL.get(self_.key_set())?)(self_, size, fill_value, dtype, layout, device, pin_memory)
 }
 
@@ -4569,6 +4656,9 @@ pub fn new_empty_strided(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(new_empty_strided(self_, size, stride, dtype, layout, device, None)?);
+    }
     (creation::NEW_EMPTY_STRIDED.get(self_.key_set())?)(
         self_, size, stride, dtype, layout, device, pin_memory,
     )
@@ -4595,6 +4685,9 @@ pub fn tril_indices(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(tril_indices(row, col, offset, dtype, layout, device, None)?);
+    }
     (creation::TRIL_INDICES.get(device_keys(device))?)(row, col, offset, dtype, layout, device, pin_memory)
 }
 
@@ -4619,6 +4712,9 @@ pub fn triu_indices(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(triu_indices(row, col, offset, dtype, layout, device, None)?);
+    }
     (creation::TRIU_INDICES.get(device_keys(device))?)(row, col, offset, dtype, layout, device, pin_memory)
 }
 
@@ -4702,6 +4798,9 @@ pub fn empty_permuted(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(empty_permuted(size, physical_layout, dtype, layout, device, None)?);
+    }
     (creation::EMPTY_PERMUTED.get(device_keys(device))?)(
         size,
         physical_layout,
@@ -8174,6 +8273,9 @@ pub fn rand(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(rand(size, generator, dtype, layout, device, None)?);
+    }
     (random::RAND.get(device_keys(device))?)(size, generator, dtype, layout, device, pin_memory)
 }
 
@@ -8221,6 +8323,17 @@ pub fn rand_like_generator(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(rand_like_generator(
+            self_,
+            generator,
+            dtype,
+            layout,
+            device,
+            None,
+            memory_format,
+        )?);
+    }
     (random::RAND_LIKE_GENERATOR.get(self_.key_set())?)(
         self_,
         generator,
@@ -8253,6 +8366,9 @@ pub fn rand_like(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(rand_like(self_, dtype, layout, device, None, memory_format)?);
+    }
     (random::RAND_LIKE.get(self_.key_set())?)(self_, dtype, layout, device, pin_memory, memory_format)
 }
 
@@ -8277,6 +8393,9 @@ pub fn randn(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(randn(size, generator, dtype, layout, device, None)?);
+    }
     (random::RANDN.get(device_keys(device))?)(size, generator, dtype, layout, device, pin_memory)
 }
 
@@ -8324,6 +8443,17 @@ pub fn randn_like_generator(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(randn_like_generator(
+            self_,
+            generator,
+            dtype,
+            layout,
+            device,
+            None,
+            memory_format,
+        )?);
+    }
     (random::RANDN_LIKE_GENERATOR.get(self_.key_set())?)(
         self_,
         generator,
@@ -8355,6 +8485,9 @@ pub fn randn_like(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(randn_like(self_, dtype, layout, device, None, memory_format)?);
+    }
     (random::RANDN_LIKE.get(self_.key_set())?)(self_, dtype, layout, device, pin_memory, memory_format)
 }
 
@@ -8380,6 +8513,9 @@ pub fn randint(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(randint(high, size, generator, dtype, layout, device, None)?);
+    }
     (random::RANDINT.get(device_keys(device))?)(high, size, generator, dtype, layout, device, pin_memory)
 }
 
@@ -8428,6 +8564,9 @@ pub fn randint_low(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(randint_low(low, high, size, generator, dtype, layout, device, None)?);
+    }
     (random::RANDINT_LOW.get(device_keys(device))?)(
         low, high, size, generator, dtype, layout, device, pin_memory,
     )
@@ -8481,6 +8620,18 @@ pub fn randint_like_generator(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(randint_like_generator(
+            self_,
+            high,
+            generator,
+            dtype,
+            layout,
+            device,
+            None,
+            memory_format,
+        )?);
+    }
     (random::RANDINT_LIKE_GENERATOR.get(self_.key_set())?)(
         self_,
         high,
@@ -8517,6 +8668,19 @@ pub fn randint_like_low_generator(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(randint_like_low_generator(
+            self_,
+            low,
+            high,
+            generator,
+            dtype,
+            layout,
+            device,
+            None,
+            memory_format,
+        )?);
+    }
     (random::RANDINT_LIKE_LOW_GENERATOR.get(self_.key_set())?)(
         self_,
         low,
@@ -8551,6 +8715,9 @@ pub fn randint_like(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(randint_like(self_, high, dtype, layout, device, None, memory_format)?);
+    }
     (random::RANDINT_LIKE.get(self_.key_set())?)(
         self_,
         high,
@@ -8584,6 +8751,9 @@ pub fn randint_like_low(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(randint_like_low(self_, low, high, dtype, layout, device, None, memory_format)?);
+    }
     (random::RANDINT_LIKE_LOW.get(self_.key_set())?)(
         self_,
         low,
@@ -8617,6 +8787,9 @@ pub fn randperm(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(randperm(n, generator, dtype, layout, device, None)?);
+    }
     (random::RANDPERM.get(device_keys(device))?)(n, generator, dtype, layout, device, pin_memory)
 }
 
@@ -8664,6 +8837,9 @@ pub fn normal_float_float(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(normal_float_float(mean, std, size, generator, dtype, layout, device, None)?);
+    }
     (random::NORMAL_FLOAT_FLOAT.get(device_keys(device))?)(
         mean, std, size, generator, dtype, layout, device, pin_memory,
     )
@@ -15919,6 +16095,9 @@ pub fn hann_window(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(hann_window(window_length, periodic, dtype, layout, device, None)?);
+    }
     (windows::HANN_WINDOW.get(device_keys(device))?)(
         window_length,
         periodic,
@@ -15954,6 +16133,18 @@ pub fn hamming_window(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(hamming_window(
+            window_length,
+            periodic,
+            alpha,
+            beta,
+            dtype,
+            layout,
+            device,
+            None,
+        )?);
+    }
     (windows::HAMMING_WINDOW.get(device_keys(device))?)(
         window_length,
         periodic,
@@ -15989,6 +16180,9 @@ pub fn blackman_window(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(blackman_window(window_length, periodic, dtype, layout, device, None)?);
+    }
     (windows::BLACKMAN_WINDOW.get(device_keys(device))?)(
         window_length,
         periodic,
@@ -16021,6 +16215,9 @@ pub fn bartlett_window(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(bartlett_window(window_length, periodic, dtype, layout, device, None)?);
+    }
     (windows::BARTLETT_WINDOW.get(device_keys(device))?)(
         window_length,
         periodic,
@@ -16055,6 +16252,9 @@ pub fn kaiser_window(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(kaiser_window(window_length, periodic, beta, dtype, layout, device, None)?);
+    }
     (windows::KAISER_WINDOW.get(device_keys(device))?)(
         window_length,
         periodic,
@@ -16088,6 +16288,9 @@ pub fn signal_bartlett(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(signal_bartlett(m, sym, dtype, layout, device, None)?);
+    }
     (windows::SIGNAL_BARTLETT.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
 }
 
@@ -16114,6 +16317,9 @@ pub fn signal_blackman(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(signal_blackman(m, sym, dtype, layout, device, None)?);
+    }
     (windows::SIGNAL_BLACKMAN.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
 }
 
@@ -16140,6 +16346,9 @@ pub fn signal_cosine(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(signal_cosine(m, sym, dtype, layout, device, None)?);
+    }
     (windows::SIGNAL_COSINE.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
 }
 
@@ -16168,6 +16377,9 @@ pub fn signal_exponential(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(signal_exponential(m, center, tau, sym, dtype, layout, device, None)?);
+    }
     (windows::SIGNAL_EXPONENTIAL.get(device_keys(device))?)(
         m, center, tau, sym, dtype, layout, device, pin_memory,
     )
@@ -16197,6 +16409,9 @@ pub fn signal_gaussian(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(signal_gaussian(m, std, sym, dtype, layout, device, None)?);
+    }
     (windows::SIGNAL_GAUSSIAN.get(device_keys(device))?)(m, std, sym, dtype, layout, device, pin_memory)
 }
 
@@ -16224,6 +16439,9 @@ pub fn signal_general_cosine(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(signal_general_cosine(m, a, sym, dtype, layout, device, None)?);
+    }
     (windows::SIGNAL_GENERAL_COSINE.get(device_keys(device))?)(m, a, sym, dtype, layout, device, pin_memory)
 }
 
@@ -16251,6 +16469,9 @@ pub fn signal_general_hamming(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(signal_general_hamming(m, alpha, sym, dtype, layout, device, None)?);
+    }
     (windows::SIGNAL_GENERAL_HAMMING.get(device_keys(device))?)(
         m, alpha, sym, dtype, layout, device, pin_memory,
     )
@@ -16279,6 +16500,9 @@ pub fn signal_hamming(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(signal_hamming(m, sym, dtype, layout, device, None)?);
+    }
     (windows::SIGNAL_HAMMING.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
 }
 
@@ -16305,6 +16529,9 @@ pub fn signal_hann(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(signal_hann(m, sym, dtype, layout, device, None)?);
+    }
     (windows::SIGNAL_HANN.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
 }
 
@@ -16332,6 +16559,9 @@ pub fn signal_kaiser(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(signal_kaiser(m, beta, sym, dtype, layout, device, None)?);
+    }
     (windows::SIGNAL_KAISER.get(device_keys(device))?)(m, beta, sym, dtype, layout, device, pin_memory)
 }
 
@@ -16358,6 +16588,9 @@ pub fn signal_nuttall(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(signal_nuttall(m, sym, dtype, layout, device, None)?);
+    }
     (windows::SIGNAL_NUTTALL.get(device_keys(device))?)(m, sym, dtype, layout, device, pin_memory)
 }
 

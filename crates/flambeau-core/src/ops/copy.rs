@@ -1,5 +1,6 @@
 //! Copies and casts.
 
+use crate::backend::pinned;
 use crate::backend::transfer::{copy_into, preserved_strides};
 use crate::iter::check_no_internal_overlap;
 use crate::tensor::geometry::{self, SizeVec};
@@ -7,10 +8,10 @@ use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::layout::{Layout, MemoryFormat};
-use crate::{DType, ops};
+use crate::{DType, ensure, ops};
 
 /// `copy_`: broadcasts and casts.
-pub fn copy_(self_: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<()> {
+pub fn copy_(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
     geometry::expand_strides(src.sizes(), src.strides(), self_.sizes()).or_else(|_| {
         let shape = geometry::broadcast_shapes(self_.sizes(), src.sizes())?;
         Err(Error::shape(format!(
@@ -20,6 +21,9 @@ pub fn copy_(self_: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<()> {
         )))
     })?;
     check_no_internal_overlap(self_)?;
+    if pinned::copied(self_, src, non_blocking)? {
+        return Ok(());
+    }
     copy_into(self_, src)
 }
 
@@ -46,15 +50,14 @@ pub fn to_copy(
     layout: Option<Layout>,
     device: Option<Device>,
     pin_memory: Option<bool>,
-    _non_blocking: bool,
+    non_blocking: bool,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
     if layout.is_some_and(|l| l != self_.layout()) {
         return Err(Error::missing(format!("to(layout={})", layout.map_or("", Layout::name))));
     }
-    if pin_memory == Some(true) {
-        return Err(Error::missing("pinned memory"));
-    }
+    // the call by the row's function moves it afterwards
+    ensure!(pin_memory != Some(true), Missing, "pinned memory by a kernel");
     let st = format_like(self_, memory_format)?;
     let dtype = dtype.unwrap_or(self_.dtype());
     let device = device.unwrap_or(self_.device());
@@ -62,7 +65,9 @@ pub fn to_copy(
         return Err(Error::unsupported("Cannot copy out of meta tensor; no data!"));
     }
     let out = Tensor::empty_strided_raw(self_.sizes(), &st, dtype, device)?;
-    copy_into(&out, self_)?;
+    if !pinned::copied(&out, self_, non_blocking)? {
+        copy_into(&out, self_)?;
+    }
     Ok(out)
 }
 

@@ -2,11 +2,15 @@
 //! when somebody waits; of several streams any may go first, by an order that is drawn.
 
 use super::library::{Kernel, Memory};
-use super::{Address, Driver, Function, Module, Shape, Stream, compiler, library, products};
+use super::recorded::{Captures, Recorded};
+use super::{
+    Address, CaptureMode, Driver, Function, Graph, Module, Pinned, Shape, Stream, compiler, library, products,
+};
+use crate::allocator::config::Config;
 use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Error, Result};
 use flambeau_devices::cuda::runtime::Properties;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
@@ -15,13 +19,32 @@ const ROOM: usize = 16 << 30;
 /// More than this many jobs are not kept back.
 const LATE: usize = 256;
 
-enum Job {
+pub(super) enum Job {
     Launch { kernel: Kernel, shape: Shape, params: Vec<u8> },
     Upload { to: Address, bytes: Vec<u8> },
+    UploadPinned { to: Address, from: Pinned },
     Copy { from: Address, to: Address, nbytes: usize },
     Fill { to: Address, byte: u8, nbytes: usize },
     Record(u64),
     Wait(u64),
+    Graph(Arc<Recorded>),
+}
+impl Job {
+    /// What a picture of a graph calls it.
+    pub(super) fn label(&self, verbose: bool) -> String {
+        match self {
+            Job::Launch { shape, params, .. } if verbose => {
+                format!("KERNEL|{}x{}|{} bytes of arguments", shape.blocks, shape.threads, params.len())
+            }
+            Job::Launch { .. } => "KERNEL".into(),
+            Job::Upload { bytes, .. } => format!("MEMCPY HtoD|{} bytes", bytes.len()),
+            Job::UploadPinned { from, .. } => format!("MEMCPY HtoD pinned|{} bytes", from.nbytes),
+            Job::Copy { nbytes, .. } => format!("MEMCPY DtoD|{nbytes} bytes"),
+            Job::Fill { nbytes, .. } => format!("MEMSET|{nbytes} bytes"),
+            Job::Record(_) | Job::Wait(_) => "EVENT".into(),
+            Job::Graph(g) => format!("GRAPH|{} nodes", g.nodes()),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -31,7 +54,10 @@ struct State {
     streams: Vec<VecDeque<Job>>,
     /// When each event was passed; `None` before.
     events: HashMap<u64, Option<Instant>>,
+    /// Events that nobody asks for, but that were not passed yet.
+    forgotten: HashSet<u64>,
     next_event: u64,
+    captures: Captures,
     /// The first error of a job, for who waits next.
     failed: Option<Error>,
     draw: u64,
@@ -60,6 +86,10 @@ fn no_stream() -> Error {
 }
 impl State {
     fn queue(&mut self, stream: Stream, job: Job) -> Result<()> {
+        if self.streams.len() <= stream as usize {
+            return Err(no_stream());
+        }
+        let Some(job) = self.captures.take(stream, job)? else { return Ok(()) };
         let late = {
             let q = self.streams.get_mut(stream as usize).ok_or_else(no_stream)?;
             q.push_back(job);
@@ -77,21 +107,45 @@ impl State {
         }
         Ok(&mut m.bytes()[offset..offset + nbytes])
     }
-    fn perform(&mut self, job: Job) -> Result<()> {
+    fn perform(&mut self, job: &Job) -> Result<()> {
         match job {
-            Job::Launch { kernel, shape, params } => kernel.run(shape, &params)?,
-            Job::Upload { to, bytes } => self.bytes(to, bytes.len())?.copy_from_slice(&bytes),
-            Job::Copy { from, to, nbytes } => {
-                let bytes = self.bytes(from, nbytes)?.to_vec();
-                self.bytes(to, nbytes)?.copy_from_slice(&bytes);
+            Job::Launch { kernel, shape, params } => kernel.run(*shape, params)?,
+            Job::Upload { to, bytes } => self.bytes(*to, bytes.len())?.copy_from_slice(bytes),
+            Job::UploadPinned { to, from } => {
+                let room = self.bytes(*to, from.nbytes)?;
+                from.storage.with_bytes(|b| match b.get(from.start..from.start + from.nbytes) {
+                    Some(bytes) => {
+                        room.copy_from_slice(bytes);
+                        Ok(())
+                    }
+                    None => Err(Error::runtime("CUDA error: invalid argument")),
+                })??;
             }
-            Job::Fill { to, byte, nbytes } => self.bytes(to, nbytes)?.fill(byte),
+            Job::Copy { from, to, nbytes } => {
+                let bytes = self.bytes(*from, *nbytes)?.to_vec();
+                self.bytes(*to, *nbytes)?.copy_from_slice(&bytes);
+            }
+            Job::Fill { to, byte, nbytes } => self.bytes(*to, *nbytes)?.fill(*byte),
             Job::Record(e) => {
-                self.events.insert(e, Some(Instant::now()));
+                if self.forgotten.remove(e) {
+                    self.events.remove(e);
+                } else {
+                    self.events.insert(*e, Some(Instant::now()));
+                }
             }
             Job::Wait(_) => {}
+            Job::Graph(g) => {
+                for i in g.order(|n| self.drawn(n)) {
+                    self.perform(&g.0[i].job)?;
+                }
+            }
         }
         Ok(())
+    }
+    /// A number below `n`.
+    fn drawn(&mut self, n: usize) -> usize {
+        self.draw = self.draw.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.draw >> 33) as usize % n
     }
     /// Runs jobs until a stream has none left; other streams go on meanwhile, as they are drawn.
     fn run(&mut self, stream: Stream) -> Result<()> {
@@ -104,10 +158,9 @@ impl State {
             if ready.is_empty() {
                 return Err(Error::runtime("CUDA error: streams wait for each other"));
             }
-            self.draw = self.draw.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let picked = ready[(self.draw >> 33) as usize % ready.len()];
+            let picked = ready[self.drawn(ready.len())];
             if let Some(job) = self.streams[picked].pop_front()
-                && let Err(e) = self.perform(job)
+                && let Err(e) = self.perform(&job)
             {
                 self.failed.get_or_insert(e);
             }
@@ -168,9 +221,19 @@ impl Driver for Emulated {
     }
     fn download(&self, device: usize, stream: Stream, from: Address, to: &mut [u8]) -> Result<()> {
         let mut s = self.state(device)?;
+        s.captures.refuse(stream)?;
         s.run(stream)?;
         to.copy_from_slice(s.bytes(from, to.len())?);
         Ok(())
+    }
+    fn host_allocate(&self, nbytes: usize, _: &Config) -> Result<Option<usize>> {
+        Ok(library::pin(nbytes))
+    }
+    fn host_free(&self, address: usize, nbytes: usize) {
+        library::unpin(address, nbytes);
+    }
+    fn upload_pinned(&self, device: usize, stream: Stream, to: Address, from: Pinned) -> Result<()> {
+        self.state(device)?.queue(stream, Job::UploadPinned { to, from })
     }
     fn copy(&self, device: usize, stream: Stream, from: Address, to: Address, nbytes: usize) -> Result<()> {
         self.state(device)?.queue(stream, Job::Copy { from, to, nbytes })
@@ -213,14 +276,23 @@ impl Driver for Emulated {
         s.streams.push(VecDeque::new());
         Ok(s.streams.len() as u64 - 1)
     }
+    fn has_stream(&self, device: usize, stream: Stream) -> Result<bool> {
+        Ok(self.state(device)?.streams.len() > stream as usize)
+    }
     fn done(&self, device: usize, stream: Stream) -> Result<bool> {
-        Ok(self.state(device)?.streams.get(stream as usize).ok_or_else(no_stream)?.is_empty())
+        let mut s = self.state(device)?;
+        s.captures.refuse(stream)?;
+        Ok(s.streams.get(stream as usize).ok_or_else(no_stream)?.is_empty())
     }
     fn wait(&self, device: usize, stream: Stream) -> Result<()> {
-        self.state(device)?.run(stream)
+        let mut s = self.state(device)?;
+        s.captures.refuse(stream)?;
+        s.run(stream)
     }
     fn wait_all(&self, device: usize) -> Result<()> {
-        self.state(device)?.run_all()
+        let mut s = self.state(device)?;
+        s.captures.refuse_any()?;
+        s.run_all()
     }
     fn record(&self, device: usize, stream: Stream) -> Result<u64> {
         let mut s = self.state(device)?;
@@ -231,10 +303,13 @@ impl Driver for Emulated {
         Ok(e)
     }
     fn passed(&self, device: usize, event: u64) -> Result<bool> {
-        Ok(self.state(device)?.events.get(&event).is_none_or(Option::is_some))
+        let s = self.state(device)?;
+        s.captures.refuse_event(event)?;
+        Ok(s.events.get(&event).is_none_or(Option::is_some))
     }
     fn wait_event(&self, device: usize, event: u64) -> Result<()> {
         let mut s = self.state(device)?;
+        s.captures.refuse_event(event)?;
         let holds = |q: &VecDeque<Job>| q.iter().any(|j| matches!(j, Job::Record(e) if *e == event));
         match s.streams.iter().position(holds) {
             Some(stream) => s.run(stream as u64),
@@ -253,5 +328,46 @@ impl Driver for Emulated {
             }),
             _ => Err(Error::runtime("CUDA error: device not ready")),
         }
+    }
+    fn forget(&self, device: usize, event: u64) {
+        let Ok(mut s) = self.state(device) else { return };
+        if s.captures.forget(event) || s.events.get(&event).is_none_or(Option::is_some) {
+            s.events.remove(&event);
+        } else {
+            // who waits for it still has to
+            s.forgotten.insert(event);
+        }
+    }
+    fn begin_capture(&self, device: usize, stream: Stream, mode: CaptureMode) -> Result<()> {
+        let mut s = self.state(device)?;
+        if s.streams.len() <= stream as usize {
+            return Err(no_stream());
+        }
+        s.captures.begin(stream, mode)
+    }
+    fn capturing(&self, device: usize, stream: Stream) -> Result<Option<u64>> {
+        Ok(self.state(device)?.captures.id(stream))
+    }
+    fn end_capture(&self, device: usize, stream: Stream) -> Result<Graph> {
+        Ok(Graph::Host(Arc::new(self.state(device)?.captures.end(stream)?)))
+    }
+    fn instantiate(&self, _: usize, _: &Graph) -> Result<()> {
+        Ok(())
+    }
+    fn launch_graph(&self, device: usize, stream: Stream, graph: &Graph) -> Result<()> {
+        self.state(device)?.queue(stream, Job::Graph(own(graph)?.clone()))
+    }
+    fn nodes(&self, graph: &Graph) -> Result<usize> {
+        Ok(own(graph)?.nodes())
+    }
+    fn draw(&self, graph: &Graph, path: &std::path::Path, verbose: bool) -> Result<()> {
+        std::fs::write(path, own(graph)?.picture(verbose))
+            .map_err(|e| Error::runtime(format!("{}: {e}", path.display())))
+    }
+}
+fn own(graph: &Graph) -> Result<&Arc<Recorded>> {
+    match graph {
+        Graph::Host(g) => Ok(g),
+        Graph::Device(_) => Err(Error::runtime("a graph of another driver")),
     }
 }

@@ -73,6 +73,20 @@ impl Kernel {
     }
 }
 
+/// What stands for pinned memory: an address of the host.
+pub(crate) fn pin(nbytes: usize) -> Option<usize> {
+    let layout = std::alloc::Layout::from_size_align(nbytes.max(1), 4096).ok()?;
+    // SAFETY: the layout has at least one byte. Zeros are valid bytes.
+    let at = unsafe { std::alloc::alloc_zeroed(layout) };
+    (!at.is_null()).then(|| at.expose_provenance())
+}
+/// Gives it back.
+pub(crate) fn unpin(address: usize, nbytes: usize) {
+    let Ok(layout) = std::alloc::Layout::from_size_align(nbytes.max(1), 4096) else { return };
+    // SAFETY: `pin` allocated it with this layout, and the allocator of pinned memory gives it back once.
+    unsafe { std::alloc::dealloc(std::ptr::with_exposed_provenance_mut(address), layout) };
+}
+
 /// Memory of the emulated device.
 pub(crate) struct Memory(Vec<u64>);
 impl Memory {

@@ -1,13 +1,19 @@
 //! What the back end asks of a driver, and the two that there are: NVIDIA's, and an emulated one that runs the same sources
 //! on the CPU.
 
+pub(crate) mod captured;
 pub(crate) mod compiler;
 pub(crate) mod emulated;
 pub(crate) mod library;
+pub(crate) mod pinned;
 pub(crate) mod products;
 pub(crate) mod real;
+pub(crate) mod recorded;
 
+use crate::allocator::config::Config;
+use flambeau_core::tensor::storage::Storage;
 use flambeau_core::{Error, Result};
+pub(crate) use flambeau_devices::cuda::runtime::CaptureMode;
 use flambeau_devices::cuda::runtime::Properties;
 use std::sync::{Arc, OnceLock};
 
@@ -37,6 +43,20 @@ pub(crate) enum Function {
     Device(real::Entry),
 }
 
+/// Work that a stream recorded instead of doing it.
+pub(crate) enum Graph {
+    Host(Arc<recorded::Recorded>),
+    Device(captured::Captured),
+}
+
+/// Bytes of a storage in pinned memory.
+#[derive(Clone)]
+pub(crate) struct Pinned {
+    pub(crate) storage: Storage,
+    pub(crate) start: usize,
+    pub(crate) nbytes: usize,
+}
+
 /// A driver. Work of one stream runs in the order of the calls, and of several in any.
 pub(crate) trait Driver: Send + Sync {
     fn device_count(&self) -> usize;
@@ -49,6 +69,11 @@ pub(crate) trait Driver: Send + Sync {
     fn upload(&self, device: usize, stream: Stream, to: Address, from: &[u8]) -> Result<()>;
     /// Waits for what the stream had to do before.
     fn download(&self, device: usize, stream: Stream, from: Address, to: &mut [u8]) -> Result<()>;
+    /// Pinned memory of the host: its address; `None` where there is no more. Its bytes are some valid ones.
+    fn host_allocate(&self, nbytes: usize, how: &Config) -> Result<Option<usize>>;
+    fn host_free(&self, address: usize, nbytes: usize);
+    /// Copies bytes of pinned memory later, when the stream gets there.
+    fn upload_pinned(&self, device: usize, stream: Stream, to: Address, from: Pinned) -> Result<()>;
     fn copy(&self, device: usize, stream: Stream, from: Address, to: Address, nbytes: usize) -> Result<()>;
     fn fill(&self, device: usize, stream: Stream, to: Address, byte: u8, nbytes: usize) -> Result<()>;
     /// Compiles a source, or finds it compiled.
@@ -68,6 +93,8 @@ pub(crate) trait Driver: Send + Sync {
     /// Queues a product by a library of the device's maker; `false` where there is none for it.
     fn product(&self, device: usize, stream: Stream, product: &products::Product) -> Result<bool>;
     fn new_stream(&self, device: usize) -> Result<Stream>;
+    /// Whether there is such a stream.
+    fn has_stream(&self, device: usize, stream: Stream) -> Result<bool>;
     fn done(&self, device: usize, stream: Stream) -> Result<bool>;
     fn wait(&self, device: usize, stream: Stream) -> Result<()>;
     fn wait_all(&self, device: usize) -> Result<()>;
@@ -78,6 +105,22 @@ pub(crate) trait Driver: Send + Sync {
     /// Lets what comes later in a stream wait for an event.
     fn order(&self, device: usize, stream: Stream, event: u64) -> Result<()>;
     fn elapsed(&self, device: usize, start: u64, end: u64) -> Result<f64>;
+    /// Nobody asks for an event any more; its number may be given again.
+    fn forget(&self, device: usize, event: u64);
+    /// From here on a stream, and those that wait for its events, record their work.
+    fn begin_capture(&self, device: usize, stream: Stream, mode: CaptureMode) -> Result<()>;
+    /// The capture that a stream takes part in, by a number that no other one has.
+    fn capturing(&self, device: usize, stream: Stream) -> Result<Option<u64>>;
+    /// What the streams of a capture recorded. The capture is over, also where this is an error.
+    fn end_capture(&self, device: usize, stream: Stream) -> Result<Graph>;
+    /// Makes recorded work ready to run.
+    fn instantiate(&self, device: usize, graph: &Graph) -> Result<()>;
+    /// Queues all of it as one piece.
+    fn launch_graph(&self, device: usize, stream: Stream, graph: &Graph) -> Result<()>;
+    /// How many pieces of work were recorded.
+    fn nodes(&self, graph: &Graph) -> Result<usize>;
+    /// Writes a picture of them in Graphviz' language.
+    fn draw(&self, graph: &Graph, path: &std::path::Path, verbose: bool) -> Result<()>;
 }
 
 /// The driver of this program, chosen at the first question: `FLAMBEAU_CUDA=emulated[:N]`, or NVIDIA's.

@@ -1,7 +1,11 @@
 //! NVIDIA's driver, loaded at run time. cudarc panics where a library is missing, so it is asked for first.
 #![allow(unsafe_code)]
 
-use super::{Address, Driver, Function, Module, Shape, Stream, compiler, products};
+use super::captured::{self, Relaxed, Staging};
+use super::{
+    Address, CaptureMode, Driver, Function, Graph, Module, Pinned, Shape, Stream, compiler, pinned, products,
+};
+use crate::allocator::config::Config;
 use cudarc::driver::sys as cu;
 use cudarc::nvrtc::sys as rtc;
 use flambeau_core::types::order::{Mutex, MutexGuard};
@@ -11,8 +15,13 @@ use std::ffi::{CStr, CString, c_void};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 /// A handle of the driver; the driver takes handles from any thread.
-#[derive(Clone, Copy)]
-struct Handle<T>(*mut T);
+pub(super) struct Handle<T>(pub(super) *mut T);
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Handle<T> {
+        *self
+    }
+}
+impl<T> Copy for Handle<T> {}
 // SAFETY: the driver's handles belong to the process, and its functions may be called from any thread.
 unsafe impl<T> Send for Handle<T> {}
 // SAFETY: as for Send.
@@ -28,18 +37,21 @@ pub(crate) struct Entry {
     device: usize,
     function: Handle<cu::CUfunc_st>,
 }
-struct Device {
+pub(super) struct Device {
     context: Handle<cu::CUctx_st>,
     /// The first is the default stream, which the driver knows as null.
     streams: Mutex<Vec<Handle<cu::CUstream_st>>>,
     events: Mutex<Vec<Handle<cu::CUevent_st>>>,
+    /// Numbers of events that nobody asks for any more.
+    forgotten: Mutex<Vec<u64>>,
+    staging: Staging,
     /// cuBLASLt, where it is there.
     products: OnceLock<Option<products::Products>>,
 }
 /// See the module.
 pub(crate) struct Real(Vec<Device>);
 
-fn check(r: cu::CUresult) -> Result<()> {
+pub(super) fn check(r: cu::CUresult) -> Result<()> {
     if r == cu::CUresult::CUDA_SUCCESS {
         return Ok(());
     }
@@ -55,7 +67,7 @@ fn check(r: cu::CUresult) -> Result<()> {
     };
     Err(Error::runtime(format!("CUDA error: {text}")))
 }
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -97,22 +109,27 @@ impl Real {
                 context: Handle(context),
                 streams: Mutex::new(vec![Handle(std::ptr::null_mut())]),
                 events: Mutex::new(Vec::new()),
+                forgotten: Mutex::default(),
+                staging: Mutex::default(),
                 products: OnceLock::new(),
             })
         };
         Ok(Real((0..n).map(device).collect::<Result<_>>()?))
     }
     /// The device, as the thread's own.
-    fn on(&self, device: usize) -> Result<&Device> {
+    pub(super) fn on(&self, device: usize) -> Result<&Device> {
         let d = self.0.get(device).ok_or_else(|| Error::device("CUDA error: invalid device ordinal"))?;
         // SAFETY: the context was retained and is never released.
         check(unsafe { cu::cuCtxSetCurrent(d.context.0) })?;
         Ok(d)
     }
-    fn stream(&self, device: usize, stream: Stream) -> Result<cu::CUstream> {
+    pub(super) fn stream(&self, device: usize, stream: Stream) -> Result<cu::CUstream> {
         let d = self.on(device)?;
         let found = lock(&d.streams).get(stream as usize).copied();
         found.map(|s| s.0).ok_or_else(|| Error::runtime("CUDA error: invalid resource handle"))
+    }
+    pub(super) fn staging(&self, device: usize) -> Result<&Staging> {
+        Ok(&self.on(device)?.staging)
     }
     fn event(&self, device: usize, event: u64) -> Result<cu::CUevent> {
         let d = self.on(device)?;
@@ -217,6 +234,7 @@ impl Driver for Real {
     }
     fn allocate(&self, device: usize, nbytes: usize) -> Result<Option<Address>> {
         self.on(device)?;
+        let _relaxed = Relaxed::now();
         let mut address = 0;
         // SAFETY: writes one address.
         match unsafe { cu::cuMemAlloc_v2(&mut address, nbytes.max(1)) } {
@@ -226,6 +244,7 @@ impl Driver for Real {
     }
     fn free(&self, device: usize, address: Address) {
         if self.on(device).is_ok() {
+            let _relaxed = Relaxed::now();
             // SAFETY: the allocator gives back what it got here, once. The driver waits for the work that uses it.
             unsafe { cu::cuMemFree_v2(address) };
         }
@@ -239,9 +258,10 @@ impl Driver for Real {
     }
     fn upload(&self, device: usize, stream: Stream, to: Address, from: &[u8]) -> Result<()> {
         let s = self.stream(device, stream)?;
+        let at = self.staged(device, s, from)?.unwrap_or(from.as_ptr());
         // SAFETY: the block is as long as the slice (the callers check), and pageable memory has been read when the call
-        // returns.
-        check(unsafe { cu::cuMemcpyHtoDAsync_v2(to, from.as_ptr().cast(), from.len(), s) })
+        // returns; a recorded copy reads memory that its graph keeps.
+        check(unsafe { cu::cuMemcpyHtoDAsync_v2(to, at.cast(), from.len(), s) })
     }
     fn download(&self, device: usize, stream: Stream, from: Address, to: &mut [u8]) -> Result<()> {
         let s = self.stream(device, stream)?;
@@ -251,6 +271,41 @@ impl Driver for Real {
             check(cu::cuStreamSynchronize(s))?;
             copied
         }
+    }
+    fn host_allocate(&self, nbytes: usize, how: &Config) -> Result<Option<usize>> {
+        // any context will do: the memory is pinned for all of them
+        self.on(0)?;
+        let _relaxed = Relaxed::now();
+        if how.pinned_register {
+            return pinned::register(nbytes, how.pinned_threads);
+        }
+        let mut at = std::ptr::null_mut();
+        // SAFETY: writes the address of as many bytes, which are filled so that all are initialised. 1: for all contexts.
+        unsafe {
+            match cu::cuMemHostAlloc(&mut at, nbytes, 1) {
+                cu::CUresult::CUDA_ERROR_OUT_OF_MEMORY => return Ok(None),
+                r => check(r)?,
+            }
+            std::ptr::write_bytes(at.cast::<u8>(), 0, nbytes);
+        }
+        Ok(Some(at.expose_provenance()))
+    }
+    fn host_free(&self, address: usize, nbytes: usize) {
+        let _relaxed = Relaxed::now();
+        if self.on(0).is_err() || pinned::unregister(address, nbytes) {
+            return;
+        }
+        // SAFETY: the allocator of pinned memory gives back what it got, once, when no copy reads it any more.
+        unsafe { cu::cuMemFreeHost(std::ptr::with_exposed_provenance_mut(address)) };
+    }
+    fn upload_pinned(&self, device: usize, stream: Stream, to: Address, from: Pinned) -> Result<()> {
+        let s = self.stream(device, stream)?;
+        let at =
+            from.storage.with_bytes(|b| b.get(from.start..from.start + from.nbytes).map(<[u8]>::as_ptr))?;
+        let at = at.ok_or_else(|| Error::runtime("CUDA error: invalid argument"))?;
+        // SAFETY: the bytes stay where they are until the copy is done: the allocator of pinned memory waits for an event behind
+        // it before it hands them out again. Who writes to them meanwhile changes what arrives, and nothing else.
+        check(unsafe { cu::cuMemcpyHtoDAsync_v2(to, at.cast(), from.nbytes, s) })
     }
     fn copy(&self, device: usize, stream: Stream, from: Address, to: Address, nbytes: usize) -> Result<()> {
         let s = self.stream(device, stream)?;
@@ -265,6 +320,7 @@ impl Driver for Real {
     fn load(&self, device: usize, source: &str) -> Result<Module> {
         let image = self.compile(device, &compiler::together(source)?)?;
         self.on(device)?;
+        let _relaxed = Relaxed::now();
         let mut module = std::ptr::null_mut();
         // SAFETY: the image is a whole cubin, as NVRTC wrote it.
         check(unsafe { cu::cuModuleLoadData(&mut module, image.as_ptr().cast()) })?;
@@ -278,6 +334,7 @@ impl Driver for Real {
             return Err(Error::runtime("invalid launch: the kernel was loaded on another device"));
         }
         self.on(device)?;
+        let _relaxed = Relaxed::now();
         let text = CString::new(name).map_err(|_| Error::runtime("a name with a zero byte"))?;
         let mut f = std::ptr::null_mut();
         // SAFETY: writes one handle; modules are never unloaded.
@@ -331,6 +388,7 @@ impl Driver for Real {
     }
     fn product(&self, device: usize, stream: Stream, product: &products::Product) -> Result<bool> {
         let s = self.stream(device, stream)?;
+        let _relaxed = Relaxed::now();
         let Some(library) = self.0[device].products.get_or_init(products::Products::new) else {
             return Ok(false);
         };
@@ -338,12 +396,16 @@ impl Driver for Real {
     }
     fn new_stream(&self, device: usize) -> Result<Stream> {
         let d = self.on(device)?;
+        let _relaxed = Relaxed::now();
         let mut s = std::ptr::null_mut();
         // SAFETY: writes one handle. 1: it does not wait for the default stream.
         check(unsafe { cu::cuStreamCreate(&mut s, 1) })?;
         let mut all = lock(&d.streams);
         all.push(Handle(s));
         Ok(all.len() as u64 - 1)
+    }
+    fn has_stream(&self, device: usize, stream: Stream) -> Result<bool> {
+        Ok(lock(&self.on(device)?.streams).len() > stream as usize)
     }
     fn done(&self, device: usize, stream: Stream) -> Result<bool> {
         let s = self.stream(device, stream)?;
@@ -366,15 +428,23 @@ impl Driver for Real {
     fn record(&self, device: usize, stream: Stream) -> Result<u64> {
         let s = self.stream(device, stream)?;
         let d = self.on(device)?;
-        let mut e = std::ptr::null_mut();
-        // SAFETY: writes one handle, which is never destroyed.
-        unsafe {
-            check(cu::cuEventCreate(&mut e, 0))?;
-            check(cu::cuEventRecord(e, s))?;
-        }
-        let mut all = lock(&d.events);
-        all.push(Handle(e));
-        Ok(all.len() as u64)
+        let again = lock(&d.forgotten).pop();
+        let number = match again {
+            Some(number) => number,
+            None => {
+                let _relaxed = Relaxed::now();
+                let mut e = std::ptr::null_mut();
+                // SAFETY: writes one handle, which is never destroyed.
+                check(unsafe { cu::cuEventCreate(&mut e, 0) })?;
+                let mut all = lock(&d.events);
+                all.push(Handle(e));
+                all.len() as u64
+            }
+        };
+        let e = self.event(device, number)?;
+        // SAFETY: neither is ever destroyed.
+        check(unsafe { cu::cuEventRecord(e, s) })?;
+        Ok(number)
     }
     fn passed(&self, device: usize, event: u64) -> Result<bool> {
         let e = self.event(device, event)?;
@@ -406,5 +476,31 @@ impl Driver for Real {
             check(elapsed(&mut ms, a, b))?;
         }
         Ok(f64::from(ms))
+    }
+    fn forget(&self, device: usize, event: u64) {
+        if let Some(d) = self.0.get(device) {
+            lock(&d.forgotten).push(event);
+        }
+    }
+    fn begin_capture(&self, device: usize, stream: Stream, mode: CaptureMode) -> Result<()> {
+        self.begin(device, stream, mode)
+    }
+    fn capturing(&self, device: usize, stream: Stream) -> Result<Option<u64>> {
+        self.capture_of(self.stream(device, stream)?)
+    }
+    fn end_capture(&self, device: usize, stream: Stream) -> Result<Graph> {
+        self.end(device, stream)
+    }
+    fn instantiate(&self, _: usize, graph: &Graph) -> Result<()> {
+        self.make_ready(graph).map(|_| ())
+    }
+    fn launch_graph(&self, device: usize, stream: Stream, graph: &Graph) -> Result<()> {
+        self.run_graph(device, stream, graph)
+    }
+    fn nodes(&self, graph: &Graph) -> Result<usize> {
+        captured::count(graph)
+    }
+    fn draw(&self, graph: &Graph, path: &std::path::Path, verbose: bool) -> Result<()> {
+        captured::draw(graph, path, verbose)
     }
 }

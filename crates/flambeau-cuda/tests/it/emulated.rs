@@ -91,7 +91,7 @@ mod on_a_device {
             }
         )* };
     }
-    families! { reductions products layers images attention places sorts random steps lists }
+    families! { reductions products layers images attention places sorts random steps lists graphs }
 }
 fn copies() {
     let t = numbers(&[3, 4]);

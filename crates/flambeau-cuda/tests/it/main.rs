@@ -3,6 +3,7 @@
 
 mod attention;
 mod emulated;
+mod graphs;
 mod images;
 mod layers;
 mod lists;

@@ -1,7 +1,7 @@
 //! Memory of CUDA devices. Where none is there, nothing is allocated.
 
 use super::absent;
-use super::runtime::{Runtime, Segment, answer, of_runtime};
+use super::runtime::{Block, Runtime, Segment, answer, of_runtime};
 #[cfg(feature = "by-name")]
 use crate::Ordinal;
 use crate::Stats;
@@ -77,15 +77,15 @@ fn table(stats: &Stats, device: i64, abbreviated: bool) -> String {
     out + &line
 }
 fn shown(s: &Segment) -> Stats {
-    let used = |f: fn(&(i64, i64, i64, bool)) -> i64| s.blocks.iter().filter(|b| b.3).map(f).sum::<i64>();
+    let used = |f: fn(&Block) -> i64| s.blocks.iter().filter(|b| b.used).map(f).sum::<i64>();
     [
         ("device", s.device),
         ("address", s.address),
         ("total_size", s.total_size),
-        ("allocated_size", used(|b| b.1)),
-        ("active_size", used(|b| b.1)),
-        ("requested_size", used(|b| b.2)),
-        ("stream", 0),
+        ("allocated_size", used(|b| b.size)),
+        ("active_size", used(|b| b.size)),
+        ("requested_size", used(|b| b.asked)),
+        ("stream", s.stream),
     ]
     .map(|(k, v)| (k.to_string(), v))
     .into()
@@ -113,10 +113,6 @@ answers! { "torch.cuda", NAMES {
     }
     /// The same, by group in Python.
     fn memory_stats_as_nested_dict(; device: Ordinal) -> Stats { memory_stats() }
-    /// Statistics of memory of the host that devices reach: none.
-    fn host_memory_stats() -> Stats { Stats::new() }
-    /// The same, by group: none.
-    fn host_memory_stats_as_nested_dict() -> Stats { Stats::new() }
     /// All segments of the allocators.
     fn memory_snapshot(; mempool_id: crate::Anything, include_traces: bool) -> Vec<Stats> {
         answer(|r| (0..r.device_count()).flat_map(|d| r.segments(d)).map(|s| shown(&s)).collect()).unwrap_or_default()
@@ -147,22 +143,14 @@ answers! { "torch.cuda", NAMES {
     try try_get_allocator_backend() -> String { of_runtime(|_| Ok("native".into())) }
     /// Puts another allocator in place.
     try try_change_current_allocator(allocator: crate::Anything) -> () { absent() }
-    /// A number that graphs share memory by.
-    fn graph_pool_handle() -> (i64, i64) { (0, 1) }
     /// Begins to count anew.
     try try_reset_peak_memory_stats(; device: Ordinal) -> () { on_current(|r, d| r.reset_peak_memory_stats(d)) }
     /// Begins to count anew.
     try try_reset_accumulated_memory_stats(; device: Ordinal) -> () { on_current(|r, d| r.reset_accumulated_memory_stats(d)) }
-    /// Begins to count anew.
-    try try_reset_peak_host_memory_stats() -> () { absent() }
-    /// Begins to count anew.
-    try try_reset_accumulated_host_memory_stats() -> () { absent() }
     /// The older name of [`reset_peak_memory_stats`].
     try try_reset_max_memory_allocated(; device: Ordinal) -> () { on_current(|r, d| r.reset_peak_memory_stats(d)) }
     /// The older name of [`reset_peak_memory_stats`].
     try try_reset_max_memory_cached(; device: Ordinal) -> () { on_current(|r, d| r.reset_peak_memory_stats(d)) }
-    /// Lets allocations come from a pool.
-    try try_use_mem_pool(pool: crate::Anything; device: Ordinal) -> () { absent() }
 } }
 
 /// Runs a closure without the allocator's cache, once there is a device.
@@ -175,16 +163,6 @@ pub(crate) const BY_HAND: &[crate::by_name::Row] = &[("torch.cuda", "caching_all
     Ok(vec![crate::stream::context("caching_allocator_disabled", || Ok(()))])
 })];
 
-absent_class! { "torch.cuda", POOL {
-    /// A pool of memory of its own.
-    MemPool = flambeau_core::Error::assertion("Torch not compiled with CUDA enabled");
-    /// Its number.
-    id() -> (i64, i64);
-    /// How many allocations use it.
-    use_count() -> i64;
-    /// Its segments.
-    snapshot() -> Vec<Stats>;
-} }
 absent_class! { "torch.cuda", ALLOCATOR {
     /// An allocator from a shared library.
     CUDAPluggableAllocator = flambeau_core::Error::assertion("Torch not compiled with CUDA enabled");
@@ -192,21 +170,24 @@ absent_class! { "torch.cuda", ALLOCATOR {
 
 /// A segment as PyTorch's viewer reads it.
 #[cfg(feature = "by-name")]
-fn segment(s: &Segment) -> flambeau_core::Value {
+pub(crate) fn segment(s: &Segment) -> flambeau_core::Value {
     use flambeau_core::Value;
-    let blocks = s.blocks.iter().map(|(address, size, asked, used)| {
-        let state = if *used { "active_allocated" } else { "inactive" };
+    let blocks = s.blocks.iter().map(|b| {
+        let state = if b.used { "active_allocated" } else { "inactive" };
         Value::Dict(vec![
-            ("address".into(), Value::Int(*address)),
-            ("size".into(), Value::Int(*size)),
-            ("requested_size".into(), Value::Int(*asked)),
+            ("address".into(), Value::Int(b.address)),
+            ("size".into(), Value::Int(b.size)),
+            ("requested_size".into(), Value::Int(b.asked)),
             ("state".into(), state.into()),
             ("frames".into(), Value::List(Vec::new())),
         ])
     });
     let mut all: Vec<(String, Value)> = shown(s).into_iter().map(|(k, v)| (k, Value::Int(v))).collect();
     all.push(("segment_type".into(), if s.small { "small" } else { "large" }.into()));
-    all.push(("segment_pool_id".into(), Value::Tuple(vec![Value::Int(0), Value::Int(0)])));
+    all.push((
+        "segment_pool_id".into(),
+        Value::Tuple(vec![Value::Int(s.pool.0 as i64), Value::Int(s.pool.1 as i64)]),
+    ));
     all.push(("is_expandable".into(), Value::Bool(false)));
     all.push(("frames".into(), Value::List(Vec::new())));
     all.push(("blocks".into(), Value::List(blocks.collect())));
@@ -225,6 +206,5 @@ pub(crate) const UNDERSCORED: &[crate::by_name::Row] = {
         }),
         ("torch.cuda.memory", "_record_memory_history", |_, _| absent()),
         ("torch.cuda.memory", "_dump_snapshot", |_, _| absent()),
-        ("torch.cuda.memory", "MemPool", |_, _| absent()),
     ]
 };

@@ -3,6 +3,9 @@
 
 pub mod comm;
 pub mod gds;
+#[doc(alias = "torch.cuda.graphs")]
+pub mod graphs;
+pub(crate) mod host;
 pub mod jiterator;
 pub mod memory;
 pub mod nvtx;
@@ -17,7 +20,14 @@ use crate::table::{absent_class, answers, dummy, not_compiled};
 use flambeau_core::{Error, Result, Tensor};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub use graphs::{
+    CUDAGraph, GraphOptions, Graphed, GraphedOptions, MemPool, export_dot, export_graph_data, graph,
+    graph_pool_handle, graph_with, is_current_stream_capturing, make_graphed_callables, try_graph,
+    try_make_graphed_callables, try_use_mem_pool, use_mem_pool,
+};
+pub use host::*;
 pub use memory::*;
+pub use runtime::{CaptureMode, PoolId};
 use runtime::{answer, of_runtime};
 pub use streams::*;
 
@@ -82,8 +92,6 @@ answers! { "torch.cuda", NAMES {
     try try_cudart() -> () { absent() }
     /// Gives back memory that other processes shared.
     try try_ipc_collect() -> () { absent() }
-    /// Whether a graph records the current stream: nothing does.
-    fn is_current_stream_capturing() -> bool { false }
     /// What happens at calls that wait for the device.
     try try_get_sync_debug_mode() -> i64 { absent() }
     /// Says what happens at calls that wait for the device.
@@ -121,8 +129,6 @@ answers! { "torch.cuda", NAMES {
         if new_states.is_empty() { return Ok(()) }
         of_runtime(|r| new_states.iter().enumerate().try_for_each(|(d, s)| r.set_rng_state(d as i64, &s.try_to_vec::<u8>()?)))
     }
-    /// Makes a graph of calls of modules.
-    try try_make_graphed_callables(callables: crate::Anything, sample_args: crate::Anything; num_warmup_iters: i64, allow_unused_input: bool) -> () { absent() }
 } }
 
 fn seed_devices(all: bool, seed: i64) {
@@ -193,19 +199,6 @@ absent_class! { "torch.cuda", EXTERNAL_STREAM {
     /// Lets what comes later wait for all that is in another queue.
     wait_stream(stream: &Stream) -> ();
 } }
-absent_class! { "torch.cuda", GRAPH {
-    /// Recorded work that runs again as a whole.
-    CUDAGraph = dummy("CUDAGraph");
-    /// Begins to record.
-    capture_begin() -> ();
-    /// Ends recording.
-    capture_end() -> ();
-    /// Runs what was recorded.
-    replay() -> ();
-    /// Forgets what was recorded.
-    reset() -> ();
-} }
-
 /// Runs a closure with a device as the current one.
 ///
 /// Panics where the number is that of a device that is not there. A negative number changes nothing, as in PyTorch.
@@ -244,22 +237,6 @@ pub mod sanitizer {
     }
 }
 
-/// A function for the end of a recording that writes the graph as a picture in Graphviz' language: none is ever recorded here.
-#[doc(alias = "torch.cuda.export_dot")]
-pub fn export_dot(_path: &str, _verbose: bool) -> impl Fn(&CUDAGraph) + Clone + 'static {
-    |graph| match graph.0 {}
-}
-/// A function for the end of a recording that writes the graph as data: none is ever recorded here.
-#[doc(alias = "torch.cuda.export_graph_data")]
-pub fn export_graph_data(_path: &str) -> impl Fn(&CUDAGraph) + Clone + 'static {
-    |graph| match graph.0 {}
-}
-
-/// Recorded work (`torch.cuda.graphs`).
-pub mod graphs {
-    pub use super::{CUDAGraph, export_dot, export_graph_data, is_current_stream_capturing};
-}
-
 #[cfg(feature = "by-name")]
 pub(crate) const BY_HAND: &[crate::by_name::Row] = {
     use crate::by_name::{Answer as _, Bound};
@@ -280,9 +257,6 @@ pub(crate) const BY_HAND: &[crate::by_name::Row] = {
         ("torch.cuda", "stream", streams::by_name::context),
         ("torch.cuda", "StreamContext", streams::by_name::context),
         ("torch.cuda", "set_stream", streams::by_name::set),
-        ("torch.cuda.graphs", "graph", |_, _| Err(dummy("CUDAGraph"))),
-        ("torch.cuda", "graph", |_, _| Err(dummy("CUDAGraph"))),
-        ("torch.cuda.graphs", "CUDAGraph", |_, _| Err(dummy("CUDAGraph"))),
         ("torch.cuda._sanitizer", "enable_cuda_sanitizer", |_, _| {
             sanitizer::enable_cuda_sanitizer();
             ().answer()

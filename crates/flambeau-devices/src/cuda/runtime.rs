@@ -3,7 +3,8 @@
 use super::absent;
 use crate::{Ordinal, Stats};
 use flambeau_core::Result;
-use std::sync::OnceLock;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 /// Properties of a device.
 #[derive(Clone, Debug, Default)]
@@ -156,8 +157,121 @@ pub trait Runtime: Send + Sync {
     /// # Errors
     /// Nobody took it.
     fn give(&self, address: i64) -> Result<()>;
+    /// The capture that a stream takes part in, by its number.
+    ///
+    /// # Errors
+    /// No such stream.
+    fn capture_of(&self, device: i64, stream: u64) -> Result<Option<u64>>;
+    /// Lets a stream record; its allocations come from a pool until it ends.
+    ///
+    /// # Errors
+    /// The stream records already, or is the default one.
+    fn capture_begin(&self, device: i64, stream: u64, pool: PoolId, mode: CaptureMode) -> Result<u64>;
+    /// What a stream recorded.
+    ///
+    /// # Errors
+    /// Something that was not allowed broke the recording, or the stream did not begin it.
+    fn capture_end(&self, device: i64, stream: u64) -> Result<Arc<dyn Recorded>>;
+    /// Somebody more uses a pool; its properties are set where they are given: whether others may have its blocks as a last
+    /// resort, and whether they are never cut.
+    ///
+    /// # Errors
+    /// No such device.
+    fn pool_retain(&self, device: i64, pool: PoolId, properties: Option<(bool, bool)>) -> Result<()>;
+    /// One fewer uses it; its memory goes back to the driver once nobody does.
+    fn pool_release(&self, device: i64, pool: PoolId);
+    /// How many use it.
+    fn pool_uses(&self, device: i64, pool: PoolId) -> i64;
+    /// Lets the thread's allocations on a device come from a pool, or ends that.
+    ///
+    /// # Errors
+    /// No such device.
+    fn pool_route(&self, device: i64, pool: PoolId, on: bool) -> Result<()>;
+    /// Notes from here on what a device's allocator does, at most so many events, or ends that.
+    ///
+    /// # Errors
+    /// No such device.
+    fn record_history(&self, device: i64, on: bool, most: usize, skip: &[String], clear: bool) -> Result<()>;
+    /// What was noted.
+    fn history(&self, device: i64) -> Vec<Entry>;
+    /// Puts the allocator's settings in force, as `PYTORCH_ALLOC_CONF` gives them.
+    ///
+    /// # Errors
+    /// PyTorch's, of settings that are none.
+    fn set_allocator_settings(&self, text: &str) -> Result<()>;
+    /// Statistics of pinned memory under PyTorch's names.
+    fn host_stats(&self) -> Stats;
+    /// Begins to count peaks or totals of it anew.
+    fn reset_host_stats(&self, peaks: bool, totals: bool);
+    /// Gives cached pinned memory back to the driver.
+    fn empty_host_cache(&self);
 }
 
+/// A pool of memory: the first number of those that graphs made for themselves, the second of those that somebody asked for.
+pub type PoolId = (u64, u64);
+/// What a thread may do while a stream records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CaptureMode {
+    /// No thread may do what could wait for the device.
+    #[default]
+    Global,
+    /// The thread that records may not.
+    ThreadLocal,
+    /// Every thread may.
+    Relaxed,
+}
+/// Recorded work.
+pub trait Recorded: Send + Sync {
+    /// How many pieces of work there are.
+    ///
+    /// # Errors
+    /// Of the driver.
+    fn nodes(&self) -> Result<usize>;
+    /// Makes it ready to run.
+    ///
+    /// # Errors
+    /// Of the driver.
+    fn instantiate(&self) -> Result<()>;
+    /// Queues it on the thread's stream.
+    ///
+    /// # Errors
+    /// Of the driver.
+    fn replay(&self) -> Result<()>;
+    /// Writes a picture of it.
+    ///
+    /// # Errors
+    /// Of the disk.
+    fn draw(&self, path: &Path, verbose: bool) -> Result<()>;
+}
+/// Something that an allocator did.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// What, in PyTorch's words.
+    pub action: &'static str,
+    /// Where; of `oom` the bytes that were free.
+    pub address: i64,
+    /// Bytes.
+    pub size: i64,
+    /// For which stream.
+    pub stream: i64,
+    /// When, in microseconds since 1970.
+    pub time_us: i64,
+    /// In which pool.
+    pub pool: (i64, i64),
+}
+
+/// A block of a segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Block {
+    /// Where it begins.
+    pub address: i64,
+    /// Bytes.
+    pub size: i64,
+    /// Bytes that were asked for.
+    pub asked: i64,
+    /// Whether it is in use.
+    pub used: bool,
+}
 /// One piece of memory that an allocator got from the driver.
 #[derive(Clone, Debug, Default)]
 pub struct Segment {
@@ -169,8 +283,12 @@ pub struct Segment {
     pub total_size: i64,
     /// Whether it serves small blocks.
     pub small: bool,
-    /// Where each block begins, its bytes, the bytes that were asked for, and whether it is in use.
-    pub blocks: Vec<(i64, i64, i64, bool)>,
+    /// The stream that it serves.
+    pub stream: i64,
+    /// The pool that it belongs to.
+    pub pool: PoolId,
+    /// Its blocks.
+    pub blocks: Vec<Block>,
 }
 
 static RUNTIME: OnceLock<&'static dyn Runtime> = OnceLock::new();

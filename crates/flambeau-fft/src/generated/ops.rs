@@ -28,6 +28,9 @@ pub fn fft_fftfreq(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(fft_fftfreq(n, d, dtype, layout, device, None)?);
+    }
     (helper::FFT_FFTFREQ.get(device_keys(device))?)(n, d, dtype, layout, device, pin_memory)
 }
 
@@ -76,6 +79,9 @@ pub fn fft_rfftfreq(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if pin_memory == Some(true) {
+        return pinned::made(fft_rfftfreq(n, d, dtype, layout, device, None)?);
+    }
     (helper::FFT_RFFTFREQ.get(device_keys(device))?)(n, d, dtype, layout, device, pin_memory)
 }
 

@@ -24,6 +24,7 @@ mod prelude {
     pub use flambeau_core::api::ergonomic::{Bound, Limits, Operand, TensorList, expect, limits};
     pub use flambeau_core::backend::kernel::{Kernel, soft};
     pub use flambeau_core::backend::out;
+    pub use flambeau_core::backend::pinned;
     pub use flambeau_core::backend::pointwise;
     pub use flambeau_core::dispatch::arguments::{device_keys, list_keys, opt_keys, opt_list_keys};
     pub use flambeau_core::dispatch::convention::{Convention, Habit, Right};

@@ -48,16 +48,27 @@ pub(crate) fn set(device: usize, seed: u64, offset: u64) {
 pub(crate) fn take(device: usize, generator: Option<&Generator>, n: u64) -> Result<(u64, u64)> {
     // an offset is a whole number of blocks
     let n = n.next_multiple_of(4);
+    if let Some(id) = crate::graph::of(device, crate::device::here(device)?)? {
+        return crate::graph::take(id, device, generator, n);
+    }
+    advance(device, generator, n)
+}
+/// Seed and offset of a generator, which goes on by `n`, a multiple of 4.
+///
+/// # Errors
+/// From within another draw of the same generator.
+pub(crate) fn advance(device: usize, generator: Option<&Generator>, n: u64) -> Result<(u64, u64)> {
     match generator {
         None => Ok(with(device, |s| {
             let found = *s;
             s.1 = s.1.wrapping_add(n);
-            found
+            (found.0, found.1 & !3)
         })),
         Some(g) => g.draw(|g| {
             let found = (g.initial_seed(), g.philox_offset);
             g.philox_offset = g.philox_offset.wrapping_add(n);
-            found
+            // the offset of a state that somebody made up may be any number
+            (found.0, found.1 & !3)
         }),
     }
 }
