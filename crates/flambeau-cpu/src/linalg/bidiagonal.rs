@@ -93,7 +93,7 @@ fn square_or_tall<T: Field>(a: &mut [T], m: usize, n: usize, want: Vectors) -> O
     let mut p = filled(T::ZERO, n * n);
     reduce(a, m, n, Factors { d: &mut d, e: &mut e, tau_q: &mut tau_q, tau_p: &mut tau_p, p: &mut p });
     if want != Vectors::None
-        && n > divide_sides::LEAST
+        && n >= divide_sides::FROM
         && let Some(found) = divided(a, m, columns, (&d, &e), (&tau_q, &tau_p, &p))
     {
         return Some(found);
@@ -197,7 +197,7 @@ fn reduce<T: Field>(a: &mut [T], m: usize, n: usize, f: Factors<T>) {
 /// Columns and rows of a block.
 const BLOCK: usize = 16;
 /// Matrices of at most so many columns are one block.
-const SMALL: usize = 32;
+const SMALL: usize = 16;
 
 /// The first `nb` columns and rows, and what they change in the others. The matrix as it becomes is `A - P Q^H`: column `2 i` of P
 /// is the reflector of column `i`, column `2 i + 1` of Q that of row `i`.

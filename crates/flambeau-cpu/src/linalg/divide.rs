@@ -7,8 +7,10 @@ use super::secular::{Columns, Part, deflating, solve, turn};
 use super::tridiagonal::diagonalise;
 use crate::engine::room::{collected, filled, room};
 
-/// Below this size QL and QR steps are faster.
-pub const LEAST: usize = 40;
+/// Matrices from this size on are divided: below QL and QR steps are faster.
+pub const FROM: usize = 65;
+/// Parts of at most this size are not divided further.
+const LEAST: usize = 40;
 
 /// Diagonalises the tridiagonal matrix of diagonal `d` and neighbours `e`: `d` becomes the eigenvalues, ascending, and the
 /// columns of `q`, `ld` apart, their vectors. `q` holds zeros before. False if a part did not converge.

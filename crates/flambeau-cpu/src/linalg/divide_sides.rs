@@ -8,8 +8,10 @@ use super::secular::{Columns, Part, deflating, solve, turn};
 use super::vector::{Turn, Turns, givens};
 use crate::engine::room::{collected, filled, room};
 
-/// Below this size QR steps are faster.
-pub const LEAST: usize = 40;
+/// Matrices from this size on are divided.
+pub const FROM: usize = 41;
+/// Parts of at most this size are not divided further.
+const LEAST: usize = 28;
 
 /// Columns of a square, `ld` apart.
 type Square<'a, R> = (&'a mut [R], usize);

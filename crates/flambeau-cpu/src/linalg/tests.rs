@@ -351,7 +351,7 @@ fn products_that_read_once() {
     let before = crate::engine::parallel::num_threads();
     for threads in [1, 3] {
         crate::engine::parallel::set_num_threads(threads);
-        for n in [1, 3, 4, 5, 18, 37, 300] {
+        for n in [1, 3, 4, 5, 18, 37, 420] {
             let (ld, scale) = (n + 3, n as f64);
             let a = sample(ld, n, n);
             let x = sample(n, 1, n + 1);

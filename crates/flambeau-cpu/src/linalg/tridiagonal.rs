@@ -15,7 +15,7 @@ use crate::num::Arith;
 /// Columns of a block.
 const BLOCK: usize = 16;
 /// Trailing matrices below this size are reduced column by column.
-const SMALL: usize = 32;
+const SMALL: usize = 16;
 
 /// Reduces the Hermitian `n x n` matrix whose lower half `a` holds, by columns, in place: diagonal `d`, below it `e`, reflectors
 /// in the columns from the second place below the diagonal on, and their factors.
@@ -372,7 +372,7 @@ pub fn eigh<T: Field>(a: &mut [T], n: usize, values: &mut [T::Real], vectors: bo
     let mut e = filled(R::<T>::ZERO, n);
     let mut tau = filled(T::ZERO, n);
     reduce(a, n, values, &mut e, &mut tau);
-    let info = if vectors && n > divide::LEAST && joined(a, n, values, &e, &tau).is_some() {
+    let info = if vectors && n >= divide::FROM && joined(a, n, values, &e, &tau).is_some() {
         0
     } else if vectors {
         let mut q = filled(T::ZERO, n * n);
