@@ -39,6 +39,8 @@ pub(crate) trait Vector: Copy {
     unsafe fn apart(a: Self, b: Self) -> (Self, Self);
     /// Undoes [`Vector::apart`].
     unsafe fn together(even: Self, odd: Self) -> (Self, Self);
+    /// The elements in opposite order.
+    unsafe fn reverse(self) -> Self;
     /// Transposes `N` vectors, times `scale`.
     ///
     /// # Safety
@@ -138,6 +140,11 @@ macro_rules! plain {
                 (Plain([a, b, c, d]), Plain([e, f, g, h]))
             }
             #[inline(always)]
+            unsafe fn reverse(self) -> Self {
+                let [a, b, c, d] = self.0;
+                Plain([d, c, b, a])
+            }
+            #[inline(always)]
             unsafe fn square(read: impl Fn(usize) -> *const $t, write: impl Fn(usize) -> *mut $t, scale: Option<Self>) {
                 // SAFETY: the caller's promise.
                 unsafe {
@@ -179,7 +186,7 @@ pub(crate) mod x86 {
     macro_rules! vector {
         ($name:ident, $raw:ty, $t:ty, $n:literal, $load:ident $store:ident $splat:ident $add:ident $sub:ident $mul:ident $fma:ident $fnma:ident
          $div:ident $sqrt:ident,
-         apart($a:ident, $b:ident) $apart:expr, together($e:ident, $o:ident) $together:expr, transpose($r:ident) $transpose:block) => {
+         apart($a:ident, $b:ident) $apart:expr, together($e:ident, $o:ident) $together:expr, reverse($x:ident) $reverse:expr, transpose($r:ident) $transpose:block) => {
             #[derive(Clone, Copy)]
             pub(crate) struct $name($raw);
             impl Vector for $name {
@@ -250,6 +257,12 @@ pub(crate) mod x86 {
                     ($name(a), $name(b))
                 }
                 #[inline(always)]
+                unsafe fn reverse(self) -> Self {
+                    let $x = self.0;
+                    // SAFETY: as above.
+                    unsafe { $name($reverse) }
+                }
+                #[inline(always)]
                 unsafe fn square(
                     read: impl Fn(usize) -> *const $t,
                     write: impl Fn(usize) -> *mut $t,
@@ -281,6 +294,7 @@ pub(crate) mod x86 {
             let (low, high) = (_mm256_unpacklo_ps(e, o), _mm256_unpackhi_ps(e, o));
             (_mm256_permute2f128_ps::<0x20>(low, high), _mm256_permute2f128_ps::<0x31>(low, high))
         },
+        reverse(x) _mm256_permutevar8x32_ps(x, _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0)),
         transpose(r) {
             let a: [__m256; 8] = each!(8, k => {
                 let (x, y) = (r[k & !1], r[k | 1]);
@@ -308,6 +322,7 @@ pub(crate) mod x86 {
             let (low, high) = (_mm256_unpacklo_pd(e, o), _mm256_unpackhi_pd(e, o));
             (_mm256_permute2f128_pd::<0x20>(low, high), _mm256_permute2f128_pd::<0x31>(low, high))
         },
+        reverse(x) _mm256_permute4x64_pd::<0x1b>(x),
         transpose(r) {
             let a: [__m256d; 4] = each!(4, k => {
                 let (x, y) = (r[k & !1], r[k | 1]);
@@ -332,6 +347,7 @@ pub(crate) mod x86 {
             let high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
             (_mm512_permutex2var_ps(e, low, o), _mm512_permutex2var_ps(e, high, o))
         },
+        reverse(x) _mm512_permutexvar_ps(_mm512_setr_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), x),
         transpose(r) {
             let a: [__m512; 16] = each!(16, k => {
                 let (x, y) = (r[k & !1], r[k | 1]);
@@ -366,6 +382,7 @@ pub(crate) mod x86 {
             let (low, high) = (_mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15));
             (_mm512_permutex2var_pd(e, low, o), _mm512_permutex2var_pd(e, high, o))
         },
+        reverse(x) _mm512_permutexvar_pd(_mm512_setr_epi64(7, 6, 5, 4, 3, 2, 1, 0), x),
         transpose(r) {
             // a[2 g + c]: quarter q has column 2 q + c of rows 2 g, 2 g + 1
             let a: [__m512d; 8] = each!(8, k => {

@@ -4,6 +4,7 @@
 //! the passes there, and is written back: through transposed squares where a line's elements follow each other, straight where
 //! the lines do, and one by one where neither does.
 
+use super::along::{self, Stretch};
 use super::butterfly::{self, Parts, Pass, load, store};
 use super::folded::{self, Folded};
 use super::lines::Raw;
@@ -311,7 +312,7 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
             None => {
                 let (mut x, mut y) = (a, b);
                 for p in &g.batch.passes {
-                    butterfly::run::<V>(p, x, y, parts);
+                    butterfly::run::<V, false>(p, x, y, parts);
                     (x, y) = (y, x);
                 }
                 x
@@ -460,6 +461,32 @@ macro_rules! levels {
                 let _ = level;
                 // SAFETY: plain vectors need no instructions.
                 unsafe { group::<Plain<$t>>(g) }
+            }
+            fn along(level: Level, g: &Stretch<$t>) {
+                #[cfg(target_arch = "x86_64")]
+                {
+                    use crate::engine::simd::x86::{$v3, $v4};
+                    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma")]
+                    fn v4(g: &Stretch<$t>) {
+                        // SAFETY: this function has the instructions.
+                        unsafe { along::stretch::<$v4>(g) }
+                    }
+                    #[target_feature(enable = "avx2,fma")]
+                    fn v3(g: &Stretch<$t>) {
+                        // SAFETY: as above.
+                        unsafe { along::stretch::<$v3>(g) }
+                    }
+                    match level {
+                        // SAFETY: a level above the portable one was found on this machine.
+                        Level::V4 => return unsafe { v4(g) },
+                        // SAFETY: as above.
+                        Level::V3 => return unsafe { v3(g) },
+                        Level::Portable => {}
+                    }
+                }
+                let _ = level;
+                // SAFETY: plain vectors need no instructions.
+                unsafe { along::stretch::<Plain<$t>>(g) }
             }
         }
     )*};

@@ -92,8 +92,24 @@ pub(super) unsafe fn store<V: Vector>(v: C<V>, p: *mut V::T, (re, im): Parts) {
     }
 }
 
+/// [`load`] from the buffer, or from a line of complex numbers in memory, whose pair of vectors lies in the same place.
+///
+/// # Safety
+/// As [`load`].
 #[inline(always)]
-unsafe fn four<V: Vector>([a, b, c, d]: [C<V>; 4]) -> [C<V>; 4] {
+unsafe fn fetch<V: Vector, const LINE: bool>(p: *const V::T, parts: Parts) -> C<V> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !LINE {
+            return load(p, parts);
+        }
+        let (re, im) = V::apart(V::load(p), V::load(p.add(V::N)));
+        if parts.0 == 0 { C { re, im } } else { C { re: im, im: re } }
+    }
+}
+
+#[inline(always)]
+pub(super) unsafe fn four<V: Vector>([a, b, c, d]: [C<V>; 4]) -> [C<V>; 4] {
     // SAFETY: the caller has the instructions.
     unsafe {
         let (ac, amc, bd, bmd) = (a.add(c), a.sub(c), b.add(d), b.sub(d));
@@ -104,7 +120,7 @@ unsafe fn four<V: Vector>([a, b, c, d]: [C<V>; 4]) -> [C<V>; 4] {
     }
 }
 #[inline(always)]
-unsafe fn eight<V: Vector<T: Float>>(x: [C<V>; 8]) -> [C<V>; 8] {
+pub(super) unsafe fn eight<V: Vector<T: Float>>(x: [C<V>; 8]) -> [C<V>; 8] {
     // SAFETY: the caller has the instructions.
     unsafe {
         let h = V::splat(V::T::of(std::f64::consts::FRAC_1_SQRT_2));
@@ -160,7 +176,12 @@ unsafe fn odd<V: Vector, const R: usize>(x: [C<V>; R], turns: *const Complex<V::
 macro_rules! pass {
     ($name:ident, $r:literal, |$x:ident, $turns:ident| $y:expr) => {
         #[inline(always)]
-        unsafe fn $name<V: Vector<T: Float>>(p: &Pass<V::T>, src: *const V::T, dst: *mut V::T, parts: Parts) {
+        unsafe fn $name<V: Vector<T: Float>, const LINE: bool>(
+            p: &Pass<V::T>,
+            src: *const V::T,
+            dst: *mut V::T,
+            parts: Parts,
+        ) {
             let (m, s, step, $turns) = (p.m, p.s, 2 * V::N, p.turns.as_ptr());
             let _ = $turns;
             // SAFETY: the caller's promise: both buffers hold `radix * m * s` pairs of vectors.
@@ -168,9 +189,9 @@ macro_rules! pass {
                 for q in 0..m {
                     let w = p.factors.as_ptr().add(q * ($r - 1));
                     for i in 0..s {
-                        let mut $x = [load::<V>(src.add((i + s * q) * step), parts); $r];
+                        let mut $x = [fetch::<V, LINE>(src.add((i + s * q) * step), parts); $r];
                         for j in 1..$r {
-                            $x[j] = load::<V>(src.add((i + s * (q + m * j)) * step), parts);
+                            $x[j] = fetch::<V, LINE>(src.add((i + s * (q + m * j)) * step), parts);
                         }
                         let y: [C<V>; $r] = $y;
                         store(y[0], dst.add((i + s * $r * q) * step), parts);
@@ -198,12 +219,12 @@ pass!(by_7, 7, |x, turns| odd(x, turns));
 pass!(by_11, 11, |x, turns| odd(x, turns));
 pass!(by_13, 13, |x, turns| odd(x, turns));
 
-/// One pass over elements that are pairs of vectors.
+/// One pass over elements that are pairs of vectors: of the buffer, or of a `LINE` of complex numbers in memory.
 ///
 /// # Safety
 /// Both buffers hold as many pairs as the transform has points, and the machine has the instructions.
 #[inline(always)]
-pub(super) unsafe fn run<V: Vector<T: Float>>(
+pub(super) unsafe fn run<V: Vector<T: Float>, const LINE: bool>(
     p: &Pass<V::T>,
     src: *const V::T,
     dst: *mut V::T,
@@ -212,14 +233,14 @@ pub(super) unsafe fn run<V: Vector<T: Float>>(
     // SAFETY: the caller's promise.
     unsafe {
         match p.radix {
-            2 => by_2::<V>(p, src, dst, parts),
-            4 => by_4::<V>(p, src, dst, parts),
-            8 => by_8::<V>(p, src, dst, parts),
-            3 => by_3::<V>(p, src, dst, parts),
-            5 => by_5::<V>(p, src, dst, parts),
-            7 => by_7::<V>(p, src, dst, parts),
-            11 => by_11::<V>(p, src, dst, parts),
-            _ => by_13::<V>(p, src, dst, parts),
+            2 => by_2::<V, LINE>(p, src, dst, parts),
+            4 => by_4::<V, LINE>(p, src, dst, parts),
+            8 => by_8::<V, LINE>(p, src, dst, parts),
+            3 => by_3::<V, LINE>(p, src, dst, parts),
+            5 => by_5::<V, LINE>(p, src, dst, parts),
+            7 => by_7::<V, LINE>(p, src, dst, parts),
+            11 => by_11::<V, LINE>(p, src, dst, parts),
+            _ => by_13::<V, LINE>(p, src, dst, parts),
         }
     }
 }

@@ -58,7 +58,7 @@ unsafe fn through<V: Vector<T: Float>>(
     for (i, p) in passes.iter().enumerate() {
         let y = if (passes.len() - i) % 2 == 1 { to } else { between };
         // SAFETY: the caller's promise: all hold as many elements as the passes transform.
-        unsafe { butterfly::run::<V>(p, x, y, parts) };
+        unsafe { butterfly::run::<V, false>(p, x, y, parts) };
         x = y.cast_const();
     }
 }

@@ -10,7 +10,7 @@ use crate::engine::room::room;
 use num_complex::Complex;
 
 /// Lengths below this go better in one piece.
-const LEAST: usize = 1 << 15;
+pub(super) const LEAST: usize = 1 << 15;
 /// Rows that share the coarse part of a turn.
 pub(super) const FINE: usize = 32;
 

@@ -1,9 +1,10 @@
 //! Fourier transforms of lines of elements that lie anyhow in memory.
 //!
 //! [`transform`] runs many lines of a length with small factors side by side, one per place of a vector: nothing is shuffled
-//! within a transform, and any layout is read and written as it is. Other lines go one by one through a [`Single`] that the
-//! caller brings.
+//! within a transform, and any layout is read and written as it is. Lines whose elements follow each other go one by one, with
+//! vectors along them, where their length allows it; other lines one by one through a [`Single`] that the caller brings.
 
+mod along;
 mod batch;
 mod butterfly;
 mod folded;
@@ -58,6 +59,8 @@ impl Shape {
 pub trait Point: Element + num_traits_like::Float {
     #[doc(hidden)]
     fn group(level: Level, g: &batch::Group<Self>);
+    #[doc(hidden)]
+    fn along(level: Level, g: &along::Stretch<Self>);
     #[doc(hidden)]
     fn lanes(level: Level) -> usize;
 }
@@ -120,6 +123,8 @@ pub struct Plan<T> {
     pub shape: Shape,
     /// `exp(-2 pi i k / n)` up to a quarter of the circle, where a real line is packed into half as many complex numbers.
     turns: Vec<Complex<T>>,
+    /// With vectors along a line, if there are enough of them.
+    along: Option<along::Along<T>>,
     /// Side by side, if the length's factors are small.
     batch: Option<Batch<T>>,
     /// As a matrix, if it is long.
@@ -137,12 +142,13 @@ impl<T: Point> Plan<T> {
         // what does not fit the cache is never run side by side
         let fits = n * T::lanes(level()) * 2 * size_of::<T>() <= MOST_BYTES;
         let batch = if fits { Batch::new(length) } else { None };
-        Plan { n, shape, turns, batch, long: long::Long::new(length) }
+        Plan { n, shape, turns, along: along::Along::new(n, shape), batch, long: long::Long::new(length) }
     }
     /// Bytes, for whoever keeps plans.
     pub fn bytes(&self) -> usize {
         let long = self.long.as_ref().map_or(0, |l| l.bytes());
-        (self.turns.len() + 2 * self.n) * size_of::<Complex<T>>() + long
+        let along = self.along.as_ref().map_or(0, |a| a.bytes());
+        (self.turns.len() + 2 * self.n) * size_of::<Complex<T>>() + long + along
     }
     /// Whether `count` lines run side by side, so that no [`Single`] is needed.
     pub fn side_by_side(&self, count: usize) -> bool {
@@ -190,6 +196,9 @@ pub fn transform<T: Point>(
         return;
     }
     let raw = Raw::new(plan, forward, scale, (x, from), (out, to));
+    if let Some(along) = plan.along.as_ref().filter(|_| along::suits(plan.shape, &raw)) {
+        return along::run(plan, along, &raw);
+    }
     match &plan.long {
         _ if plan.side_by_side(count) => batch::run(plan, &raw, None),
         Some(long) => single::run(plan, &long::Directed { long, forward: raw.forward }, &raw),

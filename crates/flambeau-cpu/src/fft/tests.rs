@@ -46,6 +46,7 @@ fn check(n: usize, count: usize, by_one: bool) {
         let mut plan = Plan::<f64>::new(n, shape);
         if by_one {
             plan.batch = None;
+            plan.along = None;
         }
         let (r, w) = (shape.reads(n), shape.writes(n));
         for (from, to) in layouts(count, r)
@@ -126,6 +127,70 @@ fn one_by_one_is_the_definition() {
     for n in [1, 2, 3, 4, 6, 9, 17, 34] {
         check(n, 3, true);
     }
+}
+#[test]
+fn along_the_line_is_the_definition() {
+    // squares of vectors of every set: 16, 64; columns of all kinds of passes
+    for n in [16, 32, 64, 128, 192, 320] {
+        check(n, 3, false);
+    }
+}
+/// What goes along the line, in both precisions, beside the same line side by side with others, conjugated too.
+#[test]
+fn along_the_line_is_side_by_side() {
+    fn compare<T: Point + Into<f64>>(n: usize, bound: f64) {
+        let count = 17;
+        for shape in [Shape::Complex, Shape::Half, Shape::Whole, Shape::Real] {
+            for (forward, conj) in [(true, false), (false, false), (true, true), (false, true)] {
+                let (r, w) = (shape.reads(n), shape.writes(n));
+                let (from, to) = (layouts(count, r)[0], layouts(count, w)[0]);
+                let x: Vec<T> = values(2 * r * count).into_iter().map(T::of).collect();
+                let z: Vec<Complex<T>> = x.chunks(2).map(|c| Complex::new(c[0], c[1])).collect();
+                let zero = T::default();
+                let run = |along: bool| {
+                    let mut plan = Plan::<T>::new(n, shape);
+                    if along {
+                        assert!(plan.along.is_some(), "{n}");
+                        plan.batch = None;
+                    } else {
+                        plan.along = None;
+                    }
+                    let input = if shape.is_from_real() { Input::Real(&x) } else { Input::Complex(&z, conj) };
+                    let mut out = vec![Complex::new(zero, zero); w * count];
+                    let mut reals = vec![zero; w * count];
+                    let output = match shape {
+                        Shape::Real => Output::Real(&mut reals),
+                        _ => Output::Complex(&mut out),
+                    };
+                    let none = || -> Arc<dyn Single<T>> { panic!("by itself") };
+                    transform(&plan, forward, 0.125, (input, &from), (output, &to), none);
+                    let parts = out.iter().flat_map(|c| [c.re, c.im]).chain(reals);
+                    parts.map(Into::<f64>::into).collect::<Vec<f64>>()
+                };
+                let (got, want) = (run(true), run(false));
+                for (k, (g, w)) in got.iter().zip(&want).enumerate() {
+                    assert!((g - w).abs() < bound, "{shape:?} n {n} place {k}: {g} {w}");
+                }
+            }
+        }
+    }
+    for n in [512, 1024, 1536, 4096] {
+        compare::<f32>(n, 1e-5 * (n as f64).sqrt());
+        compare::<f64>(n, 1e-14 * (n as f64).sqrt());
+    }
+}
+/// A result in the input's place.
+#[test]
+fn along_the_line_in_its_place() {
+    let n = 256;
+    let plan = Plan::<f64>::new(n, Shape::Complex);
+    let l = layouts(2, n)[0];
+    let x = pairs(&values(4 * n));
+    let (mut there, mut apart) = (x.clone(), vec![Complex::new(0.0, 0.0); 2 * n]);
+    let none = || -> Arc<dyn Single<f64>> { panic!("by itself") };
+    transform(&plan, false, 1.0, (Input::Complex(&x, false), &l), (Output::Complex(&mut apart), &l), none);
+    transform(&plan, false, 1.0, (Input::Itself, &l), (Output::Complex(&mut there), &l), none);
+    assert_eq!(there, apart);
 }
 #[test]
 fn long_lines_are_matrices() {

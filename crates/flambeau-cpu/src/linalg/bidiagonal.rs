@@ -1,9 +1,12 @@
-//! Singular values and vectors: a bidiagonal matrix by reflectors, and implicit QR steps on that, of which those without shift
-//! keep the digits of small values (LAPACK's `bdsqr`).
+//! Singular values and vectors: a bidiagonal matrix by reflectors, in blocks, and implicit QR steps on that, of which those without
+//! shift keep the digits of small values (LAPACK's `bdsqr`); vectors of large matrices by divide and conquer.
 
+use super::divide_sides;
 use super::field::{Field, Real};
+use super::once::{Ways, there_and_back};
+use super::product::{Steps, product_conj};
 use super::qr;
-use super::vector::{Turn, Turns, gemv, ger, givens};
+use super::vector::{Turn, Turns, gemv, gemv_h, givens};
 use crate::engine::room::{collected, filled};
 use crate::num::Arith;
 
@@ -88,39 +91,12 @@ fn square_or_tall<T: Field>(a: &mut [T], m: usize, n: usize, want: Vectors) -> O
     let mut tau_p = filled(T::ZERO, n);
     // reflectors of rows, by columns
     let mut p = filled(T::ZERO, n * n);
-    let mut w = filled(T::ZERO, m.max(n));
-    for i in 0..n {
-        let t = qr::reflector(&mut a[i * m + i..(i + 1) * m]);
-        (d[i], tau_q[i]) = (a[i * m + i].re(), t);
-        if i + 1 == n {
-            break;
-        }
-        let (left, right) = a.split_at_mut((i + 1) * m);
-        if t != T::ZERO {
-            let v = &mut left[i * m + i..(i + 1) * m];
-            let head = v[0];
-            v[0] = T::ONE;
-            qr::reflect(v, t.conj(), &mut right[i..], m, n - i - 1);
-            v[0] = head;
-        }
-        // the row, conjugated
-        let row = &mut p[i * n + i + 1..(i + 1) * n];
-        for (j, x) in row.iter_mut().enumerate() {
-            *x = right[j * m + i].conj();
-        }
-        let t = qr::reflector(row);
-        (e[i], tau_p[i]) = (row[0].re(), t);
-        if t != T::ZERO && i + 1 < m {
-            let head = row[0];
-            row[0] = T::ONE;
-            let w = &mut w[..m - i - 1];
-            w.fill(T::ZERO);
-            gemv(&right[i + 1..], m, T::ONE, row, w);
-            w.iter_mut().for_each(|x| *x = -(*x * t));
-            let conj: Vec<T> = collected(row.iter().map(|x| x.conj()));
-            ger(&mut right[i + 1..], m, w, &conj);
-            row[0] = head;
-        }
+    reduce(a, m, n, Factors { d: &mut d, e: &mut e, tau_q: &mut tau_q, tau_p: &mut tau_p, p: &mut p });
+    if want != Vectors::None
+        && n >= divide_sides::FROM
+        && let Some(found) = divided(a, m, columns, (&d, &e), (&tau_q, &tau_p, &p))
+    {
+        return Some(found);
     }
     let (mut u, mut v) = (Vec::new(), Vec::new());
     if want != Vectors::None {
@@ -157,6 +133,146 @@ fn square_or_tall<T: Field>(a: &mut [T], m: usize, n: usize, want: Vectors) -> O
         v = sorted(&v, n);
     }
     Some(Svd { u, s, v })
+}
+
+/// The decomposition of what [`reduce`] has been through, by divide and conquer; `None` if it was not found.
+fn divided<T: Field>(
+    a: &[T],
+    m: usize,
+    columns: usize,
+    (d, e): (&[T::Real], &[T::Real]),
+    (tau_q, tau_p, p): (&[T], &[T], &[T]),
+) -> Option<Svd<T>> {
+    let n = d.len();
+    let mut values: Vec<f64> = collected(d.iter().map(|v| v.wide()));
+    let e: Vec<f64> = collected(e[..n - 1].iter().map(|v| v.wide()));
+    let (mut left, mut right) = (filled(T::Real::ZERO, n * n), filled(T::Real::ZERO, n * n));
+    if !divide_sides::divide(&mut values, &e, (&mut left, n), (&mut right, n)) {
+        return None;
+    }
+    let (mut u, mut v) = (filled(T::ZERO, m * columns), filled(T::ZERO, n * n));
+    for j in 0..n {
+        // they ascend
+        let from = (n - 1 - j) * n;
+        u[j * m..j * m + n].iter_mut().zip(&left[from..]).for_each(|(u, x)| *u = T::real(*x));
+        v[j * n..(j + 1) * n].iter_mut().zip(&right[from..]).for_each(|(v, x)| *v = T::real(*x));
+    }
+    for j in n..columns {
+        u[j * m + j] = T::ONE;
+    }
+    qr::multiply(a, m, m, tau_q, &mut u, m, columns, false);
+    qr::multiply(&p[1..], n, n - 1, &tau_p[..n - 1], &mut v[1..], n, n, false);
+    let s = collected(values.iter().rev().map(|v| T::Real::of(*v)));
+    Some(Svd { u, s, v })
+}
+
+/// What [`reduce`] makes beside the reflectors of columns.
+struct Factors<'a, T: Field> {
+    d: &'a mut [T::Real],
+    e: &'a mut [T::Real],
+    tau_q: &'a mut [T],
+    tau_p: &'a mut [T],
+    /// Reflectors of rows, by columns of as many numbers as there are columns.
+    p: &'a mut [T],
+}
+/// Makes the `m x n` matrix `a` upper bidiagonal: diagonal `d`, neighbours `e`, reflectors in the columns below the diagonal and
+/// in `p`, and their factors.
+fn reduce<T: Field>(a: &mut [T], m: usize, n: usize, f: Factors<T>) {
+    let Factors { d, e, tau_q, tau_p, p } = f;
+    let mut start = 0;
+    while start < n {
+        let rest = n - start;
+        let nb = if rest <= SMALL { rest } else { BLOCK };
+        let f = Factors {
+            d: &mut d[start..],
+            e: &mut e[start..],
+            tau_q: &mut tau_q[start..],
+            tau_p: &mut tau_p[start..],
+            p: &mut p[start * n + start..],
+        };
+        panel(&mut a[start * m + start..], (m, n), (m - start, rest), nb, f);
+        start += nb;
+    }
+}
+/// Columns and rows of a block.
+const BLOCK: usize = 16;
+/// Matrices of at most so many columns are one block.
+const SMALL: usize = 16;
+
+/// The first `nb` columns and rows, and what they change in the others. The matrix as it becomes is `A - P Q^H`: column `2 i` of P
+/// is the reflector of column `i`, column `2 i + 1` of Q that of row `i`.
+fn panel<T: Field>(a: &mut [T], (ld, ldp): (usize, usize), (m, n): (usize, usize), nb: usize, f: Factors<T>) {
+    let mut p = filled(T::ZERO, m * 2 * nb);
+    let mut q = filled(T::ZERO, n * 2 * nb);
+    let mut small = filled(T::ZERO, 2 * nb);
+    let mut product = filled(T::ZERO, m.max(n));
+    for i in 0..nb {
+        let (before, between) = (2 * i, 2 * i + 1);
+        let small = &mut small[..between];
+        let column = &mut a[i * ld + i..i * ld + m];
+        (0..before).for_each(|k| small[k] = q[k * n + i].conj());
+        gemv(&p[i..], m, -T::ONE, &small[..before], column);
+        let t = qr::reflector(column);
+        (f.d[i], f.tau_q[i]) = (column[0].re(), t);
+        let (rows, rest) = (m - i, n - i - 1);
+        p[before * m + i] = T::ONE;
+        p[before * m + i + 1..(before + 1) * m].copy_from_slice(&column[1..]);
+        if rest == 0 {
+            break;
+        }
+        let (p_before, p_now) = p.split_at_mut(before * m);
+        let v = &p_now[i..m];
+        // what comes off the column of Q: t Q (P^H v) of the columns before
+        let (q_before, q_now) = q.split_at_mut(before * n);
+        let y = &mut q_now[i + 1..n];
+        gemv_h(&p_before[before.min(1) * i..], m, v, &mut small[..before]);
+        gemv(&q_before[before.min(1) * (i + 1)..], n, t, &small[..before], y);
+        // what comes to the row, conjugated
+        let row = &mut f.p[i * ldp + i + 1..i * ldp + n];
+        (0..before).for_each(|k| small[k] = p_before[k * m + i].conj());
+        gemv(&q_before[before.min(1) * (i + 1)..], n, -T::ONE, &small[..before], row);
+        let trailing = &a[(i + 1) * ld + i..];
+        let out = &mut product[..rows];
+        there_and_back(trailing, ld, Ways { x: v, factor: t, y, row: &mut *row, out });
+        let first = row[0];
+        let t = qr::reflector(row);
+        (f.e[i], f.tau_p[i]) = (row[0].re(), t);
+        q_now[n + i + 1] = T::ONE;
+        q_now[n + i + 2..2 * n].copy_from_slice(&row[1..]);
+        if t == T::ZERO || rows == 1 {
+            continue;
+        }
+        // A u, from A times the row before it became u
+        let u = &q_now[n + i + 1..2 * n];
+        let by = first - row[0];
+        let x = &mut p_now[m + i + 1..2 * m];
+        if by.size() > T::Real::SAFE / T::Real::EPS {
+            let by = T::ONE.over(by);
+            for ((x, w), a) in x.iter_mut().zip(&out[1..]).zip(&trailing[1..]) {
+                *x = (*w - row[0] * *a) * by;
+            }
+        } else {
+            gemv(&trailing[1..], ld, T::ONE, u, x);
+        }
+        gemv_h(&q[i + 1..], n, &q[between * n + i + 1..(between + 1) * n], small);
+        let (p_before, p_now) = p.split_at_mut(between * m);
+        let x = &mut p_now[i + 1..m];
+        gemv(&p_before[i + 1..], m, -T::ONE, small, x);
+        x.iter_mut().for_each(|x| *x = *x * t);
+    }
+    if nb < n {
+        let (rows, rest, k) = (m - nb, n - nb, 2 * nb);
+        let c = &mut a[nb * ld + nb..];
+        let (ps, qs) = ((&p[nb..], Steps::columns(m)), (&q[nb..], Steps::columns(n)));
+        if T::COMPLEX {
+            // C^T -= conj(Q) P^T
+            let ps = (ps.0, ps.1.t());
+            product_conj([rest, rows, k], -T::ONE, qs, ps, T::ONE, (c, Steps::rows(ld)));
+        } else {
+            let qs = (qs.0, qs.1.t());
+            super::product::product([rows, rest, k], -T::ONE, ps, qs, T::ONE, (c, Steps::columns(ld)));
+        }
+    }
 }
 
 /// Singular values of `[[f, g], [0, h]]`, smaller first (LAPACK's `las2`).
@@ -251,10 +367,10 @@ fn two<R: Real>(f: R, g: R, h: R) -> Two<R> {
 }
 
 /// Left and right vectors by columns, with the rows of each.
-type Sides<'a, T> = ((&'a mut [T], usize), (&'a mut [T], usize));
+pub type Sides<'a, T> = ((&'a mut [T], usize), (&'a mut [T], usize));
 
 /// Makes the upper bidiagonal matrix diagonal; columns of vectors are turned along. Whether it converged.
-fn diagonalise<T: Field>(d: &mut [T::Real], e: &mut [T::Real], mut sides: Option<Sides<'_, T>>) -> bool {
+pub fn diagonalise<T: Field>(d: &mut [T::Real], e: &mut [T::Real], mut sides: Option<Sides<'_, T>>) -> bool {
     type R<T> = <T as Field>::Real;
     let n = d.len();
     let (zero, one, eps) = (R::<T>::ZERO, R::<T>::ONE, R::<T>::EPS);

@@ -143,7 +143,11 @@ macro_rules! fields {
             #[inline(always)]
             fn root(self) -> $t { self.sqrt() }
             #[inline(always)]
-            fn hypot(self, o: $t) -> $t { $t::hypot(self, o) }
+            fn hypot(self, o: $t) -> $t {
+                // the library's is a call, which only very large and very small numbers need
+                let s = self * self + o * o;
+                if s > 1e-30 && s < 1e30 { s.sqrt() } else { $t::hypot(self, o) }
+            }
             #[inline(always)]
             fn with_sign(self, o: $t) -> $t { self.copysign(o) }
             #[inline(always)]

@@ -4,14 +4,17 @@
 mod bidiagonal;
 mod cholesky;
 mod divide;
+mod divide_sides;
 pub mod erased;
 pub(crate) mod field;
 mod hessenberg;
 mod ldl;
 mod lu;
 mod many;
+mod once;
 mod product;
 mod qr;
+mod secular;
 mod tridiagonal;
 mod vector;
 

@@ -286,3 +286,100 @@ fn large_spectra() {
         }
     }
 }
+/// By division: random, repeated, graded, low and triangular matrices, tall ones too, against QR steps.
+#[test]
+fn large_singular_values() {
+    fn check<T: super::field::Real>(m: usize, n: usize, a: &[f64], tolerance: f64) {
+        let given: Vec<T> = a.iter().map(|x| T::of(*x)).collect();
+        let d = svd(&mut given.clone(), m, n, Vectors::Full).unwrap();
+        let alone = svd(&mut given.clone(), m, n, Vectors::None).unwrap();
+        let most = d.s[0].wide().max(1e-30);
+        for i in 0..n {
+            assert!((d.s[i].wide() - alone.s[i].wide()).abs() <= tolerance * most, "{m} x {n}: value {i}");
+            assert!(d.s[i].wide() >= 0.0 && (i == 0 || d.s[i].wide() <= d.s[i - 1].wide()));
+        }
+        let orthogonal = |q: &[T], n: usize| {
+            for (i, j) in (0..n).flat_map(|i| (i..n).map(move |j| (i, j))) {
+                let dot: f64 = (0..n).map(|r| q[i * n + r].wide() * q[j * n + r].wide()).sum();
+                let one = f64::from(u8::from(i == j));
+                assert!((dot - one).abs() <= tolerance, "{m} x {n}: vectors {i} and {j}: {dot}");
+            }
+        };
+        orthogonal(&d.u, m);
+        orthogonal(&d.v, n);
+        for (r, c) in (0..m).flat_map(|r| (0..n).map(move |c| (r, c))) {
+            let sum: f64 =
+                (0..n).map(|k| d.u[k * m + r].wide() * d.s[k].wide() * d.v[k * n + c].wide()).sum();
+            let off = (sum - given[c * m + r].wide()).abs();
+            assert!(off <= tolerance * most, "{m} x {n}: element {r}, {c}: {off}");
+        }
+    }
+    for (m, n) in [(41, 41), (64, 64), (90, 83), (120, 120), (190, 90)] {
+        let random: Vec<f64> = sample(m, n, m + n).iter().map(|z| z.re).collect();
+        let at = |i: usize| (i % m, i / m);
+        let graded = |i: usize| random[i] * 10f64.powi(-((at(i).0 + at(i).1) as i32) / 8);
+        let low = |i: usize| random[at(i).0] * random[m + at(i).1] + 0.5 * random[at(i).0 + 2];
+        let near = |i: usize| f64::from(u8::from(at(i).0 == at(i).1)) + 1e-9 * random[i];
+        let two = |i: usize| match at(i) {
+            (r, c) if r == c => 1.0,
+            (r, c) if r + 1 == c => -1.0,
+            _ => 0.0,
+        };
+        let apart = |i: usize| if at(i).0 / 20 == at(i).1 / 20 { random[i] } else { 0.0 };
+        let all: [Vec<f64>; 7] = [
+            random.clone(),
+            vec![1.0; m * n],
+            (0..m * n).map(graded).collect(),
+            (0..m * n).map(low).collect(),
+            (0..m * n).map(near).collect(),
+            (0..m * n).map(two).collect(),
+            (0..m * n).map(apart).collect(),
+        ];
+        for a in &all {
+            check::<f64>(m, n, a, 1e-12);
+            check::<f32>(m, n, a, 3e-5);
+        }
+    }
+}
+/// Products that read a matrix once, against sums element by element, complex, on one thread and on three.
+#[test]
+fn products_that_read_once() {
+    use super::once::{Ways, hermitian, there_and_back};
+    let near = |x: &[C], y: &[C], scale: f64| {
+        x.iter().zip(y).for_each(|(x, y)| assert!((x - y).norm() <= 1e-13 * scale, "{x} {y}"));
+    };
+    let before = crate::engine::parallel::num_threads();
+    for threads in [1, 3] {
+        crate::engine::parallel::set_num_threads(threads);
+        for n in [1, 3, 4, 5, 18, 37, 420] {
+            let (ld, scale) = (n + 3, n as f64);
+            let a = sample(ld, n, n);
+            let x = sample(n, 1, n + 1);
+            let element = |i: usize, j: usize| match i.cmp(&j) {
+                std::cmp::Ordering::Less => a[i * ld + j].conj(),
+                std::cmp::Ordering::Equal => C::new(a[j * ld + i].re, 0.0),
+                std::cmp::Ordering::Greater => a[j * ld + i],
+            };
+            let want: Vec<C> = (0..n).map(|i| (0..n).map(|j| element(i, j) * x[j]).sum()).collect();
+            let mut got = vec![C::new(9.0, 9.0); n];
+            hermitian(&a, ld, &x, &mut got);
+            near(&got, &want, scale);
+
+            let m = n + 2;
+            let (x, y, row) = (sample(m, 1, 5), sample(n, 1, 6), sample(n, 1, 7));
+            let factor = C::new(0.5, -0.25);
+            let (mut y_got, mut row_got, mut out) = (y.clone(), row.clone(), vec![C::new(9.0, 9.0); m]);
+            let ways = Ways { x: &x, factor, y: &mut y_got, row: &mut row_got, out: &mut out };
+            there_and_back(&a, ld, ways);
+            let sum = |j: usize| (0..m).map(|i| a[j * ld + i].conj() * x[i]).sum::<C>();
+            let y_want: Vec<C> = (0..n).map(|j| factor * sum(j) - y[j]).collect();
+            let row_want: Vec<C> = (0..n).map(|j| row[j] + a[j * ld].conj() - y_want[j]).collect();
+            let out_want: Vec<C> =
+                (0..m).map(|i| (0..n).map(|j| a[j * ld + i] * row_want[j]).sum()).collect();
+            near(&y_got, &y_want, scale);
+            near(&row_got, &row_want, scale);
+            near(&out, &out_want, scale * scale);
+        }
+    }
+    crate::engine::parallel::set_num_threads(before);
+}

@@ -3,19 +3,22 @@
 
 use super::divide;
 use super::field::{Field, Real};
+use super::once::hermitian;
 use super::product::{Steps, product, product_conj};
 use super::qr::{generate, multiply, reflector};
 use super::vector::{Turn, Turns, axpy, dot, gemv, gemv_h, givens};
+use crate::engine::SharedMut;
+use crate::engine::parallel::parallel_for;
 use crate::engine::room::{collected, filled};
 use crate::num::Arith;
 
 /// Columns of a block.
-const BLOCK: usize = 32;
+const BLOCK: usize = 16;
 /// Trailing matrices below this size are reduced column by column.
-const SMALL: usize = 48;
+const SMALL: usize = 16;
 
-/// Reduces the Hermitian `n x n` matrix `a` (both halves, by columns) in place: diagonal `d`, below it `e`, reflectors in the
-/// columns from the second place below the diagonal on, and their factors.
+/// Reduces the Hermitian `n x n` matrix whose lower half `a` holds, by columns, in place: diagonal `d`, below it `e`, reflectors
+/// in the columns from the second place below the diagonal on, and their factors.
 fn reduce<T: Field>(a: &mut [T], n: usize, d: &mut [T::Real], e: &mut [T::Real], tau: &mut [T]) {
     let mut start = 0;
     while n - start > SMALL {
@@ -30,7 +33,8 @@ fn reduce<T: Field>(a: &mut [T], n: usize, d: &mut [T::Real], e: &mut [T::Real],
         d[n - 1] = a[(n - 1) * n + n - 1].re();
     }
 }
-/// The first `nb` columns, and what they change in the others.
+/// The first `nb` columns, and what they change in the others. The matrix as it becomes is `A - P Q^H`: columns `2 j` of P and
+/// `2 j + 1` of Q are reflectors, with their ones, the others the vectors that the update is made of.
 fn panel<T: Field>(
     a: &mut [T],
     ld: usize,
@@ -40,71 +44,69 @@ fn panel<T: Field>(
     e: &mut [T::Real],
     tau: &mut [T],
 ) {
-    // reflectors with their ones, and the vectors that the update is made of
-    let mut v = filled(T::ZERO, m * nb);
-    let mut w = filled(T::ZERO, m * nb);
-    let mut x = filled(T::ZERO, m);
-    let mut small = filled(T::ZERO, nb);
+    let mut p = filled(T::ZERO, 2 * m * nb);
+    let mut q = filled(T::ZERO, 2 * m * nb);
+    let mut small = filled(T::ZERO, 2 * nb);
     for j in 0..nb {
+        let before = 2 * j;
+        let small = &mut small[..before];
         let column = &mut a[j * ld + j..j * ld + m];
-        if j > 0 {
-            // less V w^H + W v^H of the columns before
-            for i in 0..j {
-                small[i] = w[i * m + j].conj();
-            }
-            gemv(&v[j..], m, -T::ONE, &small[..j], column);
-            for i in 0..j {
-                small[i] = v[i * m + j].conj();
-            }
-            gemv(&w[j..], m, -T::ONE, &small[..j], column);
-        }
+        (0..before).for_each(|k| small[k] = q[k * m + j].conj());
+        gemv(&p[j..], m, -T::ONE, small, column);
         d[j] = column[0].re();
         column[0] = T::real(d[j]);
         let t = reflector(&mut column[1..]);
         e[j] = column[1].re();
         tau[j] = t;
-        let v_at = j * m + j + 1;
-        v[v_at] = T::ONE;
-        v[v_at + 1..(j + 1) * m].copy_from_slice(&column[2..]);
+        let (p_before, p_now) = p.split_at_mut(before * m);
+        let (q_before, q_now) = q.split_at_mut(before * m);
+        let v = &mut p_now[j + 1..m];
+        v[0] = T::ONE;
+        v[1..].copy_from_slice(&column[2..]);
+        q_now[m + j + 1..2 * m].copy_from_slice(v);
         if t == T::ZERO {
             continue;
         }
-        let rest = m - j - 1;
-        let (v_before, v_now) = v.split_at_mut(j * m);
-        let v_now = &v_now[j + 1..m];
-        let (w_before, w_now) = w.split_at_mut(j * m);
-        let w_now = &mut w_now[j + 1..m];
+        let w = &mut q_now[j + 1..m];
         // of the matrix before this block
-        gemv_h(&a[(j + 1) * ld + j + 1..], ld, v_now, w_now);
-        if j > 0 {
-            let y = &mut x[..j];
-            gemv_h(&w_before[j + 1..], m, v_now, y);
-            gemv(&v_before[j + 1..], m, -T::ONE, y, w_now);
-            gemv_h(&v_before[j + 1..], m, v_now, y);
-            gemv(&w_before[j + 1..], m, -T::ONE, y, w_now);
+        hermitian(&a[(j + 1) * ld + j + 1..], ld, v, w);
+        if before > 0 {
+            gemv_h(&q_before[j + 1..], m, v, small);
+            gemv(&p_before[j + 1..], m, -T::ONE, small, w);
         }
-        w_now.iter_mut().for_each(|x| *x = *x * t);
-        let half = T::real(T::Real::of(-0.5)) * t * dot(w_now, v_now);
-        axpy(half, v_now, w_now);
-        debug_assert_eq!(w_now.len(), rest);
+        w.iter_mut().for_each(|x| *x = *x * t);
+        let half = T::real(T::Real::of(-0.5)) * t * dot(w, v);
+        axpy(half, v, w);
+        p_now[m + j + 1..2 * m].copy_from_slice(w);
     }
-    if nb < m {
-        let rest = m - nb;
-        let c = &mut a[nb * ld + nb..];
-        let (vs, ws) = (&v[nb..], &w[nb..]);
-        let cols = Steps::columns(m);
-        if T::COMPLEX {
-            // C^T -= conj(W) V^T + conj(V) W^T
-            let out = Steps::rows(ld);
-            product_conj([rest, rest, nb], -T::ONE, (ws, cols), (vs, cols.t()), T::ONE, (&mut *c, out));
-            product_conj([rest, rest, nb], -T::ONE, (vs, cols), (ws, cols.t()), T::ONE, (c, out));
-        } else {
-            let out = Steps::columns(ld);
-            product([rest, rest, nb], -T::ONE, (vs, cols), (ws, cols.t()), T::ONE, (&mut *c, out));
-            product([rest, rest, nb], -T::ONE, (ws, cols), (vs, cols.t()), T::ONE, (c, out));
-        }
+    if nb > 0 && nb < m {
+        let (rest, k, cols) = (m - nb, 2 * nb, Steps::columns(m));
+        // the lower half, by columns of squares
+        let squares = rest.div_ceil(SQUARE);
+        let c = SharedMut::new(&mut a[nb * ld..]);
+        let (p, q) = (&p[nb..], &q[nb..]);
+        parallel_for(squares, 1 + (1 << 21) / (k * rest * SQUARE), |range| {
+            for s in range {
+                let from = s * SQUARE;
+                let (rows, wide) = (rest - from, SQUARE.min(rest - from));
+                let at = from * ld + nb + from;
+                // SAFETY: each column is one task's.
+                let c = unsafe { c.slice(at, (wide - 1) * ld + rows) };
+                let (ps, qs) = ((&p[from..], cols), (&q[from..], cols));
+                if T::COMPLEX {
+                    // C^T -= conj(Q) P^T
+                    let ps = (ps.0, cols.t());
+                    product_conj([wide, rows, k], -T::ONE, qs, ps, T::ONE, (c, Steps::rows(ld)));
+                } else {
+                    let qs = (qs.0, cols.t());
+                    product([rows, wide, k], -T::ONE, ps, qs, T::ONE, (c, Steps::columns(ld)));
+                }
+            }
+        });
     }
 }
+/// Columns of the trailing matrix that are updated at a time.
+const SQUARE: usize = 128;
 
 /// `(larger magnitude, other, c, s)` of `[[a, b], [b, c]]` (LAPACK's `laev2`).
 fn two_by_two<R: Real>(a: R, b: R, c: R) -> (R, R, R, R) {
@@ -355,7 +357,6 @@ pub fn eigh<T: Field>(a: &mut [T], n: usize, values: &mut [T::Real], vectors: bo
                 };
             }
             most = most.larger(v.weight());
-            a[i * n + j] = v.conj();
         }
     }
     // neither squares may overflow nor small ones vanish; powers of two change no digit
@@ -371,7 +372,7 @@ pub fn eigh<T: Field>(a: &mut [T], n: usize, values: &mut [T::Real], vectors: bo
     let mut e = filled(R::<T>::ZERO, n);
     let mut tau = filled(T::ZERO, n);
     reduce(a, n, values, &mut e, &mut tau);
-    let info = if vectors && n > divide::LEAST && joined(a, n, values, &e, &tau).is_some() {
+    let info = if vectors && n >= divide::FROM && joined(a, n, values, &e, &tau).is_some() {
         0
     } else if vectors {
         let mut q = filled(T::ZERO, n * n);

@@ -8,11 +8,11 @@ use crate::engine::parallel::parallel_for;
 use crate::num::Arith;
 
 /// Instruction sets worth a copy of their own: those of real numbers.
-const fn best<T: Field>() -> Level {
+pub(super) const fn best<T: Field>() -> Level {
     if T::COMPLEX { Level::V3 } else { Level::V4 }
 }
 /// Numbers side by side in a sum, so that it needs no order of its own.
-const LANES: usize = 32;
+pub(super) const LANES: usize = 16;
 
 struct Axpy<'a, T>(T, &'a [T], &'a mut [T]);
 impl<T: Field> Job for Axpy<'_, T> {
@@ -37,17 +37,54 @@ pub fn axpy<T: Field>(a: T, x: &[T], y: &mut [T]) {
     isa::run(Axpy(a, x, y));
 }
 
+/// `sum conj(x) y`.
 #[inline(always)]
-fn dot_body<T: Field, I: Isa>(x: &[T], y: &[T]) -> T {
+pub(super) fn dot_body<T: Field, I: Isa>(x: &[T], y: &[T]) -> T {
     let n = x.len().min(y.len());
     let (x, y) = (&x[..n], &y[..n]);
-    let mut sums = [T::ZERO; LANES];
-    let whole = n / LANES * LANES;
-    for (x, y) in x[..whole].chunks_exact(LANES).zip(y[..whole].chunks_exact(LANES)) {
-        for l in 0..LANES {
-            sums[l] = x[l].conj().fma::<I>(y[l], sums[l]);
+    // two sums, for one would wait for itself
+    let mut sums = [[T::ZERO; LANES]; 2];
+    let whole = n / (2 * LANES) * (2 * LANES);
+    for (x, y) in x[..whole].chunks_exact(2 * LANES).zip(y[..whole].chunks_exact(2 * LANES)) {
+        for k in 0..2 {
+            for l in 0..LANES {
+                sums[k][l] = x[k * LANES + l].conj().fma::<I>(y[k * LANES + l], sums[k][l]);
+            }
         }
     }
+    let [mut sum, second] = sums;
+    for l in 0..LANES {
+        sum[l] = sum[l] + second[l];
+    }
+    x[whole..].iter().zip(&y[whole..]).fold(total(sum), |s, (x, y)| x.conj().fma::<I>(*y, s))
+}
+/// Four columns' sums with one vector.
+#[inline(always)]
+pub(super) fn four_dots<T: Field, I: Isa>(a: [&[T]; 4], x: &[T]) -> [T; 4] {
+    let n = x.len();
+    let a = a.map(|a| &a[..n]);
+    let mut sums = [[T::ZERO; LANES]; 4];
+    let whole = n / LANES * LANES;
+    for i in (0..whole).step_by(LANES) {
+        let x = &x[i..i + LANES];
+        for k in 0..4 {
+            let a = &a[k][i..i + LANES];
+            for l in 0..LANES {
+                sums[k][l] = a[l].conj().fma::<I>(x[l], sums[k][l]);
+            }
+        }
+    }
+    let mut out = sums.map(|s| total(s));
+    for i in whole..n {
+        for k in 0..4 {
+            out[k] = a[k][i].conj().fma::<I>(x[i], out[k]);
+        }
+    }
+    out
+}
+/// The sum of sums.
+#[inline(always)]
+pub(super) fn total<T: Field>(mut sums: [T; LANES]) -> T {
     let mut width = LANES / 2;
     while width > 0 {
         for l in 0..width {
@@ -55,7 +92,7 @@ fn dot_body<T: Field, I: Isa>(x: &[T], y: &[T]) -> T {
         }
         width /= 2;
     }
-    x[whole..].iter().zip(&y[whole..]).fold(sums[0], |s, (x, y)| x.conj().fma::<I>(*y, s))
+    sums[0]
 }
 struct Dot<'a, T>(&'a [T], &'a [T]);
 impl<T: Field> Job for Dot<'_, T> {
@@ -69,7 +106,7 @@ impl<T: Field> Job for Dot<'_, T> {
 /// `sum conj(x) y`.
 #[inline]
 pub fn dot<T: Field>(x: &[T], y: &[T]) -> T {
-    if x.len() < LANES {
+    if x.len() < 2 * LANES {
         return x.iter().zip(y).fold(T::ZERO, |s, (x, y)| s + x.conj() * *y);
     }
     isa::run(Dot(x, y))
@@ -150,8 +187,15 @@ impl<T: Field> Job for GemvH<'_, T> {
     #[inline(always)]
     fn run<I: Isa>(self) {
         let m = self.x.len();
-        for (j, y) in self.y.iter_mut().enumerate() {
-            *y = dot_body::<T, I>(&self.a[j * self.ld..j * self.ld + m], self.x);
+        let of = |j: usize| &self.a[j * self.ld..j * self.ld + m];
+        let whole = self.y.len() / 4 * 4;
+        let (fours, rest) = self.y.split_at_mut(whole);
+        for (j, y) in fours.chunks_exact_mut(4).enumerate() {
+            let four = [of(4 * j), of(4 * j + 1), of(4 * j + 2), of(4 * j + 3)];
+            y.copy_from_slice(&four_dots::<T, I>(four, self.x));
+        }
+        for (j, y) in rest.iter_mut().enumerate() {
+            *y = dot_body::<T, I>(of(whole + j), self.x);
         }
     }
 }

@@ -21,9 +21,15 @@ pub trait Order: Element {
     fn key(self) -> u64;
     /// Bits in use in `key`.
     const KEY_BITS: u32;
+    /// The element of a key, where each element has a key of its own: of integers.
+    #[inline(always)]
+    fn of_key(key: u64) -> Option<Self> {
+        let _ = key;
+        None
+    }
 }
 macro_rules! order {
-    ($($t:ty, $bits:literal, $low:expr, $high:expr, |$x:ident| $c:expr, $nan:expr, $key:expr);* $(;)?) => {$(impl Order for $t {
+    ($($t:ty, $bits:literal, $low:expr, $high:expr, |$x:ident| $c:expr, $nan:expr, $key:expr $(, |$k:ident| $of:expr)?);* $(;)?) => {$(impl Order for $t {
         const LOW: Self = $low;
         const HIGH: Self = $high;
         const KEY_BITS: u32 = $bits;
@@ -39,6 +45,7 @@ macro_rules! order {
         }
         #[inline(always)] #[allow(unused_variables)] fn nan(self) -> bool { let $x = self; $nan }
         #[inline(always)] fn key(self) -> u64 { let $x = self; $key }
+        $(#[inline(always)] fn of_key($k: u64) -> Option<Self> { Some($of) })?
     })*};
 }
 #[inline(always)]
@@ -64,14 +71,14 @@ order! {
     f64, 64, f64::NEG_INFINITY, f64::INFINITY, |x| x, x.is_nan(), key64(x);
     f16, 16, f16::NEG_INFINITY, f16::INFINITY, |x| f16_to_f32(x), x.to_bits() & 0x7fff > 0x7c00, key16(x.to_bits(), 0x7c00);
     bf16, 16, bf16::NEG_INFINITY, bf16::INFINITY, |x| bf16_to_f32(x), x.to_bits() & 0x7fff > 0x7f80, key16(x.to_bits(), 0x7f80);
-    u8, 8, u8::MIN, u8::MAX, |x| x, false, x as u64;
-    u16, 16, u16::MIN, u16::MAX, |x| x, false, x as u64;
-    u32, 32, u32::MIN, u32::MAX, |x| x, false, x as u64;
-    u64, 64, u64::MIN, u64::MAX, |x| x, false, x;
-    i8, 8, i8::MIN, i8::MAX, |x| x, false, (x as u8 ^ 0x80) as u64;
-    i16, 16, i16::MIN, i16::MAX, |x| x, false, (x as u16 ^ 0x8000) as u64;
-    i32, 32, i32::MIN, i32::MAX, |x| x, false, (x as u32 ^ 0x8000_0000) as u64;
-    i64, 64, i64::MIN, i64::MAX, |x| x, false, x as u64 ^ 1 << 63;
+    u8, 8, u8::MIN, u8::MAX, |x| x, false, x as u64, |k| k as u8;
+    u16, 16, u16::MIN, u16::MAX, |x| x, false, x as u64, |k| k as u16;
+    u32, 32, u32::MIN, u32::MAX, |x| x, false, x as u64, |k| k as u32;
+    u64, 64, u64::MIN, u64::MAX, |x| x, false, x, |k| k;
+    i8, 8, i8::MIN, i8::MAX, |x| x, false, (x as u8 ^ 0x80) as u64, |k| (k as u8 ^ 0x80) as i8;
+    i16, 16, i16::MIN, i16::MAX, |x| x, false, (x as u16 ^ 0x8000) as u64, |k| (k as u16 ^ 0x8000) as i16;
+    i32, 32, i32::MIN, i32::MAX, |x| x, false, (x as u32 ^ 0x8000_0000) as u64, |k| (k as u32 ^ 0x8000_0000) as i32;
+    i64, 64, i64::MIN, i64::MAX, |x| x, false, x as u64 ^ 1 << 63, |k| (k ^ 1 << 63) as i64;
     B8, 8, B8(0), B8(1), |x| x.get(), false, x.get() as u64;
 }
 

@@ -166,6 +166,8 @@ impl std::fmt::Debug for LoopFn {
 /// Elements per block of a long run that is computed in place or streamed: while one block's results are on their way to
 /// memory, the machine reads the next one ahead, which it does not across long blocks.
 const SHORT_BLOCK: usize = 256;
+/// The same of dense runs in place, whose results are written where the operand just was: each block is a call.
+const IN_PLACE_BLOCK: usize = 1024;
 /// Elements from which that pays: shorter runs lie in the caches, where each block costs.
 const LONG: usize = 1 << 15;
 /// Bytes of a block of the widest elements. Narrow ones take less, so that all operands' blocks stay in the first-level cache.
@@ -268,7 +270,11 @@ unsafe fn blocks(
     let k = d.inputs as usize;
     let in_place = ins[..k].iter().any(|p| std::ptr::eq(*p, out));
     let spread = (0..k).any(|j| si[j] != 0 && si[j] != d.ins[j].size() as isize);
-    let most = if (in_place || stream || spread) && n >= LONG { SHORT_BLOCK } else { BLOCK };
+    let most = match n >= LONG {
+        true if stream || spread => SHORT_BLOCK,
+        true if in_place => IN_PLACE_BLOCK,
+        _ => BLOCK,
+    };
     let block = block_of(d).min(most);
     let mut at = [std::ptr::null::<u8>(); 3];
     for j in 0..k {

@@ -3,7 +3,7 @@
 //! saturates); the portable loop does the same sums.
 
 use crate::engine::SharedMut;
-use crate::engine::isa::{Level, level};
+use crate::engine::isa::{self, Isa, Job, Level, level};
 use crate::engine::parallel::parallel_chunks;
 use crate::engine::room::filled;
 
@@ -342,6 +342,46 @@ pub fn mapped<T: Copy + Send + Sync>(
         }
     });
 }
+/// A run's numbers, and zeros behind them.
+fn whole(run: &[f32]) -> [f32; COLS] {
+    let mut all = [0.0; COLS];
+    all[..run.len()].copy_from_slice(run);
+    all
+}
+/// `(sum - zero * column's sum) * scale + bias` of a run of columns.
+struct Finish<'a> {
+    sums: &'a [i32],
+    columns: &'a [i32],
+    zero: i32,
+    scales: &'a [f32],
+    bias: &'a [f32],
+    out: &'a mut [f32],
+}
+impl Job for Finish<'_> {
+    type Out = ();
+    const BEST: Level = Level::V4;
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        let Finish { sums, columns, zero, scales, bias, out } = self;
+        if let (Ok(sums), Ok(columns), Ok(scales), Ok(bias), Ok(out)) = (
+            <&[i32; COLS]>::try_from(sums),
+            <&[i32; COLS]>::try_from(columns),
+            <&[f32; COLS]>::try_from(scales),
+            <&[f32; COLS]>::try_from(bias),
+            <&mut [f32; COLS]>::try_from(&mut *out),
+        ) {
+            for c in 0..COLS {
+                let s = sums[c].wrapping_sub(zero.wrapping_mul(columns[c]));
+                out[c] = s as f32 * scales[c] + bias[c];
+            }
+            return;
+        }
+        for (c, out) in out.iter_mut().enumerate() {
+            let s = sums[c].wrapping_sub(zero.wrapping_mul(columns[c]));
+            *out = s as f32 * scales[c] + bias[c];
+        }
+    }
+}
 /// `A B` as float32 numbers.
 pub fn real(a: &[u8], m: usize, b: &Packed, how: Real, out: &mut [f32]) {
     let fits = |n: usize| n == 1 || n == b.n;
@@ -349,9 +389,25 @@ pub fn real(a: &[u8], m: usize, b: &Packed, how: Real, out: &mut [f32]) {
         fits(how.scales.len()) && (how.bias.is_empty() || how.bias.len() == b.n),
         "scales of other lengths"
     );
-    mapped(a, m, b, (how.zero_a, how.zeros_b), out, |j, s| {
-        let y = s as f32 * at(how.scales, j);
-        how.bias.get(j).map_or(y, |b| y + b)
+    if how.zeros_b.iter().any(|z| *z != 0) {
+        return mapped(a, m, b, (how.zero_a, how.zeros_b), out, |j, s| {
+            let y = s as f32 * at(how.scales, j);
+            how.bias.get(j).map_or(y, |b| y + b)
+        });
+    }
+    // without zero points of B a run is a few vectors
+    assert!(out.len() == m * b.n, "a quantized product of other sizes");
+    let (n, to) = (b.n, SharedMut::new(out));
+    let none = [0.0; COLS];
+    product(a, m, b, &|i, j, sums| {
+        let run = j..j + sums.len();
+        // SAFETY: each run of columns of a row is given once.
+        let to = unsafe { to.slice(i * n + j, sums.len()) };
+        let scales =
+            if how.scales.len() == 1 { [how.scales[0]; COLS] } else { whole(&how.scales[run.clone()]) };
+        let bias = if how.bias.is_empty() { &none[..sums.len()] } else { &how.bias[run.clone()] };
+        let (columns, zero) = (&b.sums[run], how.zero_a);
+        isa::run(Finish { sums, columns, zero, scales: &scales, bias, out: to });
     });
 }
 

@@ -6,6 +6,7 @@ pub mod erased;
 use crate::engine::cache::prefetch;
 use crate::engine::parallel::{num_threads, parallel_chunks, parallel_for};
 use crate::engine::room::{collected, filled, reserve, room};
+use crate::engine::scratch::with_scratch;
 use crate::engine::{SharedMut, span};
 use crate::num::{Compute, Float, Num, Order, Truth};
 use crate::reduction::fold::{GRAIN, Geo};
@@ -14,7 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A sort key with the index in its low 32 bits.
-trait Packed: Copy + Ord + Default + Send + Sync {
+trait Packed: Copy + Ord + Default + Send + Sync + bytemuck::Pod {
     fn pack(key: u64, index: u32) -> Self;
     fn index(self) -> u32;
     fn key(self) -> u64;
@@ -91,32 +92,44 @@ impl Span {
 const LONG: usize = 1 << 16;
 
 /// Sorts pairs by their keys of so many bits; they must come in index order. Each pass counts the digits of each part,
-/// and then every part knows the places of its elements: the order does not depend on the number of parts.
-fn sort_packed<P: Packed>(p: &mut Vec<P>, tmp: &mut Vec<P>, bits: u32) {
+/// and then every part knows the places of its elements: the order does not depend on the number of parts. They end in one of
+/// the two pieces of memory.
+fn sort_packed<'a, P: Packed>(mut p: &'a mut [P], mut tmp: &'a mut [P], bits: u32) -> &'a mut [P] {
     let n = p.len();
+    assert_eq!(tmp.len(), n, "memory of a sort");
     if n < 256 {
-        return p.sort_unstable();
+        p.sort_unstable();
+        return p;
     }
     if bits == 0 {
-        return;
+        return p;
     }
     let passes = bits.div_ceil(if n < 16384 { 8 } else { 11 });
     let width = bits.div_ceil(passes);
     let (size, mask) = (1usize << width, (1usize << width) - 1);
     let parts = if n < LONG { 1 } else { num_threads().min(16) };
     let range = |c: usize| c * n / parts..(c + 1) * n / parts;
-    let mut counts = filled(0u32, parts * size);
-    if tmp.len() != n {
-        *tmp = filled(P::default(), n);
+    // one part has the same digits in whatever order: those of all passes are counted at once
+    let mut counts = filled(0u32, if parts == 1 { passes as usize } else { parts } * size);
+    if parts == 1 {
+        for v in &*p {
+            for (d, count) in (0..passes).zip(counts.chunks_exact_mut(size)) {
+                count[v.digit(d * width, mask)] += 1;
+            }
+        }
     }
-    for d in (0..passes).map(|d| d * width) {
-        let place = SharedMut::new(&mut counts);
-        parallel_chunks(parts, &|c| {
-            // SAFETY: each part has its own counts.
-            let count = unsafe { place.slice(c * size, size) };
-            count.fill(0);
-            p[range(c)].iter().for_each(|v| count[v.digit(d, mask)] += 1);
-        });
+    for pass in 0..passes {
+        let d = pass * width;
+        let counts = if parts == 1 { &mut counts[pass as usize * size..][..size] } else { &mut counts[..] };
+        if parts > 1 {
+            let place = SharedMut::new(counts);
+            parallel_chunks(parts, &|c| {
+                // SAFETY: each part has its own counts.
+                let count = unsafe { place.slice(c * size, size) };
+                count.fill(0);
+                p[range(c)].iter().for_each(|v| count[v.digit(d, mask)] += 1);
+            });
+        }
         let one = p[0].digit(d, mask);
         if (0..parts).map(|c| counts[c * size + one] as usize).sum::<usize>() == n {
             continue;
@@ -127,7 +140,7 @@ fn sort_packed<P: Packed>(p: &mut Vec<P>, tmp: &mut Vec<P>, bits: u32) {
                 at += std::mem::replace(&mut counts[c * size + k], at);
             }
         }
-        let (place, to) = (SharedMut::new(&mut counts), SharedMut::new(tmp));
+        let (place, to) = (SharedMut::new(counts), SharedMut::new(&mut *tmp));
         parallel_chunks(parts, &|c| {
             // SAFETY: each part has its own counts.
             let count = unsafe { place.slice(c * size, size) };
@@ -138,8 +151,9 @@ fn sort_packed<P: Packed>(p: &mut Vec<P>, tmp: &mut Vec<P>, bits: u32) {
                 *at += 1;
             }
         });
-        std::mem::swap(p, tmp);
+        std::mem::swap(&mut p, &mut tmp);
     }
+    p
 }
 
 #[inline(always)]
@@ -147,49 +161,56 @@ fn key<T: Order>(v: T, descending: bool) -> u64 {
     if descending { v.key() ^ (u64::MAX >> (64 - T::KEY_BITS)) } else { v.key() }
 }
 
-/// Packs each row of the view, lets `body(row, pairs, spare, bits)` order it.
+/// What [`key`] was made of, where keys are numbers in another order of their own.
+#[inline(always)]
+fn unkey<T: Order>(key: u64, descending: bool) -> Option<T> {
+    T::of_key(if descending { key ^ (u64::MAX >> (64 - T::KEY_BITS)) } else { key })
+}
+
+/// Packs each row of the view, lets `body(row, pairs, as much memory, their span)` order it.
 fn rows<T: Order, P: Packed>(
     x: &[T],
     g: Geo,
     descending: bool,
-    body: impl Fn(usize, &mut Vec<P>, &mut Vec<P>, u32) + Sync,
+    body: impl Fn(usize, &mut [P], &mut [P], Span) + Sync,
 ) {
     if g.n == 0 {
         return;
     }
+    let words = g.n * (size_of::<P>() / size_of::<u64>());
     parallel_for(g.rows(), (GRAIN / 16 / g.n).max(1), |r| {
-        let (mut p, mut tmp) = (Vec::new(), Vec::new());
-        for row in r {
-            if p.len() != g.n {
-                p = filled(P::default(), g.n);
-            }
-            let x = &x[g.base(row)..];
-            let bits = if g.ns == 1 {
-                let x = &x[..g.n];
-                let span = if g.n < LONG {
-                    Span::of(x.iter().map(|v| key(*v, descending)))
+        with_scratch::<u64, _>(2 * words, |memory| {
+            let (p, tmp) = memory.split_at_mut(words);
+            let (p, tmp): (&mut [P], &mut [P]) = (bytemuck::cast_slice_mut(p), bytemuck::cast_slice_mut(tmp));
+            for row in r {
+                let x = &x[g.base(row)..];
+                let span = if g.ns == 1 {
+                    let x = &x[..g.n];
+                    let span = if g.n < LONG {
+                        Span::of(x.iter().map(|v| key(*v, descending)))
+                    } else {
+                        Span::of_slice(x, descending)
+                    };
+                    let place = SharedMut::new(&mut *p);
+                    parallel_for(g.n, GRAIN, |r| {
+                        // SAFETY: ranges are disjoint.
+                        let p = unsafe { place.slice(r.start, r.len()) };
+                        for ((k, v), p) in r.clone().zip(&x[r]).zip(p) {
+                            *p = P::pack(key(*v, descending) - span.low, k as u32);
+                        }
+                    });
+                    span
                 } else {
-                    Span::of_slice(x, descending)
-                };
-                let place = SharedMut::new(&mut p);
-                parallel_for(g.n, GRAIN, |r| {
-                    // SAFETY: ranges are disjoint.
-                    let p = unsafe { place.slice(r.start, r.len()) };
-                    for ((k, v), p) in r.clone().zip(&x[r]).zip(p) {
-                        *p = P::pack(key(*v, descending) - span.low, k as u32);
+                    let keys = (0..g.n).map(|k| key(x[k * g.ns as usize], descending));
+                    let span = Span::of(keys.clone());
+                    for ((k, v), p) in keys.enumerate().zip(&mut *p) {
+                        *p = P::pack(v - span.low, k as u32);
                     }
-                });
-                span.bits
-            } else {
-                let keys = (0..g.n).map(|k| key(x[k * g.ns as usize], descending));
-                let span = Span::of(keys.clone());
-                for ((k, v), p) in keys.enumerate().zip(&mut p) {
-                    *p = P::pack(v - span.low, k as u32);
-                }
-                span.bits
-            };
-            body(row, &mut p, &mut tmp, bits);
-        }
+                    span
+                };
+                body(row, p, tmp, span);
+            }
+        });
     });
 }
 
@@ -229,10 +250,21 @@ fn top<T: Order, P: Packed>(
     if m == 0 {
         return;
     }
-    let put = |row: usize, p: &[P]| {
+    let put = |row: usize, p: &[P], low: u64| {
         let base = g.base(row);
         let at = row / g.inner * m * g.inner + row % g.inner;
         parallel_for(m, GRAIN, |r| {
+            if T::of_key(0).is_some() {
+                for (k, v) in r.clone().zip(&p[r]) {
+                    if let Some(value) = unkey(v.key() + low, descending) {
+                        // SAFETY: the places of a row are written by one task.
+                        unsafe { values.set(at + k * g.inner, value) };
+                    }
+                    // SAFETY: as above.
+                    unsafe { indices.set(at + k * g.inner, v.index() as i64) };
+                }
+                return;
+            }
             for (k, v) in r.clone().zip(&p[r]) {
                 // values lie anywhere: those needed soon are asked for
                 if let Some(later) = p.get(k + 16) {
@@ -259,13 +291,12 @@ fn top<T: Order, P: Packed>(
                 if sorted {
                     p.sort_unstable();
                 }
-                put(row, &p);
+                put(row, &p, 0);
             }
         });
     }
-    rows::<T, P>(x, g, descending, |row, p, tmp, bits| {
-        sort_packed(p, tmp, bits);
-        put(row, p);
+    rows::<T, P>(x, g, descending, |row, p, tmp, span| {
+        put(row, sort_packed(p, tmp, span.bits), span.low);
     });
 }
 
@@ -304,8 +335,8 @@ pub fn argsort<T: Order>(x: &[T], descending: bool) -> Vec<u32> {
     fn go<T: Order, P: Packed>(x: &[T], descending: bool) -> Vec<u32> {
         let mut order = Vec::new();
         let out = Mutex::new(&mut order);
-        rows::<T, P>(x, Geo::contiguous(1, x.len(), 1), descending, |_, p, tmp, bits| {
-            sort_packed(p, tmp, bits);
+        rows::<T, P>(x, Geo::contiguous(1, x.len(), 1), descending, |_, p, tmp, span| {
+            let p = sort_packed(p, tmp, span.bits);
             if let Ok(mut out) = out.lock() {
                 **out = collected(p.iter().map(|p| p.index()));
             }

@@ -1,0 +1,339 @@
+//! Lines whose elements follow each other, with vectors along the line: as a matrix of as many columns as a vector has places.
+//! The columns are transformed side by side, straight from memory, then squares of the matrix are turned, transposed in
+//! registers, and their rows, which lie across the vectors by now, transformed on the way out. A line stays in the nearest cache,
+//! and memory is read and written in its order.
+
+use super::butterfly::{self, Parts, Pass, eight, four, load};
+use super::lines::Raw;
+use super::num_traits_like::Float;
+use super::{Plan, Point, Shape, root};
+use crate::engine::isa::level;
+use crate::engine::parallel::parallel_for;
+use crate::engine::room::room;
+use crate::engine::scratch::with_scratch;
+use crate::engine::simd::{C, Vector};
+use num_complex::Complex;
+
+/// Lengths from here on go as matrices of two long sides.
+const MOST: usize = super::long::LEAST;
+
+/// What is known in advance of lines of one length.
+pub(super) struct Along<T> {
+    /// Complex points of a line.
+    len: usize,
+    /// The passes of a column.
+    passes: Vec<Pass<T>>,
+    /// The turn of each row and column, rows in order: a vector of real and one of imaginary parts.
+    turns: Table<T>,
+    /// `exp(-2 pi i k / (2 len))` in the same way, where two real numbers are a point.
+    halves: Table<T>,
+    /// `exp(-2 pi i k / 16)`
+    small: [Complex<T>; 16],
+}
+
+/// Numbers of which the first lies at the begin of a cache line.
+struct Table<T> {
+    numbers: Vec<T>,
+    at: usize,
+}
+impl<T: Float> Table<T> {
+    /// `exp(-2 pi i f(k) / n)` for each `k` below `count`, as vectors of `lanes`.
+    fn new(count: usize, lanes: usize, n: usize, f: impl Fn(usize) -> usize) -> Self {
+        let spare = 64 / size_of::<T>();
+        let mut numbers: Vec<T> = room(2 * count + spare);
+        let at = numbers.as_ptr().align_offset(64).min(spare);
+        numbers.resize(at, T::default());
+        for k in (0..count).step_by(lanes) {
+            numbers.extend((k..k + lanes).map(|k| T::of(root(f(k), n).re)));
+            numbers.extend((k..k + lanes).map(|k| T::of(root(f(k), n).im)));
+        }
+        Table { numbers, at }
+    }
+    fn start(&self) -> *const T {
+        self.numbers[self.at..].as_ptr()
+    }
+}
+
+impl<T: Point> Along<T> {
+    /// Of `n` points, if whole squares of vectors make up a line.
+    pub(super) fn new(n: usize, shape: Shape) -> Option<Self> {
+        let (len, lanes) = (shape.length(n), T::lanes(level()));
+        // real lines are packed by two
+        let whole = len > 0 && len.is_multiple_of(lanes * lanes) && len < MOST;
+        if !whole || (shape != Shape::Complex && len == n) {
+            return None;
+        }
+        let passes = butterfly::passes(len / lanes)?;
+        let halves = if len < n { len } else { 0 };
+        Some(Along {
+            len,
+            passes,
+            turns: Table::new(len, lanes, len, |k| (k / lanes) * (k % lanes)),
+            halves: Table::new(halves, lanes, n, |k| k),
+            small: std::array::from_fn(|k| {
+                let w = root(k, 16);
+                Complex::new(T::of(w.re), T::of(w.im))
+            }),
+        })
+    }
+    pub(super) fn bytes(&self) -> usize {
+        (self.turns.numbers.len() + self.halves.numbers.len()) * size_of::<T>()
+    }
+}
+
+/// Whether elements of lines follow each other.
+pub(super) fn suits<T>(shape: Shape, raw: &Raw<T>) -> bool {
+    let from = if shape.is_from_real() { 1 } else { 2 };
+    let to = if shape == Shape::Real { 1 } else { 2 };
+    raw.from.stride == from && raw.to.stride == to
+}
+
+/// Some lines of a call.
+pub struct Stretch<'a, T> {
+    along: &'a Along<T>,
+    shape: Shape,
+    raw: &'a Raw<T>,
+    lines: std::ops::Range<usize>,
+    /// Two buffers of a line and two vectors more, and one of four squares of vectors.
+    a: *mut T,
+    b: *mut T,
+    square: *mut T,
+}
+
+/// Nanoseconds of work that pay for another thread.
+const GRAIN: usize = 40_000;
+
+pub(super) fn run<T: Point>(plan: &Plan<T>, along: &Along<T>, raw: &Raw<T>) {
+    let level = level();
+    let (lanes, len) = (T::lanes(level), along.len);
+    assert!(len == plan.shape.length(plan.n) && len.is_multiple_of(lanes * lanes));
+    let each = len * (len.ilog2() as usize + 8) / 16;
+    let one = 2 * (len + lanes);
+    parallel_for(raw.to.count(), GRAIN / each.max(1), |lines| {
+        with_scratch::<T, _>(2 * one + 4 * lanes * lanes, |buffer| {
+            let (a, rest) = buffer.split_at_mut(one);
+            let (b, square) = rest.split_at_mut(one);
+            let (a, b, square) = (a.as_mut_ptr(), b.as_mut_ptr(), square.as_mut_ptr());
+            T::along(level, &Stretch { along, shape: plan.shape, raw, lines, a, b, square });
+        });
+    });
+}
+
+/// # Safety
+/// The machine has the vector's instructions, and its places are those that the plan was made for.
+#[inline(always)]
+pub(super) unsafe fn stretch<V: Vector<T: Point>>(g: &Stretch<V::T>) {
+    let (raw, n) = (g.raw, V::N);
+    let step = 2 * n;
+    let rows = g.along.len / n;
+    let parts: Parts = if raw.forward { (0, n) } else { (n, 0) };
+    for i in g.lines.clone() {
+        // SAFETY: `Raw::new` checked that all lines lie within their slices, and `suits` that their elements follow each other;
+        // the buffers have room for a line; the caller has the instructions.
+        unsafe {
+            let (src, dst) = (raw.src.add(raw.from.start(i)), raw.dst.add(raw.to.start(i)));
+            let mut from = src;
+            let mut in_memory = true;
+            if g.shape == Shape::Real {
+                before_real::<V>(g.along, src, raw.conj, g.a);
+                (from, in_memory) = (g.a.cast_const(), false);
+            } else if raw.conj {
+                let minus = V::splat(-V::T::of(1.0));
+                for e in 0..rows {
+                    let (re, im) = V::apart(V::load(src.add(e * step)), V::load(src.add(e * step + n)));
+                    re.store(g.a.add(e * step));
+                    im.mul(minus).store(g.a.add(e * step + n));
+                }
+                (from, in_memory) = (g.a.cast_const(), false);
+            }
+            let (mut to, mut other) = if in_memory { (g.a, g.b) } else { (g.b, g.a) };
+            for p in &g.along.passes {
+                if in_memory {
+                    butterfly::run::<V, true>(p, from, to, parts);
+                } else {
+                    butterfly::run::<V, false>(p, from, to, parts);
+                }
+                (from, in_memory) = (to.cast_const(), false);
+                (to, other) = (other, to);
+            }
+            let _ = other;
+            if g.shape.is_from_real() {
+                last::<V, false>(g, from, Out::Planes(to));
+                after_real::<V>(g, to, dst);
+            } else if raw.forward {
+                last::<V, false>(g, from, Out::Line(dst));
+            } else {
+                last::<V, true>(g, from, Out::Line(dst));
+            }
+        }
+    }
+}
+
+/// Where a line's transform goes.
+enum Out<T> {
+    /// To memory, times the scale.
+    Line(*mut T),
+    /// To the buffer, all real parts before all imaginary ones.
+    Planes(*mut T),
+}
+
+/// Sixteen points, or eight or four, whose real and imaginary parts are rows of two squares.
+#[inline(always)]
+unsafe fn rows<V: Vector<T: Float>>(re: *const V::T, im: *const V::T, w: &[Complex<V::T>; 16]) -> [C<V>; 16] {
+    // SAFETY: the caller has squares of `V::N` vectors, and the instructions.
+    unsafe {
+        // no closure: it would not have the instructions
+        macro_rules! x {
+            ($l:expr) => {
+                C { re: V::load(re.add($l * V::N)), im: V::load(im.add($l * V::N)) }
+            };
+        }
+        let mut y = [x!(0); 16];
+        if V::N == 4 {
+            y[..4].copy_from_slice(&four([x!(0), x!(1), x!(2), x!(3)]));
+        } else if V::N == 8 {
+            y[..8].copy_from_slice(&eight([x!(0), x!(1), x!(2), x!(3), x!(4), x!(5), x!(6), x!(7)]));
+        } else {
+            let mut u = [[x!(0); 4]; 4];
+            for b in 0..4 {
+                u[b] = four([x!(b), x!(4 + b), x!(8 + b), x!(12 + b)]);
+                for p in 1..4 {
+                    if b > 0 {
+                        let w = w[b * p];
+                        u[b][p] = u[b][p].times(C { re: V::splat(w.re), im: V::splat(w.im) });
+                    }
+                }
+            }
+            for p in 0..4 {
+                let out = four([u[0][p], u[1][p], u[2][p], u[3][p]]);
+                for r in 0..4 {
+                    y[p + 4 * r] = out[r];
+                }
+            }
+        }
+        y
+    }
+}
+
+/// Turns, transposes and transforms the rows of the matrix at `from`.
+///
+/// # Safety
+/// `from` holds a line, so does what is written; the machine has the instructions.
+#[inline(always)]
+unsafe fn last<V: Vector<T: Point>, const BACK: bool>(g: &Stretch<V::T>, from: *const V::T, out: Out<V::T>) {
+    let (n, step, len) = (V::N, 2 * V::N, g.along.len);
+    let m = len / n;
+    let parts: Parts = if BACK { (n, 0) } else { (0, n) };
+    let turns = g.along.turns.start();
+    // SAFETY: the caller's promise; the squares have room for `n * n` numbers each.
+    unsafe {
+        let (re, im) = (g.square, g.square.add(n * n));
+        let (re_t, im_t) = (g.square.add(2 * n * n), g.square.add(3 * n * n));
+        let by = V::splat(g.raw.scale);
+        for k in (0..m).step_by(n) {
+            for i in 0..n {
+                let w = load::<V>(turns.add((k + i) * step), (0, n));
+                let x = load::<V>(from.add((k + i) * step), parts).times(w);
+                x.re.store(re.add(i * n));
+                x.im.store(im.add(i * n));
+            }
+            V::square(|i| re.add(i * n).cast_const(), |l| re_t.add(l * n), None);
+            V::square(|i| im.add(i * n).cast_const(), |l| im_t.add(l * n), None);
+            let y = rows::<V>(re_t, im_t, &g.along.small);
+            for (l, y) in y[..n].iter().enumerate() {
+                let at = k + m * l;
+                match out {
+                    Out::Line(dst) => {
+                        let (p, q) = if BACK { (y.im, y.re) } else { (y.re, y.im) };
+                        let (p, q) = V::together(p.mul(by), q.mul(by));
+                        p.store(dst.add(2 * at));
+                        q.store(dst.add(2 * at + n));
+                    }
+                    Out::Planes(to) => {
+                        y.re.store(to.add(at));
+                        y.im.store(to.add(len + n + at));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// From half a spectrum to the points, two real numbers each, of which it is the transform.
+///
+/// # Safety
+/// `src` holds `len + 1` complex numbers, `to` has room for a line, and the machine has the instructions.
+#[inline(always)]
+unsafe fn before_real<V: Vector<T: Point>>(along: &Along<V::T>, src: *const V::T, conj: bool, to: *mut V::T) {
+    let (n, step, len) = (V::N, 2 * V::N, along.len);
+    let halves = along.halves.start();
+    // SAFETY: the caller's promise; `n` divides `len`.
+    unsafe {
+        let sign = V::splat(if conj { -V::T::of(1.0) } else { V::T::of(1.0) });
+        for k in (0..len).step_by(n) {
+            let (p, q) = (src.add(2 * k), src.add(2 * (len - k + 1 - n)));
+            let (xr, xi) = V::apart(V::load(p), V::load(p.add(n)));
+            let (yr, yi) = V::apart(V::load(q), V::load(q.add(n)));
+            let (xi, yr, yi) = (xi.mul(sign), yr.reverse(), yi.reverse().mul(sign));
+            let w = load::<V>(halves.add(2 * k), (0, n));
+            let d = C { re: xr.sub(yr), im: xi.add(yi) };
+            // times the turn's conjugate
+            let o = C { re: d.im.fma(w.im, d.re.mul(w.re)), im: d.re.fnma(w.im, d.im.mul(w.re)) };
+            xr.add(yr).sub(o.im).store(to.add(k / n * step));
+            xi.sub(yi).add(o.re).store(to.add(k / n * step + n));
+        }
+        // the ends are real, whatever stands there
+        let (first, last) = (*src, *src.add(2 * len));
+        *to = first + last;
+        *to.add(n) = first - last;
+    }
+}
+
+/// From the transform of a real line, packed in pairs, to its spectrum.
+///
+/// # Safety
+/// `z` holds planes of `len + n` numbers, of which the last `n` may be anything, `dst` has room for the spectrum, and the machine
+/// has the instructions.
+#[inline(always)]
+unsafe fn after_real<V: Vector<T: Point>>(g: &Stretch<V::T>, z: *mut V::T, dst: *mut V::T) {
+    let (n, len, scale) = (V::N, g.along.len, g.raw.scale);
+    let halves = g.along.halves.start();
+    let whole = g.shape == Shape::Whole;
+    // SAFETY: the caller's promise; `n` divides `len`.
+    unsafe {
+        let (re, im) = (z, z.add(len + n));
+        // once round
+        (*re.add(len), *im.add(len)) = (*re, *im);
+        let by = V::splat(scale * V::T::of(0.5));
+        for k in (0..len).step_by(n) {
+            let at = len - k + 1 - n;
+            let (xr, xi) = (V::load(re.add(k)), V::load(im.add(k)));
+            let (yr, yi) = (V::load(re.add(at)).reverse(), V::load(im.add(at)).reverse());
+            let w = load::<V>(halves.add(2 * k), (0, n));
+            let d = C { re: xr.sub(yr), im: xi.add(yi) };
+            // minus i times the turn
+            let o = C { re: d.re.fma(w.im, d.im.mul(w.re)), im: d.re.fnma(w.re, d.im.mul(w.im)) };
+            let (r, i) = (xr.add(yr).add(o.re).mul(by), xi.sub(yi).add(o.im).mul(by));
+            let (p, q) = V::together(r, i);
+            p.store(dst.add(2 * k));
+            q.store(dst.add(2 * k + n));
+            if whole && k > 0 {
+                let minus = V::splat(-V::T::of(1.0));
+                let (p, q) = V::together(r.reverse(), i.reverse().mul(minus));
+                let to = dst.add(2 * (2 * len - k + 1 - n));
+                p.store(to);
+                q.store(to.add(n));
+            }
+        }
+        let (a, b) = (*re, *im);
+        let zero = V::T::default();
+        (*dst, *dst.add(1)) = ((a + b) * scale, zero);
+        (*dst.add(2 * len), *dst.add(2 * len + 1)) = ((a - b) * scale, zero);
+        if whole {
+            for k in 1..n {
+                let to = dst.add(2 * (2 * len - k));
+                (*to, *to.add(1)) = (*dst.add(2 * k), -*dst.add(2 * k + 1));
+            }
+        }
+    }
+}
