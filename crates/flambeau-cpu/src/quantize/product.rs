@@ -10,7 +10,7 @@ use crate::engine::room::filled;
 /// Columns of a panel.
 const COLS: usize = 16;
 /// Rows of a tile.
-const ROWS: usize = 4;
+const ROWS: usize = 8;
 /// Products below which a thread is not worth waking.
 const WORK: usize = 1 << 17;
 
@@ -65,7 +65,7 @@ impl Packed {
     }
 }
 
-/// Up to four rows of bytes, as many terms as the right operand has, in whole fours.
+/// Up to eight rows of bytes, as many terms as the right operand has, in whole fours.
 type Tile = [[i32; COLS]; ROWS];
 
 fn portable(a: &[u8], lda: usize, rows: usize, quads: usize, panel: &[i8], out: &mut Tile) {
@@ -126,7 +126,7 @@ mod x86 {
         lda: usize,
         quads: usize,
         panel: *const i8,
-        out: &mut Tile,
+        out: &mut [[i32; COLS]],
     ) {
         // sums of even and odd pairs of terms, of four columns each
         let mut sums = [[_mm256_setzero_si256(); 4]; R];
@@ -156,7 +156,7 @@ mod x86 {
             }
         }
     }
-    const _: () = assert!(ROWS == 4 && COLS == 16);
+    const _: () = assert!(ROWS == 8 && COLS == 16);
 }
 
 /// Which code runs.
@@ -182,7 +182,7 @@ fn way() -> Way {
     Way::Portable
 }
 
-/// `rows` rows (up to four) times `tiles.len()` panels (up to four) from panel `first` on.
+/// `rows` rows (up to eight) times `tiles.len()` panels (up to four) from panel `first` on.
 fn tile(way: Way, a: &[u8], lda: usize, rows: usize, b: &Packed, first: usize, tiles: &mut [Tile]) {
     let quads = b.quads();
     let size = quads * 4 * COLS;
@@ -201,14 +201,18 @@ fn tile(way: Way, a: &[u8], lda: usize, rows: usize, b: &Packed, first: usize, t
         #[cfg(target_arch = "x86_64")]
         Way::Avx2 => {
             for (p, t) in tiles.iter_mut().enumerate() {
-                let (a, panel) = (a.as_ptr(), panels[p * size..].as_ptr());
-                // SAFETY: `way` found AVX2; rows and panel were checked above.
-                unsafe {
-                    match rows {
-                        1 => x86::avx2::<1>(a, lda, quads, panel, t),
-                        2 => x86::avx2::<2>(a, lda, quads, panel, t),
-                        3 => x86::avx2::<3>(a, lda, quads, panel, t),
-                        _ => x86::avx2::<4>(a, lda, quads, panel, t),
+                let panel = panels[p * size..].as_ptr();
+                // as many sums as there are registers
+                for from in (0..rows).step_by(4) {
+                    let (a, t) = (a[from * lda..].as_ptr(), &mut t[from..]);
+                    // SAFETY: `way` found AVX2; rows and panel were checked above.
+                    unsafe {
+                        match rows - from {
+                            1 => x86::avx2::<1>(a, lda, quads, panel, t),
+                            2 => x86::avx2::<2>(a, lda, quads, panel, t),
+                            3 => x86::avx2::<3>(a, lda, quads, panel, t),
+                            _ => x86::avx2::<4>(a, lda, quads, panel, t),
+                        }
                     }
                 }
             }
@@ -223,6 +227,18 @@ fn tile(way: Way, a: &[u8], lda: usize, rows: usize, b: &Packed, first: usize, t
                     (2, 4) => x86::vnni::<2, 4>(a, lda, quads, p, tiles),
                     (3, 4) => x86::vnni::<3, 4>(a, lda, quads, p, tiles),
                     (4, 4) => x86::vnni::<4, 4>(a, lda, quads, p, tiles),
+                    (5.., 2 | 4) => {
+                        // two panels at a time, for as many sums as registers hold
+                        for (i, t) in tiles.chunks_exact_mut(2).enumerate() {
+                            let p = panels[2 * i * size..].as_ptr();
+                            match rows {
+                                5 => x86::vnni::<5, 2>(a, lda, quads, p, t),
+                                6 => x86::vnni::<6, 2>(a, lda, quads, p, t),
+                                7 => x86::vnni::<7, 2>(a, lda, quads, p, t),
+                                _ => x86::vnni::<8, 2>(a, lda, quads, p, t),
+                            }
+                        }
+                    }
                     _ => {
                         for (i, t) in tiles.iter_mut().enumerate() {
                             let (p, t) = (panels[i * size..].as_ptr(), std::slice::from_mut(t));
@@ -230,7 +246,11 @@ fn tile(way: Way, a: &[u8], lda: usize, rows: usize, b: &Packed, first: usize, t
                                 1 => x86::vnni::<1, 1>(a, lda, quads, p, t),
                                 2 => x86::vnni::<2, 1>(a, lda, quads, p, t),
                                 3 => x86::vnni::<3, 1>(a, lda, quads, p, t),
-                                _ => x86::vnni::<4, 1>(a, lda, quads, p, t),
+                                4 => x86::vnni::<4, 1>(a, lda, quads, p, t),
+                                5 => x86::vnni::<5, 1>(a, lda, quads, p, t),
+                                6 => x86::vnni::<6, 1>(a, lda, quads, p, t),
+                                7 => x86::vnni::<7, 1>(a, lda, quads, p, t),
+                                _ => x86::vnni::<8, 1>(a, lda, quads, p, t),
                             }
                         }
                     }
@@ -421,9 +441,17 @@ mod tests {
     }
     #[test]
     fn every_way_gives_the_exact_sums() {
-        for (m, n, k) in
-            [(1, 1, 1), (1, 70, 33), (5, 16, 64), (7, 100, 130), (3, 17, 0), (0, 4, 4), (9, 64, 257)]
-        {
+        for (m, n, k) in [
+            (1, 1, 1),
+            (1, 70, 33),
+            (5, 16, 64),
+            (7, 100, 130),
+            (3, 17, 0),
+            (0, 4, 4),
+            (9, 64, 257),
+            (16, 40, 12),
+            (14, 80, 8),
+        ] {
             let a = bytes(m * k, 37);
             let w: Vec<i8> = bytes(n * k, 91).iter().map(|b| *b as i8).collect();
             let b = Packed::new(&w, n, k).unwrap();
@@ -453,6 +481,23 @@ mod tests {
         let mut out = vec![0i32; n];
         mapped(&vec![255u8; k], 1, &b, (0, &[0]), &mut out, |_, s| s);
         assert!(out.iter().all(|s| *s == -128 * 255 * k as i32));
+    }
+    #[test]
+    fn numbers_of_whole_runs_and_of_rests() {
+        let (m, n, k) = (3, 37, 9);
+        let a = bytes(m * k, 53);
+        let w: Vec<i8> = bytes(n * k, 29).iter().map(|b| *b as i8).collect();
+        let b = Packed::new(&w, n, k).unwrap();
+        let many: Vec<f32> = (0..n).map(|j| 0.5 + j as f32).collect();
+        for (scales, bias) in [(&[0.25][..], &[][..]), (&many, &many), (&[2.0], &many), (&many, &[])] {
+            let mut out = vec![0f32; m * n];
+            real(&a, m, &b, Real { zero_a: 7, zeros_b: &[0], scales, bias }, &mut out);
+            let mut want = vec![0f32; m * n];
+            mapped(&a, m, &b, (7, &[0]), &mut want, |j, s| {
+                s as f32 * at(scales, j) + bias.get(j).copied().unwrap_or(0.0)
+            });
+            assert_eq!(out, want);
+        }
     }
     #[test]
     fn zero_points_of_both_sides() {
