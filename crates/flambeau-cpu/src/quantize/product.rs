@@ -84,6 +84,9 @@ mod x86 {
     use super::{COLS, ROWS, Tile};
     use std::arch::x86_64::*;
 
+    /// Bytes of a panel that are asked for before they are needed.
+    const AHEAD: usize = 2048;
+
     /// # Safety
     /// The machine has AVX512-VNNI. `a` has `R` rows of at least `4 * quads` bytes at distances of `lda`; `panel` has `P`
     /// panels of `quads * 64` bytes.
@@ -101,6 +104,11 @@ mod x86 {
             let b: [__m512i; P] = std::array::from_fn(|p| unsafe {
                 _mm512_loadu_si512(panel.add((p * quads + q) * 4 * COLS).cast())
             });
+            for p in 0..P {
+                // the machine's own reading ahead ends at each page
+                let ahead = panel.wrapping_add((p * quads + q) * 4 * COLS + AHEAD);
+                _mm_prefetch::<_MM_HINT_T0>(ahead);
+            }
             for (i, sums) in sums.iter_mut().enumerate() {
                 // SAFETY: four bytes within row `i`.
                 let four = unsafe { a.add(i * lda + 4 * q).cast::<i32>().read_unaligned() };
