@@ -6,7 +6,6 @@ use super::vector::{LANES, best, dot_body, four_dots, total};
 use crate::engine::isa::{self, Isa, Job, Level};
 use crate::engine::parallel::{num_threads, parallel_chunks};
 use crate::engine::{SharedMut, scratch::with_scratch};
-use crate::num::Arith;
 
 /// Columns that are read together.
 const WIDE: usize = 4;

@@ -273,9 +273,16 @@ fn tile(way: Way, a: &[u8], lda: usize, rows: usize, b: &Packed, first: usize, t
 ///
 /// Sums are those of 32-bit integers; they wrap beyond 2^31, which takes more than 65,000 terms.
 pub fn product(a: &[u8], m: usize, b: &Packed, done: &(dyn Fn(usize, usize, &[i32]) + Sync)) {
-    run(way(), a, m, b, done);
+    by_rows(way(), a, m, b, done);
 }
-fn run(way: Way, a: &[u8], m: usize, b: &Packed, done: &(dyn Fn(usize, usize, &[i32]) + Sync)) {
+fn by_rows(way: Way, a: &[u8], m: usize, b: &Packed, done: &(dyn Fn(usize, usize, &[i32]) + Sync)) {
+    run(way, a, m, b, &|i0, run, rows| {
+        rows.iter().enumerate().for_each(|(i, row)| done(i0 + i, run.start, &row[..run.len()]));
+    });
+}
+/// What is done with the sums of some rows, of which the first is given, and of a run of at most [`COLS`] columns.
+type Done<'a> = &'a (dyn Fn(usize, std::ops::Range<usize>, &[[i32; COLS]]) + Sync);
+fn run(way: Way, a: &[u8], m: usize, b: &Packed, done: Done) {
     let (k, n) = (b.k, b.n);
     assert!(m.checked_mul(k) == Some(a.len()), "a quantized product of other sizes");
     if m == 0 || n == 0 {
@@ -308,10 +315,7 @@ fn run(way: Way, a: &[u8], m: usize, b: &Packed, done: &(dyn Fn(usize, usize, &[
             tile(way, &a[i0 * lda..], lda, rows, b, first, &mut sums[..count]);
             for (p, sums) in sums.iter().enumerate().take(count) {
                 let j = (first + p) * COLS;
-                let width = COLS.min(n - j);
-                for (i, row) in sums.iter().enumerate().take(rows) {
-                    done(i0 + i, j, &row[..width]);
-                }
+                done(i0, j..n.min(j + COLS), &sums[..rows]);
             }
         }
     });
@@ -376,37 +380,32 @@ fn whole(run: &[f32]) -> [f32; COLS] {
     all[..run.len()].copy_from_slice(run);
     all
 }
-/// `(sum - zero * column's sum) * scale + bias` of a run of columns.
+/// `(sum - zero) * scale + bias` of a run of columns in some rows.
 struct Finish<'a> {
-    sums: &'a [i32],
-    columns: &'a [i32],
-    zero: i32,
-    scales: &'a [f32],
-    bias: &'a [f32],
-    out: &'a mut [f32],
+    rows: &'a [[i32; COLS]],
+    /// The first row, and how long rows of the result are.
+    i0: usize,
+    n: usize,
+    run: std::ops::Range<usize>,
+    zeros: &'a [i32; COLS],
+    scales: &'a [f32; COLS],
+    bias: &'a [f32; COLS],
+    out: &'a SharedMut<'a, f32>,
 }
 impl Job for Finish<'_> {
     type Out = ();
     const BEST: Level = Level::V4;
     #[inline(always)]
     fn run<I: Isa>(self) {
-        let Finish { sums, columns, zero, scales, bias, out } = self;
-        if let (Ok(sums), Ok(columns), Ok(scales), Ok(bias), Ok(out)) = (
-            <&[i32; COLS]>::try_from(sums),
-            <&[i32; COLS]>::try_from(columns),
-            <&[f32; COLS]>::try_from(scales),
-            <&[f32; COLS]>::try_from(bias),
-            <&mut [f32; COLS]>::try_from(&mut *out),
-        ) {
-            for c in 0..COLS {
-                let s = sums[c].wrapping_sub(zero.wrapping_mul(columns[c]));
-                out[c] = s as f32 * scales[c] + bias[c];
+        let Finish { rows, i0, n, run, zeros, scales, bias, out } = self;
+        for (i, sums) in rows.iter().enumerate() {
+            // SAFETY: each run of columns of a row is given once.
+            let to = unsafe { out.slice((i0 + i) * n + run.start, run.len()) };
+            let finished = |c: usize| sums[c].wrapping_sub(zeros[c]) as f32 * scales[c] + bias[c];
+            match <&mut [f32; COLS]>::try_from(&mut *to) {
+                Ok(to) => (0..COLS).for_each(|c| to[c] = finished(c)),
+                Err(_) => to.iter_mut().enumerate().for_each(|(c, to)| *to = finished(c)),
             }
-            return;
-        }
-        for (c, out) in out.iter_mut().enumerate() {
-            let s = sums[c].wrapping_sub(zero.wrapping_mul(columns[c]));
-            *out = s as f32 * scales[c] + bias[c];
         }
     }
 }
@@ -427,15 +426,13 @@ pub fn real(a: &[u8], m: usize, b: &Packed, how: Real, out: &mut [f32]) {
     assert!(out.len() == m * b.n, "a quantized product of other sizes");
     let (n, to) = (b.n, SharedMut::new(out));
     let none = [0.0; COLS];
-    product(a, m, b, &|i, j, sums| {
-        let run = j..j + sums.len();
-        // SAFETY: each run of columns of a row is given once.
-        let to = unsafe { to.slice(i * n + j, sums.len()) };
+    run(way(), a, m, b, &|i0, run, rows| {
         let scales =
             if how.scales.len() == 1 { [how.scales[0]; COLS] } else { whole(&how.scales[run.clone()]) };
-        let bias = if how.bias.is_empty() { &none[..sums.len()] } else { &how.bias[run.clone()] };
-        let (columns, zero) = (&b.sums[run], how.zero_a);
-        isa::run(Finish { sums, columns, zero, scales: &scales, bias, out: to });
+        let bias = if how.bias.is_empty() { none } else { whole(&how.bias[run.clone()]) };
+        let mut zeros = [0; COLS];
+        zeros.iter_mut().zip(&b.sums[run.clone()]).for_each(|(z, s)| *z = how.zero_a.wrapping_mul(*s));
+        isa::run(Finish { rows, i0, n, run, zeros: &zeros, scales: &scales, bias: &bias, out: &to });
     });
 }
 
@@ -475,7 +472,7 @@ mod tests {
             }));
             for w in ways {
                 let got = Mutex::new(vec![0i32; m * n]);
-                run(w, &a, m, &b, &|i, j, s| {
+                by_rows(w, &a, m, &b, &|i, j, s| {
                     got.lock().unwrap()[i * n + j..][..s.len()].copy_from_slice(s);
                 });
                 assert_eq!(got.into_inner().unwrap(), want, "{w:?} {m} {n} {k}");

@@ -57,7 +57,7 @@ fn long_rows_on_several_threads() {
 fn keys_of_integers_give_them_back() {
     for v in numbers(100) {
         assert_eq!(i64::of_key((v as i64).key()), Some(v as i64));
-        assert_eq!(u64::of_key(v.key()), Some(v));
+        assert_eq!(u64::of_key(Order::key(v)), Some(v));
         assert_eq!(i32::of_key((v as i32).key()), Some(v as i32));
         assert_eq!(u32::of_key((v as u32).key()), Some(v as u32));
         assert_eq!(i16::of_key((v as i16).key()), Some(v as i16));
