@@ -120,7 +120,7 @@ fn both<T: Field, I: Isa>(a: [&[T]; WIDE], x: &[T], by: [T; WIDE], y: &mut [T]) 
             }
         }
     }
-    let mut out = sums.map(|s| total(s));
+    let mut out = sums.map(total);
     for i in whole..n {
         for k in 0..WIDE {
             out[k] = a[k][i].conj().fma::<I>(x[i], out[k]);
