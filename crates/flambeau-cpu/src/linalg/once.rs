@@ -6,7 +6,6 @@ use super::vector::{LANES, best, dot_body, four_dots, total};
 use crate::engine::isa::{self, Isa, Job, Level};
 use crate::engine::parallel::{num_threads, parallel_chunks};
 use crate::engine::{SharedMut, scratch::with_scratch};
-use crate::num::Arith;
 
 /// Columns that are read together.
 const WIDE: usize = 4;
@@ -121,7 +120,7 @@ fn both<T: Field, I: Isa>(a: [&[T]; WIDE], x: &[T], by: [T; WIDE], y: &mut [T]) 
             }
         }
     }
-    let mut out = sums.map(|s| total(s));
+    let mut out = sums.map(total);
     for i in whole..n {
         for k in 0..WIDE {
             out[k] = a[k][i].conj().fma::<I>(x[i], out[k]);

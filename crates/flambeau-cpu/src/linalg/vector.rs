@@ -74,7 +74,7 @@ pub(super) fn four_dots<T: Field, I: Isa>(a: [&[T]; 4], x: &[T]) -> [T; 4] {
             }
         }
     }
-    let mut out = sums.map(|s| total(s));
+    let mut out = sums.map(total);
     for i in whole..n {
         for k in 0..4 {
             out[k] = a[k][i].conj().fma::<I>(x[i], out[k]);

@@ -10,7 +10,7 @@ use crate::engine::room::filled;
 /// Columns of a panel.
 const COLS: usize = 16;
 /// Rows of a tile.
-const ROWS: usize = 4;
+const ROWS: usize = 8;
 /// Products below which a thread is not worth waking.
 const WORK: usize = 1 << 17;
 
@@ -65,7 +65,7 @@ impl Packed {
     }
 }
 
-/// Up to four rows of bytes, as many terms as the right operand has, in whole fours.
+/// Up to eight rows of bytes, as many terms as the right operand has, in whole fours.
 type Tile = [[i32; COLS]; ROWS];
 
 fn portable(a: &[u8], lda: usize, rows: usize, quads: usize, panel: &[i8], out: &mut Tile) {
@@ -84,6 +84,9 @@ mod x86 {
     use super::{COLS, ROWS, Tile};
     use std::arch::x86_64::*;
 
+    /// Bytes of a panel that are asked for before they are needed.
+    const AHEAD: usize = 2048;
+
     /// # Safety
     /// The machine has AVX512-VNNI. `a` has `R` rows of at least `4 * quads` bytes at distances of `lda`; `panel` has `P`
     /// panels of `quads * 64` bytes.
@@ -101,6 +104,11 @@ mod x86 {
             let b: [__m512i; P] = std::array::from_fn(|p| unsafe {
                 _mm512_loadu_si512(panel.add((p * quads + q) * 4 * COLS).cast())
             });
+            for p in 0..P {
+                // the machine's own reading ahead ends at each page
+                let ahead = panel.wrapping_add((p * quads + q) * 4 * COLS + AHEAD);
+                _mm_prefetch::<_MM_HINT_T0>(ahead);
+            }
             for (i, sums) in sums.iter_mut().enumerate() {
                 // SAFETY: four bytes within row `i`.
                 let four = unsafe { a.add(i * lda + 4 * q).cast::<i32>().read_unaligned() };
@@ -126,7 +134,7 @@ mod x86 {
         lda: usize,
         quads: usize,
         panel: *const i8,
-        out: &mut Tile,
+        out: &mut [[i32; COLS]],
     ) {
         // sums of even and odd pairs of terms, of four columns each
         let mut sums = [[_mm256_setzero_si256(); 4]; R];
@@ -156,7 +164,7 @@ mod x86 {
             }
         }
     }
-    const _: () = assert!(ROWS == 4 && COLS == 16);
+    const _: () = assert!(ROWS == 8 && COLS == 16);
 }
 
 /// Which code runs.
@@ -182,7 +190,7 @@ fn way() -> Way {
     Way::Portable
 }
 
-/// `rows` rows (up to four) times `tiles.len()` panels (up to four) from panel `first` on.
+/// `rows` rows (up to eight) times `tiles.len()` panels (up to four) from panel `first` on.
 fn tile(way: Way, a: &[u8], lda: usize, rows: usize, b: &Packed, first: usize, tiles: &mut [Tile]) {
     let quads = b.quads();
     let size = quads * 4 * COLS;
@@ -201,14 +209,18 @@ fn tile(way: Way, a: &[u8], lda: usize, rows: usize, b: &Packed, first: usize, t
         #[cfg(target_arch = "x86_64")]
         Way::Avx2 => {
             for (p, t) in tiles.iter_mut().enumerate() {
-                let (a, panel) = (a.as_ptr(), panels[p * size..].as_ptr());
-                // SAFETY: `way` found AVX2; rows and panel were checked above.
-                unsafe {
-                    match rows {
-                        1 => x86::avx2::<1>(a, lda, quads, panel, t),
-                        2 => x86::avx2::<2>(a, lda, quads, panel, t),
-                        3 => x86::avx2::<3>(a, lda, quads, panel, t),
-                        _ => x86::avx2::<4>(a, lda, quads, panel, t),
+                let panel = panels[p * size..].as_ptr();
+                // as many sums as there are registers
+                for from in (0..rows).step_by(4) {
+                    let (a, t) = (a[from * lda..].as_ptr(), &mut t[from..]);
+                    // SAFETY: `way` found AVX2; rows and panel were checked above.
+                    unsafe {
+                        match rows - from {
+                            1 => x86::avx2::<1>(a, lda, quads, panel, t),
+                            2 => x86::avx2::<2>(a, lda, quads, panel, t),
+                            3 => x86::avx2::<3>(a, lda, quads, panel, t),
+                            _ => x86::avx2::<4>(a, lda, quads, panel, t),
+                        }
                     }
                 }
             }
@@ -223,6 +235,18 @@ fn tile(way: Way, a: &[u8], lda: usize, rows: usize, b: &Packed, first: usize, t
                     (2, 4) => x86::vnni::<2, 4>(a, lda, quads, p, tiles),
                     (3, 4) => x86::vnni::<3, 4>(a, lda, quads, p, tiles),
                     (4, 4) => x86::vnni::<4, 4>(a, lda, quads, p, tiles),
+                    (5.., 2 | 4) => {
+                        // two panels at a time, for as many sums as registers hold
+                        for (i, t) in tiles.chunks_exact_mut(2).enumerate() {
+                            let p = panels[2 * i * size..].as_ptr();
+                            match rows {
+                                5 => x86::vnni::<5, 2>(a, lda, quads, p, t),
+                                6 => x86::vnni::<6, 2>(a, lda, quads, p, t),
+                                7 => x86::vnni::<7, 2>(a, lda, quads, p, t),
+                                _ => x86::vnni::<8, 2>(a, lda, quads, p, t),
+                            }
+                        }
+                    }
                     _ => {
                         for (i, t) in tiles.iter_mut().enumerate() {
                             let (p, t) = (panels[i * size..].as_ptr(), std::slice::from_mut(t));
@@ -230,7 +254,11 @@ fn tile(way: Way, a: &[u8], lda: usize, rows: usize, b: &Packed, first: usize, t
                                 1 => x86::vnni::<1, 1>(a, lda, quads, p, t),
                                 2 => x86::vnni::<2, 1>(a, lda, quads, p, t),
                                 3 => x86::vnni::<3, 1>(a, lda, quads, p, t),
-                                _ => x86::vnni::<4, 1>(a, lda, quads, p, t),
+                                4 => x86::vnni::<4, 1>(a, lda, quads, p, t),
+                                5 => x86::vnni::<5, 1>(a, lda, quads, p, t),
+                                6 => x86::vnni::<6, 1>(a, lda, quads, p, t),
+                                7 => x86::vnni::<7, 1>(a, lda, quads, p, t),
+                                _ => x86::vnni::<8, 1>(a, lda, quads, p, t),
                             }
                         }
                     }
@@ -245,9 +273,16 @@ fn tile(way: Way, a: &[u8], lda: usize, rows: usize, b: &Packed, first: usize, t
 ///
 /// Sums are those of 32-bit integers; they wrap beyond 2^31, which takes more than 65,000 terms.
 pub fn product(a: &[u8], m: usize, b: &Packed, done: &(dyn Fn(usize, usize, &[i32]) + Sync)) {
-    run(way(), a, m, b, done);
+    by_rows(way(), a, m, b, done);
 }
-fn run(way: Way, a: &[u8], m: usize, b: &Packed, done: &(dyn Fn(usize, usize, &[i32]) + Sync)) {
+fn by_rows(way: Way, a: &[u8], m: usize, b: &Packed, done: &(dyn Fn(usize, usize, &[i32]) + Sync)) {
+    run(way, a, m, b, &|i0, run, rows| {
+        rows.iter().enumerate().for_each(|(i, row)| done(i0 + i, run.start, &row[..run.len()]));
+    });
+}
+/// What is done with the sums of some rows, of which the first is given, and of a run of at most [`COLS`] columns.
+type Done<'a> = &'a (dyn Fn(usize, std::ops::Range<usize>, &[[i32; COLS]]) + Sync);
+fn run(way: Way, a: &[u8], m: usize, b: &Packed, done: Done) {
     let (k, n) = (b.k, b.n);
     assert!(m.checked_mul(k) == Some(a.len()), "a quantized product of other sizes");
     if m == 0 || n == 0 {
@@ -280,10 +315,7 @@ fn run(way: Way, a: &[u8], m: usize, b: &Packed, done: &(dyn Fn(usize, usize, &[
             tile(way, &a[i0 * lda..], lda, rows, b, first, &mut sums[..count]);
             for (p, sums) in sums.iter().enumerate().take(count) {
                 let j = (first + p) * COLS;
-                let width = COLS.min(n - j);
-                for (i, row) in sums.iter().enumerate().take(rows) {
-                    done(i0 + i, j, &row[..width]);
-                }
+                done(i0, j..n.min(j + COLS), &sums[..rows]);
             }
         }
     });
@@ -348,37 +380,32 @@ fn whole(run: &[f32]) -> [f32; COLS] {
     all[..run.len()].copy_from_slice(run);
     all
 }
-/// `(sum - zero * column's sum) * scale + bias` of a run of columns.
+/// `(sum - zero) * scale + bias` of a run of columns in some rows.
 struct Finish<'a> {
-    sums: &'a [i32],
-    columns: &'a [i32],
-    zero: i32,
-    scales: &'a [f32],
-    bias: &'a [f32],
-    out: &'a mut [f32],
+    rows: &'a [[i32; COLS]],
+    /// The first row, and how long rows of the result are.
+    i0: usize,
+    n: usize,
+    run: std::ops::Range<usize>,
+    zeros: &'a [i32; COLS],
+    scales: &'a [f32; COLS],
+    bias: &'a [f32; COLS],
+    out: &'a SharedMut<'a, f32>,
 }
 impl Job for Finish<'_> {
     type Out = ();
     const BEST: Level = Level::V4;
     #[inline(always)]
     fn run<I: Isa>(self) {
-        let Finish { sums, columns, zero, scales, bias, out } = self;
-        if let (Ok(sums), Ok(columns), Ok(scales), Ok(bias), Ok(out)) = (
-            <&[i32; COLS]>::try_from(sums),
-            <&[i32; COLS]>::try_from(columns),
-            <&[f32; COLS]>::try_from(scales),
-            <&[f32; COLS]>::try_from(bias),
-            <&mut [f32; COLS]>::try_from(&mut *out),
-        ) {
-            for c in 0..COLS {
-                let s = sums[c].wrapping_sub(zero.wrapping_mul(columns[c]));
-                out[c] = s as f32 * scales[c] + bias[c];
+        let Finish { rows, i0, n, run, zeros, scales, bias, out } = self;
+        for (i, sums) in rows.iter().enumerate() {
+            // SAFETY: each run of columns of a row is given once.
+            let to = unsafe { out.slice((i0 + i) * n + run.start, run.len()) };
+            let finished = |c: usize| sums[c].wrapping_sub(zeros[c]) as f32 * scales[c] + bias[c];
+            match <&mut [f32; COLS]>::try_from(&mut *to) {
+                Ok(to) => (0..COLS).for_each(|c| to[c] = finished(c)),
+                Err(_) => to.iter_mut().enumerate().for_each(|(c, to)| *to = finished(c)),
             }
-            return;
-        }
-        for (c, out) in out.iter_mut().enumerate() {
-            let s = sums[c].wrapping_sub(zero.wrapping_mul(columns[c]));
-            *out = s as f32 * scales[c] + bias[c];
         }
     }
 }
@@ -399,15 +426,13 @@ pub fn real(a: &[u8], m: usize, b: &Packed, how: Real, out: &mut [f32]) {
     assert!(out.len() == m * b.n, "a quantized product of other sizes");
     let (n, to) = (b.n, SharedMut::new(out));
     let none = [0.0; COLS];
-    product(a, m, b, &|i, j, sums| {
-        let run = j..j + sums.len();
-        // SAFETY: each run of columns of a row is given once.
-        let to = unsafe { to.slice(i * n + j, sums.len()) };
+    run(way(), a, m, b, &|i0, run, rows| {
         let scales =
             if how.scales.len() == 1 { [how.scales[0]; COLS] } else { whole(&how.scales[run.clone()]) };
-        let bias = if how.bias.is_empty() { &none[..sums.len()] } else { &how.bias[run.clone()] };
-        let (columns, zero) = (&b.sums[run], how.zero_a);
-        isa::run(Finish { sums, columns, zero, scales: &scales, bias, out: to });
+        let bias = if how.bias.is_empty() { none } else { whole(&how.bias[run.clone()]) };
+        let mut zeros = [0; COLS];
+        zeros.iter_mut().zip(&b.sums[run.clone()]).for_each(|(z, s)| *z = how.zero_a.wrapping_mul(*s));
+        isa::run(Finish { rows, i0, n, run, zeros: &zeros, scales: &scales, bias: &bias, out: &to });
     });
 }
 
@@ -421,9 +446,17 @@ mod tests {
     }
     #[test]
     fn every_way_gives_the_exact_sums() {
-        for (m, n, k) in
-            [(1, 1, 1), (1, 70, 33), (5, 16, 64), (7, 100, 130), (3, 17, 0), (0, 4, 4), (9, 64, 257)]
-        {
+        for (m, n, k) in [
+            (1, 1, 1),
+            (1, 70, 33),
+            (5, 16, 64),
+            (7, 100, 130),
+            (3, 17, 0),
+            (0, 4, 4),
+            (9, 64, 257),
+            (16, 40, 12),
+            (14, 80, 8),
+        ] {
             let a = bytes(m * k, 37);
             let w: Vec<i8> = bytes(n * k, 91).iter().map(|b| *b as i8).collect();
             let b = Packed::new(&w, n, k).unwrap();
@@ -439,7 +472,7 @@ mod tests {
             }));
             for w in ways {
                 let got = Mutex::new(vec![0i32; m * n]);
-                run(w, &a, m, &b, &|i, j, s| {
+                by_rows(w, &a, m, &b, &|i, j, s| {
                     got.lock().unwrap()[i * n + j..][..s.len()].copy_from_slice(s);
                 });
                 assert_eq!(got.into_inner().unwrap(), want, "{w:?} {m} {n} {k}");
@@ -453,6 +486,23 @@ mod tests {
         let mut out = vec![0i32; n];
         mapped(&vec![255u8; k], 1, &b, (0, &[0]), &mut out, |_, s| s);
         assert!(out.iter().all(|s| *s == -128 * 255 * k as i32));
+    }
+    #[test]
+    fn numbers_of_whole_runs_and_of_rests() {
+        let (m, n, k) = (3, 37, 9);
+        let a = bytes(m * k, 53);
+        let w: Vec<i8> = bytes(n * k, 29).iter().map(|b| *b as i8).collect();
+        let b = Packed::new(&w, n, k).unwrap();
+        let many: Vec<f32> = (0..n).map(|j| 0.5 + j as f32).collect();
+        for (scales, bias) in [(&[0.25][..], &[][..]), (&many, &many), (&[2.0], &many), (&many, &[])] {
+            let mut out = vec![0f32; m * n];
+            real(&a, m, &b, Real { zero_a: 7, zeros_b: &[0], scales, bias }, &mut out);
+            let mut want = vec![0f32; m * n];
+            mapped(&a, m, &b, (7, &[0]), &mut want, |j, s| {
+                s as f32 * at(scales, j) + bias.get(j).copied().unwrap_or(0.0)
+            });
+            assert_eq!(out, want);
+        }
     }
     #[test]
     fn zero_points_of_both_sides() {

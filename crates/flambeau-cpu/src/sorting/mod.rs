@@ -2,6 +2,8 @@
 //! method gives the stable order. Long rows go through a radix sort.
 
 pub mod erased;
+#[cfg(test)]
+mod tests;
 
 use crate::engine::cache::prefetch;
 use crate::engine::parallel::{num_threads, parallel_chunks, parallel_for};
