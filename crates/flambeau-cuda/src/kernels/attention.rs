@@ -1,13 +1,12 @@
 //! Scaled dot product attention and its gradients, by tiles.
 
-use super::dense::{dense, floats, room, text, up, wide};
-use super::{Args, Quick, Which, address, launch};
+use super::dense::{dense, floats, matrix_units, room, text, up, wide};
+use super::{Args, Which, address, launch};
 use crate::device::ordinal;
-use crate::driver::{Shape, driver};
+use crate::driver::Shape;
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Error, Result, Tensor};
 use flambeau_nn_functional::generated::{args, attention as rows};
-use std::cell::RefCell;
 
 const FILE: &str = "attention/attention.cuh";
 
@@ -33,19 +32,6 @@ struct Sum<'a> {
     mask: Option<&'a Tensor>,
     causal: bool,
     scale: f64,
-}
-/// Whether a device has the instructions of kernels/device/matrix.cuh: architectures from 8.0 on.
-fn multiplies_tiles(device: usize) -> Result<bool> {
-    thread_local! {
-        static KNOWN: RefCell<Quick<usize, bool>> = RefCell::default();
-    }
-    if let Some(known) = KNOWN.try_with(|k| k.borrow().get(&device).copied()).ok().flatten() {
-        return Ok(known);
-    }
-    let new = driver()?.properties(device)?.major >= 8;
-    // a thread that ends keeps nothing
-    let _ = KNOWN.try_with(|k| k.borrow_mut().insert(device, new));
-    Ok(new)
 }
 /// A mask: its address, how kernels read it, its strides.
 fn mask(list: Args, t: Option<&Tensor>, d: DType) -> Result<Args> {
@@ -78,7 +64,7 @@ impl Sum<'_> {
         let (s, columns, d) = (self.x.sizes(), out.sizes()[3], self.x.dtype());
         let device = ordinal(out.device())?;
         let depth = columns.max(s[3]).max(self.second.map_or(0, |s| s[0].sizes()[3]));
-        if matches!(d, DType::F16 | DType::BF16) && depth <= 128 && multiplies_tiles(device)? {
+        if depth <= 128 && matrix_units(d, device)? {
             let depth = if depth <= 64 { 64 } else { 128 };
             let blocks = s[0] * s[1] * up(s[2], 64);
             let which = Which(self.mode, 0, [d as u8, depth, 0, 0]);

@@ -1,5 +1,6 @@
 //! Products of matrices: by the maker's library where it has one for them, by tiles of our own otherwise.
 
+use super::dense::up;
 use super::reduction::sum_type;
 use super::{Args, Which, address, by_the_cpu, element, launch};
 use crate::device::{self, here};
@@ -85,7 +86,18 @@ fn by_tiles(a: &Tensor, b: &Tensor, out: &Tensor) -> Result<bool> {
     for v in [batches, m, n, k].into_iter().chain(strides(a)).chain(strides(b)).chain(strides(out)) {
         list = list.int(v);
     }
+    let device = device::ordinal(out.device())?;
     let large = m.min(n) >= 32 && k >= 16;
+    // a side of each factor lies in whole rows
+    let lies = |t: &Tensor| strides(t)[1..].contains(&1);
+    if large && lies(a) && lies(b) && super::dense::matrix_units(d, device)? {
+        let tiles = batches * up(m, 128) * up(n, 128);
+        let shape = Shape { blocks: tiles.clamp(1, 1 << 20) as u32, threads: 256 };
+        let text = || super::dense::text("blas/product.cuh", &format!("HALF_PRODUCT(k, {own}, {to})"));
+        let which = Which("half_product", 0, [d as u8, out.dtype() as u8, 0, 0]);
+        launch(device, which, text, shape, list)?;
+        return Ok(true);
+    }
     let (side, threads, name) = if large { (64, 256, "product_k_large") } else { (8, 64, "product_k_small") };
     let tiles = batches * (m as u64).div_ceil(side) as i64 * (n as u64).div_ceil(side) as i64;
     let shape = Shape { blocks: tiles.clamp(1, 1 << 20) as u32, threads };
@@ -94,7 +106,7 @@ fn by_tiles(a: &Tensor, b: &Tensor, out: &Tensor) -> Result<bool> {
         (format!("#include \"blas/product.cuh\"\n{kernels}\n"), name.to_string())
     };
     let which = Which("product", 0, [d as u8, out.dtype() as u8, large.into(), 0]);
-    launch(device::ordinal(out.device())?, which, text, shape, list)?;
+    launch(device, which, text, shape, list)?;
     Ok(true)
 }
 /// The tensor without lazy bits and with rows or columns side by side, as both sides of a product want it.

@@ -1,10 +1,11 @@
 //! What kernels over dense memory share: tensors as they take them, texts, and threads of rows.
 
-use super::address;
-use crate::driver::Shape;
+use super::{Quick, address};
+use crate::driver::{Shape, driver};
 use flambeau_core::backend::matrices;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Error, Result, Tensor};
+use std::cell::RefCell;
 
 /// The same values row by row, without lazy bits: the tensor itself if it is so already.
 pub(super) fn dense(t: &Tensor) -> Result<Tensor> {
@@ -94,6 +95,25 @@ pub(super) fn row_shape(rows: i64, threads: i64) -> Shape {
         32 => Shape { blocks: up(rows, 4).clamp(1, 1 << 20) as u32, threads: 128 },
         _ => Shape { blocks: rows.clamp(1, 1 << 20) as u32, threads: threads as u32 },
     }
+}
+/// Whether products of a dtype go by a device's matrix units (kernels/device/matrix.cuh): halves, on architectures from 8.0 on.
+///
+/// # Errors
+/// Of the driver.
+pub(super) fn matrix_units(d: DType, device: usize) -> Result<bool> {
+    if !matches!(d, DType::F16 | DType::BF16) {
+        return Ok(false);
+    }
+    thread_local! {
+        static KNOWN: RefCell<Quick<usize, bool>> = RefCell::default();
+    }
+    if let Some(known) = KNOWN.try_with(|k| k.borrow().get(&device).copied()).ok().flatten() {
+        return Ok(known);
+    }
+    let new = driver()?.properties(device)?.major >= 8;
+    // a thread that ends keeps nothing
+    let _ = KNOWN.try_with(|k| k.borrow_mut().insert(device, new));
+    Ok(new)
 }
 /// Copies back what a kernel wrote to a dense copy, and notes the write for the gradients' checks.
 ///

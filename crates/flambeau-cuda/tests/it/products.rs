@@ -13,7 +13,7 @@ pub fn all() {
             _ => 1e-4,
         };
         let to = |t: Tensor| cast(&t, d);
-        for (m, k, n) in [(3, 5, 4), (70, 33, 65), (1, 100, 1)] {
+        for (m, k, n) in [(3, 5, 4), (70, 33, 65), (136, 40, 144), (1, 100, 1)] {
             let (a, b) = (to(numbers(&[m, k])), to(numbers(&[k, n])));
             let (x, y) = (there(&a), there(&b));
             let what = format!("{d} {m} {k} {n}");
