@@ -8,7 +8,7 @@ use crate::types::order;
 use crate::types::order::{Mutex, RwLock};
 use flambeau_memory::turn::Turn;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// What one crate brings: its operators, and functions that fill slots of other crates' operators.
 pub struct CrateReg {
@@ -29,7 +29,7 @@ pub static CRATES: [&'static CrateReg];
 static REGISTERED: Mutex<Vec<&'static CrateReg>> = Mutex::new(Vec::new());
 /// One thread registers at a time; the others wait until its fills are done. A fill may call operators and register further
 /// crates: its thread has the turn.
-static TURN: Turn = Turn::new();
+static TURN: LazyLock<Turn> = LazyLock::new(Turn::new);
 static WALKED: AtomicBool = AtomicBool::new(false);
 
 /// Walks the link-time list. Called by the first operator call that finds an empty slot, and by every look-up by name. What

@@ -12102,7 +12102,7 @@ pub fn rand_with(size: impl IntoDims, options: impl Into<RandOptions>) -> Tensor
     ))
 }
 
-/// A tensor of integers of `[0, high)`, or of a range: `low..high`. For a lower bound: `torch::randint(low..high, size)`.
+/// A tensor of integers of `[0, high)`, or of a range: `low..high`. For low: `randint(5..9, 3)`.
 ///
 /// - Shapes: `size`.
 /// - Dtypes: int64 unless another is asked for; complex numbers are refused.
@@ -12116,10 +12116,7 @@ pub fn rand_with(size: impl IntoDims, options: impl Into<RandOptions>) -> Tensor
 /// ```
 #[doc(alias = "torch.randint")]
 #[track_caller]
-pub fn randint(
-    high: impl IntRange,
-    size: impl IntoDims, /* for a lower bound: torch::randint(low..high, size) */
-) -> Tensor {
+pub fn randint(high: impl IntRange, size: impl IntoDims /* for low: randint(5..9, 3) */) -> Tensor {
     expect(match high.int_range() {
         (None, high) => ops::randint(high, &size.into_dims(), None, None, None, chosen(None), None),
         (Some(low), high) => {

@@ -127,8 +127,7 @@ impl From<&str> for Device {
         expect(Device::parse(s))
     }
 }
-/// The device of this name: `torch::device("cuda:0")`. Panics with PyTorch's words where it names none; [`Device::parse`] gives
-/// the error.
+/// The device of this name: `torch::device("cuda:0")`. Panics with PyTorch's words where it names none.
 ///
 /// ```
 /// let device = torch::device("meta");
@@ -138,6 +137,13 @@ impl From<&str> for Device {
 #[doc(alias = "torch.device")]
 pub fn device(name: &str) -> Device {
     name.into()
+}
+/// [`device`] with an error instead of a panic.
+///
+/// # Errors
+/// A text that names no device.
+pub fn try_device(name: &str) -> Result<Device> {
+    Device::parse(name)
 }
 impl std::str::FromStr for Device {
     type Err = Error;

@@ -1,4 +1,4 @@
-//~ errors: 1
+//~ errors: 2
 //~ `str` is no state dict
 //~ `&torch::load(path)?`, a part of it
 use torch::nn;

@@ -12,6 +12,7 @@ pub(super) use weight_norm::scaled;
 pub use weight_norm::{try_weight_norm, weight_norm, weight_norm_with};
 
 pub use super::spectral_norm::SpectralNormOptions;
+pub use super::weight_norm::WeightNormOptions;
 
 use super::slot::{self, Slot};
 use crate::module::Module;

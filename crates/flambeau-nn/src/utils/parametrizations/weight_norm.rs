@@ -1,7 +1,7 @@
 //! A weight as length times direction.
 
+use super::WeightNormOptions;
 use crate::module::Module;
-use crate::utils::WeightNormOptions;
 use crate::utils::parametrize::{Inverse, Parametrization, register};
 use flambeau_core::{Error, Result, Tensor, ops};
 use flambeau_macros::Module;
