@@ -164,6 +164,8 @@ struct RawRow {
     advice: String,
     /// The row that takes this one's two bounds, which are numbers, as tensors: the short forms take either.
     bounds: Option<String>,
+    /// The row that takes a lower bound before this one's first number: the forms take a number or a range, `low..high`.
+    range: Option<String>,
     /// Defaulted arguments that the short form takes by position.
     #[serde(default)]
     positional: Vec<String>,
@@ -330,6 +332,7 @@ pub struct Row {
     pub operand: Vec<String>,
     pub advice: String,
     pub bounds: Option<String>,
+    pub range: Option<String>,
     pub positional: Vec<String>,
     pub inplace: bool,
     pub inplace_by_hand: bool,
@@ -653,6 +656,7 @@ fn row(raw: RawRow) -> Result<Row, String> {
         operand: raw.operand,
         advice: raw.advice,
         bounds: raw.bounds,
+        range: raw.range,
         positional: raw.positional,
         inplace: raw.inplace,
         inplace_by_hand: raw.inplace_by_hand,

@@ -2,7 +2,7 @@
 
 use crate::ops;
 use flambeau_autograd::no_grad;
-use flambeau_core::api::ergonomic::expect;
+use flambeau_core::api::ergonomic::{TensorList, expect};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::settings::determinism::warn;
 use flambeau_core::tensor::sparse::Parts;
@@ -225,6 +225,19 @@ impl GradScaler {
             return Ok(loss.clone());
         }
         core::mul(loss, &self.scale_on(loss.device())?)
+    }
+    /// Several losses times the scale, each on its own device: PyTorch's `scale` of a list. Panics if memory lacks.
+    #[track_caller]
+    #[doc(alias = "torch.cuda.amp.GradScaler.scale")]
+    pub fn scale_all(&mut self, losses: impl TensorList) -> Vec<Tensor> {
+        expect(self.try_scale_all(losses))
+    }
+    /// [`GradScaler::scale_all`] with an error instead of a panic.
+    ///
+    /// # Errors
+    /// As [`GradScaler::try_scale`].
+    pub fn try_scale_all(&mut self, losses: impl TensorList) -> Result<Vec<Tensor>> {
+        losses.tensor_list().iter().map(|l| self.try_scale(l)).collect()
     }
     /// Takes the scale out of the gradients of an optimizer's parameters, so that they can be clipped or looked at before the
     /// step, which then leaves them alone.

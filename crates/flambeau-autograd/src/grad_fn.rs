@@ -5,7 +5,7 @@ use crate::engine;
 use crate::forward_ad;
 use crate::hooks::{self, NewGrads, RemovableHandle};
 use crate::state;
-use flambeau_core::api::ergonomic::{TensorList, expect};
+use flambeau_core::api::ergonomic::{TensorOrList, expect};
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::registry::CrateReg;
 use flambeau_core::tensor::graph::{Edge, Node, TensorHook, node_name};
@@ -168,11 +168,11 @@ impl TensorAutogradExt for Tensor {
 /// use torch::prelude::*;
 /// let x = torch::tensor([1.0, 2.0]).requires_grad_(true);
 /// let y = (&x * &x).sum();
-/// assert_eq!(torch::autograd::grad([&y], [&x])[0].to_vec::<f32>(), [2.0, 4.0]);
+/// assert_eq!(torch::autograd::grad(&y, &x)[0].to_vec::<f32>(), [2.0, 4.0]);
 /// ```
 #[track_caller]
 #[doc(alias = "torch.autograd.grad")]
-pub fn grad(outputs: impl TensorList, inputs: impl TensorList) -> Vec<Tensor> {
+pub fn grad(outputs: impl TensorOrList, inputs: impl TensorOrList) -> Vec<Tensor> {
     let all = expect(try_grad(outputs, inputs, engine::GradOptions::new()));
     all.into_iter().map(|g| expect(g.ok_or_else(|| Error::autograd("a gradient is missing")))).collect()
 }
@@ -183,13 +183,13 @@ pub fn grad(outputs: impl TensorList, inputs: impl TensorList) -> Vec<Tensor> {
 /// use torch::prelude::*;
 /// let x = torch::tensor([1.0, 2.0]).requires_grad_(true);
 /// let y = (&x * &x * &x).sum();
-/// let first = grad_with([&y], [&x], GradOptions::new().create_graph(true)).remove(0).unwrap();
-/// assert_eq!(grad([first.sum()], [&x])[0].to_vec::<f32>(), [6.0, 12.0]);
+/// let first = grad_with(&y, &x, GradOptions::new().create_graph(true)).remove(0).unwrap();
+/// assert_eq!(grad(&first.sum(), &x)[0].to_vec::<f32>(), [6.0, 12.0]);
 /// ```
 #[track_caller]
 pub fn grad_with(
-    outputs: impl TensorList,
-    inputs: impl TensorList,
+    outputs: impl TensorOrList,
+    inputs: impl TensorOrList,
     options: engine::GradOptions,
 ) -> Vec<Option<Tensor>> {
     expect(try_grad(outputs, inputs, options))
@@ -199,11 +199,11 @@ pub fn grad_with(
 /// # Errors
 /// As [`try_backward`]; an input that the outputs do not depend on, unless `allow_unused`.
 pub fn try_grad(
-    outputs: impl TensorList,
-    inputs: impl TensorList,
+    outputs: impl TensorOrList,
+    inputs: impl TensorOrList,
     options: engine::GradOptions,
 ) -> Result<Vec<Option<Tensor>>> {
-    engine::grad(&outputs.tensor_list(), &inputs.tensor_list(), options)
+    engine::grad(&outputs.tensor_or_list(), &inputs.tensor_or_list(), options)
 }
 
 /// Arguments of [`backward_with`].
@@ -235,8 +235,8 @@ impl BackwardOptions {
         self
     }
     /// Accumulates into these tensors alone.
-    pub fn inputs(mut self, inputs: impl TensorList) -> Self {
-        self.inputs = Some(inputs.tensor_list().into_owned());
+    pub fn inputs(mut self, inputs: impl TensorOrList) -> Self {
+        self.inputs = Some(inputs.tensor_or_list().into_owned());
         self
     }
 }
@@ -250,12 +250,12 @@ impl BackwardOptions {
 /// ```
 #[track_caller]
 #[doc(alias = "torch.autograd.backward")]
-pub fn backward(tensors: impl TensorList) {
+pub fn backward(tensors: impl TensorOrList) {
     expect(try_backward(tensors, BackwardOptions::new()));
 }
 /// [`backward`] with its options.
 #[track_caller]
-pub fn backward_with(tensors: impl TensorList, options: BackwardOptions) {
+pub fn backward_with(tensors: impl TensorOrList, options: BackwardOptions) {
     expect(try_backward(tensors, options));
 }
 /// [`backward_with`] with an error instead of a panic.
@@ -263,8 +263,8 @@ pub fn backward_with(tensors: impl TensorList, options: BackwardOptions) {
 /// # Errors
 /// A tensor that is not part of a graph; gradients of wrong shapes; a graph that was freed; saved tensors that were
 /// written to; errors of formulas.
-pub fn try_backward(tensors: impl TensorList, o: BackwardOptions) -> Result<()> {
-    let tensors = tensors.tensor_list();
+pub fn try_backward(tensors: impl TensorOrList, o: BackwardOptions) -> Result<()> {
+    let tensors = tensors.tensor_or_list();
     engine::backward(&tensors, &o.grad_tensors, o.retain_graph, o.create_graph, o.inputs.as_deref())
 }
 

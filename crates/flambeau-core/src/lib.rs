@@ -62,8 +62,8 @@ macro_rules! by_name {
 pub mod generated;
 pub mod ops;
 
-pub use api::convert::{IntoDims, IntoFloats, TensorOptions};
-pub use api::ergonomic::{Bound, Operand, TensorList};
+pub use api::convert::{IntRange, IntoDims, IntoFloats, IntoTensorOptions, TensorOptions};
+pub use api::ergonomic::{Bound, Operand, TensorItem, TensorList, TensorOrList};
 pub use api::grad::BackwardOptions;
 pub use api::indexing::{Ellipsis, Index, IntoIndex, NewAxis, Slice};
 pub use api::typed_storage::TypedStorage;

@@ -5,6 +5,7 @@ use crate::graph_signature::{
     ArgumentSpec, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec,
 };
 use crate::merge;
+use crate::preserved::{Calls, Preserved};
 use crate::program::{ExportedProgram, ModuleCallEntry, ModuleCallSignature, Range};
 use crate::refusals::{self, Violation};
 use crate::solve::Points;
@@ -28,6 +29,7 @@ pub struct ExportOptions {
     pub(crate) names: Vec<String>,
     pub(crate) kwargs: Vec<(String, Value)>,
     pub(crate) dynamic: DynamicShapes,
+    pub(crate) preserved: Vec<String>,
 }
 impl ExportOptions {
     /// All sizes are those of the example.
@@ -52,6 +54,12 @@ impl ExportOptions {
     /// Dims of one input: the same as an entry of [`ExportOptions::dynamic_shapes`].
     pub fn dynamic(mut self, input: &str, dims: impl IntoIterator<Item = (usize, Dim)>) -> ExportOptions {
         self.dynamic = self.dynamic.with(input, dims);
+        self
+    }
+    /// Paths of modules of which the program keeps how they are called, so that [`unflatten`](crate::unflatten) gives them with their
+    /// own arguments. Of a call the tensors are kept: as positional arguments, and as one result or a tuple of them.
+    pub fn preserve_module_call_signature(mut self, paths: &[&str]) -> ExportOptions {
+        self.preserved = paths.iter().map(|p| p.to_string()).collect();
         self
     }
 }
@@ -307,11 +315,18 @@ pub(crate) struct Captured {
     /// Of the user's inputs, in the graph's order.
     pub inputs: Vec<String>,
     pub called: Vec<String>,
+    pub preserved: Vec<Preserved>,
 }
 impl Captured {
     /// A graph without anything around it.
     pub fn of(module: GraphModule) -> Captured {
-        Captured { module, out_spec: TreeSpec::LEAF, inputs: Vec::new(), called: Vec::new() }
+        Captured {
+            module,
+            out_spec: TreeSpec::LEAF,
+            inputs: Vec::new(),
+            called: Vec::new(),
+            preserved: Vec::new(),
+        }
     }
 }
 /// The program to be captured.
@@ -320,6 +335,7 @@ pub(crate) struct Program<'a> {
     forward: &'a dyn Fn(&[Value], &Kwargs) -> Result<Value>,
     spec: TreeSpec,
     leaves: Vec<Leaf>,
+    preserved: &'a [String],
 }
 /// `['x'][0].y` as `x_0_y`.
 fn identifier(path: &str) -> String {
@@ -375,12 +391,14 @@ impl Program<'_> {
             _ => Vec::new(),
         };
         let watched = self.module.map(|m| Leaves::watch(m, Rc::new(|_: &dyn Module, _: &str| false)));
+        let calls = self.module.map(|m| Calls::watch(m, self.preserved)).transpose()?;
         let run = || capture.run(|| substituting(&pairs, || (self.forward)(&args, &kwargs)));
         let out = match catch_unwind(AssertUnwindSafe(run)) {
             Ok(out) => out?,
             Err(panic) => return Err(Error::runtime(text_of(&*panic))),
         };
         drop(watched);
+        let seen = calls.map(Calls::seen).unwrap_or_default();
         let mut leaves = Vec::new();
         let out_spec = TreeSpec::flatten(&out, &mut leaves);
         if let Some(v) = leaves.iter().find(|v| matches!(v, Value::Object(_))) {
@@ -393,7 +411,12 @@ impl Program<'_> {
             )));
         }
         let output: Vec<Argument> = leaves.iter().map(|v| capture.result(v)).collect();
+        let nodes =
+            |l: &[Tensor]| l.iter().map(|t| capture.result(&Value::Tensor(t.clone()))).collect::<Vec<_>>();
+        let seen: Vec<_> = seen.iter().map(|c| (c, nodes(&c.inputs), nodes(&c.outputs))).collect();
         let module = capture.finish(Argument::Tuple(output))?;
+        let preserved =
+            seen.iter().map(|(c, i, o)| c.preserved(&module, i, o)).collect::<Result<Vec<_>>>()?;
         let mut called = Vec::new();
         for n in module.graph.nodes() {
             for (_, path, _) in &module.graph.node(n).meta.nn_module_stack {
@@ -402,7 +425,7 @@ impl Program<'_> {
                 }
             }
         }
-        Ok(Captured { module, out_spec, inputs, called })
+        Ok(Captured { module, out_spec, inputs, called, preserved })
     }
 }
 
@@ -415,7 +438,7 @@ pub(crate) fn export(
     let names = own_names(&options.names, args.len(), &options.kwargs);
     let (spec, leaves) = leaves_of(&names, args, &options.kwargs);
     let mut sizes = Sizes::of(&options.dynamic, &leaves, &names)?;
-    let program = Program { module, forward, spec, leaves };
+    let program = Program { module, forward, spec, leaves, preserved: &options.preserved };
     let first = program.at(&[])?;
     let (captures, points) = loop {
         let points = Points::new(
@@ -679,7 +702,16 @@ fn assemble(
             texts: (specs::text(&program.spec), specs::text(&first.out_spec)),
         }),
     }];
-    calls.extend(first.called.iter().map(|fqn| ModuleCallEntry { fqn: fqn.clone(), signature: None }));
+    for fqn in &first.called {
+        let of_module = |p: &&Preserved| p.fqn.split('@').next() == Some(fqn);
+        let kept: Vec<&Preserved> = first.preserved.iter().filter(of_module).collect();
+        if kept.is_empty() {
+            calls.push(ModuleCallEntry { fqn: fqn.clone(), signature: None });
+        }
+        for p in kept {
+            calls.push(ModuleCallEntry { fqn: p.fqn.clone(), signature: Some(p.signature(&merged.module)?) });
+        }
+    }
     let leaves: Vec<Value> = program.leaves.iter().map(|l| l.value.clone()).collect();
     Ok(ExportedProgram {
         graph_module: merged.module,

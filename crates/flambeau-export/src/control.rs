@@ -8,11 +8,15 @@ use flambeau_autograd::control_flow::{ScanOptions, try_map, try_scan};
 use flambeau_core::dispatch::object::{Kwargs, ObjectRef};
 use flambeau_core::{Error, Result, Tensor, Value};
 use flambeau_func::{Dims, Randomness, VmapOptions, try_vmap};
-use flambeau_fx::{Calls, GraphModule, Interpreter, python};
+use flambeau_fx::{Calls, GraphModule, Interpreter, PlannedInterpreter, python};
 
 /// Runs a graph of a program.
 pub(crate) fn run(m: &GraphModule, inputs: &[Value]) -> Result<Value> {
     Interpreter::new(m).run_with(inputs, &mut Steps(m))
+}
+/// The same by a plan.
+pub(crate) fn planned(plan: &PlannedInterpreter, inputs: &[Value]) -> Result<Value> {
+    plan.run_with(inputs, &mut Steps(plan.module()))
 }
 struct Steps<'a>(&'a GraphModule);
 impl Calls for Steps<'_> {

@@ -30,6 +30,7 @@ mod guards;
 mod merge;
 mod module;
 pub mod passes;
+mod preserved;
 mod program;
 mod read;
 mod refine;

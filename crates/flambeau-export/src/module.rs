@@ -9,12 +9,15 @@ use crate::specs;
 use crate::tokens;
 use crate::written::written_back;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef};
+use flambeau_core::gradients::grad_mode::is_recording;
 use flambeau_core::{Error, Result, Tensor, Value};
 use flambeau_fx::pytree::{Kind, TreeSpec};
 use flambeau_fx::symbolic::Expr;
-use flambeau_fx::{CodeGen, Graph, GraphModule, Node, Op, Val};
+use flambeau_fx::{CodeGen, Graph, GraphModule, Node, Op, PlannedInterpreter, Val};
 use std::any::Any;
 use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
 
 const GUARDS: &str = "_guards_fn";
 /// The checks of a program's inputs, as the module `_guards_fn`.
@@ -37,14 +40,27 @@ impl Object for GuardsFn {
 
 /// A program with its weights inside. Calls check that the inputs are built as those with which it was exported, and that sizes
 /// and constants are what the program holds for.
-#[derive(Clone, Debug)]
+///
+/// Where no gradients are recorded the program runs by a plan ([`PlannedInterpreter`]): its first run with inputs of some sizes is
+/// written down, and later ones allocate nothing. The plan's memory stays until the module and its clones are dropped.
+#[derive(Clone)]
 pub struct ExportedModule {
-    graph_module: GraphModule,
-    /// What is run in its place, where it holds stretches of vmaps.
-    folded: Option<GraphModule>,
+    graph_module: Arc<GraphModule>,
+    /// What runs: the graph, or what takes its place where it holds stretches of vmaps.
+    plan: Arc<PlannedInterpreter>,
+    /// A region of the program has a gradient mode of its own.
+    has_modes: bool,
     in_spec: TreeSpec,
     out_spec: TreeSpec,
     guards: Vec<String>,
+}
+impl fmt::Debug for ExportedModule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExportedModule")
+            .field("graph_module", &self.graph_module)
+            .field("guards", &self.guards)
+            .finish_non_exhaustive()
+    }
 }
 impl ExportedModule {
     pub(crate) fn new(p: &ExportedProgram) -> Result<ExportedModule> {
@@ -118,9 +134,14 @@ impl ExportedModule {
         }
         m.graph.codegen =
             CodeGen::Trees { names, inputs: call.in_spec.clone(), output: Some(call.out_spec.clone()) };
+        let has_modes =
+            m.graph.nodes().any(|n| m.graph.node(n).target.ends_with("wrap_with_set_grad_enabled"));
+        let folded = regions::folded(&m)?.map(Arc::new);
+        let graph_module = Arc::new(m);
         Ok(ExportedModule {
-            folded: regions::folded(&m)?,
-            graph_module: m,
+            plan: Arc::new(PlannedInterpreter::new(folded.unwrap_or_else(|| graph_module.clone()))),
+            graph_module,
+            has_modes,
             in_spec: call.in_spec.clone(),
             out_spec: call.out_spec.clone(),
             guards: texts,
@@ -152,8 +173,17 @@ impl ExportedModule {
     /// Arguments that are built differently, guards that do not hold, runtime assertions, and those of operators.
     pub fn run(&self, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
         let leaves = self.leaves(args, kwargs)?;
-        let out = control::run(self.folded.as_ref().unwrap_or(&self.graph_module), &leaves)?;
+        let out = match self.records(&leaves) {
+            true => control::run(self.plan.module(), &leaves)?,
+            false => control::planned(&self.plan, &leaves)?,
+        };
         self.out_spec.unflatten(out.items().unwrap_or(std::slice::from_ref(&out)))
+    }
+    /// Whether gradients of a run may be recorded, which a plan does not do.
+    fn records(&self, leaves: &[Value]) -> bool {
+        let wants = |v: &Value| matches!(v, Value::Tensor(t) if t.requires_grad());
+        (is_recording() || self.has_modes)
+            && (leaves.iter().any(wants) || self.graph_module.attributes().iter().any(|(_, v)| wants(v)))
     }
     /// Runs the program on tensors, for one tensor.
     ///

@@ -44,7 +44,7 @@ fn block(g: &Graph, n: Node) -> Option<((bool, usize), usize)> {
 /// The memory that the program's tensors take, step by step, if each is dropped after its last use: of a captured graph whose
 /// sizes are numbers. Views share the memory of what they are views of.
 ///
-/// Memory that kernels take for themselves is not counted.
+/// What an operator makes for itself counts at its step where the capture ran on memory; on the meta device it does not.
 ///
 /// ```
 /// use torch::{Tensor, fx};
@@ -70,9 +70,11 @@ pub fn memory(m: &GraphModule) -> MemoryReport {
     }
     let resident: usize = blocks.values().filter(|b| b.3).map(|b| b.2).sum();
     let mut change = vec![0i64; nodes.len() + 2];
+    let mut fresh = vec![0usize; nodes.len()];
     for (first, last, bytes, stays, _) in blocks.values() {
         if !stays {
             change[*first] += *bytes as i64;
+            fresh[*first] += *bytes;
             change[last + 1] -= *bytes as i64;
         }
     }
@@ -80,7 +82,9 @@ pub fn memory(m: &GraphModule) -> MemoryReport {
     let (mut now, mut top) = (resident as i64, None);
     for (i, n) in nodes.iter().enumerate() {
         now += change[i];
-        let bytes = usize::try_from(now).unwrap_or(0);
+        // what the call made for itself is there beside its results, or in their place before they are
+        let own = g.node(*n).meta.made.saturating_sub(fresh[i]);
+        let bytes = usize::try_from(now).unwrap_or(0).saturating_add(own);
         report.steps.push((g.node(*n).name.clone(), bytes));
         if bytes > report.peak {
             report.peak = bytes;

@@ -21,6 +21,8 @@ pub struct Meta {
     /// The memory of its result where a capture saw it: a number for the block, and its bytes. Results that share memory have the
     /// same.
     pub storage: Option<(usize, usize)>,
+    /// The most bytes at once of the tensors that the call made, its results included, where a capture on memory saw it.
+    pub made: usize,
     /// What the program's author annotated it with: `torch.fx.traceback.annotate`.
     pub custom: Vec<(String, Value)>,
     /// Further notes, by name.

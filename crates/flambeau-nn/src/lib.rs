@@ -52,7 +52,8 @@ pub use module::hooks::{
 };
 pub use module::keywords::{Keyword, Keywords};
 pub use module::state_dict::{
-    IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions, ZeroGradOptions,
+    AsStateDict, IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions,
+    ZeroGradOptions,
 };
 pub use module::tensors::{Inputs, Tensors};
 pub use module::{Module, ModuleExt, NamedOptions, Visitor, VisitorMut};

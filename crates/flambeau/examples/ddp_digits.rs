@@ -46,7 +46,7 @@ fn worker(epochs: i64, checkpoint: &str) -> torch::Result<()> {
         let saved = torch::load(checkpoint)?;
         first = saved.get("epoch").and_then(Tree::as_i64).unwrap_or(0);
         if let (Some(m), Some(o)) = (saved.get("model"), saved.get("optimizer")) {
-            net.load_state_dict(&m.clone().try_into()?)?;
+            net.load_state_dict(m)?;
             optimizer.load_state_dict(o)?;
         }
     }

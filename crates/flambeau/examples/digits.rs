@@ -98,7 +98,7 @@ fn main() -> Outcome {
     let mut model = Net::new();
     model.to(device);
     if let Some(path) = resume.or(only_predict) {
-        model.load_state_dict(&torch::load(path)?.try_into()?)?;
+        model.load_state_dict(&torch::load(path)?)?;
     }
     let mut losses = Vec::new();
     if only_predict.is_none() {

@@ -58,7 +58,7 @@ fn main() -> Outcome {
     let mut losses = Vec::new();
     match flags.find("--base") {
         Some(path) => {
-            model.load_state_dict(&torch::load(path)?.try_into()?)?;
+            model.load_state_dict(&torch::load(path)?)?;
         }
         None => losses = train(&model, &sonnets, steps, None),
     }

@@ -77,6 +77,7 @@ pub use flambeau_core::tensor::generator::{
 };
 pub use flambeau_core::tensor::geometry::broadcast_all as try_broadcast_shapes;
 pub use flambeau_core::text::{Profile, get_printoptions, printoptions, set_printoptions};
+pub use flambeau_core::types::device::{device, try_device};
 pub use flambeau_core::types::names::{DimName, IntoNames, Names};
 pub use flambeau_core::{
     DType, Device, Element, Error, ErrorKind, FInfo, Generator, IInfo, Layout, MemoryFormat, Result, Scalar,
@@ -135,7 +136,7 @@ pub mod options {
     pub use flambeau_amp::AutocastOptions;
     pub use flambeau_core::generated::keywords::*;
     pub use flambeau_core::text::PrintOptions;
-    pub use flambeau_core::{BackwardOptions, TensorOptions};
+    pub use flambeau_core::{BackwardOptions, IntoTensorOptions, TensorOptions};
     #[cfg(feature = "fft")]
     pub use flambeau_fft::generated::keywords::*;
     #[cfg(feature = "linalg")]
@@ -209,7 +210,7 @@ pub mod nn {
     pub use flambeau_nn::__private;
     pub use flambeau_nn::modules::all::*;
     pub use flambeau_nn::{
-        BackwardHook, BackwardPreHook, Base, Buffer, Call, Field, Forward, ForwardHook,
+        AsStateDict, BackwardHook, BackwardPreHook, Base, Buffer, Call, Field, Forward, ForwardHook,
         ForwardHookWithKwargs, ForwardPreHook, ForwardPreHookWithKwargs, HookHandle, HookOptions,
         IncompatibleKeys, Inputs, Keyword, Keywords, Layer, LoadReport, LoadStateDictHook,
         LoadStateDictOptions, LoadStateDictPreHook, Module, ModuleExt, NamedOptions, NewInputs, Parameter,

@@ -36,7 +36,7 @@ impl Net {
             fc2: nn::Linear::new(128, CLASSES as i64),
         };
         if let Some(path) = path {
-            net.load_state_dict(&torch::load(path)?.try_into()?)?;
+            net.load_state_dict(&torch::load(path)?)?;
         }
         net.eval();
         Ok(net)

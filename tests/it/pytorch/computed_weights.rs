@@ -32,10 +32,14 @@ fn conv(change: impl FnOnce(&mut nn::Conv2d) -> torch::Result<()>) -> nn::Sequen
 }
 
 const CASES: &[Case] = &[
-    ("p.weight_norm(L(5,7))", || linear(5, 7, |m| p::try_weight_norm(m, "weight", Some(0)))),
-    ("p.weight_norm(L(5,7),dim=None)", || linear(5, 7, |m| p::try_weight_norm(m, "weight", None))),
-    ("p.weight_norm(L(5,7),dim=1)", || linear(5, 7, |m| p::try_weight_norm(m, "weight", Some(1)))),
-    ("p.weight_norm(conv)", || conv(|m| p::try_weight_norm(m, "weight", Some(0)))),
+    ("p.weight_norm(L(5,7))", || linear(5, 7, |m| p::try_weight_norm(m, "weight", Default::default()))),
+    ("p.weight_norm(L(5,7),dim=None)", || {
+        linear(5, 7, |m| p::try_weight_norm(m, "weight", utils::WeightNormOptions::new().dim(None)))
+    }),
+    ("p.weight_norm(L(5,7),dim=1)", || {
+        linear(5, 7, |m| p::try_weight_norm(m, "weight", utils::WeightNormOptions::new().dim(1)))
+    }),
+    ("p.weight_norm(conv)", || conv(|m| p::try_weight_norm(m, "weight", Default::default()))),
     ("p.spectral_norm(L(5,7))", || linear(5, 7, |m| p::try_spectral_norm(m, "weight", Default::default()))),
     ("p.spectral_norm(L(5,7),n_power_iterations=3,dim=1)", || {
         let o = SpectralNormOptions::new().n_power_iterations(3).dim(1);
@@ -45,7 +49,7 @@ const CASES: &[Case] = &[
         linear(5, 7, |m| p::try_spectral_norm(m, "bias", Default::default()))
     }),
     ("p.spectral_norm(conv)", || conv(|m| p::try_spectral_norm(m, "weight", Default::default()))),
-    ("u.weight_norm(L(5,7))", || linear(5, 7, |m| utils::try_weight_norm(m, "weight", Some(0)))),
+    ("u.weight_norm(L(5,7))", || linear(5, 7, |m| utils::try_weight_norm(m, "weight", Default::default()))),
     ("u.spectral_norm(L(5,7))", || {
         linear(5, 7, |m| utils::try_spectral_norm(m, "weight", Default::default()))
     }),
@@ -112,7 +116,7 @@ const CASES: &[Case] = &[
     }),
     ("P.remove_parametrizations(p.weight_norm(L(5,7)),'weight')", || {
         linear(5, 7, |m| {
-            p::try_weight_norm(m, "weight", Some(0))?;
+            p::try_weight_norm(m, "weight", Default::default())?;
             parametrize::try_remove_parametrizations(m, "weight", true)
         })
     }),

@@ -66,7 +66,9 @@ fn options_ty(row: &Row) -> Option<String> {
 fn result_name(row: &Row) -> Option<String> {
     let r = &row.schema.returns;
     let named = r.len() > 1 && r.iter().all(|r| !r.0.is_empty());
-    named.then(|| format!("{}Result", camel(&row.schema.base)))
+    // PyTorch's inner names say nothing to those who read the type (`_unique2`)
+    let base = if row.schema.base.starts_with('_') { &row.rust } else { &row.schema.base };
+    named.then(|| format!("{}Result", camel(base)))
 }
 
 /// How one call is written.
@@ -85,6 +87,12 @@ impl Call<'_> {
     fn bounds(&self) -> Option<(Vec<String>, &str)> {
         let tensors = self.form.row.bounds.as_deref().filter(|_| !self.with)?;
         Some((self.positional.iter().map(|n| arg_ident(n)).collect(), tensors))
+    }
+    /// The argument that may be a range, and the row that serves one.
+    fn range(&self) -> Option<(String, &str)> {
+        let row = self.form.row;
+        let first = row.schema.args.iter().find(|a| a.ty.base == Base::Int && a.ty.list.is_none())?;
+        row.range.as_deref().map(|ranged| (arg_ident(&first.name), ranged))
     }
     /// The advice as a call of this function or method.
     fn advice(&self, python: &str) -> String {
@@ -121,6 +129,9 @@ impl Call<'_> {
             let positional = a.default.is_none() || (!self.with && self.positional.contains(&a.name));
             if positional && self.bounds().is_some_and(|(names, _)| names.contains(&n)) {
                 params.push(format!("{n}: impl Bound"));
+                exprs.push(n);
+            } else if self.range().is_some_and(|(name, _)| name == n) {
+                params.push(format!("{n}: impl IntRange"));
                 exprs.push(n);
             } else if positional {
                 if row.operand.contains(&a.name) {
@@ -182,6 +193,14 @@ impl Call<'_> {
                 names.iter().map(|n| format!("{n}.bound()")).collect::<Vec<_>>().join(", "),
                 exprs.iter().map(lent).collect::<Vec<_>>().join(", "),
                 names = names.join(", "),
+            );
+        }
+        if let Some((n, ranged)) = self.range() {
+            let ranged = self.form.ident().replacen(&row.rust, ranged, 1);
+            let both = exprs.iter().map(|e| if *e == n { format!("low, {n}") } else { e.clone() });
+            call = format!(
+                "match {n}.int_range() {{\n(None, {n}) => {call},\n(Some(low), {n}) => ops::{ranged}({}),\n}}",
+                both.collect::<Vec<_>>().join(", "),
             );
         }
         if self.with && factory && self.form.mode == Mode::Plain {

@@ -208,7 +208,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
     let raw = if core == "crate" { String::new() } else { format!("pub use {core}::internal::RawTensor;\n") };
     s += &format!(
         "\n/// What generated files use.\n#[allow(unused_imports)]\nmod prelude {{\n\
-         pub use {core}::api::convert::{{IntoDims, IntoFloats, TensorOptions}};\n\
+         pub use {core}::api::convert::{{IntRange, IntoDims, IntoFloats, TensorOptions}};\n\
          pub use {core}::types::device::Device;\n\
          pub use {core}::dispatch::convention::{{Convention, Habit, Right}};\n\
          pub use {core}::dispatch::op::{{Differentiability, call_fallback, fallback}};\n\

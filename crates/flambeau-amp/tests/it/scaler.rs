@@ -99,3 +99,16 @@ fn a_disabled_scaler_hands_everything_through() {
     assert_eq!(w.to_vec::<f32>(), [0.0, 1.0]);
     assert!(s.state_dict().is_none() && s.get_scale() == 1.0);
 }
+
+#[test]
+fn several_losses_are_scaled_at_once() {
+    let mut s = scaler(4.0);
+    let w = weight();
+    let all = s.scale_all([&w.tensor().sum(), &(w.tensor() * 2.0).sum()]);
+    assert_eq!((all.len(), all[1].to_vec::<f32>()[0]), (2, 2.0 * all[0].to_vec::<f32>()[0]));
+    flambeau_autograd::grad_fn::backward(&all);
+    assert_eq!(w.grad().unwrap().to_vec::<f32>(), [12.0, 12.0]);
+    assert!(s.scale_all(Vec::<Tensor>::new()).is_empty());
+    let mut off = GradScalerOptions::new().device("cpu").enabled(false).build();
+    assert!(off.scale_all([w.tensor()])[0].is_same(&w));
+}

@@ -301,3 +301,29 @@ fn custom_functions_differentiate_again() {
         assert!((last.to_vec::<f64>()[0] - 2f64.exp()).abs() < 1e-12);
     }
 }
+
+/// `addr` with `beta=0`: what `self` holds does not count, and its gradient is that of a product with zero.
+#[test]
+fn addr_without_its_first_operand() {
+    let s = leaf(ops::mul(&ones(&[2, 2]), &Tensor::from_vec(vec![f64::NAN], [1])).unwrap().detach());
+    let (a, b) = (leaf(ones(&[2])), leaf(Tensor::from_vec(vec![3f64, 4.0], [2])));
+    let y = ops::addr(&s, &a, &b, 0.into(), 2.into()).unwrap();
+    assert_eq!(y.to_vec::<f64>(), [6.0, 8.0, 6.0, 8.0]);
+    let all = grad(&[total(&y)], &[s.clone(), a.clone(), b.clone()], GradOptions::new().retain_graph(true))
+        .unwrap();
+    let values = |i: usize| all[i].as_ref().unwrap().to_vec::<f64>();
+    assert_eq!((values(0), values(1), values(2)), (vec![0.0; 4], vec![14.0; 2], vec![4.0; 2]));
+    // as PyTorch 2.15: a gradient that is no number stays none
+    let nan = ops::mul(&ones(&[2, 2]), &Tensor::from_vec(vec![f64::NAN], [1])).unwrap();
+    let got = grad(&[y], &[s], GradOptions::new().grad_outputs([nan])).unwrap();
+    assert!(got[0].as_ref().unwrap().to_vec::<f64>().iter().all(|v| v.is_nan()));
+    // operands of different dtypes, and a first operand that is broadcast
+    let s = leaf(Tensor::from_vec(vec![1f32], [1]));
+    let (a, b) = (leaf(Tensor::from_vec(vec![1f32, 2.0], [2])), leaf(ones(&[3])));
+    let y = ops::addr(&s, &a, &b, 1.into(), 1.into()).unwrap();
+    let all = grad(&[total(&y)], &[s, a, b], GradOptions::new()).unwrap();
+    let shown = |i: usize| (all[i].as_ref().unwrap().dtype(), all[i].as_ref().unwrap().to_vec::<f64>());
+    assert_eq!(shown(0), (DType::F32, vec![6.0]));
+    assert_eq!(shown(1), (DType::F32, vec![3.0; 2]));
+    assert_eq!(shown(2), (DType::F64, vec![3.0; 3]));
+}

@@ -3,6 +3,7 @@
 use crate::DType;
 use crate::tensor::geometry::{SizeVec, map_sizes};
 use crate::types::device::Device;
+use crate::types::error::{Result, expect};
 use crate::types::layout::{Layout, MemoryFormat};
 
 /// An integer that may stand for a size or dimension.
@@ -153,9 +154,10 @@ impl TensorOptions {
         self.dtype = Some(d);
         self
     }
-    /// Sets the device.
-    pub fn device(mut self, d: Device) -> Self {
-        self.device = Some(d);
+    /// Sets the device: `Device::Meta`, or its name, which panics if it names none.
+    #[track_caller]
+    pub fn device(mut self, d: impl Into<Device>) -> Self {
+        self.device = Some(d.into());
         self
     }
     /// Sets the layout.
@@ -174,23 +176,100 @@ impl TensorOptions {
         self
     }
 }
-impl From<DType> for TensorOptions {
-    fn from(d: DType) -> Self {
-        Self::new().dtype(d)
+/// What is taken for [`TensorOptions`]: a dtype, a device, its name (`"cuda:0"`), a pair of both in either order, a memory
+/// format, or the options.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` says neither dtype nor device",
+    label = "a dtype, a device or both are wanted here",
+    note = "`f64`, `Device::Meta`, `\"cuda:0\"`, `(device, f64)`, `TensorOptions::new()`"
+)]
+pub trait IntoTensorOptions {
+    /// The options.
+    ///
+    /// # Errors
+    /// A text that names no device.
+    fn into_tensor_options(self) -> Result<TensorOptions>;
+}
+macro_rules! into_tensor_options {
+    ($($t:ty: |$v:pat_param| $e:expr;)*) => {$(
+        impl From<$t> for TensorOptions {
+            fn from($v: $t) -> Self {
+                $e
+            }
+        }
+        impl IntoTensorOptions for $t {
+            fn into_tensor_options(self) -> Result<TensorOptions> {
+                Ok(self.into())
+            }
+        }
+    )*};
+}
+into_tensor_options! {
+    DType: |d| Self::new().dtype(d);
+    Device: |d| Self::new().device(d);
+    (DType, Device): |(d, on)| Self::new().dtype(d).device(on);
+    (Device, DType): |(on, d)| Self::new().dtype(d).device(on);
+    MemoryFormat: |f| Self::new().memory_format(f);
+}
+/// Those with a device's name: where there is no result, a text that names no device is a panic with PyTorch's words.
+macro_rules! by_name {
+    ($($t:ty: |$v:pat_param| $e:expr;)*) => {$(
+        impl From<$t> for TensorOptions {
+            #[track_caller]
+            fn from(v: $t) -> Self {
+                expect(v.into_tensor_options())
+            }
+        }
+        impl IntoTensorOptions for $t {
+            fn into_tensor_options(self) -> Result<TensorOptions> {
+                let $v = self;
+                $e
+            }
+        }
+    )*};
+}
+by_name! {
+    &str: |on| Ok(Device::parse(on)?.into());
+    &String: |on| Ok(Device::parse(on)?.into());
+    (DType, &str): |(d, on)| Ok((d, Device::parse(on)?).into());
+    (&str, DType): |(on, d)| Ok((d, Device::parse(on)?).into());
+}
+impl IntoTensorOptions for TensorOptions {
+    fn into_tensor_options(self) -> Result<TensorOptions> {
+        Ok(self)
     }
 }
-impl From<Device> for TensorOptions {
-    fn from(d: Device) -> Self {
-        Self::new().device(d)
-    }
+
+/// A bound of integers to draw: `high`, or a range `low..high`.
+///
+/// ```
+/// assert_eq!(torch::randint(1, [2]).to_vec::<i64>(), [0, 0]);
+/// assert_eq!(torch::randint(7..8, [2]).to_vec::<i64>(), [7, 7]);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither an integer nor a range of integers",
+    label = "`high` or `low..high` is wanted here"
+)]
+pub trait IntRange {
+    /// The lower bound, where one is given, and the upper one, which is not drawn.
+    fn int_range(self) -> (Option<i64>, i64);
 }
-impl From<(DType, Device)> for TensorOptions {
-    fn from((d, dev): (DType, Device)) -> Self {
-        Self::new().dtype(d).device(dev)
-    }
+macro_rules! int_ranges {
+    ($($t:ty)*) => {$(
+        impl IntRange for $t {
+            fn int_range(self) -> (Option<i64>, i64) {
+                (None, saturated(self))
+            }
+        }
+        impl IntRange for std::ops::Range<$t> {
+            fn int_range(self) -> (Option<i64>, i64) {
+                (Some(saturated(self.start)), saturated(self.end))
+            }
+        }
+    )*};
 }
-impl From<MemoryFormat> for TensorOptions {
-    fn from(f: MemoryFormat) -> Self {
-        Self::new().memory_format(f)
-    }
+/// What is beyond int64 is out of range of every dtype, as its largest number is of those that are drawn from.
+fn saturated(v: impl TryInto<i64>) -> i64 {
+    v.try_into().unwrap_or(i64::MAX)
 }
+int_ranges!(i32 i64 u32 usize);

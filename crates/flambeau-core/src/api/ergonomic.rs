@@ -1,5 +1,6 @@
 //! What the panicking layer needs: the panic itself, and operands that are tensors or numbers.
 
+use crate::api::convert::IntoTensorOptions;
 use crate::ops;
 use crate::tensor::handle::Tensor;
 use crate::types::error::Result;
@@ -11,7 +12,7 @@ use std::borrow::Cow;
 pub use crate::tensor::wrapped_number::wrapped_number;
 pub use crate::types::error::expect;
 
-/// Several tensors: an array, a slice or a `Vec` of tensors or of references to them, or a reference to such a list.
+/// Several tensors: an array, a slice or a `Vec` of tensors or parameters, or of references to them, or a reference to such a list.
 ///
 /// ```
 /// let (x, y) = (torch::ones([2]), torch::zeros([2]));
@@ -27,27 +28,72 @@ pub trait TensorList {
     /// The tensors, as one slice.
     fn tensor_list(&self) -> Cow<'_, [Tensor]>;
 }
+/// What a [`TensorList`] is made of: tensors, parameters, buffers, references to them.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no tensor",
+    label = "tensors are wanted here",
+    note = "a list of tensors: `[&x, &y]`, a `Vec<Tensor>`, `model.parameters()`"
+)]
+pub trait TensorItem: Sized {
+    /// The tensor.
+    fn item_tensor(&self) -> &Tensor;
+    /// A slice of them as a slice of tensors.
+    fn slice_of_tensors(items: &[Self]) -> Cow<'_, [Tensor]> {
+        items.iter().map(|t| t.item_tensor().clone()).collect()
+    }
+}
+impl TensorItem for Tensor {
+    fn item_tensor(&self) -> &Tensor {
+        self
+    }
+    fn slice_of_tensors(items: &[Tensor]) -> Cow<'_, [Tensor]> {
+        Cow::Borrowed(items)
+    }
+}
+impl<T: TensorItem> TensorItem for &T {
+    fn item_tensor(&self) -> &Tensor {
+        (**self).item_tensor()
+    }
+}
 macro_rules! tensor_lists {
-    ($([$($generics:tt)*] $t:ty;)* references $([$($rg:tt)*] $r:ty;)*) => {
-        $(impl<$($generics)*> TensorList for $t {
+    ($([$($generics:tt)*] $t:ty;)*) => {
+        $(impl<T: TensorItem, $($generics)*> TensorList for $t {
             fn tensor_list(&self) -> Cow<'_, [Tensor]> {
-                Cow::Borrowed(self)
-            }
-        })*
-        $(impl<$($rg)*> TensorList for $r {
-            fn tensor_list(&self) -> Cow<'_, [Tensor]> {
-                self.iter().map(|t| Tensor::clone(t)).collect()
+                T::slice_of_tensors(self)
             }
         })*
     };
 }
-tensor_lists! {
-    [] [Tensor]; [const N: usize] [Tensor; N]; [] Vec<Tensor>; [] Box<[Tensor]>;
-    references [] [&Tensor]; [const N: usize] [&Tensor; N]; [] Vec<&Tensor>;
-}
+tensor_lists! { [] [T]; [const N: usize] [T; N]; [] Vec<T>; [] Box<[T]>; }
 impl<T: TensorList + ?Sized> TensorList for &T {
     fn tensor_list(&self) -> Cow<'_, [Tensor]> {
         (**self).tensor_list()
+    }
+}
+
+/// One tensor, or several as in a [`TensorList`]: what `torch.autograd.grad` takes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a tensor nor a list of tensors",
+    label = "a tensor or several are wanted here",
+    note = "write `&x`, `[&x, &y]`, or `model.parameters()`"
+)]
+pub trait TensorOrList {
+    /// The tensors, as one slice.
+    fn tensor_or_list(&self) -> Cow<'_, [Tensor]>;
+}
+impl<T: TensorList + ?Sized> TensorOrList for T {
+    fn tensor_or_list(&self) -> Cow<'_, [Tensor]> {
+        self.tensor_list()
+    }
+}
+impl TensorOrList for Tensor {
+    fn tensor_or_list(&self) -> Cow<'_, [Tensor]> {
+        Cow::Borrowed(std::slice::from_ref(self))
+    }
+}
+impl TensorOrList for &Tensor {
+    fn tensor_or_list(&self) -> Cow<'_, [Tensor]> {
+        Cow::Borrowed(std::slice::from_ref(self))
     }
 }
 
@@ -340,18 +386,18 @@ impl Tensor {
     pub fn to_vec<T: Element>(&self) -> Vec<T> {
         expect(self.try_to_vec())
     }
-    /// The same values in another dtype or on another device: `x.to(f64)`, `x.to(Device::Meta)`, `x.to((f64, device))`.
+    /// The same values in another dtype or on another device: `x.to(f64)`, `x.to(Device::Meta)`, `x.to("cuda:0")`, `x.to((device, f64))`.
     #[track_caller]
     #[doc(alias = "torch.Tensor.to")]
-    pub fn to(&self, target: impl Into<crate::api::convert::TensorOptions>) -> Tensor {
+    pub fn to(&self, target: impl IntoTensorOptions) -> Tensor {
         expect(self.try_to(target))
     }
     /// [`Tensor::to`] with a result.
     ///
     /// # Errors
-    /// When a copy between the devices is not possible.
-    pub fn try_to(&self, target: impl Into<crate::api::convert::TensorOptions>) -> Result<Tensor> {
-        let o = target.into();
+    /// When a copy between the devices is not possible; a text that names no device.
+    pub fn try_to(&self, target: impl IntoTensorOptions) -> Result<Tensor> {
+        let o = target.into_tensor_options()?;
         ops::to(self, o.dtype, o.layout, o.device, None, false, false, o.memory_format)
     }
     /// A copy with memory of its own (PyTorch's `clone`).

@@ -1,6 +1,6 @@
 //! Gradient methods of `Tensor`, over the table that flambeau-autograd fills. Without the engine each of them says so.
 
-use crate::api::ergonomic::{TensorList, expect};
+use crate::api::ergonomic::{TensorOrList, expect};
 use crate::tensor::graph::engine;
 use crate::tensor::handle::Tensor;
 use crate::tensor::wrapper::{carrier, like};
@@ -36,8 +36,8 @@ impl BackwardOptions {
         self
     }
     /// Accumulates into these tensors alone.
-    pub fn inputs(mut self, inputs: impl TensorList) -> Self {
-        self.inputs = Some(inputs.tensor_list().into_owned());
+    pub fn inputs(mut self, inputs: impl TensorOrList) -> Self {
+        self.inputs = Some(inputs.tensor_or_list().into_owned());
         self
     }
 }

@@ -1,6 +1,6 @@
 //! Tensors from Rust values and back: `torch.tensor` and `tolist`.
 
-use crate::api::convert::TensorOptions;
+use crate::api::convert::{IntoTensorOptions, TensorOptions};
 use crate::api::ergonomic::{Item, expect, literal_dtype};
 use crate::backend::transfer::{cast_to, to_vec};
 use crate::dispatch::value::Value;
@@ -109,19 +109,19 @@ pub fn tensor(data: impl Literal) -> Tensor {
 /// [`tensor`] with dtype, device and `requires_grad`.
 #[track_caller]
 #[doc(alias = "torch.tensor")]
-pub fn tensor_with(data: impl Literal, o: impl Into<TensorOptions>) -> Tensor {
+pub fn tensor_with(data: impl Literal, o: impl IntoTensorOptions) -> Tensor {
     expect(try_tensor(data, o))
 }
 /// [`tensor_with`] with a result.
 ///
 /// # Errors
-/// Nested data whose rows differ in length.
-pub fn try_tensor<L: Literal>(data: L, o: impl Into<TensorOptions>) -> Result<Tensor> {
+/// Nested data whose rows differ in length; a text that names no device.
+pub fn try_tensor<L: Literal>(data: L, o: impl IntoTensorOptions) -> Result<Tensor> {
     let mut sizes = SizeVec::new();
     data.sizes(&mut sizes);
     let mut v: Vec<L::Leaf> = Vec::with_capacity(sizes.iter().product::<i64>() as usize);
     data.collect(0, &sizes, &mut v)?;
-    let mut o = o.into();
+    let mut o = o.into_tensor_options()?;
     o.device = crate::settings::chosen(o.device);
     finish(Tensor::from_vec_raw(v, &sizes)?, o)
 }
@@ -143,15 +143,15 @@ fn finish(t: Tensor, o: TensorOptions) -> Result<Tensor> {
 /// A zero-dim tensor of a number; floats take the default dtype.
 #[track_caller]
 #[doc(alias = "torch.scalar_tensor")]
-pub fn scalar_tensor(value: impl Into<Scalar>, o: impl Into<TensorOptions>) -> Tensor {
+pub fn scalar_tensor(value: impl Into<Scalar>, o: impl IntoTensorOptions) -> Tensor {
     expect(try_scalar_tensor(value, o))
 }
 /// [`scalar_tensor`] with an error instead of a panic.
 ///
 /// # Errors
 /// A device without memory; gradients of a dtype that has none.
-pub fn try_scalar_tensor(value: impl Into<Scalar>, o: impl Into<TensorOptions>) -> Result<Tensor> {
-    let (s, o) = (value.into(), o.into());
+pub fn try_scalar_tensor(value: impl Into<Scalar>, o: impl IntoTensorOptions) -> Result<Tensor> {
+    let (s, o) = (value.into(), o.into_tensor_options()?);
     let t = crate::api::ergonomic::wrapped_number(s)?.alias_detached();
     // without a dtype every kind of number takes the default dtype here, as in PyTorch
     let dtype = o.dtype.unwrap_or_else(crate::iter::promotion::default_dtype);
@@ -187,15 +187,15 @@ impl<L: Literal> AsTensor for L {
 #[track_caller]
 #[doc(alias = "torch.as_tensor")]
 #[doc(alias = "torch.asarray")]
-pub fn as_tensor(data: impl AsTensor, o: impl Into<TensorOptions>) -> Tensor {
+pub fn as_tensor(data: impl AsTensor, o: impl IntoTensorOptions) -> Tensor {
     expect(try_as_tensor(data, o))
 }
 /// [`as_tensor`] with an error instead of a panic.
 ///
 /// # Errors
 /// As [`try_tensor`].
-pub fn try_as_tensor(data: impl AsTensor, o: impl Into<TensorOptions>) -> Result<Tensor> {
-    data.as_tensor(o.into())
+pub fn try_as_tensor(data: impl AsTensor, o: impl IntoTensorOptions) -> Result<Tensor> {
+    data.as_tensor(o.into_tensor_options()?)
 }
 impl Tensor {
     /// Numbers as a tensor of this one's dtype, on its device.

@@ -1,7 +1,7 @@
 //! Matrix products.
 
-use crate::derivatives::shorthand::{add, conj, transpose};
-use crate::{Result, Tensor, ops};
+use crate::derivatives::shorthand::{add, conj, mul_scalar, transpose};
+use crate::{Result, Scalar, Tensor, ops};
 
 fn adjoint(m: &Tensor) -> Result<Tensor> {
     transpose(&conj(m)?, -2, -1)
@@ -25,4 +25,9 @@ pub fn bmm_right(grad: &Tensor, left: &Tensor) -> Result<Tensor> {
 /// The tangent of a product.
 pub fn mm_jvp(left_t: &Tensor, left: &Tensor, right_t: &Tensor, right: &Tensor) -> Result<Tensor> {
     add(&ops::mm(left_t, right)?, &ops::mm(left, right_t)?)
+}
+/// The gradient of `alpha` times an outer product for its left vector; the vectors may be of another dtype than their product.
+pub fn addr_vector(grad: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    let other = ops::to(&conj(other)?, Some(grad.dtype()), None, None, None, false, false, None)?;
+    mul_scalar(&ops::mv(grad, &other)?, alpha.conj())
 }

@@ -6,8 +6,9 @@ use crate::types::error::Result;
 use crate::types::keys::{KEYS, Key};
 use crate::types::order;
 use crate::types::order::{Mutex, RwLock};
+use flambeau_memory::turn::Turn;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Once, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// What one crate brings: its operators, and functions that fill slots of other crates' operators.
 pub struct CrateReg {
@@ -26,18 +27,26 @@ pub struct CrateReg {
 pub static CRATES: [&'static CrateReg];
 
 static REGISTERED: Mutex<Vec<&'static CrateReg>> = Mutex::new(Vec::new());
-static INIT: Once = Once::new();
+/// One thread registers at a time; the others wait until its fills are done. A fill may call operators and register further
+/// crates: its thread has the turn.
+static TURN: LazyLock<Turn> = LazyLock::new(Turn::new);
+static WALKED: AtomicBool = AtomicBool::new(false);
 
-/// Walks the link-time list. Called by the first operator call that finds an empty slot, and by every look-up by name.
+/// Walks the link-time list. Called by the first operator call that finds an empty slot, and by every look-up by name. What
+/// other threads are registering is registered when it comes back.
 pub fn init() {
-    INIT.call_once(|| {
+    if WALKED.load(Ordering::Acquire) && TURN.is_free() {
+        return;
+    }
+    let _turn = TURN.take();
+    if !WALKED.swap(true, Ordering::AcqRel) {
         #[cfg(not(miri))]
         for c in CRATES {
             register(c);
         }
         #[cfg(miri)]
         register(&crate::generated::REG);
-    });
+    }
 }
 
 #[allow(unsafe_code)]
@@ -45,8 +54,10 @@ pub fn init() {
 static START: fn() = init;
 
 /// Adds a crate by hand: for interpreters and targets without link-time lists, and for plug-ins loaded at run time. A
-/// crate name that is already registered is ignored (a crate under unit test is linked twice).
+/// crate name that is already registered is ignored (a crate under unit test is linked twice). On return its fills are done,
+/// whichever thread does them; a fill must not wait for another thread that registers.
 pub fn register(reg: &'static CrateReg) {
+    let _turn = TURN.take();
     {
         let mut list = REGISTERED.lock().unwrap_or_else(|e| e.into_inner());
         if list.iter().any(|r| r.name == reg.name) {
@@ -59,10 +70,15 @@ pub fn register(reg: &'static CrateReg) {
     }
 }
 
-/// All registered crates.
+/// All registered crates. The fills of each are done, but for those that this thread itself is doing.
 pub fn crates() -> Vec<&'static CrateReg> {
     init();
-    REGISTERED.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    let all = REGISTERED.lock().unwrap_or_else(|e| e.into_inner()).clone();
+    if !TURN.is_free() {
+        // what is in the list has begun: it has ended when the turn comes
+        drop(TURN.take());
+    }
+    all
 }
 
 /// Python's modules whose functions ATen names with a prefix.

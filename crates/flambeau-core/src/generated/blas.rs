@@ -1003,13 +1003,20 @@ fn addmv_out_adaptor(
     Ok(())
 }
 
-fn addr_cpu(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
-    graph::named(&"AddrBackward0", || f::addr(self_, vec1, vec2, beta, alpha))
-}
 /// Type of [`ADDR`].
 pub type AddrFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<Tensor>;
 /// `addr`: `beta self + alpha` times the outer product.
-pub static ADDR: Op<AddrFn> = Op::composite(&ADDR_INFO, addr_cpu, addr_adaptor);
+pub static ADDR: Op<AddrFn> = Op::new(
+    &ADDR_INFO,
+    &[
+        (Key::Cpu, f::addr),
+        (Key::Cuda, f::addr),
+        (Key::Meta, f::addr),
+        (Key::Private, f::addr),
+        (Key::Autograd, super::blas_grad::addr_autograd),
+    ],
+    addr_adaptor,
+);
 pub(super) static ADDR_INFO: OpInfo = OpInfo {
     name: "addr",
     owner: "flambeau-core",
@@ -1029,7 +1036,7 @@ pub(super) static ADDR_INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::Arguments("beta_first") },
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
-    composite: true,
+    composite: false,
     pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast {
@@ -1042,7 +1049,7 @@ pub(super) static ADDR_INFO: OpInfo = OpInfo {
     },
     boxed: addr_boxed,
     doc: "`beta self + alpha` times the outer product.",
-    grad: Differentiability::Composite,
+    grad: Differentiability::Formula,
     functional: None,
 };
 fn addr_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -1053,14 +1060,53 @@ fn addr_adaptor(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alph
 }
 
 fn addr_inplace_cpu(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<()> {
-    let before = out::before_overwriting(self_)?;
-    let r = f::addr(&before, vec1, vec2, beta, alpha)?;
+    let r = f::addr(self_, vec1, vec2, beta, alpha)?;
+    out::copy_to_self(self_, &r)
+}
+fn addr_inplace_cuda(
+    self_: &Tensor,
+    vec1: &Tensor,
+    vec2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<()> {
+    let r = f::addr(self_, vec1, vec2, beta, alpha)?;
+    out::copy_to_self(self_, &r)
+}
+fn addr_inplace_meta(
+    self_: &Tensor,
+    vec1: &Tensor,
+    vec2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<()> {
+    let r = f::addr(self_, vec1, vec2, beta, alpha)?;
+    out::copy_to_self(self_, &r)
+}
+fn addr_inplace_private(
+    self_: &Tensor,
+    vec1: &Tensor,
+    vec2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<()> {
+    let r = f::addr(self_, vec1, vec2, beta, alpha)?;
     out::copy_to_self(self_, &r)
 }
 /// Type of [`ADDR_`].
 pub type AddrInplaceFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar) -> Result<()>;
 /// `addr_`: `beta self + alpha` times the outer product.
-pub static ADDR_: Op<AddrInplaceFn> = Op::composite(&ADDR__INFO, addr_inplace_cpu, addr_inplace_adaptor);
+pub static ADDR_: Op<AddrInplaceFn> = Op::new(
+    &ADDR__INFO,
+    &[
+        (Key::Cpu, addr_inplace_cpu),
+        (Key::Cuda, addr_inplace_cuda),
+        (Key::Meta, addr_inplace_meta),
+        (Key::Private, addr_inplace_private),
+        (Key::Autograd, super::blas_grad::addr_inplace_autograd),
+    ],
+    addr_inplace_adaptor,
+);
 pub(super) static ADDR__INFO: OpInfo = OpInfo {
     name: "addr_",
     owner: "flambeau-core",
@@ -1080,13 +1126,13 @@ pub(super) static ADDR__INFO: OpInfo = OpInfo {
         Convention { path: "", habit: Habit::Arguments("beta_first") },
         Convention { path: "", habit: Habit::HiddenOverload },
     ],
-    composite: true,
+    composite: false,
     pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: addr_inplace_boxed,
     doc: "`beta self + alpha` times the outer product.",
-    grad: Differentiability::Composite,
+    grad: Differentiability::Formula,
     functional: Some(&ADDR_INFO),
 };
 fn addr_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
@@ -1111,14 +1157,56 @@ fn addr_out_cpu(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
-    out::refuse_gradients("addr", &[self_, vec1, vec2], &[&*out])?;
+    let r = f::addr(self_, vec1, vec2, beta, alpha)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+fn addr_out_cuda(
+    self_: &Tensor,
+    vec1: &Tensor,
+    vec2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::addr(self_, vec1, vec2, beta, alpha)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+fn addr_out_meta(
+    self_: &Tensor,
+    vec1: &Tensor,
+    vec2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    let r = f::addr(self_, vec1, vec2, beta, alpha)?;
+    out::copy_to_out(&OutDtype::Cast, out, &r)
+}
+fn addr_out_private(
+    self_: &Tensor,
+    vec1: &Tensor,
+    vec2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
     let r = f::addr(self_, vec1, vec2, beta, alpha)?;
     out::copy_to_out(&OutDtype::Cast, out, &r)
 }
 /// Type of [`ADDR_OUT`].
 pub type AddrOutFn = fn(&Tensor, &Tensor, &Tensor, Scalar, Scalar, &mut Tensor) -> Result<()>;
 /// `addr.out`: `beta self + alpha` times the outer product.
-pub static ADDR_OUT: Op<AddrOutFn> = Op::composite(&ADDR_OUT_INFO, addr_out_cpu, addr_out_adaptor);
+pub static ADDR_OUT: Op<AddrOutFn> = Op::new(
+    &ADDR_OUT_INFO,
+    &[
+        (Key::Cpu, addr_out_cpu),
+        (Key::Cuda, addr_out_cuda),
+        (Key::Meta, addr_out_meta),
+        (Key::Private, addr_out_private),
+        (Key::Autograd, super::blas_grad::addr_out_autograd),
+    ],
+    addr_out_adaptor,
+);
 pub(super) static ADDR_OUT_INFO: OpInfo = OpInfo {
     name: "addr.out",
     owner: "flambeau-core",
@@ -1136,13 +1224,13 @@ pub(super) static ADDR_OUT_INFO: OpInfo = OpInfo {
     python: &["torch.addr"],
     aten: &[],
     conventions: &[],
-    composite: true,
+    composite: false,
     pointwise: false,
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: addr_out_boxed,
     doc: "`beta self + alpha` times the outer product.",
-    grad: Differentiability::Composite,
+    grad: Differentiability::Formula,
     functional: Some(&ADDR_INFO),
 };
 fn addr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {

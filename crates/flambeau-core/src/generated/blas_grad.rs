@@ -395,6 +395,132 @@ pub(super) fn baddbmm_out_autograd(
     rt::check_out("baddbmm", &[self_, batch1, batch2], &[&*out])?;
     rt::below(|| ops::baddbmm_out(self_, batch1, batch2, beta, alpha, out))
 }
+/// Node of `addr`.
+pub struct AddrBackward {
+    alpha: Scalar,
+    beta: Scalar,
+    vec1: Saved,
+    vec2: Saved,
+}
+impl Backward for AddrBackward {
+    const NAME: &'static str = "AddrBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let alpha = self.alpha;
+        let beta = self.beta;
+        let g0 = if cx.need(0) { Some(mul_scalar(grad, beta.conj())?) } else { None };
+        let g1 = if cx.need(1) {
+            let vec2 = &self.vec2.unpack_last(cx, "vec2")?;
+            Some(addr_vector(grad, vec2, alpha)?)
+        } else {
+            None
+        };
+        let g2 = if cx.need(2) {
+            let vec1 = &self.vec1.unpack_last(cx, "vec1")?;
+            Some(addr_vector(&ops::t(grad)?, vec1, alpha)?)
+        } else {
+            None
+        };
+        Ok(Grads::from_iter([g0, g1, g2]))
+    }
+    fn release(&self) {
+        self.vec1.release();
+        self.vec2.release();
+    }
+}
+#[cold]
+#[inline(never)]
+fn addr_tangent(
+    self_: &Tensor,
+    vec1: &Tensor,
+    vec2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    old: &Tensor,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let duals: &[&Tensor] = &[self_, vec1, vec2];
+        let self_ = old;
+        rt::transposed(duals, &[self_, vec1, vec2], |mut a| {
+            let self_ = a.one()?;
+            let vec1 = a.one()?;
+            let vec2 = a.one()?;
+            let r = ops::addr(self_, vec1, vec2, beta, alpha)?;
+            Ok(vec![r])
+        })
+        .map(|t| t.into_iter().next())
+    })
+}
+
+pub(super) fn addr_autograd(
+    self_: &Tensor,
+    vec1: &Tensor,
+    vec2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    let rec = rt::recording(&[self_, vec1, vec2]);
+    let mut out = rt::below(|| ops::addr(self_, vec1, vec2, beta, alpha))?;
+    if rec {
+        let edges = Edges::of([Some(self_), Some(vec1), Some(vec2)]);
+        let body = AddrBackward {
+            alpha,
+            beta,
+            vec1: Saved::input_if(edges.wants(2), vec1),
+            vec2: Saved::input_if(edges.wants(1), vec2),
+        };
+        rt::check_saved()?;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, vec1, vec2]) {
+        let t = addr_tangent(self_, vec1, vec2, beta, alpha, self_)?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
+}
+
+pub(super) fn addr_inplace_autograd(
+    self_: &Tensor,
+    vec1: &Tensor,
+    vec2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<()> {
+    let rec = rt::recording(&[self_, vec1, vec2]);
+    let before = if rec {
+        rt::check_inplace(self_)?;
+        let edges = Edges::of([Some(self_), Some(vec1), Some(vec2)]);
+        let s_vec1 = Saved::input_if(edges.wants(2), vec1);
+        let s_vec2 = Saved::input_if(edges.wants(1), vec2);
+        rt::check_saved()?;
+        Some((edges, s_vec1, s_vec2))
+    } else {
+        None
+    };
+    let old = if rt::dual_active() { Some(rt::jvp(|| crate::ops::clone(self_, None))?) } else { None };
+    rt::below(|| ops::addr_(self_, vec1, vec2, beta, alpha))?;
+    if let Some((edges, s_vec1, s_vec2)) = before {
+        let body = AddrBackward { alpha, beta, vec1: s_vec1, vec2: s_vec2 };
+        rt::rebase(self_, edges, body)?;
+    }
+    if rt::dual_active() && rt::any_tangent(&[self_, vec1, vec2]) {
+        let t = addr_tangent(self_, vec1, vec2, beta, alpha, old.as_ref().unwrap_or(self_))?;
+        rt::set_tangent_inplace(self_, t)?;
+    }
+    Ok(())
+}
+
+pub(super) fn addr_out_autograd(
+    self_: &Tensor,
+    vec1: &Tensor,
+    vec2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+    out: &mut Tensor,
+) -> Result<()> {
+    rt::check_out("addr", &[self_, vec1, vec2], &[&*out])?;
+    rt::below(|| ops::addr_out(self_, vec1, vec2, beta, alpha, out))
+}
 /// Node of `dot`.
 pub struct DotBackward {
     self_: Saved,

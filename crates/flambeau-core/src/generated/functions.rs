@@ -10521,13 +10521,15 @@ pub fn mvlgamma_out(input: &Tensor, p: i64, out: &mut Tensor) {
 /// - Errors: none.
 ///
 /// ```text
-/// let x = torch::nan_to_num(&torch::tensor([f32::NAN, f32::INFINITY]), 0.0, 1.0, -1.0);
-/// assert_eq!(x.to_vec::<f32>(), [0.0, 1.0]);
+/// let x = torch::tensor([f32::NAN, f32::INFINITY]);
+/// assert_eq!(x.nan_to_num().to_vec::<f32>(), [0.0, f32::MAX]);
+/// let options = torch::options::NanToNumOptions::new().nan(2.0).posinf(1.0);
+/// assert_eq!(x.nan_to_num_with(options).to_vec::<f32>(), [2.0, 1.0]);
 /// ```
 #[doc(alias = "torch.nan_to_num")]
 #[track_caller]
-pub fn nan_to_num(input: &Tensor, nan: f64, posinf: f64, neginf: f64) -> Tensor {
-    expect(ops::nan_to_num(input, Some(nan), Some(posinf), Some(neginf)))
+pub fn nan_to_num(input: &Tensor) -> Tensor {
+    expect(ops::nan_to_num(input, None, None, None))
 }
 
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). Into `out`, which is resized where its shape differs.
@@ -10537,8 +10539,8 @@ pub fn nan_to_num(input: &Tensor, nan: f64, posinf: f64, neginf: f64) -> Tensor 
 /// - Errors: none.
 #[doc(alias = "torch.nan_to_num")]
 #[track_caller]
-pub fn nan_to_num_out(input: &Tensor, nan: f64, posinf: f64, neginf: f64, out: &mut Tensor) {
-    expect(ops::nan_to_num_out(input, Some(nan), Some(posinf), Some(neginf), out));
+pub fn nan_to_num_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::nan_to_num_out(input, None, None, None, out));
 }
 
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). Into `out`, which is resized where its shape differs.
@@ -12100,7 +12102,7 @@ pub fn rand_with(size: impl IntoDims, options: impl Into<RandOptions>) -> Tensor
     ))
 }
 
-/// A tensor of integers of `[0, high)`.
+/// A tensor of integers of `[0, high)`, or of a range: `low..high`. For low: `randint(5..9, 3)`.
 ///
 /// - Shapes: `size`.
 /// - Dtypes: int64 unless another is asked for; complex numbers are refused.
@@ -12109,11 +12111,18 @@ pub fn rand_with(size: impl IntoDims, options: impl Into<RandOptions>) -> Tensor
 /// ```text
 /// let x = torch::randint(10, [2, 3]);
 /// assert!(x.ge(0).all().item::<bool>() && x.lt(10).all().item::<bool>());
+/// let y = torch::randint(5..7, 10);
+/// assert!(y.ge(5).all().item::<bool>() && y.lt(7).all().item::<bool>());
 /// ```
 #[doc(alias = "torch.randint")]
 #[track_caller]
-pub fn randint(high: i64, size: impl IntoDims) -> Tensor {
-    expect(ops::randint(high, &size.into_dims(), None, None, None, chosen(None), None))
+pub fn randint(high: impl IntRange, size: impl IntoDims /* for low: randint(5..9, 3) */) -> Tensor {
+    expect(match high.int_range() {
+        (None, high) => ops::randint(high, &size.into_dims(), None, None, None, chosen(None), None),
+        (Some(low), high) => {
+            ops::randint_low(low, high, &size.into_dims(), None, None, None, chosen(None), None)
+        }
+    })
 }
 
 /// Integers of `[0, high)` in the input's shape.
@@ -12127,8 +12136,11 @@ pub fn randint(high: i64, size: impl IntoDims) -> Tensor {
 /// ```
 #[doc(alias = "torch.randint_like")]
 #[track_caller]
-pub fn randint_like(input: &Tensor, high: i64) -> Tensor {
-    expect(ops::randint_like(input, high, None, None, None, None, None))
+pub fn randint_like(input: &Tensor, high: impl IntRange) -> Tensor {
+    expect(match high.int_range() {
+        (None, high) => ops::randint_like(input, high, None, None, None, None, None),
+        (Some(low), high) => ops::randint_like_low(input, low, high, None, None, None, None, None),
+    })
 }
 
 /// `randint_like` with a generator.
@@ -12274,11 +12286,18 @@ pub fn randint_like_low_with(
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn randint_like_with(input: &Tensor, high: i64, options: impl Into<TensorOptions>) -> Tensor {
+pub fn randint_like_with(input: &Tensor, high: impl IntRange, options: impl Into<TensorOptions>) -> Tensor {
     let o = options.into();
     expect(finish(
         o.requires_grad,
-        ops::randint_like(input, high, o.dtype, o.layout, o.device, None, o.memory_format),
+        match high.int_range() {
+            (None, high) => {
+                ops::randint_like(input, high, o.dtype, o.layout, o.device, None, o.memory_format)
+            }
+            (Some(low), high) => {
+                ops::randint_like_low(input, low, high, o.dtype, o.layout, o.device, None, o.memory_format)
+            }
+        },
     ))
 }
 
@@ -12368,18 +12387,23 @@ pub fn randint_low_with(
     ))
 }
 
-/// A tensor of integers of `[0, high)`. Into `out`, which is resized where its shape differs.
+/// A tensor of integers of `[0, high)`, or of a range: `low..high`. Into `out`, which is resized where its shape differs.
 ///
 /// - Shapes: `size`.
 /// - Dtypes: int64 unless another is asked for; complex numbers are refused.
 /// - Errors: a `high` below 1, or outside of the dtype's range. negative sizes.
 #[doc(alias = "torch.randint")]
 #[track_caller]
-pub fn randint_out(high: i64, size: impl IntoDims, out: &mut Tensor) {
-    expect(ops::randint_out(high, &size.into_dims(), None, None, None, chosen(None), None, out));
+pub fn randint_out(high: impl IntRange, size: impl IntoDims, out: &mut Tensor) {
+    expect(match high.int_range() {
+        (None, high) => ops::randint_out(high, &size.into_dims(), None, None, None, chosen(None), None, out),
+        (Some(low), high) => {
+            ops::randint_low_out(low, high, &size.into_dims(), None, None, None, chosen(None), None, out)
+        }
+    });
 }
 
-/// A tensor of integers of `[0, high)`. Into `out`, which is resized where its shape differs.
+/// A tensor of integers of `[0, high)`, or of a range: `low..high`. Into `out`, which is resized where its shape differs.
 ///
 /// - Shapes: `size`.
 /// - Dtypes: int64 unless another is asked for; complex numbers are refused.
@@ -12388,37 +12412,14 @@ pub fn randint_out(high: i64, size: impl IntoDims, out: &mut Tensor) {
 /// With all keyword arguments.
 #[track_caller]
 pub fn randint_out_with(
-    high: i64,
+    high: impl IntRange,
     size: impl IntoDims,
     options: impl Into<RandintOptions>,
     out: &mut Tensor,
 ) {
     let o = options.into();
-    expect(ops::randint_out(
-        high,
-        &size.into_dims(),
-        o.generator.as_ref(),
-        o.tensor.dtype,
-        o.tensor.layout,
-        chosen(o.tensor.device),
-        None,
-        out,
-    ));
-}
-
-/// A tensor of integers of `[0, high)`.
-///
-/// - Shapes: `size`.
-/// - Dtypes: int64 unless another is asked for; complex numbers are refused.
-/// - Errors: a `high` below 1, or outside of the dtype's range. negative sizes.
-///
-/// With all keyword arguments.
-#[track_caller]
-pub fn randint_with(high: i64, size: impl IntoDims, options: impl Into<RandintOptions>) -> Tensor {
-    let o = options.into();
-    expect(finish(
-        o.tensor.requires_grad,
-        ops::randint(
+    expect(match high.int_range() {
+        (None, high) => ops::randint_out(
             high,
             &size.into_dims(),
             o.generator.as_ref(),
@@ -12426,7 +12427,55 @@ pub fn randint_with(high: i64, size: impl IntoDims, options: impl Into<RandintOp
             o.tensor.layout,
             chosen(o.tensor.device),
             None,
+            out,
         ),
+        (Some(low), high) => ops::randint_low_out(
+            low,
+            high,
+            &size.into_dims(),
+            o.generator.as_ref(),
+            o.tensor.dtype,
+            o.tensor.layout,
+            chosen(o.tensor.device),
+            None,
+            out,
+        ),
+    });
+}
+
+/// A tensor of integers of `[0, high)`, or of a range: `low..high`.
+///
+/// - Shapes: `size`.
+/// - Dtypes: int64 unless another is asked for; complex numbers are refused.
+/// - Errors: a `high` below 1, or outside of the dtype's range. negative sizes.
+///
+/// With all keyword arguments.
+#[track_caller]
+pub fn randint_with(high: impl IntRange, size: impl IntoDims, options: impl Into<RandintOptions>) -> Tensor {
+    let o = options.into();
+    expect(finish(
+        o.tensor.requires_grad,
+        match high.int_range() {
+            (None, high) => ops::randint(
+                high,
+                &size.into_dims(),
+                o.generator.as_ref(),
+                o.tensor.dtype,
+                o.tensor.layout,
+                chosen(o.tensor.device),
+                None,
+            ),
+            (Some(low), high) => ops::randint_low(
+                low,
+                high,
+                &size.into_dims(),
+                o.generator.as_ref(),
+                o.tensor.dtype,
+                o.tensor.layout,
+                chosen(o.tensor.device),
+                None,
+            ),
+        },
     ))
 }
 
@@ -15462,7 +15511,7 @@ pub fn unflatten(input: &Tensor, dim: i64, sizes: impl IntoDims) -> Tensor {
 /// ```
 #[doc(alias = "torch.unique")]
 #[track_caller]
-pub fn unique(input: &Tensor) -> Unique2Result {
+pub fn unique(input: &Tensor) -> UniqueResult {
     expect(ops::unique(input, true, false, false)).into()
 }
 
@@ -15509,7 +15558,7 @@ pub fn unique_consecutive_with(input: &Tensor, o: UniqueConsecutiveOptions) -> U
 ///
 /// With all keyword arguments.
 #[track_caller]
-pub fn unique_with(input: &Tensor, o: UniqueOptions) -> Unique2Result {
+pub fn unique_with(input: &Tensor, o: UniqueOptions) -> UniqueResult {
     expect(ops::unique(input, o.sorted, o.return_inverse, o.return_counts)).into()
 }
 

@@ -6011,13 +6011,15 @@ impl Tensor {
     /// - Errors: none.
     ///
     /// ```text
-    /// let x = torch::nan_to_num(&torch::tensor([f32::NAN, f32::INFINITY]), 0.0, 1.0, -1.0);
-    /// assert_eq!(x.to_vec::<f32>(), [0.0, 1.0]);
+    /// let x = torch::tensor([f32::NAN, f32::INFINITY]);
+    /// assert_eq!(x.nan_to_num().to_vec::<f32>(), [0.0, f32::MAX]);
+    /// let options = torch::options::NanToNumOptions::new().nan(2.0).posinf(1.0);
+    /// assert_eq!(x.nan_to_num_with(options).to_vec::<f32>(), [2.0, 1.0]);
     /// ```
     #[doc(alias = "torch.Tensor.nan_to_num")]
     #[track_caller]
-    pub fn nan_to_num(&self, nan: f64, posinf: f64, neginf: f64) -> Tensor {
-        expect(ops::nan_to_num(self, Some(nan), Some(posinf), Some(neginf)))
+    pub fn nan_to_num(&self) -> Tensor {
+        expect(ops::nan_to_num(self, None, None, None))
     }
 
     /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`). In place: the first tensor takes the result.
@@ -6027,8 +6029,8 @@ impl Tensor {
     /// - Errors: none.
     #[doc(alias = "torch.Tensor.nan_to_num_")]
     #[track_caller]
-    pub fn nan_to_num_(&self, nan: f64, posinf: f64, neginf: f64) -> &Self {
-        expect(ops::nan_to_num_(self, Some(nan), Some(posinf), Some(neginf)));
+    pub fn nan_to_num_(&self) -> &Self {
+        expect(ops::nan_to_num_(self, None, None, None));
         self
     }
 
@@ -9015,7 +9017,7 @@ impl Tensor {
     /// ```
     #[doc(alias = "torch.Tensor.unique")]
     #[track_caller]
-    pub fn unique(&self) -> Unique2Result {
+    pub fn unique(&self) -> UniqueResult {
         expect(ops::unique(self, true, false, false)).into()
     }
 
@@ -9062,7 +9064,7 @@ impl Tensor {
     ///
     /// With all keyword arguments.
     #[track_caller]
-    pub fn unique_with(&self, o: UniqueOptions) -> Unique2Result {
+    pub fn unique_with(&self, o: UniqueOptions) -> UniqueResult {
         expect(ops::unique(self, o.sorted, o.return_inverse, o.return_counts)).into()
     }
 

@@ -60,7 +60,7 @@ pub mod windows;
 #[allow(unused_imports)]
 mod prelude {
     pub use crate::DType;
-    pub use crate::api::convert::{IntoDims, IntoFloats, TensorOptions};
+    pub use crate::api::convert::{IntRange, IntoDims, IntoFloats, TensorOptions};
     pub use crate::api::ergonomic::{Bound, Limits, Operand, TensorList, expect, limits};
     pub use crate::backend::kernel::{Kernel, soft};
     pub use crate::backend::out;

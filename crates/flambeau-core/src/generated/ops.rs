@@ -8491,7 +8491,7 @@ pub fn randn_like(
     (random::RANDN_LIKE.get(self_.key_set())?)(self_, dtype, layout, device, pin_memory, memory_format)
 }
 
-/// A tensor of integers of `[0, high)`.
+/// A tensor of integers of `[0, high)`, or of a range: `low..high`.
 ///
 /// - Shapes: `size`.
 /// - Dtypes: int64 unless another is asked for; complex numbers are refused.
@@ -8500,6 +8500,8 @@ pub fn randn_like(
 /// ```text
 /// let x = torch::randint(10, [2, 3]);
 /// assert!(x.ge(0).all().item::<bool>() && x.lt(10).all().item::<bool>());
+/// let y = torch::randint(5..7, 10);
+/// assert!(y.ge(5).all().item::<bool>() && y.lt(7).all().item::<bool>());
 /// ```
 ///
 /// Documented defaults: `generator = None`, `dtype = None`, `layout = None`, `device = None`, `pin_memory = None`.
@@ -8519,7 +8521,7 @@ pub fn randint(
     (random::RANDINT.get(device_keys(device))?)(high, size, generator, dtype, layout, device, pin_memory)
 }
 
-/// A tensor of integers of `[0, high)`. Into `out`, which is resized where its shape differs.
+/// A tensor of integers of `[0, high)`, or of a range: `low..high`. Into `out`, which is resized where its shape differs.
 ///
 /// - Shapes: `size`.
 /// - Dtypes: int64 unless another is asked for; complex numbers are refused.
@@ -14710,8 +14712,10 @@ pub fn relu_(self_: &Tensor) -> Result<()> {
 /// - Errors: none.
 ///
 /// ```text
-/// let x = torch::nan_to_num(&torch::tensor([f32::NAN, f32::INFINITY]), 0.0, 1.0, -1.0);
-/// assert_eq!(x.to_vec::<f32>(), [0.0, 1.0]);
+/// let x = torch::tensor([f32::NAN, f32::INFINITY]);
+/// assert_eq!(x.nan_to_num().to_vec::<f32>(), [0.0, f32::MAX]);
+/// let options = torch::options::NanToNumOptions::new().nan(2.0).posinf(1.0);
+/// assert_eq!(x.nan_to_num_with(options).to_vec::<f32>(), [2.0, 1.0]);
 /// ```
 ///
 /// Documented defaults: `nan = None`, `posinf = None`, `neginf = None`.

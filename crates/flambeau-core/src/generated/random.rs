@@ -1549,7 +1549,7 @@ pub type RandintFn = fn(
     Option<Device>,
     Option<bool>,
 ) -> Result<Tensor>;
-/// `randint`: A tensor of integers of `[0, high)`.
+/// `randint`: A tensor of integers of `[0, high)`, or of a range: `low..high`.
 pub static RANDINT: Op<RandintFn> = Op::new(
     &RANDINT_INFO,
     &[(Key::Cpu, f::randint), (Key::Cuda, f::randint), (Key::Meta, f::randint), (Key::Private, f::randint)],
@@ -1578,7 +1578,7 @@ pub(super) static RANDINT_INFO: OpInfo = OpInfo {
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: randint_boxed,
-    doc: "A tensor of integers of `[0, high)`.",
+    doc: "A tensor of integers of `[0, high)`, or of a range: `low..high`.",
     grad: Differentiability::None,
     functional: None,
 };
@@ -1677,7 +1677,7 @@ pub type RandintOutFn = fn(
     Option<bool>,
     &mut Tensor,
 ) -> Result<()>;
-/// `randint.out`: A tensor of integers of `[0, high)`.
+/// `randint.out`: A tensor of integers of `[0, high)`, or of a range: `low..high`.
 pub static RANDINT_OUT: Op<RandintOutFn> = Op::new(
     &RANDINT_OUT_INFO,
     &[
@@ -1713,7 +1713,7 @@ pub(super) static RANDINT_OUT_INFO: OpInfo = OpInfo {
     names: NameRule::Unsupported,
     autocast: Autocast::NONE,
     boxed: randint_out_boxed,
-    doc: "A tensor of integers of `[0, high)`.",
+    doc: "A tensor of integers of `[0, high)`, or of a range: `low..high`.",
     grad: Differentiability::None,
     functional: Some(&RANDINT_INFO),
 };

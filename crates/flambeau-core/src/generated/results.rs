@@ -328,7 +328,7 @@ impl From<(Tensor, Tensor)> for TopkResult {
 /// Result of `_unique2`.
 #[derive(Clone, Debug)]
 #[doc(alias = "torch.return_types._unique2")]
-pub struct Unique2Result {
+pub struct UniqueResult {
     /// The result `values`.
     pub values: Tensor,
     /// The result `inverse`.
@@ -336,14 +336,14 @@ pub struct Unique2Result {
     /// The result `counts`.
     pub counts: Tensor,
 }
-impl From<Unique2Result> for (Tensor, Tensor, Tensor) {
-    fn from(r: Unique2Result) -> Self {
+impl From<UniqueResult> for (Tensor, Tensor, Tensor) {
+    fn from(r: UniqueResult) -> Self {
         (r.values, r.inverse, r.counts)
     }
 }
-impl From<(Tensor, Tensor, Tensor)> for Unique2Result {
+impl From<(Tensor, Tensor, Tensor)> for UniqueResult {
     fn from((values, inverse, counts): (Tensor, Tensor, Tensor)) -> Self {
-        Unique2Result { values, inverse, counts }
+        UniqueResult { values, inverse, counts }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Devices.
 
 use crate::ensure;
-use crate::types::error::{Error, Result};
+use crate::types::error::{Error, Result, expect};
 use crate::types::keys::{Key, KeySet};
 use std::fmt;
 use std::sync::OnceLock;
@@ -118,6 +118,32 @@ impl fmt::Display for Device {
             None => f.write_str(self.kind()),
         }
     }
+}
+/// A device by its name, for functions that take either: `TensorOptions::new().device("cuda:0")`. A text that names no device
+/// panics with PyTorch's words; [`Device::parse`] and `"cuda:0".parse()` give the error.
+impl From<&str> for Device {
+    #[track_caller]
+    fn from(s: &str) -> Device {
+        expect(Device::parse(s))
+    }
+}
+/// The device of this name: `torch::device("cuda:0")`. Panics with PyTorch's words where it names none.
+///
+/// ```
+/// let device = torch::device("meta");
+/// assert_eq!(torch::zeros_with([2, 3], device).device(), torch::Device::Meta);
+/// ```
+#[track_caller]
+#[doc(alias = "torch.device")]
+pub fn device(name: &str) -> Device {
+    name.into()
+}
+/// [`device`] with an error instead of a panic.
+///
+/// # Errors
+/// A text that names no device.
+pub fn try_device(name: &str) -> Result<Device> {
+    Device::parse(name)
 }
 impl std::str::FromStr for Device {
     type Err = Error;

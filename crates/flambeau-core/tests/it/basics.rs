@@ -103,3 +103,37 @@ fn arguments_are_bound_as_python_binds_them() {
     let slots = all(&[one.clone()], &[("b", one)]).unwrap();
     assert!(slots[0].is_some() && slots[1].is_some() && slots[2].is_none());
 }
+
+/// Devices by name, wherever a dtype or a device is taken; a name that is none is an error, and a panic in short forms.
+#[test]
+fn devices_by_name() {
+    let x = flambeau_core::api::literal::tensor([1.5f32, 2.0]);
+    assert_eq!(x.to("meta").device(), Device::Meta);
+    let both = x.to(("meta", DType::F64));
+    assert_eq!((both.device(), both.dtype()), (Device::Meta, DType::F64));
+    assert_eq!(x.to((DType::I64, "cpu")).to_vec::<i64>(), [1, 2]);
+    assert_eq!(x.to((Device::Cpu, DType::I64)).to_vec::<i64>(), [1, 2]);
+    assert_eq!(torch::zeros_with([2], "meta").device(), Device::Meta);
+    assert_eq!(flambeau_core::TensorOptions::new().device("meta").device, Some(Device::Meta));
+    let e = x.try_to("cpuu").unwrap_err();
+    assert!(e.message().starts_with("Expected one of cpu, cuda,"), "{e}");
+    let panic = std::panic::catch_unwind(|| torch::zeros_with([2], "cuda:x")).unwrap_err();
+    let text = panic.downcast_ref::<String>().map(String::as_str).unwrap_or_default();
+    assert!(text.contains("Invalid device string: 'cuda:x'"), "{text}");
+}
+
+/// Bounds of integers that are drawn: a number or a range, of any type of integers.
+#[test]
+fn integers_of_a_range() {
+    assert_eq!(torch::randint(5..6, 3).to_vec::<i64>(), [5; 3]);
+    assert_eq!(torch::randint(1usize, [2]).to_vec::<i64>(), [0; 2]);
+    assert_eq!(torch::randint(-4..-3i64, ()).to_vec::<i64>(), [-4]);
+    assert_eq!(torch::randint_with(7..8u32, 2, DType::F64).to_vec::<f64>(), [7.; 2]);
+    assert_eq!(torch::randint_like(&torch::zeros(2), 2..3).to_vec::<f32>(), [2.; 2]);
+    let mut out = torch::zeros_with([2], DType::I64);
+    torch::randint_out(9..10, 2, &mut out);
+    assert_eq!(out.to_vec::<i64>(), [9; 2]);
+    let refused = std::panic::catch_unwind(|| torch::randint(3..3, 2)).unwrap_err();
+    let text = refused.downcast_ref::<String>().map(String::as_str).unwrap_or_default();
+    assert!(text.contains("random_ expects 'from' to be less than 'to', but got from=3 >= to=3"), "{text}");
+}

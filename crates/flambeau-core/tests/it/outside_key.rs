@@ -258,6 +258,44 @@ fn registration_is_idempotent() {
     assert_eq!(log, ["exp"]);
 }
 
+/// Whoever registers a crate that another thread is registering, or finds it in the list, finds it registered.
+#[test]
+fn a_registration_is_seen_whole() {
+    install();
+    static BEGUN: AtomicUsize = AtomicUsize::new(0);
+    static FILLED: AtomicUsize = AtomicUsize::new(0);
+    fn begin() {
+        BEGUN.fetch_add(1, Ordering::SeqCst);
+        // a fill may look operators up and register again
+        assert!(registry::find("aten::exp").is_some());
+        registry::register(&SLOW);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    fn end() {
+        FILLED.fetch_add(1, Ordering::SeqCst);
+    }
+    static SLOW: CrateReg = CrateReg { name: "toy-slow-plugin", ops: &[], fills: &[begin, end] };
+    let begun = || {
+        while BEGUN.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+    };
+    std::thread::scope(|s| {
+        s.spawn(|| registry::register(&SLOW));
+        s.spawn(|| {
+            begun();
+            registry::register(&SLOW);
+            assert_eq!(FILLED.load(Ordering::SeqCst), 1);
+        });
+        s.spawn(|| {
+            begun();
+            assert!(registry::crates().iter().any(|c| c.name == "toy-slow-plugin"));
+            assert_eq!(FILLED.load(Ordering::SeqCst), 1);
+        });
+    });
+    assert_eq!((BEGUN.load(Ordering::SeqCst), FILLED.load(Ordering::SeqCst)), (1, 1));
+}
+
 #[test]
 fn gradients_need_no_crate_above() {
     let a = grid();

@@ -1,6 +1,6 @@
 //! What collectives refuse, in PyTorch's words.
 
-use flambeau_core::{DType, Result, Tensor, ensure};
+use flambeau_core::{DType, Error, Result, Tensor, ensure};
 
 pub(super) fn sizes(t: &Tensor) -> String {
     let all: Vec<String> = t.sizes().iter().map(i64::to_string).collect();
@@ -24,6 +24,14 @@ pub(super) fn same_dtype<'a>(all: impl IntoIterator<Item = &'a Tensor>) -> Resul
         );
     }
     Ok(())
+}
+/// What is sent as if it were one tensor: some tensors, of one dtype, which it gives.
+pub(super) fn coalesced(name: &str, what: &str, all: &[Tensor]) -> Result<DType> {
+    same_dtype(all)?;
+    let first = all.first().map(Tensor::dtype);
+    first.ok_or_else(|| {
+        Error::runtime(format!("ProcessGroupGloo::{name}_coalesced: requires non-empty {what} list"))
+    })
 }
 fn options(dtype: DType) -> String {
     let name = match dtype {

@@ -187,12 +187,7 @@ pub fn try_all_gather_coalesced(
         (input_tensor_list.first(), options.async_op),
         own,
         |e, status| {
-            checks::same_dtype(&all)?;
-            ensure!(
-                !all.is_empty(),
-                Runtime,
-                "ProcessGroupGloo::allgather_coalesced: requires non-empty input tensor list"
-            );
+            let dtype = checks::coalesced("allgather", "input tensor", &all)?;
             ensure!(
                 lists.len() as i64 == g.size(),
                 Runtime,
@@ -216,7 +211,7 @@ pub fn try_all_gather_coalesced(
                     );
                 }
             }
-            check_dtype(all[0].dtype())?;
+            check_dtype(dtype)?;
             all.iter().try_for_each(bytes::check)?;
             e.run(options.async_op, status, lists.concat(), move |c| {
                 let parts: Vec<Vec<u8>> = all.iter().map(bytes::read_in_order).collect::<Result<_>>()?;

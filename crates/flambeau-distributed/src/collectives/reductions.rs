@@ -114,13 +114,7 @@ pub fn try_all_reduce_coalesced(tensors: &[Tensor], options: ReduceOptions) -> R
         (tensors.first(), options.async_op),
         own,
         |e, status| {
-            checks::same_dtype(&all)?;
-            ensure!(
-                !all.is_empty(),
-                Runtime,
-                "ProcessGroupGloo::allreduce_coalesced: requires non-empty tensor list"
-            );
-            let dtype = all[0].dtype();
+            let dtype = checks::coalesced("allreduce", "tensor", &all)?;
             for t in &all {
                 complex("all_reduce_coalesced", op, t)?;
                 bytes::check(t)?;

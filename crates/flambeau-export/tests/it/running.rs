@@ -36,3 +36,36 @@ fn a_program_prints_and_runs() {
         "Ran into a kwarg keyword mismatch: Got the following keywords ['x'] but expected []"
     );
 }
+
+/// Without gradients a program runs by a plan; with them, and after them, the values and the gradients are those without one.
+#[test]
+fn a_program_runs_by_a_plan_where_nothing_is_recorded() {
+    let path = saved("plan", &model());
+    let m = load(&path).unwrap().module().unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let x = tensor(&[-1.0, 2.0, 3.0]);
+    let values = |t: &Tensor| t.try_to_vec::<f32>().unwrap();
+    let first = m.try_forward(&[&x]).unwrap();
+    for _ in 0..3 {
+        let y = flambeau_autograd::no_grad(|| m.try_forward(&[&x])).unwrap();
+        assert!(!y.requires_grad() && values(&y) == [10.0, 12.0, 13.0]);
+        // the conditions on inputs hold on
+        assert!(m.try_forward(&[&tensor(&[1.0; 5])]).is_err());
+    }
+    let inside = flambeau_autograd::inference_mode(|| m.try_forward(&[&x])).unwrap();
+    let outside = m.clone().try_forward(&[&x]).unwrap();
+    assert!(inside.is_inference() && !outside.is_inference());
+    x.try_requires_grad_(true).unwrap();
+    let y = m.try_forward(&[&x]).unwrap();
+    assert!(y.requires_grad());
+    y.sum().try_backward(flambeau_core::BackwardOptions::new()).unwrap();
+    assert_eq!(values(&x.grad().unwrap()), [0.0, 1.0, 1.0]);
+    // a result is its owner's, whatever runs later
+    assert_eq!(values(&first), [10.0, 12.0, 13.0]);
+    // a weight that wants a gradient gets one
+    let (_, w) = m.state().remove(0);
+    w.try_requires_grad_(true).unwrap();
+    let y = m.try_forward(&[&x.detach()]).unwrap();
+    y.sum().try_backward(flambeau_core::BackwardOptions::new()).unwrap();
+    assert_eq!(values(&w.grad().unwrap()).iter().sum::<f32>(), 3.0);
+}

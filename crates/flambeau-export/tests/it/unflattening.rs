@@ -110,6 +110,30 @@ fn modules_that_keep_how_they_are_called() {
     let kept = [one_tensor(&p, "block", "x", "mul"), one_tensor(&p, "block@1", "sum_1", "tanh")];
     p.module_call_graph.retain(|e| !e.fqn.starts_with("block") || e.fqn.contains(".fc"));
     p.module_call_graph.splice(1..1, kept);
+    // the same, asked for
+    let o = ExportOptions::new().names(&["x"]).dynamic("x", [(0, Dim::new("batch").max(8))]);
+    let asked = |paths: &[&str]| {
+        let o = o.clone().preserve_module_call_signature(paths);
+        try_export_with(&m, |x: &[Tensor]| m.try_call(&x[0]), &[&floats(&[3, 4])], o)
+    };
+    let q = asked(&["block"]).unwrap();
+    let shown = |p: &ExportedProgram| {
+        let mut all: Vec<String> = p
+            .module_call_graph
+            .iter()
+            .skip(1)
+            .map(|e| match &e.signature {
+                Some(s) => format!("{} {:?} {:?} {:?}", e.fqn, s.inputs, s.outputs, s.texts),
+                None => e.fqn.clone(),
+            })
+            .collect();
+        all.sort();
+        all
+    };
+    assert_eq!(shown(&q), shown(&p));
+    let e = asked(&["blocks"]).unwrap_err();
+    assert_eq!((e.kind(), e.message()), (ErrorKind::Attribute, "Differing has no module `blocks`"));
+    p.module_call_graph = q.module_call_graph;
     let u = unflatten(&p).unwrap_or_else(|e| panic!("{e}\n{p}"));
     let text = u.graph().to_string();
     assert!(

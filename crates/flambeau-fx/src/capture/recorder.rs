@@ -9,6 +9,7 @@ use crate::node::{Node, Op};
 use flambeau_core::dispatch::op::OpInfo;
 use flambeau_core::dispatch::overrides;
 use flambeau_core::internal::{RawTensor as _, including};
+use flambeau_core::tensor::arena::Record;
 use flambeau_core::types::keys::{Key, KeySet};
 use flambeau_core::types::schema::{Default_, Schema, Ty};
 use flambeau_core::{Device, Layout, Result, Tensor, Value};
@@ -82,6 +83,8 @@ pub(crate) struct Recorder {
     outer: Option<Rc<RefCell<Recorder>>>,
     /// What is used of it.
     lifted: Vec<Tensor>,
+    /// The most bytes at once of the tensors that the last call made.
+    made: usize,
 }
 
 thread_local! {
@@ -119,6 +122,7 @@ impl Capture {
             error: None,
             outer: None,
             lifted: Vec::new(),
+            made: 0,
         })))
     }
     /// One of a function within the program of another: what it uses of that program becomes its inputs.
@@ -170,7 +174,9 @@ impl Capture {
             Level::Kernels => {
                 let to = self.0.clone();
                 let _mode = overrides::push_dispatch_mode(move |call: &overrides::OperatorCall<'_>| {
-                    let results = call.call_on()?;
+                    let record = Record::new();
+                    let results = record.during(|| call.call_on())?;
+                    to.borrow_mut().made = record.peak();
                     to.borrow_mut().saw(
                         call.name(),
                         call.python_names(),
@@ -364,7 +370,9 @@ impl Recorder {
             _ => target.replace('.', "_"),
         };
         let n = self.graph.create_node(op, target, args, kwargs, Some(&name));
-        self.graph.meta_mut(n).nn_module_stack = self.stack.clone();
+        let meta = self.graph.meta_mut(n);
+        meta.nn_module_stack = self.stack.clone();
+        meta.made = self.made;
         match results {
             [Value::Tensor(t)] => self.bind(n, t),
             [Value::List(l)] | [Value::Tuple(l)] => self.results(n, l),

@@ -4,6 +4,7 @@
 use std::panic::Location;
 
 use crate::take::Take;
+use flambeau_memory::turn::Turn;
 use flambeau_memory::{Busy, Few, StorageLock};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -383,5 +384,53 @@ fn kernels_come_and_go_under_calls() {
         }
         assert_eq!(op.slot.load(Ordering::Acquire), BEFORE);
         assert_eq!(op.call(), 0);
+    });
+}
+
+/// Registration: a list that says what has begun, and the work itself. Whoever registers the same thing, or asks whether anything
+/// is being registered, finds the work done; the one at work may ask again.
+#[test]
+fn loom_registrations_are_seen_whole() {
+    use loom::sync::Mutex;
+    use loom::sync::atomic::{AtomicU32, Ordering};
+    struct Registry {
+        turn: Turn,
+        begun: Mutex<bool>,
+        filled: AtomicU32,
+    }
+    impl Registry {
+        fn register(&self) {
+            let _turn = self.turn.take();
+            if std::mem::replace(&mut *self.begun.lock().unwrap(), true) {
+                return;
+            }
+            self.filled.fetch_add(1, Ordering::Relaxed);
+            // a fill that calls an operator
+            drop(self.turn.take());
+            self.filled.fetch_add(1, Ordering::Relaxed);
+        }
+        fn look_up(&self) {
+            let begun = *self.begun.lock().unwrap();
+            if !self.turn.is_free() {
+                drop(self.turn.take());
+            }
+            if begun {
+                assert_eq!(self.filled.load(Ordering::Relaxed), 2);
+            }
+        }
+    }
+    loom::model(|| {
+        let r = Arc::new(Registry { turn: Turn::new(), begun: Mutex::new(false), filled: AtomicU32::new(0) });
+        let others: Vec<_> = (0..2)
+            .map(|i| {
+                let r = r.clone();
+                thread::spawn(move || if i == 0 { r.register() } else { r.look_up() })
+            })
+            .collect();
+        r.register();
+        assert_eq!(r.filled.load(Ordering::Relaxed), 2);
+        for t in others {
+            t.join().unwrap();
+        }
     });
 }

@@ -15,3 +15,5 @@ mod shared;
 #[cfg(not(loom))]
 mod speed;
 mod take;
+#[cfg(not(loom))]
+mod turn;

@@ -19,7 +19,8 @@ use crate::module::forward::Layer;
 use crate::module::hooks::{HookHandle, HookOptions, NewInputs};
 use crate::module::keywords::Keyword;
 use crate::module::state_dict::{
-    IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions, ZeroGradOptions,
+    AsStateDict, IncompatibleKeys, LoadReport, LoadStateDictOptions, StateDict, StateDictOptions,
+    ZeroGradOptions,
 };
 use crate::parameter::{Buffer, Parameter};
 use flambeau_core::api::ergonomic::expect;
@@ -264,13 +265,13 @@ pub trait Module: Debug + Send + Sync + Any {
     fn state_dict_into(&self, destination: &mut StateDict, options: StateDictOptions) {
         state_dict::collect(self.as_module(), &options, destination);
     }
-    /// Copies a state dict into the parameters and buffers; every name must match.
+    /// Copies a state dict, or what `torch::load` gives, into the parameters and buffers; every name must match.
     ///
     /// # Errors
-    /// Missing or unexpected names, other sizes: PyTorch's report.
+    /// A value that is no state dict; missing or unexpected names, other sizes: PyTorch's report.
     #[doc(alias = "torch.nn.Module.load_state_dict")]
-    fn load_state_dict(&self, state: &StateDict) -> Result<IncompatibleKeys> {
-        state_dict::load(self.as_module(), state, true)
+    fn load_state_dict(&self, state: &dyn AsStateDict) -> Result<IncompatibleKeys> {
+        state_dict::load(self.as_module(), &*state.as_state_dict()?, true)
     }
     /// [`Module::load_state_dict`] with its options: names that may differ.
     ///
@@ -278,10 +279,10 @@ pub trait Module: Debug + Send + Sync + Any {
     /// As for [`Module::load_state_dict`].
     fn load_state_dict_with(
         &self,
-        state: &StateDict,
+        state: &dyn AsStateDict,
         options: LoadStateDictOptions,
     ) -> Result<IncompatibleKeys> {
-        state_dict::load(self.as_module(), state, options.strict)
+        state_dict::load(self.as_module(), &*state.as_state_dict()?, options.strict)
     }
     /// Puts the dict's tensors in the place of the module's own, instead of copying them
     /// (`load_state_dict(..., assign=True)`): dtypes and devices become those of the dict. Build optimizers after it.
@@ -290,10 +291,10 @@ pub trait Module: Debug + Send + Sync + Any {
     /// As for [`Module::load_state_dict`].
     fn assign_state_dict(
         &mut self,
-        state: &StateDict,
+        state: &dyn AsStateDict,
         options: LoadStateDictOptions,
     ) -> Result<IncompatibleKeys> {
-        state_dict::assign(self.as_module_mut(), state, options.strict)
+        state_dict::assign(self.as_module_mut(), &*state.as_state_dict()?, options.strict)
     }
     /// Sets training mode here and below.
     #[doc(alias = "torch.nn.Module.train")]

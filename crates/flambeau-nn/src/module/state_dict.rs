@@ -10,6 +10,7 @@ use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::{Error, Result, Tensor, ops};
 use flambeau_serialization::tensors::NamedTensors;
 use flambeau_serialization::{ToTree, Tree};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
@@ -324,6 +325,43 @@ impl TryFrom<&Tree<Tensor>> for StateDict {
     fn try_from(tree: &Tree<Tensor>) -> Result<Self> {
         Self::from_tree(tree)
     }
+}
+
+/// What [`Module::load_state_dict`] takes: a [`StateDict`], what `torch::load` gives, a part of it, or tensors by name.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no state dict",
+    label = "a state dict is wanted here",
+    note = "`&torch::load(path)?`, a part of it (`&checkpoint[\"model\"]`), or a reference to a `StateDict` or to a map of tensors"
+)]
+pub trait AsStateDict {
+    /// The entries.
+    ///
+    /// # Errors
+    /// A loaded value that holds other things than tensors by name.
+    fn as_state_dict(&self) -> Result<Cow<'_, StateDict>>;
+}
+impl AsStateDict for StateDict {
+    fn as_state_dict(&self) -> Result<Cow<'_, StateDict>> {
+        Ok(Cow::Borrowed(self))
+    }
+}
+impl AsStateDict for Tree<Tensor> {
+    fn as_state_dict(&self) -> Result<Cow<'_, StateDict>> {
+        StateDict::from_tree(self).map(Cow::Owned)
+    }
+}
+macro_rules! maps {
+    ($([$($generics:tt)*] $t:ty;)*) => {$(
+        impl<$($generics)*> AsStateDict for $t {
+            fn as_state_dict(&self) -> Result<Cow<'_, StateDict>> {
+                Ok(Cow::Owned(self.clone().into()))
+            }
+        }
+    )*};
+}
+maps! {
+    [] NamedTensors; [S: ToString + Clone, H: Clone] HashMap<S, Tensor, H>;
+    [S: ToString + Clone] BTreeMap<S, Tensor>; [S: ToString + Clone] Vec<(S, Tensor)>;
 }
 
 /// Options of [`Module::state_dict_with`].

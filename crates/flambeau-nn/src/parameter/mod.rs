@@ -3,7 +3,7 @@
 mod arithmetic;
 mod uninitialized;
 
-use flambeau_core::api::ergonomic::{Operand, expect};
+use flambeau_core::api::ergonomic::{Operand, TensorItem, TensorOrList, expect};
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::dispatch::stand_in::{self, Source, StandIn};
 use flambeau_core::internal::RawTensor as _;
@@ -119,6 +119,26 @@ impl Borrow<Tensor> for Parameter {
         self
     }
 }
+macro_rules! among_tensors {
+    ($($t:ty)*) => {$(
+        impl TensorItem for $t {
+            fn item_tensor(&self) -> &Tensor {
+                self
+            }
+        }
+        impl TensorOrList for $t {
+            fn tensor_or_list(&self) -> Cow<'_, [Tensor]> {
+                (**self).tensor_or_list()
+            }
+        }
+        impl TensorOrList for &$t {
+            fn tensor_or_list(&self) -> Cow<'_, [Tensor]> {
+                (***self).tensor_or_list()
+            }
+        }
+    )*};
+}
+among_tensors!(Parameter Buffer);
 impl Operand for Parameter {
     fn operand(&self) -> Result<Cow<'_, Tensor>> {
         Ok(Cow::Borrowed(self))

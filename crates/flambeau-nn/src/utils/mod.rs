@@ -34,4 +34,7 @@ pub use spectral_norm::{
     SpectralNormOptions, remove_spectral_norm, spectral_norm, spectral_norm_with, try_remove_spectral_norm,
     try_spectral_norm,
 };
-pub use weight_norm::{remove_weight_norm, try_remove_weight_norm, try_weight_norm, weight_norm};
+pub use weight_norm::{
+    WeightNormOptions, remove_weight_norm, try_remove_weight_norm, try_weight_norm, weight_norm,
+    weight_norm_with,
+};

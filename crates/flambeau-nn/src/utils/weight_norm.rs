@@ -24,15 +24,42 @@ impl Source for WeightNorm {
     }
 }
 
-/// Splits a weight into its length (`NAME_g`, over all dimensions but `dim`, of the whole for `None`) and its direction
+/// Keywords of [`weight_norm_with`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct WeightNormOptions {
+    dim: Option<i64>,
+}
+impl Default for WeightNormOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+impl WeightNormOptions {
+    /// The documented defaults: a length for each output.
+    pub fn new() -> Self {
+        WeightNormOptions { dim: Some(0) }
+    }
+    /// The dimension whose entries have a length each; `None` for one length of the whole weight. Default: 0.
+    pub fn dim(mut self, dim: impl Into<Option<i64>>) -> Self {
+        self.dim = dim.into();
+        self
+    }
+    /// The dimension as the kernels say it.
+    pub(super) fn kept(self) -> i64 {
+        self.dim.unwrap_or(-1)
+    }
+}
+
+/// Splits a weight into its length (`NAME_g`, one for each entry of the options' dimension) and its direction
 /// (`NAME_v`). [`parametrizations::weight_norm`](super::parametrizations::weight_norm) is its successor.
 ///
 /// # Errors
 /// No such weight, or one that is computed already; a struct without a `base`.
 #[doc(alias = "torch.nn.utils.weight_norm")]
-#[flambeau_macros::short]
-pub fn try_weight_norm(m: &mut (impl Module + ?Sized), name: &str, dim: Option<i64>) -> Result<()> {
-    let (m, dim) = (m.as_module_mut(), dim.unwrap_or(-1));
+#[flambeau_macros::short(with)]
+pub fn try_weight_norm(m: &mut (impl Module + ?Sized), name: &str, options: WeightNormOptions) -> Result<()> {
+    let (m, dim) = (m.as_module_mut(), options.kept());
     let found = slot::get(m, name)?;
     if found.as_ref().is_some_and(|s| slot::source::<WeightNorm, _>(s, |_| ()).is_some()) {
         return Err(Error::runtime(format!(

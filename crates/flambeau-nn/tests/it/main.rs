@@ -7,6 +7,7 @@ mod copies;
 mod hooks;
 mod layers;
 mod lazy;
+mod lists;
 mod members;
 mod module;
 mod parametrize;

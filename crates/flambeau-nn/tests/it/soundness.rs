@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 fn computed() -> nn::Linear {
     let mut l = nn::Linear::new(16, 16);
-    weight_norm(&mut l, "weight", Some(0));
+    weight_norm(&mut l, "weight");
     l
 }
 /// Tensors whose elements nobody may change.

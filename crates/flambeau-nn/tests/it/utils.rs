@@ -19,10 +19,10 @@ use std::sync::Arc;
 #[test]
 fn older_norms_say_what_is_wrong() {
     let mut m = nn::Linear::new(2, 2);
-    utils::try_weight_norm(&mut m, "weight", Some(0)).unwrap();
+    utils::try_weight_norm(&mut m, "weight", Default::default()).unwrap();
     let text = |r: Result<()>| r.unwrap_err().message().to_owned();
     assert_eq!(
-        text(utils::try_weight_norm(&mut m, "weight", Some(0))),
+        text(utils::try_weight_norm(&mut m, "weight", Default::default())),
         "Cannot register two weight_norm hooks on the same parameter weight"
     );
     let names: Vec<String> = m.named_parameters().into_iter().map(|(n, _)| n).collect();
@@ -41,9 +41,9 @@ fn older_norms_say_what_is_wrong() {
     assert_eq!(m.named_parameters().len(), 2);
     // checkpoints of the older weight norm load into the newer
     let mut old = nn::Linear::new(2, 2);
-    utils::try_weight_norm(&mut old, "weight", Some(0)).unwrap();
+    utils::try_weight_norm(&mut old, "weight", Default::default()).unwrap();
     let mut new = nn::Linear::new(2, 2);
-    parametrizations::try_weight_norm(&mut new, "weight", Some(0)).unwrap();
+    parametrizations::try_weight_norm(&mut new, "weight", Default::default()).unwrap();
     new.load_state_dict(&old.state_dict()).unwrap();
     assert_eq!(new.weight.to_vec::<f32>(), old.weight.to_vec::<f32>());
     // and are taken over instead of copied

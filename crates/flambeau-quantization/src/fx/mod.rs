@@ -22,7 +22,6 @@ pub use native_backend_config::get_native_backend_config;
 
 use crate::qconfig::QConfig;
 use crate::qconfig_mapping::QConfigMapping;
-use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{Result, Tensor, Value, ensure};
 use flambeau_fx::{GraphModule, SymbolicTraceOptions, try_symbolic_trace_with};
 use flambeau_nn::{Layer, Module};
@@ -139,9 +138,6 @@ pub fn try_prepare_graph(
 /// Captures a model, joins layers that follow each other and puts observers between the calls. Calls on sample data fill them; then
 /// [`convert_fx`] makes the quantized model. `example_inputs` are of the sizes that the model will be given.
 ///
-/// # Panics
-/// Where [`try_prepare_fx`] has an error.
-///
 /// ```
 /// use torch::ao::quantization::get_default_qconfig_mapping;
 /// use torch::ao::quantization::quantize_fx::{convert_fx, prepare_fx};
@@ -157,32 +153,11 @@ pub fn try_prepare_graph(
 /// assert!((y - net.call(&x)).abs().max().item::<f32>() < 0.1);
 /// # Ok::<(), torch::Error>(())
 /// ```
-#[doc(alias = "torch.ao.quantization.quantize_fx.prepare_fx")]
-#[track_caller]
-pub fn prepare_fx(
-    model: &impl Layer,
-    qconfig_mapping: &QConfigMapping,
-    example_inputs: &[&Tensor],
-) -> ObservedGraphModule {
-    expect(try_prepare_fx(model, qconfig_mapping, example_inputs, PrepareFxOptions::new()))
-}
-/// [`prepare_fx`] for another engine, or with parts that are quantized otherwise.
-///
-/// # Panics
-/// Where [`try_prepare_fx`] has an error.
-#[track_caller]
-pub fn prepare_fx_with(
-    model: &impl Layer,
-    qconfig_mapping: &QConfigMapping,
-    example_inputs: &[&Tensor],
-    options: PrepareFxOptions,
-) -> ObservedGraphModule {
-    expect(try_prepare_fx(model, qconfig_mapping, example_inputs, options))
-}
-/// [`prepare_fx_with`] of a model that may fail.
 ///
 /// # Errors
 /// Those of the model on the example inputs, of the capture, and of [`try_prepare_graph`].
+#[doc(alias = "torch.ao.quantization.quantize_fx.prepare_fx")]
+#[flambeau_macros::short(with)]
 pub fn try_prepare_fx(
     model: &impl Layer,
     qconfig_mapping: &QConfigMapping,
@@ -194,9 +169,6 @@ pub fn try_prepare_fx(
 }
 /// Captures a model for quantization-aware training: as [`prepare_fx`], but layers with weights round them at every call, and results
 /// are rounded where they will be integers. Its [`parameters`](GraphModule::parameters) are what an optimizer is given.
-///
-/// # Panics
-/// Where [`try_prepare_qat_fx`] has an error.
 ///
 /// ```
 /// use torch::ao::quantization::get_default_qat_qconfig_mapping;
@@ -210,32 +182,11 @@ pub fn try_prepare_fx(
 /// assert!(prepared.parameters().iter().all(|p| p.grad().is_some()));
 /// # Ok::<(), torch::Error>(())
 /// ```
-#[doc(alias = "torch.ao.quantization.quantize_fx.prepare_qat_fx")]
-#[track_caller]
-pub fn prepare_qat_fx(
-    model: &impl Layer,
-    qconfig_mapping: &QConfigMapping,
-    example_inputs: &[&Tensor],
-) -> ObservedGraphModule {
-    expect(try_prepare_qat_fx(model, qconfig_mapping, example_inputs, PrepareFxOptions::new()))
-}
-/// [`prepare_qat_fx`] for another engine, or with parts that are quantized otherwise.
-///
-/// # Panics
-/// Where [`try_prepare_qat_fx`] has an error.
-#[track_caller]
-pub fn prepare_qat_fx_with(
-    model: &impl Layer,
-    qconfig_mapping: &QConfigMapping,
-    example_inputs: &[&Tensor],
-    options: PrepareFxOptions,
-) -> ObservedGraphModule {
-    expect(try_prepare_qat_fx(model, qconfig_mapping, example_inputs, options))
-}
-/// [`prepare_qat_fx_with`] of a model that may fail.
 ///
 /// # Errors
 /// As [`try_prepare_fx`].
+#[doc(alias = "torch.ao.quantization.quantize_fx.prepare_qat_fx")]
+#[flambeau_macros::short(with)]
 pub fn try_prepare_qat_fx(
     model: &impl Layer,
     qconfig_mapping: &QConfigMapping,

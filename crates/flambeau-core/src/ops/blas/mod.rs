@@ -375,9 +375,8 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
     let o = if alpha.equals(1.0) { o } else { ops::mul(&o, &number(alpha)?)? };
     let s = cast(self_)?;
     if beta.equals(0.0) {
-        // what `self` holds does not count, but its gradient is zero, not absent
-        let never = ops::zeros(&[], Some(DType::Bool), None, Some(o.device()), None)?;
-        return if self_.requires_grad() { ops::where_(&never, &s, &o) } else { Ok(o) };
+        // what `self` holds does not count
+        return Ok(o);
     }
     let s = if beta.equals(1.0) { s } else { ops::mul(&s, &number(beta)?)? };
     let r = ops::add(&s, &o, Scalar::Int(1))?;

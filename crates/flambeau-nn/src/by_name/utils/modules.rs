@@ -12,7 +12,7 @@ use flambeau_library::NativeFn;
 pub(super) const FUNCTIONS: &[(&str, NativeFn)] = &[
     ("torch.nn.utils.weight_norm", |a, k| {
         on("weight_norm", &["module", "name", "dim"], a, k, |m, a| {
-            utils::try_weight_norm(m, &a.name()?, a.dim(2, Some(0))?)
+            utils::try_weight_norm(m, &a.name()?, utils::WeightNormOptions::new().dim(a.dim(2, Some(0))?))
         })
     }),
     ("torch.nn.utils.remove_weight_norm", |a, k| {
@@ -30,7 +30,7 @@ pub(super) const FUNCTIONS: &[(&str, NativeFn)] = &[
     }),
     ("torch.nn.utils.parametrizations.weight_norm", |a, k| {
         on("weight_norm", &["module", "name", "dim"], a, k, |m, a| {
-            new::try_weight_norm(m, &a.name()?, a.dim(2, Some(0))?)
+            new::try_weight_norm(m, &a.name()?, utils::WeightNormOptions::new().dim(a.dim(2, Some(0))?))
         })
     }),
     ("torch.nn.utils.parametrizations.spectral_norm", |a, k| {

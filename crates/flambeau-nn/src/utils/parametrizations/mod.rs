@@ -9,9 +9,10 @@ pub use orthogonal::{OrthogonalMap, OrthogonalOptions, orthogonal, orthogonal_wi
 pub(super) use spectral_norm::{direction, matrix};
 pub use spectral_norm::{spectral_norm, spectral_norm_with, try_spectral_norm};
 pub(super) use weight_norm::scaled;
-pub use weight_norm::{try_weight_norm, weight_norm};
+pub use weight_norm::{try_weight_norm, weight_norm, weight_norm_with};
 
 pub use super::spectral_norm::SpectralNormOptions;
+pub use super::weight_norm::WeightNormOptions;
 
 use super::slot::{self, Slot};
 use crate::module::Module;

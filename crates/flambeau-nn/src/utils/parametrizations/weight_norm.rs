@@ -1,5 +1,6 @@
 //! A weight as length times direction.
 
+use super::WeightNormOptions;
 use crate::module::Module;
 use crate::utils::parametrize::{Inverse, Parametrization, register};
 use flambeau_core::{Error, Result, Tensor, ops};
@@ -29,16 +30,16 @@ impl Parametrization for WeightNorm {
     }
 }
 
-/// Splits a weight into its length over all dimensions but `dim` (`original0`; the whole weight's for `None`) and its
-/// direction (`original1`). Checkpoints of the older form (`weight_g`, `weight_v`) load too.
+/// Splits a weight into its length, one for each entry of the options' dimension (`original0`), and its direction
+/// (`original1`). Checkpoints of the older form (`weight_g`, `weight_v`) load too.
 ///
 /// # Errors
 /// No such weight; a struct without a `base`.
 #[doc(alias = "torch.nn.utils.parametrizations.weight_norm")]
-#[flambeau_macros::short]
-pub fn try_weight_norm(m: &mut (impl Module + ?Sized), name: &str, dim: Option<i64>) -> Result<()> {
+#[flambeau_macros::short(with)]
+pub fn try_weight_norm(m: &mut (impl Module + ?Sized), name: &str, options: WeightNormOptions) -> Result<()> {
     let m = m.as_module_mut();
-    let map = WeightNorm { base: crate::Base::new(), dim: dim.unwrap_or(-1) };
+    let map = WeightNorm { base: crate::Base::new(), dim: options.kept() };
     register(m, name, Arc::new(map), true)?;
     let name = name.to_owned();
     m.try_base()?.register_load_state_dict_pre_hook(move |_, state, prefix, _| {

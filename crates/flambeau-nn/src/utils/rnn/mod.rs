@@ -16,7 +16,7 @@ use flambeau_core::api::ergonomic::{TensorList, expect};
 use flambeau_core::dispatch::value::{FromValue, IntoValue, NamedTuple, Value};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::text::to_text;
-use flambeau_core::{DType, Device, Error, Result, Scalar, Tensor, TensorOptions, ensure, ops};
+use flambeau_core::{DType, Device, Error, IntoTensorOptions, Result, Scalar, Tensor, ensure, ops};
 use flambeau_nn_functional::ops as f;
 use std::fmt;
 
@@ -74,8 +74,8 @@ impl PackedSequence {
     ///
     /// # Errors
     /// A device that is not there.
-    pub fn try_to(&self, options: impl Into<TensorOptions>) -> Result<PackedSequence> {
-        let o = options.into();
+    pub fn try_to(&self, options: impl IntoTensorOptions) -> Result<PackedSequence> {
+        let o = options.into_tensor_options()?;
         let device = o.device.unwrap_or(self.data.device());
         let copy = |t: &Tensor, d: Option<DType>| {
             if d.is_none_or(|d| d == t.dtype()) && t.device() == device {
@@ -94,7 +94,7 @@ impl PackedSequence {
     /// [`PackedSequence::try_to`] that panics with the error's text.
     #[track_caller]
     #[doc(alias = "torch.nn.utils.rnn.PackedSequence.to")]
-    pub fn to(&self, options: impl Into<TensorOptions>) -> PackedSequence {
+    pub fn to(&self, options: impl IntoTensorOptions) -> PackedSequence {
         expect(self.try_to(options))
     }
     /// Whether `data` lies on a GPU.

@@ -131,6 +131,8 @@ fn randn_like() {
 fn randint() {
     let x = torch::randint(10, [2, 3]);
     assert!(x.ge(0).all().item::<bool>() && x.lt(10).all().item::<bool>());
+    let y = torch::randint(5..7, 10);
+    assert!(y.ge(5).all().item::<bool>() && y.lt(7).all().item::<bool>());
 }
 
 #[test]

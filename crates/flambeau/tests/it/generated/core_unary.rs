@@ -231,8 +231,10 @@ fn relu() {
 
 #[test]
 fn nan_to_num() {
-    let x = torch::nan_to_num(&torch::tensor([f32::NAN, f32::INFINITY]), 0.0, 1.0, -1.0);
-    assert_eq!(x.to_vec::<f32>(), [0.0, 1.0]);
+    let x = torch::tensor([f32::NAN, f32::INFINITY]);
+    assert_eq!(x.nan_to_num().to_vec::<f32>(), [0.0, f32::MAX]);
+    let options = torch::options::NanToNumOptions::new().nan(2.0).posinf(1.0);
+    assert_eq!(x.nan_to_num_with(options).to_vec::<f32>(), [2.0, 1.0]);
 }
 
 #[test]
