@@ -1,10 +1,9 @@
 //! Products on the calling thread whose right operand serves several of them, brought once into the order that they read.
 //! Rows of a matrix that lie a power of two apart share a few places of the first cache level; side by side they do not.
 
-use super::unpacked::{self, COLS, LINE, ROWS, Tile, available, tile, turn};
+use super::unpacked::{self, COLS, ROWS, Tile, available, tile, turn};
 use super::{RawMat, RawOut, WideScalar};
 use crate::copy::transpose::transpose_copy;
-use crate::engine::cache::{l2_bytes, prefetch_later};
 use std::any::TypeId;
 
 /// Terms of a sum that are taken at a time. Their part of a panel may come from the second cache level again and again: that
@@ -128,21 +127,11 @@ impl<T: WideScalar> Right<T> {
             *t = ((p * a.cs) as u32, (p * COLS) as u32);
         }
         let parts = self.k.div_ceil(DEPTH).max(1);
-        // One that the second cache level does not hold comes from the third while the tiles before it are computed.
-        let far = self.k * self.n * size_of::<f32>() > l2_bytes() / 2;
-        let lines = self.k.div_ceil(parts) * COLS / LINE;
-        let each = if far { lines.div_ceil(m.div_ceil(ROWS)) } else { 0 };
         for j in (0..n).step_by(COLS) {
             let panel = self.data.cast::<f32>().wrapping_add((first + j) * self.k);
             for part in 0..parts {
                 let (p, end) = (part * self.k / parts, (part + 1) * self.k / parts);
-                // panels and their parts lie behind each other
-                let mut next = panel.wrapping_add(end * COLS);
                 for i in (0..m).step_by(ROWS) {
-                    for _ in 0..each {
-                        prefetch_later(next.cast());
-                        next = next.wrapping_add(LINE);
-                    }
                     let row = |r: usize| a.at((i + r).min(m - 1), p).p;
                     let t = Tile {
                         rows: std::array::from_fn(row),

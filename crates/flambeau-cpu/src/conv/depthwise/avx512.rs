@@ -8,7 +8,7 @@ use crate::engine::room::room;
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{ConvShape, L, Packing, SIDE_BY_SIDE, Vector, Vectors};
+    use super::{ConvShape, L, OF_A_ROW, Packing, SIDE_BY_SIDE, Vector, Vectors, start};
     use std::arch::x86_64::*;
 
     /// Lanes of a vector of which `n` are left.
@@ -55,15 +55,23 @@ mod x86 {
         }
     }
     #[target_feature(enable = "avx512f")]
-    pub(super) fn forward(p: &Packing, vectors_of: &Vectors, x: &[f32], w: &[f32], bias: f32, y: &mut [f32]) {
+    pub(super) fn forward(
+        s: &ConvShape,
+        p: &Packing,
+        vectors_of: &Vectors,
+        x: &[f32],
+        w: &[f32],
+        bias: f32,
+        y: &mut [f32],
+    ) {
         let furthest = p.taps.iter().max().map_or(0, |t| t + L);
         assert!(vectors_of.from + furthest <= x.len() && vectors_of.to <= y.len());
         let (x, y) = (x.as_ptr(), y.as_mut_ptr());
-        for v in vectors_of.all.chunks(vectors_of.together) {
+        let together = |v: &[Vector]| {
             // SAFETY: the furthest places were just checked.
             unsafe {
                 match v.len() {
-                    SIDE_BY_SIDE => vectors::<SIDE_BY_SIDE>(&p.taps, w, bias, v, x, y),
+                    8 => vectors::<8>(&p.taps, w, bias, v, x, y),
                     7 => vectors::<7>(&p.taps, w, bias, v, x, y),
                     6 => vectors::<6>(&p.taps, w, bias, v, x, y),
                     5 => vectors::<5>(&p.taps, w, bias, v, x, y),
@@ -72,6 +80,19 @@ mod x86 {
                     2 => vectors::<2>(&p.taps, w, bias, v, x, y),
                     _ => vectors::<1>(&p.taps, w, bias, v, x, y),
                 }
+            }
+        };
+        vectors_of.short.chunks(SIDE_BY_SIDE).for_each(together);
+        let width = s.output[2];
+        for r in 0..vectors_of.long {
+            let from = start(s, p, r);
+            for j in (0..width).step_by(OF_A_ROW * L) {
+                let each = |n: usize| {
+                    let j = j + n * L;
+                    Vector { from: from + j, to: r * width + j, n: width.saturating_sub(j).min(L) }
+                };
+                let row: [_; OF_A_ROW] = std::array::from_fn(each);
+                together(&row[..(width - j).div_ceil(L).min(OF_A_ROW)]);
             }
         }
     }
@@ -130,7 +151,7 @@ mod x86 {
 
 /// Vectors of short rows that are computed side by side: enough to hide the latency of a multiply-add.
 const SIDE_BY_SIDE: usize = 8;
-/// Those of long rows: stores to few rows at a time.
+/// Those of a long row, which need no list: it would take the place of the plane in the first cache level.
 const OF_A_ROW: usize = 4;
 
 /// A vector of neighbouring results: its place in the packed copy and in the plane, and how many there are.
@@ -140,38 +161,53 @@ struct Vector {
     to: usize,
     n: usize,
 }
-/// All vectors of a plane, how many are computed side by side, and the furthest place and result.
+/// Where the first window of output row `r` starts in the packed copy.
+#[inline(always)]
+fn start(s: &ConvShape, p: &Packing, r: usize) -> usize {
+    p.row(r / s.output[1] * s.stride[0], r % s.output[1] * s.stride[1])
+}
+
+/// The vectors of a plane: all of short rows, or the number of long ones; and the furthest place and result.
 pub(super) struct Vectors {
-    all: Vec<Vector>,
-    together: usize,
+    short: Vec<Vector>,
+    long: usize,
     from: usize,
     to: usize,
 }
 impl Vectors {
     pub(super) fn new(s: &ConvShape, p: &Packing) -> Self {
-        let [od, oh, ow] = s.output;
+        let [od, oh, width] = s.output;
         let rows = if available() { od * oh } else { 0 };
-        let mut all = room(rows * ow.div_ceil(L));
-        for r in 0..rows {
-            let row = p.row(r / oh * s.stride[0], r % oh * s.stride[1]);
-            let each = |j: usize| Vector { from: row + j, to: r * ow + j, n: L.min(ow - j) };
-            all.extend((0..ow).step_by(L).map(each));
+        let long = if width > (OF_A_ROW - 1) * L { rows } else { 0 };
+        let mut short = room(if long > 0 { 0 } else { rows * width.div_ceil(L) });
+        for r in long..rows {
+            let from = start(s, p, r);
+            let each = |j: usize| Vector { from: from + j, to: r * width + j, n: L.min(width - j) };
+            short.extend((0..width).step_by(L).map(each));
         }
-        let from = all.iter().map(|v| v.from).max().unwrap_or(0);
-        let together = if ow > (OF_A_ROW - 1) * L { OF_A_ROW } else { SIDE_BY_SIDE };
-        Vectors { all, together, from, to: rows * ow }
+        let last = rows.checked_sub(1).map_or(0, |r| start(s, p, r));
+        let from = last + width.saturating_sub(1) / L * L;
+        Vectors { short, long, from, to: rows * width }
     }
 }
 
 /// The results of one plane from its packed copy; false if they have to be computed otherwise.
-pub(super) fn forward(p: &Packing, v: &Vectors, x: &[f32], w: &[f32], bias: f32, y: &mut [f32]) -> bool {
+pub(super) fn forward(
+    s: &ConvShape,
+    p: &Packing,
+    v: &Vectors,
+    x: &[f32],
+    w: &[f32],
+    bias: f32,
+    y: &mut [f32],
+) -> bool {
     #[cfg(target_arch = "x86_64")]
     if available() {
         // SAFETY: the machine has AVX-512.
-        unsafe { x86::forward(p, v, x, w, bias, y) };
+        unsafe { x86::forward(s, p, v, x, w, bias, y) };
         return true;
     }
-    let _ = (p, v.together, v.from, v.to, &v.all, x, w, bias, y);
+    let _ = (s, p, v.long, v.from, v.to, &v.short, x, w, bias, y);
     false
 }
 

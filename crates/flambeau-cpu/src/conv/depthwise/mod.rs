@@ -177,7 +177,7 @@ pub(super) fn forward<T: WideScalar>(
                 let y = unsafe { out.slice(p * op, op) };
                 let (w, bias) = (&w[c * taps..(c + 1) * taps], bias.map_or(T::ZERO, |b| b[c]));
                 if let Some(y) = single_mut(&mut *y)
-                    && avx512::forward(&packing, &vectors, single(buf), single(w), single(&[bias])[0], y)
+                    && avx512::forward(s, &packing, &vectors, single(buf), single(w), single(&[bias])[0], y)
                 {
                     continue;
                 }
