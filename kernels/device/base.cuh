@@ -160,6 +160,16 @@ DEVICE A integer_of(double v) {
     template <> struct Convert<A, float> { static DEVICE A of(float v) { return integer_of<A>(v); } }; \
     template <> struct Convert<A, double> { static DEVICE A of(double v) { return integer_of<A>(v); } };
 FROM_FLOAT(u8) FROM_FLOAT(i8) FROM_FLOAT(i16) FROM_FLOAT(i32) FROM_FLOAT(i64) FROM_FLOAT(u16) FROM_FLOAT(u32) FROM_FLOAT(u64)
+#else
+// The device's own conversion stops at 0; PyTorch goes by way of int64, so that negative values wrap.
+template <>
+struct Convert<u8, float> {
+    static DEVICE u8 of(float v) { return (u8)(i64)v; }
+};
+template <>
+struct Convert<u8, double> {
+    static DEVICE u8 of(double v) { return (u8)(i64)v; }
+};
 #endif
 template <class B>
 struct Convert<bool, B> {

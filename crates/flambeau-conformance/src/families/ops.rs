@@ -139,7 +139,10 @@ fn backward(f: &File, c: &J, got: &Got) -> Result<(), Stop> {
             }
             _ => return Err(Stop::Failed(format!("cotangent of {path}"))),
         };
-        outs.push((out, crate::device::there(tensor(&f.store, w)?)?));
+        let cotangent = tensor(&f.store, w)?;
+        // `x.cpu()` gives a tensor of the CPU wherever the call runs
+        let on_cpu = out.device() == flambeau_core::Device::Cpu;
+        outs.push((out, if on_cpu { cotangent } else { crate::device::there(cotangent)? }));
     }
     let leaves: Vec<(String, Tensor)> =
         got.leaves.iter().filter(|(p, _)| grads.contains_key(p)).cloned().collect();

@@ -1,5 +1,8 @@
-//! bfloat16 products by the machine's own instruction for them (AVX512-BF16): pairs of neighbours in the sum are multiplied
-//! and added to float32, twice as many in a cycle as float32 multiplies alone. Subnormal factors count as zero there.
+//! bfloat16 products by the machine's own instructions for them: by tiles ([`amx`]), or by vectors (AVX512-BF16), where pairs
+//! of neighbours in the sum are multiplied and added to float32, on AMD's cores twice as many in a cycle as float32 multiplies.
+//! Subnormal factors count as zero in both.
+
+mod amx;
 
 use super::RawMat;
 use crate::engine::SharedMut;
@@ -24,12 +27,20 @@ const LEAST: usize = 1 << 15;
 
 /// Whether [`product`] can run here and is worth it.
 pub(super) fn suits(m: usize, n: usize, k: usize) -> bool {
+    m >= 4 && n >= 4 && k >= 8 && m * n * k >= LEAST && (vectors() || amx::available())
+}
+
+/// Whether the vector instruction is there and faster than float32: Intel's cores take two cycles for it, and have two units
+/// for float32.
+fn vectors() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    let able = crate::engine::isa::level() == crate::engine::isa::Level::V4
-        && std::arch::is_x86_feature_detected!("avx512bf16");
+    {
+        static AMD: std::sync::LazyLock<bool> =
+            std::sync::LazyLock::new(|| std::arch::x86_64::__cpuid(0).ebx == u32::from_le_bytes(*b"Auth"));
+        isa::level() == isa::Level::V4 && std::arch::is_x86_feature_detected!("avx512bf16") && *AMD
+    }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let able = false;
-    able && m >= 4 && n >= 4 && k >= 8 && m * n * k >= LEAST
+    false
 }
 
 /// `out = A B` in float32, row-major and dense.
@@ -45,6 +56,10 @@ pub(super) unsafe fn product(
     out: &mut [f32],
 ) {
     assert!(out.len() == m * n, "bf16 product: a wrong number of results");
+    if !vectors() {
+        // SAFETY: the caller's promise; `suits` says yes for the tiles where it does not for vectors.
+        return unsafe { amx::product(m, n, k, a, b, out) };
+    }
     let c = SharedMut::new(out);
     super::tiles(m, n, k, &|i0, rows, j0, cols| {
         with_scratch::<u32, _>(DEPTH / 2 * RIGHT.min(cols).next_multiple_of(COLS), |right| {
@@ -54,11 +69,11 @@ pub(super) unsafe fn product(
                     for p in (0..k).step_by(DEPTH) {
                         let depth = DEPTH.min(k - p);
                         // SAFETY: a part of B.
-                        unsafe { panels::<COLS>(depth, nj, b.at(p, j), right) };
+                        unsafe { panels::<COLS>(depth, depth.div_ceil(2), nj, b.at(p, j), right) };
                         for i in (i0..i0 + rows).step_by(LEFT) {
                             let ni = LEFT.min(i0 + rows - i);
                             // SAFETY: a part of A, read by columns.
-                            unsafe { panels::<ROWS>(depth, ni, a.at(i, p).t(), left) };
+                            unsafe { panels::<ROWS>(depth, depth.div_ceil(2), ni, a.at(i, p).t(), left) };
                             // SAFETY: `suits` knows the machine; tiles of different tasks and their rows are disjoint parts
                             // of C, and panels were made for these sizes.
                             unsafe {
@@ -128,17 +143,19 @@ impl Job for Pairs<'_> {
         }
     }
 }
-/// Panels of `W` columns: for each pair of rows, the pairs of neighbours in all columns. What is missing to whole pairs and
+/// Panels of `W` columns: for each pair of rows, the pairs of neighbours in all columns. What is missing to `pairs` and to whole
 /// panels is zero.
 ///
 /// # Safety
 /// `mat` is valid for `k` x `n`.
-unsafe fn panels<const W: usize>(k: usize, n: usize, mat: RawMat<bf16>, to: &mut [u32]) {
-    let pairs = k.div_ceil(2);
+unsafe fn panels<const W: usize>(k: usize, pairs: usize, n: usize, mat: RawMat<bf16>, to: &mut [u32]) {
+    debug_assert!(pairs >= k.div_ceil(2));
     for (j, panel) in (0..n).step_by(W).zip(to.chunks_exact_mut(pairs * W)) {
         let (m, w) = (mat.at(0, j), W.min(n - j));
         if w < W {
             panel.fill(0);
+        } else {
+            panel[k.div_ceil(2) * W..].fill(0);
         }
         // SAFETY: inside the matrix.
         let at = |p: usize, j: usize| unsafe { m.at(p, j).p.read() };
