@@ -8,7 +8,7 @@ use crate::engine::room::room;
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{ConvShape, L, OF_A_ROW, Packing, SIDE_BY_SIDE, Vector, Vectors, start};
+    use super::{ConvShape, L, Packing, SIDE_BY_SIDE, Vector, Vectors, start};
     use std::arch::x86_64::*;
 
     /// Lanes of a vector of which `n` are left.
@@ -64,6 +64,9 @@ mod x86 {
         bias: f32,
         y: &mut [f32],
     ) {
+        if vectors_of.long {
+            return long_rows(s, p, x, w, bias, y);
+        }
         let furthest = p.taps.iter().max().map_or(0, |t| t + L);
         assert!(vectors_of.from + furthest <= x.len() && vectors_of.to <= y.len());
         let (x, y) = (x.as_ptr(), y.as_mut_ptr());
@@ -83,16 +86,37 @@ mod x86 {
             }
         };
         vectors_of.short.chunks(SIDE_BY_SIDE).for_each(together);
-        let width = s.output[2];
-        for r in 0..vectors_of.long {
-            let from = start(s, p, r);
-            for j in (0..width).step_by(OF_A_ROW * L) {
-                let each = |n: usize| {
-                    let j = j + n * L;
-                    Vector { from: from + j, to: r * width + j, n: width.saturating_sub(j).min(L) }
-                };
-                let row: [_; OF_A_ROW] = std::array::from_fn(each);
-                together(&row[..(width - j).div_ceil(L).min(OF_A_ROW)]);
+    }
+    /// Neighbouring vectors of a long row have one address but for what is constant.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn neighbours<const N: usize>(taps: &[usize], w: &[f32], bias: f32, row: &[f32], y: &mut [f32]) {
+        let mut acc = [_mm512_set1_ps(bias); N];
+        for (w, tap) in w.iter().zip(taps) {
+            let (x, w) = (&row[*tap..*tap + N * L], _mm512_set1_ps(*w));
+            for n in 0..N {
+                // SAFETY: `x` has N vectors.
+                let x = unsafe { _mm512_loadu_ps(x.as_ptr().add(n * L)) };
+                acc[n] = _mm512_fmadd_ps(x, w, acc[n]);
+            }
+        }
+        for (y, acc) in y.chunks_mut(L).zip(acc) {
+            // SAFETY: the mask ends at the end of `y`.
+            unsafe { _mm512_mask_storeu_ps(y.as_mut_ptr(), mask(y.len()), acc) };
+        }
+    }
+    #[target_feature(enable = "avx512f")]
+    fn long_rows(s: &ConvShape, p: &Packing, x: &[f32], w: &[f32], bias: f32, y: &mut [f32]) {
+        for (r, y) in y.chunks_exact_mut(s.output[2]).enumerate() {
+            let row = &x[start(s, p, r)..];
+            for (j, y) in y.chunks_mut(4 * L).enumerate() {
+                let row = &row[j * 4 * L..];
+                match y.len().div_ceil(L) {
+                    1 => neighbours::<1>(&p.taps, w, bias, row, y),
+                    2 => neighbours::<2>(&p.taps, w, bias, row, y),
+                    3 => neighbours::<3>(&p.taps, w, bias, row, y),
+                    _ => neighbours::<4>(&p.taps, w, bias, row, y),
+                }
             }
         }
     }
@@ -151,8 +175,8 @@ mod x86 {
 
 /// Vectors of short rows that are computed side by side: enough to hide the latency of a multiply-add.
 const SIDE_BY_SIDE: usize = 8;
-/// Those of a long row, which need no list: it would take the place of the plane in the first cache level.
-const OF_A_ROW: usize = 4;
+/// Columns of a row that is long enough to hide it by itself.
+const LONG: usize = 3 * L + 1;
 
 /// A vector of neighbouring results: its place in the packed copy and in the plane, and how many there are.
 #[derive(Clone, Copy)]
@@ -167,20 +191,20 @@ fn start(s: &ConvShape, p: &Packing, r: usize) -> usize {
     p.row(r / s.output[1] * s.stride[0], r % s.output[1] * s.stride[1])
 }
 
-/// The vectors of a plane: all of short rows, or the number of long ones; and the furthest place and result.
+/// The vectors of a plane of short rows, or that its rows are long; and the furthest place and result of those.
 pub(super) struct Vectors {
     short: Vec<Vector>,
-    long: usize,
+    long: bool,
     from: usize,
     to: usize,
 }
 impl Vectors {
     pub(super) fn new(s: &ConvShape, p: &Packing) -> Self {
         let [od, oh, width] = s.output;
-        let rows = if available() { od * oh } else { 0 };
-        let long = if width > (OF_A_ROW - 1) * L { rows } else { 0 };
-        let mut short = room(if long > 0 { 0 } else { rows * width.div_ceil(L) });
-        for r in long..rows {
+        let long = width >= LONG;
+        let rows = if available() && !long { od * oh } else { 0 };
+        let mut short = room(rows * width.div_ceil(L));
+        for r in 0..rows {
             let from = start(s, p, r);
             let each = |j: usize| Vector { from: from + j, to: r * width + j, n: L.min(width - j) };
             short.extend((0..width).step_by(L).map(each));
