@@ -2,8 +2,9 @@
 //! is stored transposed (`x W^T`, what linear layers compute). The gemm crate packs both operands, and takes a tenth longer for
 //! it: of the right one here, panel by panel is turned, by shuffles of whole vectors.
 
-use super::unpacked::{COLS, ROWS, Tile, available, column_tiles, tile, turn};
+use super::unpacked::{COLS, LINE, ROWS, Tile, available, column_tiles, tile, turn};
 use super::{RawMat, RawOut};
+use crate::engine::cache::prefetch_later;
 use crate::engine::scratch::with_scratch;
 
 /// Terms of a sum that are taken at a time. Their part of the panel may come from the second cache level again and again: that
@@ -11,6 +12,40 @@ use crate::engine::scratch::with_scratch;
 const DEPTH: usize = 256;
 /// Elements of a left operand that stay in the caches while the panels pass by. Each panel is turned again for the next ones.
 const LEFT: usize = 1 << 20;
+
+/// What is turned next. Its lines are on their way while the tiles before it are computed: the columns of a weight that comes
+/// from memory are too many streams for the machine to follow by itself.
+struct Coming {
+    from: RawMat<f32>,
+    /// Lines of a column, and of all of them.
+    each: usize,
+    lines: usize,
+    /// Lines that were asked for, and what is asked for at a time.
+    asked: usize,
+    step: usize,
+}
+impl Coming {
+    /// Behind the columns `j..j + n` of `width`, and the terms `p..p + depth` of `k`; shared out over `tiles`.
+    fn after(
+        b: RawMat<f32>,
+        (j, n, width): (usize, usize, usize),
+        (p, depth, k): (usize, usize, usize),
+        tiles: usize,
+    ) -> Self {
+        let (j, n, p) = if p + depth < k { (j, n, p + depth) } else { (j + n, COLS.min(width - j - n), 0) };
+        let each = DEPTH.min(k - p).div_ceil(LINE);
+        let lines = n * each;
+        Coming { from: b.at(p, j), each, lines, asked: 0, step: lines.div_ceil(tiles) }
+    }
+    #[inline(always)]
+    fn ask(&mut self) {
+        let end = (self.asked + self.step).min(self.lines);
+        for line in self.asked..end {
+            prefetch_later(self.from.at(line % self.each * LINE, line / self.each).p.cast());
+        }
+        self.asked = end;
+    }
+}
 
 /// `C (+)= A B`; false if the product has to be computed otherwise.
 ///
@@ -46,13 +81,16 @@ pub(super) unsafe fn try_product(
     with_scratch::<f32, _>(DEPTH * COLS, |panel| {
         for first in (0..m).step_by(most) {
             let rows = most.min(m - first);
+            let width = n;
             column_tiles(n, |j, n| {
                 for p in (0..k).step_by(DEPTH) {
                     let depth = DEPTH.min(k - p);
                     let from = b.at(p, j).p;
                     // SAFETY: part of B, and the panel has DEPTH rows.
                     unsafe { turn(from, b.cs, n, depth, panel.as_mut_ptr()) };
+                    let mut coming = Coming::after(b, (j, n, width), (p, depth, k), rows.div_ceil(ROWS));
                     for i in (0..rows).step_by(ROWS) {
+                        coming.ask();
                         let row = |r: usize| a.at(first + (i + r).min(rows - 1), p).p;
                         let t = Tile {
                             rows: std::array::from_fn(row),

@@ -7,6 +7,8 @@ use super::{RawMat, RawOut};
 pub(crate) const ROWS: usize = 8;
 /// Columns of the widest register tile.
 pub(crate) const COLS: usize = 48;
+/// Elements of a cache line.
+pub(crate) const LINE: usize = 16;
 /// Columns of a vector register.
 const LANES: usize = 16;
 /// Terms of a sum that are taken at a time, so that their rows of B stay in the first cache level.
@@ -41,6 +43,10 @@ mod x86 {
     use crate::engine::cache::prefetch;
     use std::arch::x86_64::*;
 
+    /// How far ahead the rows that are turned are asked for: 16 at a time are too many streams for the machine to follow by
+    /// itself when they come from memory.
+    const AHEAD: usize = 8 * LANES;
+
     /// `to[p * COLS + j] = from[j * step + p]` for `j < n` and `p < depth`, 16 x 16 at a time; columns up to the next
     /// multiple of 16 get zeros.
     ///
@@ -53,8 +59,12 @@ mod x86 {
                 let mask = (u32::MAX >> (32 - (depth - p).min(LANES))) as __mmask16;
                 let mut v = [_mm512_setzero_ps(); LANES];
                 for (i, v) in v.iter_mut().enumerate().take(n - j) {
+                    let from = from.wrapping_add((j + i) * step + p);
                     // SAFETY: row `j + i` is below n, and the mask ends at `depth`.
-                    *v = unsafe { _mm512_maskz_loadu_ps(mask, from.wrapping_add((j + i) * step + p)) };
+                    *v = unsafe { _mm512_maskz_loadu_ps(mask, from) };
+                    if p + AHEAD < depth {
+                        prefetch(from.wrapping_add(AHEAD).cast());
+                    }
                 }
                 // Pairs of rows, then fours, within the quarters of the registers; then the quarters.
                 let mut w = v;

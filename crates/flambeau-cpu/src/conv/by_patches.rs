@@ -4,6 +4,7 @@ use super::shape::ConvShape;
 use super::{by_position, depthwise, im2col, winograd};
 use crate::Element;
 use crate::blas::{Mat, MatmulScalar, RawMat, RawOut, WideScalar};
+use crate::engine::accumulate::Sum;
 use crate::engine::parallel::{num_threads, parallel_chunks, parallel_for};
 use crate::engine::scratch::with_scratch;
 use crate::engine::{SharedMut, span};
@@ -398,19 +399,4 @@ pub fn backward_bias<T: ConvScalar>(n: usize, o: usize, plane: usize, grad_y: &[
             cell[0] = T::down(total);
         }
     });
-}
-
-struct Sum<'a, T>(&'a [T]);
-impl<T: ConvScalar> crate::engine::isa::Job for Sum<'_, T> {
-    type Out = T::Compute;
-    const BEST: crate::engine::isa::Level = crate::engine::isa::best_for::<T>();
-    #[inline(always)]
-    fn run<I: crate::engine::isa::Isa>(self) -> T::Compute {
-        crate::engine::accumulate::fold::<I, _, _, _>(
-            [self.0],
-            T::Compute::ZERO,
-            |[v]| v.up(),
-            |a, b| a.plus(b),
-        )
-    }
 }

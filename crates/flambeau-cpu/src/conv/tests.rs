@@ -228,6 +228,20 @@ fn squares() {
     set_num_threads(before);
 }
 
+/// Planes whose rows are a part of a vector, one, or several, and are computed side by side.
+#[test]
+fn planes_of_their_own() {
+    let mut rng = Lcg(47);
+    for [h, w] in [[1, 16], [2, 7], [3, 40], [5, 20], [7, 7], [9, 70], [13, 17], [6, 5]] {
+        for (k, stride) in [(3, 1), (5, 1), (3, 2), (5, 2)] {
+            let channels = (2, 3, 3, 3);
+            let pad = k / 2;
+            let s = ConvShape::new(channels, &[h, w], &[k; 2], &[stride; 2], &[pad; 2], &[1; 2]).unwrap();
+            check::<f32>(&mut rng, &s);
+        }
+    }
+}
+
 /// What is not finite, and the errors of large numbers, reach the results that see them, and no others.
 #[test]
 fn large_numbers_stay_in_their_windows() {

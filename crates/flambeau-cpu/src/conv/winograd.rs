@@ -10,6 +10,7 @@ use super::shape::ConvShape;
 use crate::blas::unpacked::{COLS, ROWS, Tile, available, column_tiles, tile, turn};
 use crate::engine::SharedMut;
 use crate::engine::accumulate::fold;
+use crate::engine::cache::prefetch;
 use crate::engine::isa::{self, Isa, Job};
 use crate::engine::parallel::{num_threads, parallel_chunks};
 use crate::engine::scratch::with_scratch;
@@ -177,6 +178,20 @@ mod x86 {
     }
 }
 
+/// From place to place of so many transformed weights: places a power of two apart share few places of the first cache level.
+fn apart(weights: usize) -> usize {
+    (weights.div_ceil(LANES) | 1) * LANES
+}
+
+/// The weights for [`Plan::results`].
+#[derive(Clone, Copy)]
+enum Weights<'a> {
+    /// Transformed, all of them.
+    Ready(&'a [f32]),
+    /// As they came.
+    Raw(&'a [f32]),
+}
+
 /// Sizes and steps of one convolution.
 struct Plan<'a> {
     /// Source channels, result channels, images.
@@ -219,7 +234,7 @@ impl<'a> Plan<'a> {
         let vectors = |n: usize| n.div_ceil(LANES) as f64;
         let (pairs, channels) = (s.c as f64 * s.o as f64, (s.c + s.o) as f64);
         let multiplied = PLACES as f64 * vectors(s.n * high * wide) * pairs;
-        let transformed = 80.0 * vectors(wide) * (s.n * high) as f64 * channels + 10.0 * pairs;
+        let transformed = 80.0 * vectors(wide) * (s.n * high) as f64 * channels + 16.0 * pairs;
         let direct = TAPS as f64 * vectors(s.n * s.out_plane()) * pairs;
         if (multiplied + transformed) * 1.2 > direct {
             return None;
@@ -254,7 +269,10 @@ impl<'a> Plan<'a> {
     fn run(&self, x: &[f32], w: &[f32], out: &mut [f32]) -> bool {
         let (len, plane) = (self.grid.len, self.from.iter().product::<usize>());
         let planes = self.images * self.channels;
-        let size = self.rows * self.channels;
+        let (once, total) = (self.rows_at_once(), self.images * self.high);
+        let chunks = total.div_ceil(once);
+        // Weights that serve one chunk alone are transformed where they are needed: all of them would go through the memory.
+        let size = if chunks > 1 { apart(self.rows * self.channels) } else { 0 };
         with_scratch::<f32, _>(planes * (len + 2) + PLACES * size, |buf| {
             let (copies, rest) = buf.split_at_mut(planes * len);
             let (extents, weights) = rest.split_at_mut(2 * planes);
@@ -269,12 +287,14 @@ impl<'a> Plan<'a> {
                     extent.copy_from_slice(&isa::run(Extent(x)));
                     self.grid.pack(self.from, x, to);
                 }
-                for r in i * self.rows / parts..(i + 1) * self.rows / parts {
+                let rows = if chunks > 1 { self.rows } else { 0 };
+                for r in i * rows / parts..(i + 1) * rows / parts {
                     // SAFETY: the weights of result channel `r`, at all places, are this chunk's own.
                     unsafe { self.weights_of(w, r, all.ptr().wrapping_add(r * self.channels), size) };
                 }
             });
-            let (copies, weights) = (&*copies, &*weights);
+            let (copies, weights) =
+                (&*copies, if chunks > 1 { Weights::Ready(weights) } else { Weights::Raw(w) });
             let even = |image: &[f32]| {
                 let planes = image.as_chunks::<2>().0;
                 let squares = planes.iter().map(|e| f64::from(e[0])).sum::<f64>();
@@ -285,8 +305,6 @@ impl<'a> Plan<'a> {
             if !extents.chunks_exact(2 * self.channels).all(even) {
                 return false;
             }
-            let (once, total) = (self.rows_at_once(), self.images * self.high);
-            let chunks = total.div_ceil(once);
             let blocks = self.rows.div_ceil(ROWS);
             // result channels are shared out where there are few squares
             let parts = if chunks >= 2 * num_threads() { 1 } else { num_threads().min(blocks) };
@@ -314,6 +332,10 @@ impl<'a> Plan<'a> {
             let n = COLS.min(self.channels - c);
             let from = &w[r * row + c * channel..];
             assert!(from.len() >= (n - 1) * channel + TAPS);
+            // The taps of a few channels lie in each line: the machine takes that for no stream.
+            for i in 2 * COLS..3 * COLS {
+                prefetch(from.as_ptr().wrapping_add(i * channel).cast());
+            }
             // SAFETY: the weight's length was just checked; there is room for the taps.
             unsafe { turn(from.as_ptr(), channel, n, TAPS, taps.as_mut_ptr()) };
             #[cfg(target_arch = "x86_64")]
@@ -332,33 +354,41 @@ impl<'a> Plan<'a> {
     unsafe fn results(
         &self,
         copies: &[f32],
-        weights: &[f32],
+        weights: Weights,
         squares: Range<usize>,
         blocks: Range<usize>,
         out: *mut f32,
     ) -> bool {
-        let (wide, c, size) = (self.wide, self.channels, self.rows * self.channels);
+        let (wide, c) = (self.wide, self.channels);
         let n = squares.len() * wide;
         // an odd number of vectors, so that the rows of a matrix do not share few places of the first cache level
         let step = (n.div_ceil(LANES) | 1) * LANES;
-        with_scratch::<f32, _>(PLACES * (c + ROWS) * step, |buf| {
-            let (moved, products) = buf.split_at_mut(PLACES * c * step);
+        let own = if matches!(weights, Weights::Raw(_)) { apart(ROWS * c) } else { 0 };
+        let each = apart(c * step);
+        // Where a square's 16 elements lie, from its own place in the copy on.
+        let offsets: [usize; PLACES] = std::array::from_fn(|k| {
+            let (a, b) = (k / 4, k % 4);
+            self.grid.phase([0, a % 2, b % 2]) + self.grid.at([0, a / 2, b / 2])
+        });
+        let furthest = offsets.into_iter().max().unwrap_or(0);
+        with_scratch::<f32, _>(PLACES * (each + ROWS * step + own), |buf| {
+            let (moved, buf) = buf.split_at_mut(PLACES * each);
+            let (products, own_weights) = buf.split_at_mut(PLACES * ROWS * step);
             for channel in 0..c {
                 for (i, row) in squares.clone().enumerate() {
                     let (image, high) = (row / self.high, row % self.high);
                     let plane = &copies[(image * c + channel) * self.grid.len..][..self.grid.len];
+                    let row = self.grid.at([0, high, 0]);
+                    assert!(row + wide + furthest <= plane.len());
                     for first in (0..wide).step_by(LANES) {
-                        let place = |k: usize| {
-                            let (a, b) = (k / 4, k % 4);
-                            let phase = self.grid.phase([0, a % 2, b % 2]);
-                            plane[phase + self.grid.at([0, high + a / 2, first + b / 2])..].as_ptr()
-                        };
+                        let from = plane[row + first..].as_ptr();
+                        let place = |k: usize| from.wrapping_add(offsets[k]);
                         let to = moved[channel * step + i * wide + first..].as_mut_ptr();
                         #[cfg(target_arch = "x86_64")]
                         // SAFETY: squares of this row, in the copy and in the transformed input.
                         unsafe {
                             let from = std::array::from_fn(place);
-                            x86::input(from, LANES.min(wide - first), to, c * step)
+                            x86::input(from, LANES.min(wide - first), to, each)
                         };
                         #[cfg(not(target_arch = "x86_64"))]
                         let _ = (place, to);
@@ -370,8 +400,18 @@ impl<'a> Plan<'a> {
             let mut finite = true;
             for r in blocks.clone().map(|b| b * ROWS) {
                 let m = ROWS.min(self.rows - r);
+                let (all, size) = match weights {
+                    Weights::Ready(all) => (&all[r * c..], apart(self.rows * c)),
+                    Weights::Raw(w) => {
+                        for i in 0..m {
+                            // SAFETY: the weights of a result channel, at all places, in this call's own memory.
+                            unsafe { self.weights_of(w, r + i, own_weights[i * c..].as_mut_ptr(), own) };
+                        }
+                        (&*own_weights, own)
+                    }
+                };
                 for place in 0..PLACES {
-                    let (left, right) = (&weights[place * size + r * c..], &moved[place * c * step..]);
+                    let (left, right) = (&all[place * size..], &moved[place * each..]);
                     for k in (0..c).step_by(DEPTH) {
                         column_tiles(n, |j, n| {
                             let t = Tile {

@@ -1,6 +1,18 @@
 //! Folds over slices with independent running values, so that loops become vectors and no step waits for the one before.
 
-use crate::engine::isa::Isa;
+use crate::engine::isa::{Isa, Job, Level, best_for};
+use crate::num::{Arith, Stored};
+
+/// The sum of a run.
+pub(crate) struct Sum<'a, T>(pub &'a [T]);
+impl<T: Stored<Compute: Arith>> Job for Sum<'_, T> {
+    type Out = T::Compute;
+    const BEST: Level = best_for::<T>();
+    #[inline(always)]
+    fn run<I: Isa>(self) -> T::Compute {
+        fold::<I, _, _, _>([self.0], T::Compute::ZERO, |[v]| v.up(), |a, b| a.plus(b))
+    }
+}
 
 /// Folds `f` over the elements of `K` slices of one length. It is one of two results, of which the other is dropped: the
 /// compiler unrolls the short loops of a single one before it makes vectors of them.

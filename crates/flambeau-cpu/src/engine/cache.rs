@@ -44,6 +44,17 @@ pub(crate) fn prefetch(at: *const u8) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;
 }
+/// As [`prefetch`], into the second level alone: for what is needed later than what the first level holds.
+#[inline(always)]
+pub(crate) fn prefetch_later(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at.cast())
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
 /// Asks for the first lines of the next page but one quarter: the machine follows a stream by itself within a page, but some do
 /// not across its end. More would hold up the stream.
 #[inline(always)]

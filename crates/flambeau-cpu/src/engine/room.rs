@@ -37,6 +37,22 @@ pub fn filled<T: Clone>(value: T, n: usize) -> Vec<T> {
     v.resize(n, value);
     v
 }
+/// A list of `n` times the element of zero bytes, which the system may have at hand; otherwise as [`room`].
+pub(crate) fn zeroed<T: bytemuck::Zeroable>(n: usize) -> Vec<T> {
+    let bytes = n.saturating_mul(size_of::<T>());
+    if bytes == 0 {
+        return Vec::new();
+    }
+    let Ok(layout) = std::alloc::Layout::array::<T>(n) else { none(bytes) };
+    // SAFETY: the layout is that of a `Vec` with room for `n` elements, which are not empty, and zeros are elements.
+    unsafe {
+        let at = std::alloc::alloc_zeroed(layout);
+        if at.is_null() {
+            none(bytes);
+        }
+        Vec::from_raw_parts(at.cast(), n, n)
+    }
+}
 /// What an iterator gives; otherwise as [`room`].
 #[inline]
 pub fn collected<T>(items: impl IntoIterator<Item = T>) -> Vec<T> {

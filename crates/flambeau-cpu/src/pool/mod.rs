@@ -8,6 +8,7 @@ pub mod planes;
 mod windows;
 
 use crate::conv::{ConvScalar, LANES as L, Packing, by_stride, single, single_mut};
+use crate::engine::accumulate::Sum;
 use crate::engine::isa::{Isa, Job, Level, best_for, run};
 use crate::engine::parallel::parallel_for;
 use crate::engine::room::room;
@@ -641,6 +642,11 @@ pub fn adaptive_avg_pool<T: PoolScalar>(s: &AdaptiveShape, x: &[T], y: &mut [T])
             let x = &x[p * ip..(p + 1) * ip];
             // SAFETY: plane `p` is this index's own.
             let y = unsafe { y.slice(p * op, op) };
+            if op == 1 {
+                // one window: a sum that does not wait for each of its terms
+                y[0] = T::down(run(Sum(x)) / T::Compute::count(ip as i64));
+                continue;
+            }
             s.windows(|o, rows, count| {
                 let sum = rows.flat_map(|r| &x[r]).fold(T::Compute::ZERO, |a, v| a.plus(v.up()));
                 y[o] = T::down(sum / T::Compute::count(count as i64));

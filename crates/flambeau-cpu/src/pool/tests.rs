@@ -159,6 +159,20 @@ fn window_by_window() {
     assert_eq!((y, at), ([3.0], [1]));
 }
 
+/// One window that is the plane, of lengths that fill no vector: sums of halves, which are exact.
+#[test]
+fn means_of_planes() {
+    for n in [1, 2, 15, 49, 64, 196, 200] {
+        let s = AdaptiveShape::new(3, &[n], &[1]).unwrap();
+        let x: Vec<f32> = (0..3 * n).map(|i| (i * 7 % 23) as f32 / 2.0 - 5.0).collect();
+        let mut y = [0.0; 3];
+        adaptive_avg_pool(&s, &x, &mut y);
+        for (y, x) in y.iter().zip(x.chunks(n)) {
+            assert_eq!(*y, x.iter().sum::<f32>() / n as f32, "{n}");
+        }
+    }
+}
+
 #[test]
 fn adaptive_pools() {
     let s = AdaptiveShape::new(1, &[5], &[3]).unwrap();

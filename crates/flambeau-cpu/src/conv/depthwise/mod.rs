@@ -165,6 +165,7 @@ pub(super) fn forward<T: WideScalar>(
     out: &mut [T],
 ) {
     let (ip, op, taps) = (s.in_plane(), s.out_plane(), s.taps());
+    let vectors = avx512::Vectors::new(s, &packing);
     let out = SharedMut::new(out);
     parallel_for(s.n * s.c, grain(s), |r| {
         with_scratch::<T, _>(packing.len, |buf| {
@@ -176,7 +177,7 @@ pub(super) fn forward<T: WideScalar>(
                 let y = unsafe { out.slice(p * op, op) };
                 let (w, bias) = (&w[c * taps..(c + 1) * taps], bias.map_or(T::ZERO, |b| b[c]));
                 if let Some(y) = single_mut(&mut *y)
-                    && avx512::forward(s, &packing, single(buf), single(w), single(&[bias])[0], y)
+                    && avx512::forward(s, &packing, &vectors, single(buf), single(w), single(&[bias])[0], y)
                 {
                     continue;
                 }
