@@ -91,7 +91,7 @@ mod on_a_device {
             }
         )* };
     }
-    families! { reductions products layers images places sorts random steps graphs }
+    families! { reductions products layers images places sorts random steps graphs host runtime }
 }
 fn copies() {
     let t = numbers(&[3, 4]);

@@ -3,11 +3,13 @@
 
 mod emulated;
 mod graphs;
+mod host;
 mod images;
 mod layers;
 mod places;
 mod products;
 mod random;
 mod reductions;
+mod runtime;
 mod sorts;
 mod steps;

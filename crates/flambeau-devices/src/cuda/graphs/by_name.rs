@@ -95,7 +95,7 @@ impl Object for MemPool {
             "use_count" => Ok(vec![Value::Int(self.use_count())]),
             "snapshot" => {
                 let all = self.snapshot();
-                Ok(vec![Value::List(all.iter().map(crate::cuda::memory::segment).collect())])
+                Ok(vec![Value::List(all.iter().map(crate::cuda::history::segment).collect())])
             }
             _ => Err(no_attribute("MemPool", name)),
         }
