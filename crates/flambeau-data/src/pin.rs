@@ -38,6 +38,10 @@ pub(crate) fn batch<B: 'static>(mut b: B) -> Result<B> {
         (Tensor, Tensor, Tensor), t => [&mut t.0, &mut t.1, &mut t.2];
         (Tensor, Tensor, Tensor, Tensor), t => [&mut t.0, &mut t.1, &mut t.2, &mut t.3];
         Vec<Tensor>, t => t.iter_mut();
+        [Tensor; 1], t => t.iter_mut();
+        [Tensor; 2], t => t.iter_mut();
+        [Tensor; 3], t => t.iter_mut();
+        [Tensor; 4], t => t.iter_mut();
         Option<Tensor>, t => t.iter_mut();
         BTreeMap<String, Tensor>, t => t.values_mut();
         HashMap<String, Tensor>, t => t.values_mut();

@@ -85,23 +85,27 @@ fn pair(p: (u64, u64)) -> Value {
 fn frames(of: Option<&Backtrace>) -> Value {
     let Some(trace) = of else { return Value::List(Vec::new()) };
     let text = trace.to_string();
+    let frame = |file: &str, line: i64, name: &str| {
+        dict(vec![("filename", file.into()), ("line", Value::Int(line)), ("name", name.into())])
+    };
     let mut out = Vec::new();
-    let mut name = "";
+    let mut waiting: Option<&str> = None;
     for line in text.lines().map(str::trim) {
         match line.strip_prefix("at ") {
             Some(place) => {
                 let mut parts = place.rsplitn(3, ':');
                 let (_, line, file) = (parts.next(), parts.next(), parts.next());
                 let line = line.and_then(|l| l.parse().ok()).unwrap_or(0);
-                out.push(dict(vec![
-                    ("filename", file.unwrap_or(place).into()),
-                    ("line", Value::Int(line)),
-                    ("name", name.into()),
-                ]));
+                out.push(frame(file.unwrap_or(place), line, waiting.take().unwrap_or_default()));
             }
-            None => name = line.split_once(": ").map_or(line, |(_, n)| n),
+            None => {
+                // code without line numbers has a name alone
+                out.extend(waiting.take().map(|name| frame("", 0, name)));
+                waiting = Some(line.split_once(": ").map_or(line, |(_, n)| n));
+            }
         }
     }
+    out.extend(waiting.map(|name| frame("", 0, name)));
     Value::List(out)
 }
 /// A segment as PyTorch's viewer reads it.
