@@ -4,9 +4,12 @@ use crate::driver::{Stream, driver};
 use crate::kernels::{lists, random};
 use crate::{fault, graph, memory};
 use flambeau_core::types::order::Mutex;
-use flambeau_core::{Device, Error, Result, ensure};
+use flambeau_core::{Device, Error, Result, Scalar, Tensor, Value, ensure};
 use flambeau_devices::Stats;
-use flambeau_devices::cuda::runtime::{CaptureMode, Entry, PoolId, Properties, Recorded, Runtime, Segment};
+use flambeau_devices::cuda::jiterator::Formula;
+use flambeau_devices::cuda::runtime::{
+    CaptureMode, Entry, Measured, Noting, PoolId, Properties, Recorded, Runtime, Segment,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,7 +102,12 @@ fn number(device: i64) -> Result<usize> {
 pub(crate) struct Answers;
 impl Runtime for Answers {
     fn device_count(&self) -> i64 {
-        count() as i64
+        static ASKED: OnceLock<bool> = OnceLock::new();
+        let asked =
+            *ASKED.get_or_init(|| std::env::var("PYTORCH_NVML_BASED_CUDA_CHECK").is_ok_and(|v| v == "1"));
+        // the management library counts devices without starting them
+        let known = asked && !USED.load(Ordering::Relaxed);
+        known.then(crate::nvml::count).flatten().unwrap_or_else(|| count() as i64)
     }
     fn is_initialized(&self) -> bool {
         USED.load(Ordering::Relaxed)
@@ -295,12 +303,32 @@ impl Runtime for Answers {
         }
         Ok(())
     }
-    fn record_history(&self, device: i64, on: bool, most: usize, skip: &[String], clear: bool) -> Result<()> {
-        memory::pool(number(device)?).history.record(on, most, skip.to_vec(), clear);
+    fn record_history(&self, device: i64, how: Noting) -> Result<()> {
+        memory::pool(number(device)?).history.record(how);
         Ok(())
     }
     fn history(&self, device: i64) -> Vec<Entry> {
         number(device).map(|d| memory::pool(d).entries()).unwrap_or_default()
+    }
+    fn forget_event(&self, device: i64, event: u64) {
+        if let (Ok(d), Ok(driver)) = (number(device), driver()) {
+            driver.forget(d, event);
+        }
+    }
+    fn stream_handle(&self, device: i64, stream: u64) -> Result<u64> {
+        driver()?.stream_handle(number(device)?, stream)
+    }
+    fn adopt_stream(&self, device: i64, handle: u64) -> Result<u64> {
+        driver()?.adopt_stream(number(device)?, handle)
+    }
+    fn jit(&self, formula: &Formula, tensors: &[Tensor], numbers: &[Scalar]) -> Result<Vec<Tensor>> {
+        crate::jit::run(formula, tensors, numbers)
+    }
+    fn measured(&self, device: i64, what: Measured) -> Result<i64> {
+        crate::nvml::measured(number(device)?, what)
+    }
+    fn processes(&self, device: i64) -> Result<Vec<(i64, i64)>> {
+        crate::nvml::processes(number(device)?)
     }
     fn host_stats(&self) -> Stats {
         crate::host::stats()
@@ -313,5 +341,8 @@ impl Runtime for Answers {
     }
     fn set_allocator_settings(&self, text: &str) -> Result<()> {
         crate::allocator::config::set(text)
+    }
+    fn allocator_settings(&self) -> Value {
+        crate::allocator::config::current().unwrap_or_default().shown()
     }
 }

@@ -231,11 +231,11 @@ pub(crate) fn copy(dst: &Tensor, src: &Tensor) -> Result<bool> {
     let stream = here(d)?;
     let to = kernels::address(dst)?;
     let size = src.dtype().size();
-    let from = Pinned {
-        storage: src.storage().clone(),
-        start: src.storage_offset() as usize * size,
-        nbytes: src.numel() as usize * size,
-    };
+    let (start, nbytes) = (src.storage_offset() as usize * size, src.numel() as usize * size);
+    let inside = |b: &[u8]| b.get(start..start + nbytes).map(|b| b.as_ptr().expose_provenance());
+    let address = src.storage().with_bytes(inside)?;
+    let address = address.ok_or_else(|| Error::runtime("CUDA error: invalid argument"))?;
+    let from = Pinned { address, nbytes };
     match graph::of(d, stream)? {
         // each run reads it
         Some(id) => graph::reads(id, src.storage()),

@@ -13,8 +13,10 @@ mod fault;
 mod generated;
 mod graph;
 mod host;
+mod jit;
 mod kernels;
 mod memory;
+mod nvml;
 
 use crate::device::here;
 use crate::driver::driver;
@@ -44,6 +46,7 @@ impl Backend for Cuda {
     fn read(&self, memory: &Handle, offset: usize, to: &mut [u8]) -> Result<()> {
         kernels::lists::flush()?;
         let m = memory::of(memory)?;
+        flambeau_devices::cuda::runtime::waits()?;
         let from = m.range(offset, to.len())?;
         let stream = here(m.device)?;
         m.used_by(stream);

@@ -7,6 +7,7 @@ use crate::{
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::dispatch::registry::{CRATES, CrateReg};
 use flambeau_core::dispatch::value::FromValue;
+use flambeau_core::settings::determinism::warn;
 use flambeau_core::{Error, Generator, Result, Tensor, Value, ensure, ops};
 use flambeau_library::slots::Slots;
 use flambeau_library::{NativeFn, method, register_function};
@@ -409,7 +410,16 @@ const LOADER: &[&str] = &[
 fn loader(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let s = Slots::new("DataLoader", LOADER, a, k)?;
     let given = |i: usize| s.values[i].filter(|v| !matches!(v, Value::None));
-    for i in [10, 11, 15] {
+    if let Some(Value::Str(device)) = given(15)
+        && !device.is_empty()
+        && s.get::<bool>(7)? == Some(true)
+    {
+        warn(&format!(
+            "pin_memory_device is deprecated, the current accelerator will be used as the device,ignore \
+             pin_memory_device='{device}'."
+        ));
+    }
+    for i in [10, 11] {
         ensure!(given(i).is_none(), Missing, "DataLoader by name with {}", LOADER[i]);
     }
     let workers = s.get::<i64>(5)?.unwrap_or(0);

@@ -33,6 +33,7 @@ mod dataset;
 pub mod distributed;
 mod loader;
 mod options;
+mod pin;
 mod sampler;
 mod split;
 mod stack;

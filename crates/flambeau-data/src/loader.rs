@@ -5,6 +5,7 @@ use crate::options::{Batching, DataLoaderOptions, DefaultCollate, InitFn, Map, S
 use crate::sampler::Sampler;
 use crate::workers::{Run, Workers};
 use crate::{Collate, draw_seed, expect};
+use flambeau_core::backend::pinned;
 use flambeau_core::settings::determinism::warn;
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Generator, Result};
@@ -56,6 +57,7 @@ struct Origin<S, C> {
     collate: C,
     iterable: bool,
     drop_last: bool,
+    pin: bool,
 }
 impl<S: Source, C: Batching<S>> Fetchers<C::Output> for Origin<S, C> {
     fn fetcher(&self) -> Box<dyn Fetch<C::Output> + '_> {
@@ -88,6 +90,12 @@ impl<S: Source, C: Batching<S>> Fetcher<'_, S, C> {
 }
 impl<S: Source, C: Batching<S>> Fetch<C::Output> for Fetcher<'_, S, C> {
     fn fetch(&mut self, task: Task) -> Result<Option<C::Output>> {
+        let batch = self.made(task)?;
+        if self.origin.pin { batch.map(crate::pin::batch).transpose() } else { Ok(batch) }
+    }
+}
+impl<S: Source, C: Batching<S>> Fetcher<'_, S, C> {
+    fn made(&mut self, task: Task) -> Result<Option<C::Output>> {
         let Origin { source, collate, drop_last, .. } = self.origin;
         let samples = match task {
             Task::One(i) => vec![source.get(i)?],
@@ -122,7 +130,13 @@ impl<B> Shared<B> {
         iterable: bool,
         o: &Settings,
     ) -> Self {
-        let origin = Origin { source, collate, iterable, drop_last: o.drop_last };
+        let origin = Origin {
+            source,
+            collate,
+            iterable,
+            drop_last: o.drop_last,
+            pin: o.pin_memory && pinned::available(),
+        };
         Shared {
             origin: Box::new(origin),
             init: o.worker_init_fn.clone(),

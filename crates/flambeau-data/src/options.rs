@@ -196,8 +196,8 @@ impl<S, C> DataLoaderOptions<S, C> {
         self.settings.num_workers = n;
         self
     }
-    /// Asks for batches in page-locked memory, from which an accelerator copies faster. There is no accelerator in this
-    /// build, so it only warns, as PyTorch does without one.
+    /// Asks for batches in pinned memory, from which an accelerator copies without anybody waiting: batches that are tensors, lists,
+    /// tuples, maps or options of them; others stay as they are. Where there is no accelerator it only warns, as PyTorch does.
     pub fn pin_memory(mut self, on: bool) -> Self {
         self.settings.pin_memory = on;
         self
@@ -347,7 +347,7 @@ fn check(o: &Settings, iterable: bool, batched: bool) -> Result<()> {
         Assertion,
         "prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter"
     );
-    if o.pin_memory {
+    if o.pin_memory && !flambeau_core::backend::pinned::available() {
         warn(
             "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be \
              used.",

@@ -41,8 +41,8 @@ answers! { "torch.accelerator", NAMES {
     try try_get_device_capability(; device: Ordinal) -> Stats { absent() }
     /// Gives cached memory back to the driver.
     fn empty_cache() -> () { cuda::empty_cache() }
-    /// Gives cached memory of the host back that devices reach: there is none.
-    fn empty_host_cache() -> () {}
+    /// Gives cached memory of the host back that devices reach.
+    fn empty_host_cache() -> () { cuda::host::empty_host_cache() }
     /// Bytes of tensors.
     fn memory_allocated(; device_index: Ordinal) -> i64 { cuda::memory_allocated() }
     /// The most bytes of tensors so far.

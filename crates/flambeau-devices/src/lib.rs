@@ -116,7 +116,7 @@ const ROWS: &[&[by_name::Row]] = &[
     cuda::gds::FILE,
     cuda::memory::NAMES,
     cuda::memory::BY_HAND,
-    cuda::memory::UNDERSCORED,
+    cuda::history::ROWS,
     cuda::graphs::POOL,
     cuda::host::NAMES,
     cuda::memory::ALLOCATOR,

@@ -151,11 +151,12 @@ thread_local! {
     /// Guards of the regions that this thread is in.
     static REGIONS: RefCell<Vec<crate::saved::SavedTensorsHooksGuard>> = const { RefCell::new(Vec::new()) };
 }
-/// `torch.autograd.graph.save_on_cpu(pin_memory=False, device_type='cuda')`: there is no page-locked memory to choose.
+/// `torch.autograd.graph.save_on_cpu(pin_memory=False, device_type='cuda')`.
 fn ending() -> flambeau_core::Error {
     flambeau_core::Error::runtime("save_on_cpu: the thread is ending")
 }
-struct SaveOnCpu;
+/// Whether in pinned memory.
+struct SaveOnCpu(bool);
 impl Object for SaveOnCpu {
     fn type_name(&self) -> &'static str {
         "save_on_cpu"
@@ -163,7 +164,7 @@ impl Object for SaveOnCpu {
     fn method(&self, name: &str, _: &[Value], _: &Kwargs) -> Result<Vec<Value>> {
         match name {
             "__enter__" => {
-                let guard = crate::saved::save_on_cpu();
+                let guard = crate::saved::save_on_cpu_with(self.0);
                 REGIONS.try_with(|r| r.borrow_mut().push(guard)).map_err(|_| ending())?;
             }
             "__exit__" => drop(REGIONS.try_with(|r| r.borrow_mut().pop()).map_err(|_| ending())?),
@@ -183,12 +184,7 @@ fn save_on_cpu(args: &[Value], kwargs: &Kwargs) -> Result<Vec<Value>> {
         args.len() + 1
     );
     let s = Slots::new("save_on_cpu.__init__", &["pin_memory", "device_type"], args, kwargs)?;
-    ensure!(
-        s.get::<bool>(0)? != Some(true),
-        Missing,
-        "save_on_cpu with pin_memory, which needs a device to copy from"
-    );
-    Ok(vec![Value::Object(ObjectRef::new(SaveOnCpu))])
+    Ok(vec![Value::Object(ObjectRef::new(SaveOnCpu(s.get(0)?.unwrap_or(false))))])
 }
 
 /// The handle of a hook.

@@ -15,6 +15,10 @@ fn accelerator() -> Option<&'static dyn Elements> {
     let there = |d: &Device| super::of(*d).is_ok();
     [Device::Cuda(0), Device::Private(0)].into_iter().filter(there).find_map(elements::of)
 }
+/// Whether there is a device that reads such memory.
+pub fn available() -> bool {
+    accelerator().is_some()
+}
 /// Whether a storage has memory that a device reads by itself.
 pub fn is_storage(s: &Storage) -> bool {
     let marked = s.device() == Device::Cpu && s.mark().is_ok_and(|m| m.is_some());

@@ -1,5 +1,6 @@
 //! Saved variables: what a node keeps of the forward call for its formulas, with version checks.
 
+use crate::backend::pinned;
 use crate::derivatives::shorthand;
 use crate::gradients::anomaly;
 use crate::gradients::forward_ad;
@@ -10,7 +11,7 @@ use crate::gradients::work;
 use crate::tensor::geometry::fmt_sizes;
 use crate::tensor::graph::{Edge, Slot};
 use crate::types::order::none_held;
-use crate::{Device, Error, Result, Tensor};
+use crate::{Device, Error, Result, Tensor, ops};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -446,20 +447,29 @@ pub fn plain_saved_tensors() -> SavedTensorsHooksGuard {
 /// Keeps saved tensors in CPU memory and copies them back for backward.
 #[doc(alias = "torch.autograd.graph.save_on_cpu")]
 pub fn save_on_cpu() -> SavedTensorsHooksGuard {
+    save_on_cpu_with(false)
+}
+/// [`save_on_cpu`], with `pin_memory` in pinned memory where there is a device that reads it: copies back need not wait.
+pub fn save_on_cpu_with(pin_memory: bool) -> SavedTensorsHooksGuard {
     saved_tensors_hooks(
-        Arc::new(|t| {
+        Arc::new(move |t| {
             let device = t.device();
             let copy = if device == Device::Cpu {
                 shorthand::clone(t)?
             } else {
                 shorthand::to_device(t, Device::Cpu)?
             };
+            let dense = copy.layout() == crate::Layout::Strided;
+            let copy = if pin_memory && dense && pinned::available() { pinned::pin(&copy)? } else { copy };
             Ok(Box::new((device, copy)) as PackedValue)
         }),
-        Arc::new(|v| {
+        Arc::new(move |v| {
             let (device, t) = v
                 .downcast_ref::<(Device, Tensor)>()
                 .ok_or_else(|| Error::autograd("save_on_cpu unpacks only what it packed"))?;
+            if pin_memory && *device != Device::Cpu {
+                return ops::to(t, None, None, Some(*device), None, true, false, None);
+            }
             shorthand::to_device(t, *device)
         }),
     )

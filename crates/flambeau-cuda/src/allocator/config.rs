@@ -1,8 +1,8 @@
 //! What `PYTORCH_ALLOC_CONF` says, or its older name `PYTORCH_CUDA_ALLOC_CONF`: `key:value` with commas between.
 
 use flambeau_core::types::order::Mutex;
-use flambeau_core::{Error, Result, ensure};
-use std::sync::{OnceLock, PoisonError};
+use flambeau_core::{Error, Result, Value, ensure};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 const MB: usize = 1 << 20;
 /// Sizes from 1 MB on, by doubling: each has a number of divisions of its own.
@@ -11,6 +11,7 @@ const INTERVALS: usize = 16;
 /// The allocator's settings.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Config {
+    text: String,
     /// Blocks of this size and more are never cut.
     pub(crate) max_split: usize,
     /// A block that is never cut may be larger by this than what is asked for.
@@ -19,33 +20,31 @@ pub(crate) struct Config {
     divisions: [usize; INTERVALS],
     /// From this part of the allowed memory on, blocks are given back that nobody used for long.
     pub(crate) gc: f64,
+    /// Whether segments grow.
     pub(crate) expandable: bool,
     /// A segment for several large blocks.
     pub(crate) large_segment: usize,
-    pub(crate) pinned_background: bool,
     /// Pinned blocks above this are not rounded to a power of two.
     pub(crate) pinned_round: usize,
     /// Pinned blocks above this are not kept.
     pub(crate) pinned_cached: usize,
     pub(crate) pinned_register: bool,
     pub(crate) pinned_threads: usize,
-    pub(crate) pinned_reserve: usize,
 }
 impl Default for Config {
     fn default() -> Config {
         Config {
+            text: String::new(),
             max_split: usize::MAX,
             max_rounding: 20 * MB,
             divisions: [0; INTERVALS],
             gc: 0.0,
             expandable: false,
             large_segment: 20 * MB,
-            pinned_background: false,
             pinned_round: usize::MAX,
             pinned_cached: usize::MAX,
             pinned_register: false,
             pinned_threads: 1,
-            pinned_reserve: 0,
         }
     }
 }
@@ -57,7 +56,7 @@ impl Config {
     pub(crate) fn parse(text: &str) -> Result<Config> {
         let all = tokens(text);
         let mut t = Tokens { all: &all, at: 0 };
-        let mut out = Config::default();
+        let mut out = Config { text: text.into(), ..Config::default() };
         while t.at < all.len() {
             out.option(&mut t)?;
             t.at += 1;
@@ -67,6 +66,29 @@ impl Config {
             }
         }
         Ok(out)
+    }
+    /// The settings under PyTorch's names.
+    pub(crate) fn shown(&self) -> Value {
+        let limit = |n: usize| Value::Int(if n == usize::MAX { -1 } else { n as i64 });
+        let divisions = self.divisions.iter().enumerate();
+        let divisions = divisions.map(|(i, n)| ((1u64 << i).to_string(), Value::Int(*n as i64))).collect();
+        Value::Dict(
+            [
+                ("PYTORCH_CUDA_ALLOC_CONF", self.text.as_str().into()),
+                ("max_split_size", limit(self.max_split)),
+                ("garbage_collection_threshold", Value::Float(self.gc)),
+                ("expandable_segments", Value::Bool(self.expandable)),
+                ("pinned_num_register_threads", Value::Int(self.pinned_threads as i64)),
+                ("release_lock_on_cudamalloc", Value::Bool(false)),
+                ("pinned_use_cuda_host_register", Value::Bool(self.pinned_register)),
+                ("graph_capture_record_stream_reuse", Value::Bool(false)),
+                ("max_round_threshold", limit(self.pinned_round)),
+                ("max_cached_size", limit(self.pinned_cached)),
+                ("roundup_power2_divisions", Value::Dict(divisions)),
+            ]
+            .map(|(k, v)| (k.to_string(), v))
+            .into(),
+        )
     }
     /// One option; afterwards the place is that of its last word.
     fn option(&mut self, t: &mut Tokens<'_>) -> Result<()> {
@@ -97,7 +119,11 @@ impl Config {
             }
             "roundup_power2_divisions" => self.divisions(t.value()?)?,
             "expandable_segments" => self.expandable = t.value()?.truth()?,
-            "pinned_use_background_threads" => self.pinned_background = t.value()?.truth()?,
+            "pinned_use_background_threads" => {
+                if t.value()?.truth()? {
+                    return Err(Error::missing(format!("{key}:True")));
+                }
+            }
             "pinned_max_round_threshold_mb" => self.pinned_round = megabytes(t)?,
             "pinned_max_cached_size_mb" => self.pinned_cached = megabytes(t)?,
             "pinned_use_cuda_host_register" => self.pinned_register = t.value()?.truth()?,
@@ -118,12 +144,8 @@ impl Config {
                 self.pinned_threads = n;
             }
             "pinned_reserve_segment_size_mb" => {
-                self.pinned_reserve = megabytes(t)?;
-                ensure!(
-                    self.pinned_reserve > 0,
-                    Value,
-                    "Pinned reserve segment size has to be greater than 0"
-                );
+                ensure!(megabytes(t)? > 0, Value, "Pinned reserve segment size has to be greater than 0");
+                return Err(Error::missing(key));
             }
             "backend" => match t.value()?.word()? {
                 "native" => {}
@@ -278,19 +300,20 @@ fn tokens(text: &str) -> Vec<String> {
     out
 }
 
-fn held() -> &'static Mutex<std::result::Result<Config, Error>> {
-    static HELD: OnceLock<Mutex<std::result::Result<Config, Error>>> = OnceLock::new();
+type Held = Mutex<std::result::Result<Arc<Config>, Error>>;
+fn held() -> &'static Held {
+    static HELD: OnceLock<Held> = OnceLock::new();
     HELD.get_or_init(|| {
         let of = |name| std::env::var(name).ok();
         let text = of("PYTORCH_ALLOC_CONF").or_else(|| of("PYTORCH_CUDA_ALLOC_CONF"));
-        Mutex::new(Config::parse(&text.unwrap_or_default()))
+        Mutex::new(Config::parse(&text.unwrap_or_default()).map(Arc::new))
     })
 }
 /// The settings in force.
 ///
 /// # Errors
 /// The environment's text is not one.
-pub(crate) fn current() -> Result<Config> {
+pub(crate) fn current() -> Result<Arc<Config>> {
     held().lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 /// Puts other settings in force, for what is allocated from here on.
@@ -299,6 +322,6 @@ pub(crate) fn current() -> Result<Config> {
 /// As [`Config::parse`]; the settings stay as they are.
 pub(crate) fn set(text: &str) -> Result<()> {
     let new = Config::parse(text)?;
-    *held().lock().unwrap_or_else(PoisonError::into_inner) = Ok(new);
+    *held().lock().unwrap_or_else(PoisonError::into_inner) = Ok(Arc::new(new));
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! in the order of a stream's work, so that a freed one serves the next call of the same stream at once.
 
 pub(crate) mod config;
+mod expandable;
 mod history;
 mod stats;
 
@@ -10,7 +11,7 @@ use config::Config;
 use flambeau_core::{Error, Result};
 use flambeau_devices::Stats;
 use flambeau_devices::cuda::runtime::{Block as Shown, PoolId, Segment};
-use history::{Entry, History};
+use history::{Entry, Event, Frames, History};
 pub(crate) use stats::Stat;
 use stats::{Counts, Kind};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -39,6 +40,8 @@ struct Block {
     pool: PoolId,
     /// Calls of the allocator when it was freed.
     since: u64,
+    /// Where it was taken, if that is noted.
+    frames: Frames,
 }
 type Free = (PoolId, Stream, bool, usize, Address);
 impl Block {
@@ -51,6 +54,8 @@ struct Piece {
     small: bool,
     stream: Stream,
     pool: PoolId,
+    /// Bytes of addresses of a segment that grows; 0 of others.
+    room: usize,
 }
 /// A pool that somebody made: graphs, and those who let their allocations come from it.
 #[derive(Default)]
@@ -112,6 +117,18 @@ impl Pool {
         if let Some(fraction) = self.fraction.filter(|_| config.gc > 0.0) {
             self.collect(driver, device, config.gc * fraction)?;
         }
+        if config.expandable {
+            let mut found = self.grow(driver, &a, pool, &config)?;
+            if found.is_none() {
+                self.counts.retries += 1;
+                self.give_back(driver, device);
+                found = self.grow(driver, &a, pool, &config)?;
+            }
+            return match found {
+                Some(at) => Ok(self.cut(at, &a, &config)),
+                None => Err(self.out_of_memory(driver, device, stream, nbytes)),
+            };
+        }
         let mut got = self.segment(driver, device, segment)?;
         if got.is_none() && self.make_room(driver, &a, &config) {
             got = self.segment(driver, device, segment)?;
@@ -133,28 +150,38 @@ impl Pool {
         };
         self.counts.from_driver += 1;
         let small = a.small;
-        self.segments.insert(address, Piece { size: segment, small, stream, pool });
+        self.segments.insert(address, Piece { size: segment, small, stream, pool, room: 0 });
         self.counts.count(Kind::Segment, small, 1);
         self.counts.count(Kind::ReservedBytes, small, segment as i64);
         if segment >= config.max_split {
             self.counts.oversize(1, 1);
         }
-        self.history.note("segment_alloc", address, segment, stream, pool);
+        let frames = self.history.frames("segment_alloc");
+        self.note("segment_alloc", address, segment, (stream, pool), &frames);
         let since = self.calls;
-        let block =
-            Block { size: segment, asked: 0, used: false, stream, segment: address, small, pool, since };
+        let block = Block {
+            size: segment,
+            asked: 0,
+            used: false,
+            stream,
+            segment: address,
+            small,
+            pool,
+            since,
+            frames: None,
+        };
         self.insert(address, block);
         Ok(self.cut(address, &a, &config))
     }
     /// A segment of the driver's, where the limit allows it.
     fn segment(&mut self, driver: &dyn Driver, device: usize, n: usize) -> Result<Option<Address>> {
-        if let Some(f) = self.fraction {
-            let reserved = self.counts.now(Kind::ReservedBytes) as f64;
-            if reserved + n as f64 > f * driver.memory(device)?.1 as f64 {
-                return Ok(None);
-            }
-        }
-        driver.allocate(device, n)
+        if self.allowed(driver, device, n)? { driver.allocate(device, n) } else { Ok(None) }
+    }
+    /// Whether the limit allows so many bytes more.
+    fn allowed(&self, driver: &dyn Driver, device: usize, n: usize) -> Result<bool> {
+        let Some(f) = self.fraction else { return Ok(true) };
+        let reserved = self.counts.now(Kind::ReservedBytes) as f64;
+        Ok(reserved + n as f64 <= f * driver.memory(device)?.1 as f64)
     }
     /// The smallest free block that is large enough, and not too large for settings that forbid to cut it.
     fn fitting(&self, a: &Asked, pool: PoolId, config: &Config) -> Option<Address> {
@@ -192,16 +219,20 @@ impl Pool {
         }
         let rest = b.size - a.size;
         let whole = self.private.get(&b.pool).is_some_and(|p| p.no_split);
-        let cut = !whole && if b.small { rest >= STEP } else { a.size < config.max_split && rest > SMALL };
+        let grows = self.segments.get(&b.segment).is_some_and(|s| s.room > 0);
+        let cut =
+            !whole && if b.small || grows { rest >= STEP } else { a.size < config.max_split && rest > SMALL };
         if cut {
-            let other = Block { size: rest, asked: 0, used: false, since: self.calls, ..b };
+            let other = Block { size: rest, asked: 0, used: false, since: self.calls, frames: None, ..b };
             self.inactive(b.small, 1, rest);
             self.insert(at + a.size as u64, other);
             b.size = a.size;
         }
         (b.used, b.asked) = (true, a.nbytes);
         let (small, n) = (b.small, b.size);
-        self.history.note("alloc", at, a.nbytes, a.stream, b.pool);
+        let frames = self.history.frames("alloc");
+        self.note("alloc", at, n, (a.stream, b.pool), &frames);
+        b.frames = frames;
         self.insert(at, b);
         self.in_use(small, 1, n as i64, a.nbytes as i64);
         if n >= config.max_split {
@@ -226,9 +257,10 @@ impl Pool {
         if config::current().is_ok_and(|c| b.size >= c.max_split) {
             self.counts.oversize(0, -1);
         }
-        self.history.note("free_requested", at, b.asked, b.stream, b.pool);
-        self.history.note("free_completed", at, b.asked, b.stream, b.pool);
-        (b.used, b.asked, b.since) = (false, 0, self.calls);
+        let frames = self.history.frames("free_requested");
+        self.note("free_requested", at, b.size, (b.stream, b.pool), &frames);
+        self.note("free_completed", at, b.size, (b.stream, b.pool), &frames);
+        (b.used, b.asked, b.since, b.frames) = (false, 0, self.calls, None);
         let mut at = at;
         let before = self.blocks.range(..at).next_back().map(|(a, n)| (*a, n.used || n.segment != b.segment));
         if let Some((a, false)) = before {
@@ -253,7 +285,8 @@ impl Pool {
     /// Free blocks that are whole segments, of the pools that may give theirs back.
     fn whole(&self) -> Vec<Address> {
         let kept = |id: &PoolId| self.private.get(id).is_some_and(|p| p.uses > 0);
-        let free = |b: &Block| !b.used && !self.is_split(b) && !kept(&b.pool);
+        let grows = |b: &Block| self.segments.get(&b.segment).is_some_and(|s| s.room > 0);
+        let free = |b: &Block| !b.used && !self.is_split(b) && !kept(&b.pool) && !grows(b);
         self.blocks.iter().filter(|(_, b)| free(b)).map(|(a, _)| *a).collect()
     }
     fn release(&mut self, driver: &dyn Driver, device: usize, at: Address) {
@@ -266,13 +299,15 @@ impl Pool {
         if config::current().is_ok_and(|c| b.size >= c.max_split) {
             self.counts.oversize(1, -1);
         }
-        self.history.note("segment_free", at, b.size, b.stream, b.pool);
+        let frames = self.history.frames("segment_free");
+        self.note("segment_free", at, b.size, (b.stream, b.pool), &frames);
     }
     /// Gives all segments that nobody uses back to the driver, but those of pools that are in use.
     pub(crate) fn give_back(&mut self, driver: &dyn Driver, device: usize) {
         for a in self.whole() {
             self.release(driver, device, a);
         }
+        self.shrink(driver, device);
         let left: BTreeSet<PoolId> = self.segments.values().map(|s| s.pool).collect();
         self.private.retain(|id, p| p.uses > 0 || left.contains(id));
     }
@@ -283,6 +318,7 @@ impl Pool {
                 self.release(driver, device, a);
             }
         }
+        self.shrink(driver, device);
     }
     /// Where some blocks are never cut: gives as many of them back as make room for one more. Whether it did.
     fn make_room(&mut self, driver: &dyn Driver, a: &Asked, config: &Config) -> bool {
@@ -330,6 +366,16 @@ impl Pool {
         }
         Ok(())
     }
+    fn note(
+        &mut self,
+        action: &'static str,
+        at: Address,
+        size: usize,
+        (stream, pool): (Stream, PoolId),
+        frames: &Frames,
+    ) {
+        self.history.note(Event { action, at, size, stream, pool }, frames);
+    }
     /// Somebody more uses a pool.
     pub(crate) fn retain(&mut self, id: PoolId) {
         self.private.entry(id).or_default().uses += 1;
@@ -350,7 +396,8 @@ impl Pool {
     fn out_of_memory(&mut self, driver: &dyn Driver, device: usize, stream: Stream, nbytes: usize) -> Error {
         self.counts.ooms += 1;
         let (free, total) = driver.memory(device).unwrap_or((0, 0));
-        self.history.note("oom", free, nbytes, stream, COMMON);
+        let frames = self.history.frames("oom");
+        self.note("oom", free, nbytes, (stream, COMMON), &frames);
         let used = self.counts.now(Kind::AllocatedBytes) as u64;
         let reserved = self.counts.now(Kind::ReservedBytes) as u64;
         let allowed = match self.fraction {
@@ -362,12 +409,18 @@ impl Pool {
             0 => String::new(),
             n => format!("with {} allocated in private pools (e.g., CUDA Graphs), ", bytes(n as u64)),
         };
+        let advice = match config::current().is_ok_and(|c| c.expandable) {
+            true => "",
+            false => {
+                " If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to \
+                 avoid fragmentation.  See documentation for Memory Management  \
+                 (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)"
+            }
+        };
         Error::memory(format!(
             "CUDA out of memory. Tried to allocate {}. GPU {device} has a total capacity of {} of which {} is free. \
              Including non-PyTorch memory, this process has {} memory in use. {allowed}Of the allocated memory {} is allocated \
-             by PyTorch, {private}and {} is reserved by PyTorch but unallocated. If reserved but unallocated memory is large \
-             try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory \
-             Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)",
+             by PyTorch, {private}and {} is reserved by PyTorch but unallocated.{advice}",
             bytes(nbytes as u64),
             bytes(total),
             bytes(free),
@@ -401,6 +454,7 @@ impl Pool {
             small: s.small,
             stream: s.stream as i64,
             pool: s.pool,
+            expandable: s.room > 0,
             blocks: self
                 .blocks
                 .range(*address..*address + s.size as u64)
@@ -409,6 +463,7 @@ impl Pool {
                     size: b.size as i64,
                     asked: b.asked as i64,
                     used: b.used,
+                    frames: b.frames.clone(),
                 })
                 .collect(),
         };

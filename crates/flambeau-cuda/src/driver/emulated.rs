@@ -4,13 +4,14 @@
 use super::library::{Kernel, Memory};
 use super::recorded::{Captures, Recorded};
 use super::{
-    Address, CaptureMode, Driver, Function, Graph, Module, Pinned, Shape, Stream, compiler, library, products,
+    Address, CaptureMode, Driver, Function, Graph, Module, PAGE, Pinned, Shape, Stream, compiler, library,
+    products,
 };
 use crate::allocator::config::Config;
 use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Error, Result};
 use flambeau_devices::cuda::runtime::Properties;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
@@ -50,6 +51,8 @@ impl Job {
 #[derive(Default)]
 struct State {
     memory: BTreeMap<Address, Memory>,
+    /// Pages that have memory, of addresses that were reserved.
+    mapped: BTreeSet<Address>,
     used: usize,
     streams: Vec<VecDeque<Job>>,
     /// When each event was passed; `None` before.
@@ -105,22 +108,20 @@ impl State {
         if m.nbytes() < offset.saturating_add(nbytes) {
             return Err(outside());
         }
+        if m.is_reserved() {
+            let first = offset / PAGE * PAGE;
+            let mut pages = (first..offset + nbytes).step_by(PAGE);
+            if !pages.all(|p| self.mapped.contains(&(start + p as u64))) {
+                return Err(outside());
+            }
+        }
         Ok(&mut m.bytes()[offset..offset + nbytes])
     }
     fn perform(&mut self, job: &Job) -> Result<()> {
         match job {
             Job::Launch { kernel, shape, params } => kernel.run(*shape, params)?,
             Job::Upload { to, bytes } => self.bytes(*to, bytes.len())?.copy_from_slice(bytes),
-            Job::UploadPinned { to, from } => {
-                let room = self.bytes(*to, from.nbytes)?;
-                from.storage.with_bytes(|b| match b.get(from.start..from.start + from.nbytes) {
-                    Some(bytes) => {
-                        room.copy_from_slice(bytes);
-                        Ok(())
-                    }
-                    None => Err(Error::runtime("CUDA error: invalid argument")),
-                })??;
-            }
+            Job::UploadPinned { to, from } => library::read_pinned(*from, self.bytes(*to, from.nbytes)?),
             Job::Copy { from, to, nbytes } => {
                 let bytes = self.bytes(*from, *nbytes)?.to_vec();
                 self.bytes(*to, *nbytes)?.copy_from_slice(&bytes);
@@ -213,6 +214,40 @@ impl Driver for Emulated {
             }
         }
     }
+    fn reserve(&self, device: usize, nbytes: usize) -> Result<Option<Address>> {
+        let mut s = self.state(device)?;
+        let Some(m) = Memory::reserve(nbytes) else { return Ok(None) };
+        let address = m.address();
+        s.memory.insert(address, m);
+        Ok(Some(address))
+    }
+    fn unreserve(&self, device: usize, address: Address, _: usize) {
+        if let Ok(mut s) = self.state(device) {
+            s.memory.remove(&address);
+        }
+    }
+    fn map(&self, device: usize, address: Address, nbytes: usize) -> Result<bool> {
+        let mut s = self.state(device)?;
+        if s.used.saturating_add(nbytes) > ROOM {
+            return Ok(false);
+        }
+        s.used += nbytes;
+        s.mapped.extend((0..nbytes as u64).step_by(PAGE).map(|p| address + p));
+        s.bytes(address, nbytes)?.fill(0xa5);
+        Ok(true)
+    }
+    fn unmap(&self, device: usize, address: Address, nbytes: usize) -> Result<()> {
+        let mut s = self.state(device)?;
+        let late = s.run_all();
+        for p in (0..nbytes as u64).step_by(PAGE) {
+            s.mapped.remove(&(address + p));
+        }
+        s.used -= nbytes;
+        if let Some((start, m)) = s.memory.range_mut(..=address).next_back() {
+            m.forget((address - start) as usize, nbytes);
+        }
+        late
+    }
     fn memory(&self, device: usize) -> Result<(u64, u64)> {
         Ok(((ROOM - self.state(device)?.used) as u64, ROOM as u64))
     }
@@ -278,6 +313,15 @@ impl Driver for Emulated {
     }
     fn has_stream(&self, device: usize, stream: Stream) -> Result<bool> {
         Ok(self.state(device)?.streams.len() > stream as usize)
+    }
+    fn stream_handle(&self, device: usize, stream: Stream) -> Result<u64> {
+        if self.has_stream(device, stream)? { Ok(stream) } else { Err(no_stream()) }
+    }
+    fn adopt_stream(&self, device: usize, handle: u64) -> Result<Stream> {
+        self.stream_handle(device, handle)
+    }
+    fn bus(&self, _: usize) -> Result<Option<std::ffi::CString>> {
+        Ok(None)
     }
     fn done(&self, device: usize, stream: Stream) -> Result<bool> {
         let mut s = self.state(device)?;

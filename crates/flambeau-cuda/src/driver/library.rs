@@ -80,6 +80,14 @@ pub(crate) fn pin(nbytes: usize) -> Option<usize> {
     let at = unsafe { std::alloc::alloc_zeroed(layout) };
     (!at.is_null()).then(|| at.expose_provenance())
 }
+/// Copies bytes out of it, as a device does: whoever writes to them meanwhile changes what arrives.
+pub(crate) fn read_pinned(from: super::Pinned, to: &mut [u8]) {
+    let n = from.nbytes.min(to.len());
+    let at: *const u8 = std::ptr::with_exposed_provenance(from.address);
+    // SAFETY: the bytes stay until the copies from them are done (`Pinned`), and `to` is memory of the device, which nothing of
+    // the host overlaps. A program that writes to them before, on another thread, has the race that it has on a device.
+    unsafe { std::ptr::copy_nonoverlapping(at, to.as_mut_ptr(), n) };
+}
 /// Gives it back.
 pub(crate) fn unpin(address: usize, nbytes: usize) {
     let Ok(layout) = std::alloc::Layout::from_size_align(nbytes.max(1), 4096) else { return };
@@ -87,8 +95,11 @@ pub(crate) fn unpin(address: usize, nbytes: usize) {
     unsafe { std::alloc::dealloc(std::ptr::with_exposed_provenance_mut(address), layout) };
 }
 
-/// Memory of the emulated device.
-pub(crate) struct Memory(Vec<u64>);
+/// Memory of the emulated device: all of it at once, or addresses whose pages the system gives when they are written.
+pub(crate) enum Memory {
+    Whole(Vec<u64>),
+    Reserved(memmap2::MmapMut),
+}
 impl Memory {
     /// `None` where the host has no more.
     pub(crate) fn new(nbytes: usize) -> Option<Memory> {
@@ -97,19 +108,44 @@ impl Memory {
         all.try_reserve_exact(words).ok()?;
         // what nobody wrote looks like nothing
         all.resize(words, 0xa5a5_a5a5_a5a5_a5a5);
-        Some(Memory(all))
+        Some(Memory::Whole(all))
+    }
+    /// Addresses; `None` where the host has no more.
+    pub(crate) fn reserve(nbytes: usize) -> Option<Memory> {
+        memmap2::MmapOptions::new().len(nbytes).no_reserve_swap().map_anon().ok().map(Memory::Reserved)
+    }
+    pub(crate) fn is_reserved(&self) -> bool {
+        matches!(self, Memory::Reserved(_))
     }
     pub(crate) fn address(&self) -> u64 {
-        self.0.as_ptr().expose_provenance() as u64 | MARK
+        let at = match self {
+            Memory::Whole(v) => v.as_ptr().cast(),
+            Memory::Reserved(m) => m.as_ptr(),
+        };
+        at.expose_provenance() as u64 | MARK
     }
     pub(crate) fn nbytes(&self) -> usize {
-        self.0.len() * 8
+        match self {
+            Memory::Whole(v) => v.len() * 8,
+            Memory::Reserved(m) => m.len(),
+        }
     }
     /// Its bytes.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         let n = self.nbytes();
-        // SAFETY: the vector has as many bytes, any are valid, and kernels run while nobody else borrows the memory: the
-        // device is locked then.
-        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), n) }
+        match self {
+            // SAFETY: the vector has as many bytes, any are valid, and kernels run while nobody else borrows the memory: the
+            // device is locked then.
+            Memory::Whole(v) => unsafe { std::slice::from_raw_parts_mut(v.as_mut_ptr().cast(), n) },
+            Memory::Reserved(m) => &mut m[..],
+        }
+    }
+    /// The system may take the pages of a part back: what they held is lost.
+    pub(crate) fn forget(&mut self, start: usize, nbytes: usize) {
+        #[cfg(unix)]
+        if let Memory::Reserved(m) = self {
+            // SAFETY: zeros are valid bytes, and nobody borrows the memory: the device is locked.
+            let _ = unsafe { m.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, start, nbytes) };
+        }
     }
 }

@@ -5,13 +5,13 @@ pub(crate) mod captured;
 pub(crate) mod compiler;
 pub(crate) mod emulated;
 pub(crate) mod library;
+pub(crate) mod mapped;
 pub(crate) mod pinned;
 pub(crate) mod products;
 pub(crate) mod real;
 pub(crate) mod recorded;
 
 use crate::allocator::config::Config;
-use flambeau_core::tensor::storage::Storage;
 use flambeau_core::{Error, Result};
 pub(crate) use flambeau_devices::cuda::runtime::CaptureMode;
 use flambeau_devices::cuda::runtime::Properties;
@@ -43,17 +43,19 @@ pub(crate) enum Function {
     Device(real::Entry),
 }
 
+/// Memory comes behind reserved addresses in pieces of this size, which every device takes.
+pub(crate) const PAGE: usize = 2 << 20;
 /// Work that a stream recorded instead of doing it.
 pub(crate) enum Graph {
     Host(Arc<recorded::Recorded>),
     Device(captured::Captured),
 }
 
-/// Bytes of a storage in pinned memory.
-#[derive(Clone)]
+/// Bytes in pinned memory of the host, which stay there until the copies from them are done: the allocator of such memory waits for
+/// events behind them, and graphs keep what they read.
+#[derive(Clone, Copy)]
 pub(crate) struct Pinned {
-    pub(crate) storage: Storage,
-    pub(crate) start: usize,
+    pub(crate) address: usize,
     pub(crate) nbytes: usize,
 }
 
@@ -64,6 +66,14 @@ pub(crate) trait Driver: Send + Sync {
     /// Memory; `None` where the device has no more.
     fn allocate(&self, device: usize, nbytes: usize) -> Result<Option<Address>>;
     fn free(&self, device: usize, address: Address);
+    /// Addresses without memory behind them; `None` where there are no more.
+    fn reserve(&self, device: usize, nbytes: usize) -> Result<Option<Address>>;
+    /// Gives them back; no memory is behind them any more.
+    fn unreserve(&self, device: usize, address: Address, nbytes: usize);
+    /// Puts memory behind reserved addresses, in pages of [`PAGE`]; `false` where the device has no more.
+    fn map(&self, device: usize, address: Address, nbytes: usize) -> Result<bool>;
+    /// Takes it away, when all work that was queued is done.
+    fn unmap(&self, device: usize, address: Address, nbytes: usize) -> Result<()>;
     /// Free and all bytes.
     fn memory(&self, device: usize) -> Result<(u64, u64)>;
     fn upload(&self, device: usize, stream: Stream, to: Address, from: &[u8]) -> Result<()>;
@@ -95,6 +105,12 @@ pub(crate) trait Driver: Send + Sync {
     fn new_stream(&self, device: usize) -> Result<Stream>;
     /// Whether there is such a stream.
     fn has_stream(&self, device: usize, stream: Stream) -> Result<bool>;
+    /// The handle by which other libraries know a stream.
+    fn stream_handle(&self, device: usize, stream: Stream) -> Result<u64>;
+    /// The stream of a handle that [`Driver::stream_handle`] gave.
+    fn adopt_stream(&self, device: usize, handle: u64) -> Result<Stream>;
+    /// The device's address on its bus, for NVIDIA's management library; `None` where it has none.
+    fn bus(&self, device: usize) -> Result<Option<std::ffi::CString>>;
     fn done(&self, device: usize, stream: Stream) -> Result<bool>;
     fn wait(&self, device: usize, stream: Stream) -> Result<()>;
     fn wait_all(&self, device: usize) -> Result<()>;

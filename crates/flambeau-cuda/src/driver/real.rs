@@ -3,7 +3,8 @@
 
 use super::captured::{self, Relaxed, Staging};
 use super::{
-    Address, CaptureMode, Driver, Function, Graph, Module, Pinned, Shape, Stream, compiler, pinned, products,
+    Address, CaptureMode, Driver, Function, Graph, Module, Pinned, Shape, Stream, compiler, mapped, pinned,
+    products,
 };
 use crate::allocator::config::Config;
 use cudarc::driver::sys as cu;
@@ -249,6 +250,25 @@ impl Driver for Real {
             unsafe { cu::cuMemFree_v2(address) };
         }
     }
+    fn reserve(&self, device: usize, nbytes: usize) -> Result<Option<Address>> {
+        self.on(device)?;
+        mapped::reserve(nbytes)
+    }
+    fn unreserve(&self, device: usize, address: Address, nbytes: usize) {
+        if self.on(device).is_ok() {
+            mapped::unreserve(address, nbytes);
+        }
+    }
+    fn map(&self, device: usize, address: Address, nbytes: usize) -> Result<bool> {
+        self.on(device)?;
+        let _relaxed = Relaxed::now();
+        mapped::map(device, address, nbytes)
+    }
+    fn unmap(&self, device: usize, address: Address, nbytes: usize) -> Result<()> {
+        self.on(device)?;
+        let _relaxed = Relaxed::now();
+        mapped::unmap(address, nbytes)
+    }
     fn memory(&self, device: usize) -> Result<(u64, u64)> {
         self.on(device)?;
         let (mut free, mut total) = (0, 0);
@@ -300,12 +320,10 @@ impl Driver for Real {
     }
     fn upload_pinned(&self, device: usize, stream: Stream, to: Address, from: Pinned) -> Result<()> {
         let s = self.stream(device, stream)?;
-        let at =
-            from.storage.with_bytes(|b| b.get(from.start..from.start + from.nbytes).map(<[u8]>::as_ptr))?;
-        let at = at.ok_or_else(|| Error::runtime("CUDA error: invalid argument"))?;
+        let at: *const c_void = std::ptr::with_exposed_provenance(from.address);
         // SAFETY: the bytes stay where they are until the copy is done: the allocator of pinned memory waits for an event behind
         // it before it hands them out again. Who writes to them meanwhile changes what arrives, and nothing else.
-        check(unsafe { cu::cuMemcpyHtoDAsync_v2(to, at.cast(), from.nbytes, s) })
+        check(unsafe { cu::cuMemcpyHtoDAsync_v2(to, at, from.nbytes, s) })
     }
     fn copy(&self, device: usize, stream: Stream, from: Address, to: Address, nbytes: usize) -> Result<()> {
         let s = self.stream(device, stream)?;
@@ -406,6 +424,25 @@ impl Driver for Real {
     }
     fn has_stream(&self, device: usize, stream: Stream) -> Result<bool> {
         Ok(lock(&self.on(device)?.streams).len() > stream as usize)
+    }
+    fn stream_handle(&self, device: usize, stream: Stream) -> Result<u64> {
+        Ok(self.stream(device, stream)?.expose_provenance() as u64)
+    }
+    fn adopt_stream(&self, device: usize, handle: u64) -> Result<Stream> {
+        let d = self.on(device)?;
+        let known = lock(&d.streams).iter().position(|s| s.0.addr() as u64 == handle);
+        // the driver follows a handle without looking whether it is one
+        known.map(|at| at as u64).ok_or_else(|| Error::missing("streams that another library made"))
+    }
+    fn bus(&self, device: usize) -> Result<Option<CString>> {
+        let mut text = [0 as std::ffi::c_char; 64];
+        self.on(device)?;
+        // SAFETY: the driver writes at most as many bytes as it is told, with a zero at the end.
+        let text = unsafe {
+            check(cu::cuDeviceGetPCIBusId(text.as_mut_ptr(), 64, device as i32))?;
+            CStr::from_ptr(text.as_ptr()).to_owned()
+        };
+        Ok(Some(text))
     }
     fn done(&self, device: usize, stream: Stream) -> Result<bool> {
         let s = self.stream(device, stream)?;

@@ -91,7 +91,9 @@ mod on_a_device {
             }
         )* };
     }
-    families! { reductions products layers images attention places sorts random steps lists graphs }
+    families! {
+        reductions products layers images attention places sorts random steps lists graphs host runtime
+    }
 }
 fn copies() {
     let t = numbers(&[3, 4]);

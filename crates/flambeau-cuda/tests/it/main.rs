@@ -4,6 +4,7 @@
 mod attention;
 mod emulated;
 mod graphs;
+mod host;
 mod images;
 mod layers;
 mod lists;
@@ -11,5 +12,6 @@ mod places;
 mod products;
 mod random;
 mod reductions;
+mod runtime;
 mod sorts;
 mod steps;

@@ -1,7 +1,7 @@
 //! Memory of CUDA devices. Where none is there, nothing is allocated.
 
 use super::absent;
-use super::runtime::{Block, Runtime, Segment, answer, of_runtime};
+use super::runtime::{Block, Measured, Runtime, Segment, answer, of_runtime};
 #[cfg(feature = "by-name")]
 use crate::Ordinal;
 use crate::Stats;
@@ -76,6 +76,17 @@ fn table(stats: &Stats, device: i64, abbreviated: bool) -> String {
     }
     out + &line
 }
+fn processes(device: i64, all: &[(i64, i64)]) -> String {
+    let mut lines = vec![format!("GPU:{device}")];
+    if all.is_empty() {
+        lines.push("no processes are running".into());
+    }
+    lines.extend(all.iter().map(|(pid, bytes)| {
+        let mb = *bytes as f64 / (1024.0 * 1024.0);
+        format!("process {pid:>10} uses {mb:>12.3} MB GPU memory")
+    }));
+    lines.join("\n")
+}
 fn shown(s: &Segment) -> Stats {
     let used = |f: fn(&Block) -> i64| s.blocks.iter().filter(|b| b.used).map(f).sum::<i64>();
     [
@@ -121,14 +132,18 @@ answers! { "torch.cuda", NAMES {
     try try_memory_summary(; device: Ordinal, abbreviated: bool) -> String { on_current(|r, d| table(&r.memory_stats(d), d, false)) }
     /// Processes that use a device.
     fn list_gpu_processes(; device: Ordinal) -> String {
-        "pynvml module not found, please install nvidia-ml-py".into()
+        let found = answer(|r| { let d = r.current_device()?; Ok::<_, flambeau_core::Error>((d, r.processes(d)?)) });
+        match found {
+            Some(Ok((device, all))) => processes(device, &all),
+            _ => "pynvml module not found, please install nvidia-ml-py".into(),
+        }
     }
     /// Free and all bytes of a device.
     try try_mem_get_info(; device: Ordinal) -> (i64, i64) { on_current(|r, d| r.mem_get_info(d))? }
     /// Percent of the last second that memory was read or written.
-    try try_memory_usage(; device: Ordinal) -> i64 { super::no_nvml() }
+    try try_memory_usage(; device: Ordinal) -> i64 { super::measured(Measured::MemoryUsage) }
     /// Bytes of the device that are used by whomsoever.
-    try try_device_memory_used(; device: Ordinal) -> i64 { super::no_nvml() }
+    try try_device_memory_used(; device: Ordinal) -> i64 { super::measured(Measured::MemoryUsed) }
     /// The part of a device's memory that this process may use.
     try try_get_per_process_memory_fraction(; device: Ordinal) -> f64 { on_current(|r, d| r.memory_fraction(d)) }
     /// Limits the part of a device's memory that this process may use.
@@ -167,44 +182,3 @@ absent_class! { "torch.cuda", ALLOCATOR {
     /// An allocator from a shared library.
     CUDAPluggableAllocator = flambeau_core::Error::assertion("Torch not compiled with CUDA enabled");
 } }
-
-/// A segment as PyTorch's viewer reads it.
-#[cfg(feature = "by-name")]
-pub(crate) fn segment(s: &Segment) -> flambeau_core::Value {
-    use flambeau_core::Value;
-    let blocks = s.blocks.iter().map(|b| {
-        let state = if b.used { "active_allocated" } else { "inactive" };
-        Value::Dict(vec![
-            ("address".into(), Value::Int(b.address)),
-            ("size".into(), Value::Int(b.size)),
-            ("requested_size".into(), Value::Int(b.asked)),
-            ("state".into(), state.into()),
-            ("frames".into(), Value::List(Vec::new())),
-        ])
-    });
-    let mut all: Vec<(String, Value)> = shown(s).into_iter().map(|(k, v)| (k, Value::Int(v))).collect();
-    all.push(("segment_type".into(), if s.small { "small" } else { "large" }.into()));
-    all.push((
-        "segment_pool_id".into(),
-        Value::Tuple(vec![Value::Int(s.pool.0 as i64), Value::Int(s.pool.1 as i64)]),
-    ));
-    all.push(("is_expandable".into(), Value::Bool(false)));
-    all.push(("frames".into(), Value::List(Vec::new())));
-    all.push(("blocks".into(), Value::List(blocks.collect())));
-    Value::Dict(all)
-}
-/// What the allocator's history consists of: nothing without a device.
-#[cfg(feature = "by-name")]
-pub(crate) const UNDERSCORED: &[crate::by_name::Row] = {
-    use flambeau_core::Value;
-    &[
-        ("torch.cuda.memory", "_snapshot", |_, _| {
-            let all = answer(|r| (0..r.device_count()).flat_map(|d| r.segments(d)).collect::<Vec<_>>());
-            let segments = all.unwrap_or_default().iter().map(segment).collect();
-            let part = |k: &str, v: Vec<Value>| (k.to_string(), Value::List(v));
-            Ok(vec![Value::Dict(vec![part("segments", segments), part("device_traces", Vec::new())])])
-        }),
-        ("torch.cuda.memory", "_record_memory_history", |_, _| absent()),
-        ("torch.cuda.memory", "_dump_snapshot", |_, _| absent()),
-    ]
-};

@@ -5,6 +5,7 @@ pub mod comm;
 pub mod gds;
 #[doc(alias = "torch.cuda.graphs")]
 pub mod graphs;
+pub mod history;
 pub(crate) mod host;
 pub mod jiterator;
 pub mod memory;
@@ -16,7 +17,7 @@ mod streams;
 pub mod tunable;
 
 use crate::Ordinal;
-use crate::table::{absent_class, answers, dummy, not_compiled};
+use crate::table::{answers, not_compiled};
 use flambeau_core::{Error, Result, Tensor};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,10 +26,11 @@ pub use graphs::{
     graph_pool_handle, graph_with, is_current_stream_capturing, make_graphed_callables, try_graph,
     try_make_graphed_callables, try_use_mem_pool, use_mem_pool,
 };
+pub use history::{HistoryOptions, dump_snapshot, record_memory_history, set_allocator_settings};
 pub use host::*;
 pub use memory::*;
 pub use runtime::{CaptureMode, PoolId};
-use runtime::{answer, of_runtime};
+use runtime::{Measured, answer, of_runtime};
 pub use streams::*;
 
 pub(crate) fn absent<T>() -> Result<T> {
@@ -37,6 +39,41 @@ pub(crate) fn absent<T>() -> Result<T> {
 /// What stands for a call through NVIDIA's management library, which is not there either.
 fn no_nvml<T>() -> Result<T> {
     Err(Error::runtime("nvidia-ml-py does not seem to be installed or it can't be imported."))
+}
+
+/// A number that NVIDIA's management library measures on the current device.
+fn measured(what: Measured) -> Result<i64> {
+    match answer(|r| r.measured(r.current_device()?, what)) {
+        Some(found) => found,
+        None => no_nvml(),
+    }
+}
+/// What happens at calls that wait for a device (`torch.cuda.set_sync_debug_mode`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SyncDebugMode(u8);
+impl SyncDebugMode {
+    /// Nothing.
+    pub const DEFAULT: SyncDebugMode = SyncDebugMode(0);
+    /// A warning.
+    pub const WARN: SyncDebugMode = SyncDebugMode(1);
+    /// An error.
+    pub const ERROR: SyncDebugMode = SyncDebugMode(2);
+}
+impl flambeau_core::dispatch::value::FromValue for SyncDebugMode {
+    fn from_value(v: &flambeau_core::Value) -> Result<SyncDebugMode> {
+        use flambeau_core::Value;
+        match v {
+            Value::Int(i @ 0..=2) => Ok(SyncDebugMode(*i as u8)),
+            Value::Str(s) if s == "default" => Ok(SyncDebugMode::DEFAULT),
+            Value::Str(s) if s == "warn" => Ok(SyncDebugMode::WARN),
+            Value::Str(s) if s == "error" => Ok(SyncDebugMode::ERROR),
+            Value::Str(_) => {
+                Err(Error::runtime("invalid value of debug_mode, expected one of `default`, `warn`, `error`"))
+            }
+            Value::Int(_) => Err(Error::runtime("invalid value of debug_mode, expected one of 0,1,2")),
+            v => Err(Error::type_(format!("debug_mode is a number or a word, not {}", v.type_name()))),
+        }
+    }
 }
 
 static SANITIZER: AtomicBool = AtomicBool::new(false);
@@ -83,7 +120,7 @@ answers! { "torch.cuda", NAMES {
     /// The stream that work goes to unless another was chosen.
     try try_default_stream(; device: Ordinal) -> Stream { of_runtime(|r| Ok(Stream::of(r.current_device()?, 0))) }
     /// A stream that another library made.
-    try try_get_stream_from_external(data_ptr: i64; device: Ordinal) -> Stream { absent() }
+    try try_get_stream_from_external(data_ptr: i64; device: Ordinal) -> Stream { streams::adopt(data_ptr) }
     /// The handle of cuBLAS.
     try try_current_blas_handle() -> i64 { absent() }
     /// The handle of cuSOLVER.
@@ -93,17 +130,17 @@ answers! { "torch.cuda", NAMES {
     /// Gives back memory that other processes shared.
     try try_ipc_collect() -> () { absent() }
     /// What happens at calls that wait for the device.
-    try try_get_sync_debug_mode() -> i64 { absent() }
+    try try_get_sync_debug_mode() -> i64 { of_runtime(|_| Ok(i64::from(runtime::sync_debug_mode()))) }
     /// Says what happens at calls that wait for the device.
-    try try_set_sync_debug_mode(debug_mode: crate::Anything) -> () { absent() }
+    try try_set_sync_debug_mode(debug_mode: SyncDebugMode) -> () { of_runtime(|_| { runtime::set_sync_debug_mode(debug_mode.0); Ok(()) }) }
     /// Percent of the last second that kernels ran.
-    try try_utilization(; device: Ordinal) -> i64 { no_nvml() }
+    try try_utilization(; device: Ordinal) -> i64 { measured(Measured::Utilization) }
     /// Degrees Celsius.
-    try try_temperature(; device: Ordinal) -> i64 { no_nvml() }
+    try try_temperature(; device: Ordinal) -> i64 { measured(Measured::Temperature) }
     /// Milliwatts.
-    try try_power_draw(; device: Ordinal) -> i64 { no_nvml() }
+    try try_power_draw(; device: Ordinal) -> i64 { measured(Measured::PowerDraw) }
     /// Hertz of the clock.
-    try try_clock_rate(; device: Ordinal) -> i64 { no_nvml() }
+    try try_clock_rate(; device: Ordinal) -> i64 { measured(Measured::ClockRate) }
     /// Seeds the current device's generator; without a device there is nothing to seed.
     fn manual_seed(seed: i64) -> () { seed_devices(false, seed) }
     /// Seeds the generators of all devices.
@@ -185,20 +222,6 @@ impl std::fmt::Display for DeviceProperties {
     }
 }
 
-absent_class! { "torch.cuda", EXTERNAL_STREAM {
-    /// A stream that another library made.
-    ExternalStream = dummy("ExternalStream");
-    /// Whether all work is done.
-    query() -> bool;
-    /// Waits until all work is done.
-    synchronize() -> ();
-    /// Notes this point in the queue.
-    record_event(event: Option<Event>) -> Event;
-    /// Lets what comes later wait for an event.
-    wait_event(event: &Event) -> ();
-    /// Lets what comes later wait for all that is in another queue.
-    wait_stream(stream: &Stream) -> ();
-} }
 /// Runs a closure with a device as the current one.
 ///
 /// Panics where the number is that of a device that is not there. A negative number changes nothing, as in PyTorch.

@@ -2,8 +2,10 @@
 
 use super::absent;
 use crate::{Ordinal, Stats};
-use flambeau_core::Result;
+use flambeau_core::{Result, Scalar, Tensor, Value};
+use std::backtrace::Backtrace;
 use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Properties of a device.
@@ -187,11 +189,11 @@ pub trait Runtime: Send + Sync {
     /// # Errors
     /// No such device.
     fn pool_route(&self, device: i64, pool: PoolId, on: bool) -> Result<()>;
-    /// Notes from here on what a device's allocator does, at most so many events, or ends that.
+    /// Says what is noted from here on of what a device's allocator does.
     ///
     /// # Errors
     /// No such device.
-    fn record_history(&self, device: i64, on: bool, most: usize, skip: &[String], clear: bool) -> Result<()>;
+    fn record_history(&self, device: i64, how: Noting) -> Result<()>;
     /// What was noted.
     fn history(&self, device: i64) -> Vec<Entry>;
     /// Puts the allocator's settings in force, as `PYTORCH_ALLOC_CONF` gives them.
@@ -199,12 +201,86 @@ pub trait Runtime: Send + Sync {
     /// # Errors
     /// PyTorch's, of settings that are none.
     fn set_allocator_settings(&self, text: &str) -> Result<()>;
+    /// The settings in force, under PyTorch's names.
+    fn allocator_settings(&self) -> Value;
+    /// Nobody asks for an event any more.
+    fn forget_event(&self, device: i64, event: u64);
+    /// The driver's handle of a stream.
+    ///
+    /// # Errors
+    /// No such stream.
+    fn stream_handle(&self, device: i64, stream: u64) -> Result<u64>;
+    /// The number of a stream by the driver's handle.
+    ///
+    /// # Errors
+    /// It is none.
+    fn adopt_stream(&self, device: i64, handle: u64) -> Result<u64>;
+    /// Computes a formula of a text for each element of tensors.
+    ///
+    /// # Errors
+    /// The compiler refuses the text; tensors that do not go together.
+    fn jit(
+        &self,
+        formula: &super::jiterator::Formula,
+        tensors: &[Tensor],
+        numbers: &[Scalar],
+    ) -> Result<Vec<Tensor>>;
+    /// What the driver's management library measures.
+    ///
+    /// # Errors
+    /// There is no such library, or it refuses.
+    fn measured(&self, device: i64, what: Measured) -> Result<i64>;
+    /// Processes that use a device, and their bytes of its memory.
+    ///
+    /// # Errors
+    /// As [`Runtime::measured`].
+    fn processes(&self, device: i64) -> Result<Vec<(i64, i64)>>;
     /// Statistics of pinned memory under PyTorch's names.
     fn host_stats(&self) -> Stats;
     /// Begins to count peaks or totals of it anew.
     fn reset_host_stats(&self, peaks: bool, totals: bool);
     /// Gives cached pinned memory back to the driver.
     fn empty_host_cache(&self);
+}
+
+/// What the driver's management library measures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Measured {
+    /// Percent of the last second in which kernels ran.
+    Utilization,
+    /// Percent of the last second in which memory was read or written.
+    MemoryUsage,
+    /// Degrees Celsius.
+    Temperature,
+    /// Milliwatts.
+    PowerDraw,
+    /// Megahertz of the multiprocessors.
+    ClockRate,
+    /// Bytes that are in use.
+    MemoryUsed,
+}
+static SYNC_DEBUG: AtomicU8 = AtomicU8::new(0);
+/// What happens at calls that wait for a device: 0 nothing, 1 a warning, 2 an error.
+pub fn sync_debug_mode() -> u8 {
+    SYNC_DEBUG.load(Ordering::Relaxed)
+}
+pub(crate) fn set_sync_debug_mode(mode: u8) {
+    SYNC_DEBUG.store(mode, Ordering::Relaxed);
+}
+/// A call that waits for a device: what the mode says of it.
+///
+/// # Errors
+/// In mode 2.
+pub fn waits() -> Result<()> {
+    const TEXT: &str = "called a synchronizing CUDA operation";
+    match sync_debug_mode() {
+        0 => Ok(()),
+        1 => {
+            flambeau_core::settings::determinism::warn(TEXT);
+            Ok(())
+        }
+        _ => Err(flambeau_core::Error::runtime(TEXT)),
+    }
 }
 
 /// A pool of memory: the first number of those that graphs made for themselves, the second of those that somebody asked for.
@@ -257,11 +333,29 @@ pub struct Entry {
     /// When, in microseconds since 1970.
     pub time_us: i64,
     /// In which pool.
-    pub pool: (i64, i64),
+    pub pool: PoolId,
+    /// Where it was called.
+    pub frames: Option<Arc<Backtrace>>,
+}
+/// What is noted of an allocator.
+#[derive(Clone, Debug, Default)]
+pub struct Noting {
+    /// Whether blocks know where they were taken.
+    pub blocks: bool,
+    /// Whether events are kept.
+    pub events: bool,
+    /// Of what callers are noted: `all`, `alloc`, `state` or nothing.
+    pub context: &'static str,
+    /// The most events that are kept: the last ones.
+    pub most: usize,
+    /// Events that are left out.
+    pub skip: Vec<String>,
+    /// Whether what was noted so far is forgotten.
+    pub clear: bool,
 }
 
 /// A block of a segment.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Block {
     /// Where it begins.
     pub address: i64,
@@ -271,6 +365,8 @@ pub struct Block {
     pub asked: i64,
     /// Whether it is in use.
     pub used: bool,
+    /// Where it was taken.
+    pub frames: Option<Arc<Backtrace>>,
 }
 /// One piece of memory that an allocator got from the driver.
 #[derive(Clone, Debug, Default)]
@@ -287,6 +383,8 @@ pub struct Segment {
     pub stream: i64,
     /// The pool that it belongs to.
     pub pool: PoolId,
+    /// Whether it grows.
+    pub expandable: bool,
     /// Its blocks.
     pub blocks: Vec<Block>,
 }

@@ -46,6 +46,13 @@ impl Stream {
     pub fn stream_id(&self) -> i64 {
         self.id as i64
     }
+    /// The driver's handle of it, for other libraries.
+    ///
+    /// # Errors
+    /// There is no device any more.
+    pub fn cuda_stream(&self) -> Result<i64> {
+        of_runtime(|r| r.stream_handle(self.device, self.id)).map(|h| h as i64)
+    }
     /// Whether all work is done. An error of the work counts as its end.
     pub fn query(&self) -> bool {
         of_runtime(|r| r.stream_query(self.device, self.id)).unwrap_or(true)
@@ -88,6 +95,24 @@ impl Stream {
         }
     }
 }
+/// A stream by its handle ([`try_external_stream`]): one like any other.
+#[doc(alias = "torch.cuda.ExternalStream")]
+pub type ExternalStream = Stream;
+/// The stream of the current device that has a handle of the driver's.
+pub(crate) fn adopt(handle: i64) -> Result<Stream> {
+    of_runtime(|r| {
+        let device = r.current_device()?;
+        Ok(Stream { device, id: r.adopt_stream(device, handle as u64)? })
+    })
+}
+/// The stream of the current device with this handle of the driver's ([`Stream::cuda_stream`]).
+///
+/// # Errors
+/// There is no device; a stream that was not made here: whether a number is a stream's handle cannot be asked.
+pub fn try_external_stream(stream_ptr: i64) -> Result<ExternalStream> {
+    ask("ExternalStream", |_| Ok(()))?;
+    adopt(stream_ptr)
+}
 impl std::fmt::Display for Stream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "<torch.cuda.Stream device=cuda:{} cuda_stream={:#x}>", self.device, self.id)
@@ -103,6 +128,15 @@ struct Point {
     device: AtomicU64,
     /// The runtime's number of the event; 0 before it was recorded.
     id: AtomicU64,
+}
+impl Drop for Point {
+    fn drop(&mut self) {
+        let id = *self.id.get_mut();
+        if id != 0 {
+            let device = *self.device.get_mut() as i64;
+            super::runtime::answer(|r| r.forget_event(device, id));
+        }
+    }
 }
 impl Event {
     /// Makes an event without timing. Panics with the text of [`Event::try_new`]'s error.
@@ -147,8 +181,12 @@ impl Event {
     pub fn try_record(&self, stream: Option<&Stream>) -> Result<()> {
         of_runtime(|r| {
             let (device, id) = stream_of(r, stream)?;
-            self.0.device.store(device as u64, Ordering::Release);
-            self.0.id.store(r.record(device, id)?, Ordering::Release);
+            let new = r.record(device, id)?;
+            let before = self.0.device.swap(device as u64, Ordering::AcqRel);
+            let old = self.0.id.swap(new, Ordering::AcqRel);
+            if old != 0 {
+                r.forget_event(before as i64, old);
+            }
             Ok(())
         })
     }
@@ -241,7 +279,7 @@ pub fn set_stream(stream: Option<&Stream>) {
 }
 
 #[cfg(feature = "by-name")]
-pub(crate) use by_name::{EVENT, STREAM};
+pub(crate) use by_name::{EVENT, EXTERNAL_STREAM, STREAM};
 #[cfg(feature = "by-name")]
 pub(super) mod by_name {
     use super::{Event, Stream, of_runtime};
@@ -257,7 +295,8 @@ pub(super) mod by_name {
         fn attribute(&self, name: &str) -> Option<Value> {
             match name {
                 "device" => Some(Value::Device(flambeau_core::Device::Cuda(self.device as u16))),
-                "stream_id" | "cuda_stream" => Some(Value::Int(self.stream_id())),
+                "stream_id" => Some(Value::Int(self.stream_id())),
+                "cuda_stream" => self.cuda_stream().ok().map(Value::Int),
                 "device_index" => Some(Value::Int(self.device)),
                 _ => None,
             }
@@ -319,15 +358,33 @@ pub(super) mod by_name {
     }
     /// A method called as a plain function.
     macro_rules! methods {
-        ($class:ident $($name:literal)*) => { [$((concat!("torch.cuda.", stringify!($class)), $name, |a, _| {
+        ($class:ident $($name:literal)*) => { methods!($class as $class: $($name)*) };
+        ($class:ident as $documented:ident: $($name:literal)*) => { [$((concat!("torch.cuda.", stringify!($documented)), $name, |a, _| {
             match a.first().and_then(given::<$class>) {
-                Some(o) => o.method($name, &a[1..]).unwrap_or_else(|| Err(unbound(stringify!($class), $name, a))),
-                None => Err(unbound(stringify!($class), $name, a)),
+                Some(o) => o.method($name, &a[1..]).unwrap_or_else(|| Err(unbound(stringify!($documented), $name, a))),
+                None => Err(unbound(stringify!($documented), $name, a)),
             }
         })),*] };
     }
     const STREAM_METHODS: [Row; 5] =
         methods!(Stream "query" "synchronize" "record_event" "wait_event" "wait_stream");
+    const EXTERNAL_METHODS: [Row; 5] =
+        methods!(Stream as ExternalStream: "query" "synchronize" "record_event" "wait_event" "wait_stream");
+    pub(crate) const EXTERNAL_STREAM: &[Row] = &[
+        ("torch.cuda", "ExternalStream", |a, k| {
+            let mut b = Bound::new("ExternalStream", &["stream_ptr", "device"], a, k)?;
+            let handle: i64 = b.required()?;
+            let device = b.optional()?.unwrap_or(crate::Ordinal(-1));
+            super::ask("ExternalStream", |_| Ok(()))?;
+            let _on = super::super::runtime::on(device)?;
+            super::try_external_stream(handle)?.answer()
+        }),
+        EXTERNAL_METHODS[0],
+        EXTERNAL_METHODS[1],
+        EXTERNAL_METHODS[2],
+        EXTERNAL_METHODS[3],
+        EXTERNAL_METHODS[4],
+    ];
     const EVENT_METHODS: [Row; 6] =
         methods!(Event "elapsed_time" "ipc_handle" "query" "record" "synchronize" "wait");
     pub(crate) const STREAM: &[Row] = &[

@@ -53,6 +53,23 @@ fn errors_are_pytorchs() {
         refused("torch.cuda.nvtx.range_push", &["x".into()]).1,
         "NVTX functions not installed. Are you sure you have a CUDA build?"
     );
+    assert_eq!(refused("torch.cuda.CUDAGraph", &[]).1, "Tried to instantiate dummy base class CUDAGraph");
+    for name in ["MemPool", "get_sync_debug_mode", "memory._record_memory_history", "memory._dump_snapshot"] {
+        assert_eq!(refused(&format!("torch.cuda.{name}"), &[]), absent, "{name}");
+    }
+    let jitted = "template <typename T> T f(T x) { return x; }";
+    let f = call("torch.cuda.jiterator._create_jit_fn", &[jitted.into()], &[]).unwrap().remove(0);
+    let e = f.into_object().unwrap().call(&[Value::Tensor(Tensor::from_slice(&[1f32], 1))], &[]).unwrap_err();
+    assert_eq!(e.message(), "Jiterator is only supported on CUDA and ROCm GPUs, none are available.");
+    // there is no device that would read pinned memory
+    const NONE: &str = "Cannot access accelerator device when none is available.";
+    let pinned = [("pin_memory".to_string(), Value::Bool(true))];
+    for name in ["torch.zeros", "torch.rand", "torch.empty"] {
+        assert_eq!(call(name, &[Value::Int(2)], &pinned).unwrap_err().message(), NONE, "{name}");
+    }
+    let t = Tensor::from_slice(&[1f32], 1);
+    assert!(!t.is_pinned());
+    assert_eq!(t.try_pin_memory().unwrap_err().message(), NONE);
     let one = Value::List(vec![Value::Tensor(Tensor::from_slice(&[1f32], 1))]);
     assert_eq!(
         refused("torch.cuda.comm.reduce_add", &[one]),
@@ -69,6 +86,33 @@ fn arguments_are_checked_by_name() {
     assert_eq!(refused("torch.cuda.memory_allocated", &[Value::Float(0.5)]).0, ErrorKind::Type);
     assert!(call("torch.cuda.memory_allocated", &["cuda:0".into()], &[]).is_ok());
     assert_eq!(refused("torch.cuda.Event.query", &[Value::Int(1)]).0, ErrorKind::Type);
+}
+
+#[test]
+fn pools_have_numbers_without_a_device() {
+    let handle = |v: Vec<Value>| match &v[0] {
+        Value::Tuple(l) => match l[..] {
+            [Value::Int(a), Value::Int(b)] => (a, b),
+            _ => panic!(),
+        },
+        _ => panic!(),
+    };
+    let one = handle(call("torch.cuda.graph_pool_handle", &[], &[]).unwrap());
+    let two = handle(call("torch.cuda.graph_pool_handle", &[], &[]).unwrap());
+    assert!(one.0 == 0 && two.0 == 0 && two.1 > one.1 && one.1 > 0);
+    assert!(matches!(plain("torch.cuda.is_current_stream_capturing"), Value::Bool(false)));
+    let snapshot = plain("torch.cuda.memory._snapshot");
+    let Value::Dict(d) = &snapshot else { panic!() };
+    let keys: Vec<&str> = d.iter().map(|(k, _)| k.as_str()).collect();
+    let all = [
+        "segments",
+        "device_traces",
+        "allocator_settings",
+        "external_annotations",
+        "host_segments",
+        "host_traces",
+    ];
+    assert_eq!(keys, all);
 }
 
 #[test]

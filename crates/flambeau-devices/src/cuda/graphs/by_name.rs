@@ -24,7 +24,7 @@ fn pair(p: PoolId) -> Value {
 }
 /// The object of a type that a value is.
 fn own<T: Object + Clone>(v: &Value) -> Option<T> {
-    if let Value::Object(o) = v { o.downcast::<T>().map(|o| T::clone(&o)) } else { None }
+    if let Value::Object(o) = v { o.downcast::<T>().map(|o| T::clone(o)) } else { None }
 }
 /// A pool by its number or as an object.
 fn pool_of(v: Option<crate::Anything>) -> Result<Option<PoolId>> {
@@ -95,7 +95,7 @@ impl Object for MemPool {
             "use_count" => Ok(vec![Value::Int(self.use_count())]),
             "snapshot" => {
                 let all = self.snapshot();
-                Ok(vec![Value::List(all.iter().map(crate::cuda::memory::segment).collect())])
+                Ok(vec![Value::List(all.iter().map(crate::cuda::history::segment).collect())])
             }
             _ => Err(no_attribute("MemPool", name)),
         }

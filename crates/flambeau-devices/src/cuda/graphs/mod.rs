@@ -67,7 +67,7 @@ impl CUDAGraph {
     /// There is no device.
     pub fn try_new(keep_graph: bool) -> Result<CUDAGraph> {
         of_runtime(|r| r.current_device()).map_err(|e| {
-            if e.message() == "Torch not compiled with CUDA enabled" { dummy("_CUDAGraph") } else { e }
+            if e.message() == "Torch not compiled with CUDA enabled" { dummy("CUDAGraph") } else { e }
         })?;
         Ok(CUDAGraph(Arc::new(Mutex::new(State { keep_graph, ..State::default() }))))
     }
