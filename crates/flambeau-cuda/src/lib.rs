@@ -41,6 +41,8 @@ impl Backend for Cuda {
         device::count() as u16
     }
     fn allocate(&self, nbytes: usize, device: Device) -> Result<Handle> {
+        // list forms ask for this back end's ways with lists before they look a kernel up
+        flambeau_core::dispatch::registry::init();
         Ok(memory::allocate(device, nbytes)?)
     }
     fn read(&self, memory: &Handle, offset: usize, to: &mut [u8]) -> Result<()> {

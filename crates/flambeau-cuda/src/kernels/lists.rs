@@ -75,17 +75,17 @@ pub(crate) fn offer(device: usize, found: Found, operands: &[&Tensor], numbers: 
             _ => return Ok(false),
         }
     }
-    let fits =
-        WAITING.with_borrow(|w| w.as_ref().is_none_or(|w| w.takes(device, &found, still, numbers, &ranges)));
+    let takes = |w: &Waiting| w.takes(device, &found, still, numbers, &ranges);
+    // a thread that ends lets nothing wait
+    let Ok(fits) = WAITING.try_with(|w| w.borrow().as_ref().is_none_or(takes)) else { return Ok(false) };
     if !fits {
         flush()?;
     }
     let held = operands.iter().map(|t| (*t).clone()).collect();
-    WAITING.with_borrow_mut(|w| {
-        let new = || Waiting { device, found, still, numbers: numbers.bytes().to_vec(), items: Vec::new() };
-        w.get_or_insert_with(new).items.push(Item { n: out.numel(), ranges, _held: held });
-    });
-    Ok(true)
+    let item = Item { n: out.numel(), ranges, _held: held };
+    let new = || Waiting { device, found, still, numbers: numbers.bytes().to_vec(), items: Vec::new() };
+    let put = |w: &RefCell<Option<Waiting>>| w.borrow_mut().get_or_insert_with(new).items.push(item);
+    Ok(WAITING.try_with(put).is_ok())
 }
 impl Waiting {
     /// Whether a call is of the same kind and touches nothing that one before it writes, nor writes what one before it reads.
