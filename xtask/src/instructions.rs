@@ -44,12 +44,16 @@ fn collected(said: &str) -> Option<u64> {
 }
 
 fn run_counted(program: &Path, row: &str, calls: u64) -> Result<u64, String> {
+    // callgrind replaces the file that it writes, /dev/null too where it may
+    let profile = program.with_extension("callgrind");
     let out = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg("--tool=callgrind")
+        .arg(format!("--callgrind-out-file={}", profile.display()))
         .arg(program)
         .args([row, &calls.to_string()])
         .output()
         .map_err(|e| format!("valgrind: {e}"))?;
+    let _ = std::fs::remove_file(&profile);
     let said = String::from_utf8_lossy(&out.stderr);
     collected(&said).ok_or_else(|| format!("valgrind counted nothing:\n{said}"))
 }

@@ -109,7 +109,9 @@ pub(crate) fn touched(m: &Arc<Memory>, stream: Stream) {
 /// Notes that a recorded copy reads pinned memory of the host: the graph keeps it.
 pub(crate) fn reads(id: u64, storage: &Storage) {
     if let Some(c) = captures().iter_mut().find(|c| c.id == id) {
-        c.hosts.push(storage.clone());
+        if !c.hosts.iter().any(|s| s.same(storage)) {
+            c.hosts.push(storage.clone());
+        }
     }
 }
 
@@ -293,7 +295,7 @@ impl Recorded for Whole {
             let words = [seed.to_ne_bytes(), offset.to_ne_bytes()].concat();
             driver.upload(self.device, stream, d.state.range(0, 16)?, &words)?;
         }
-        driver.launch_graph(self.device, stream, self.graph()?)
+        crate::host::holding(&self.hosts, &mut || driver.launch_graph(self.device, stream, self.graph()?))
     }
     fn draw(&self, path: &Path, verbose: bool) -> Result<()> {
         driver()?.draw(self.graph()?, path, verbose)

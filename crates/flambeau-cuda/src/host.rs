@@ -232,17 +232,28 @@ pub(crate) fn copy(dst: &Tensor, src: &Tensor) -> Result<bool> {
     let to = kernels::address(dst)?;
     let size = src.dtype().size();
     let (start, nbytes) = (src.storage_offset() as usize * size, src.numel() as usize * size);
-    let inside = |b: &[u8]| b.get(start..start + nbytes).map(|b| b.as_ptr().expose_provenance());
-    let address = src.storage().with_bytes(inside)?;
-    let address = address.ok_or_else(|| Error::runtime("CUDA error: invalid argument"))?;
-    let from = Pinned { address, nbytes };
     match graph::of(d, stream)? {
         // each run reads it
         Some(id) => graph::reads(id, src.storage()),
         None => used.by(d, stream),
     }
-    driver()?.upload_pinned(d, stream, to, from)?;
+    src.storage().with_bytes(|b| {
+        let bytes = b.get(start..start + nbytes);
+        let bytes = bytes.ok_or_else(|| Error::runtime("CUDA error: invalid argument"))?;
+        let from = Pinned { address: bytes.as_ptr().expose_provenance(), nbytes };
+        driver()?.upload_pinned(d, stream, to, from)
+    })??;
     Ok(true)
+}
+/// Runs a closure while storages are held for reading.
+///
+/// # Errors
+/// One is borrowed for writing.
+pub(crate) fn holding<R>(storages: &[Storage], f: &mut dyn FnMut() -> Result<R>) -> Result<R> {
+    match storages.split_first() {
+        None => f(),
+        Some((first, rest)) => first.with_bytes(|_| holding(rest, f))?,
+    }
 }
 /// Gives cached blocks back to the driver.
 pub(crate) fn empty_cache() {

@@ -2,7 +2,7 @@
 //! when somebody waits; of several streams any may go first, by an order that is drawn.
 
 use super::library::{Kernel, Memory};
-use super::recorded::{Captures, Recorded};
+use super::recorded::{Captures, Node, Recorded};
 use super::{
     Address, CaptureMode, Driver, Function, Graph, Module, PAGE, Pinned, Shape, Stream, compiler, library,
     products,
@@ -21,14 +21,33 @@ const ROOM: usize = 16 << 30;
 const LATE: usize = 256;
 
 pub(super) enum Job {
-    Launch { kernel: Kernel, shape: Shape, params: Vec<u8> },
-    Upload { to: Address, bytes: Vec<u8> },
-    UploadPinned { to: Address, from: Pinned },
-    Copy { from: Address, to: Address, nbytes: usize },
-    Fill { to: Address, byte: u8, nbytes: usize },
+    Launch {
+        kernel: Kernel,
+        shape: Shape,
+        params: Vec<u8>,
+    },
+    Upload {
+        to: Address,
+        bytes: Vec<u8>,
+    },
+    UploadPinned {
+        to: Address,
+        from: Pinned,
+    },
+    Copy {
+        from: Address,
+        to: Address,
+        nbytes: usize,
+    },
+    Fill {
+        to: Address,
+        byte: u8,
+        nbytes: usize,
+    },
     Record(u64),
     Wait(u64),
-    Graph(Arc<Recorded>),
+    /// With what its copies of pinned memory read.
+    Graph(Arc<Recorded>, Vec<Option<Vec<u8>>>),
 }
 impl Job {
     /// What a picture of a graph calls it.
@@ -43,7 +62,7 @@ impl Job {
             Job::Copy { nbytes, .. } => format!("MEMCPY DtoD|{nbytes} bytes"),
             Job::Fill { nbytes, .. } => format!("MEMSET|{nbytes} bytes"),
             Job::Record(_) | Job::Wait(_) => "EVENT".into(),
-            Job::Graph(g) => format!("GRAPH|{} nodes", g.nodes()),
+            Job::Graph(g, _) => format!("GRAPH|{} nodes", g.nodes()),
         }
     }
 }
@@ -121,7 +140,10 @@ impl State {
         match job {
             Job::Launch { kernel, shape, params } => kernel.run(*shape, params)?,
             Job::Upload { to, bytes } => self.bytes(*to, bytes.len())?.copy_from_slice(bytes),
-            Job::UploadPinned { to, from } => library::read_pinned(*from, self.bytes(*to, from.nbytes)?),
+            // a graph's alone, which brings what it reads
+            Job::UploadPinned { .. } => {
+                return Err(Error::runtime("a copy that was recorded runs in its graph"));
+            }
             Job::Copy { from, to, nbytes } => {
                 let bytes = self.bytes(*from, *nbytes)?.to_vec();
                 self.bytes(*to, *nbytes)?.copy_from_slice(&bytes);
@@ -135,9 +157,14 @@ impl State {
                 }
             }
             Job::Wait(_) => {}
-            Job::Graph(g) => {
+            Job::Graph(g, read) => {
                 for i in g.order(|n| self.drawn(n)) {
-                    self.perform(&g.0[i].job)?;
+                    match (&g.0[i].job, &read[i]) {
+                        (Job::UploadPinned { to, .. }, Some(bytes)) => {
+                            self.bytes(*to, bytes.len())?.copy_from_slice(bytes);
+                        }
+                        (job, _) => self.perform(job)?,
+                    }
                 }
             }
         }
@@ -268,7 +295,17 @@ impl Driver for Emulated {
         library::unpin(address, nbytes);
     }
     fn upload_pinned(&self, device: usize, stream: Stream, to: Address, from: Pinned) -> Result<()> {
-        self.state(device)?.queue(stream, Job::UploadPinned { to, from })
+        let mut s = self.state(device)?;
+        let recorded = s.captures.id(stream).is_some();
+        // read now, while the caller holds the memory: a thread of this process may not read it while another writes
+        s.queue(
+            stream,
+            if recorded {
+                Job::UploadPinned { to, from }
+            } else {
+                Job::Upload { to, bytes: library::read_pinned(from) }
+            },
+        )
     }
     fn copy(&self, device: usize, stream: Stream, from: Address, to: Address, nbytes: usize) -> Result<()> {
         self.state(device)?.queue(stream, Job::Copy { from, to, nbytes })
@@ -399,7 +436,13 @@ impl Driver for Emulated {
         Ok(())
     }
     fn launch_graph(&self, device: usize, stream: Stream, graph: &Graph) -> Result<()> {
-        self.state(device)?.queue(stream, Job::Graph(own(graph)?.clone()))
+        let g = own(graph)?.clone();
+        let read = |n: &Node| match &n.job {
+            Job::UploadPinned { from, .. } => Some(library::read_pinned(*from)),
+            _ => None,
+        };
+        let read = g.0.iter().map(read).collect();
+        self.state(device)?.queue(stream, Job::Graph(g, read))
     }
     fn nodes(&self, graph: &Graph) -> Result<usize> {
         Ok(own(graph)?.nodes())

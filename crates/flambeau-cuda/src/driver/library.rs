@@ -81,12 +81,10 @@ pub(crate) fn pin(nbytes: usize) -> Option<usize> {
     (!at.is_null()).then(|| at.expose_provenance())
 }
 /// Copies bytes out of it, as a device does: whoever writes to them meanwhile changes what arrives.
-pub(crate) fn read_pinned(from: super::Pinned, to: &mut [u8]) {
-    let n = from.nbytes.min(to.len());
+pub(crate) fn read_pinned(from: super::Pinned) -> Vec<u8> {
     let at: *const u8 = std::ptr::with_exposed_provenance(from.address);
-    // SAFETY: the bytes stay until the copies from them are done (`Pinned`), and `to` is memory of the device, which nothing of
-    // the host overlaps. A program that writes to them before, on another thread, has the race that it has on a device.
-    unsafe { std::ptr::copy_nonoverlapping(at, to.as_mut_ptr(), n) };
+    // SAFETY: the bytes stay until the copies from them are done, and who calls holds their storage (`Pinned`).
+    unsafe { std::slice::from_raw_parts(at, from.nbytes) }.to_vec()
 }
 /// Gives it back.
 pub(crate) fn unpin(address: usize, nbytes: usize) {

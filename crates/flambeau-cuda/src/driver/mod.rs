@@ -52,7 +52,9 @@ pub(crate) enum Graph {
 }
 
 /// Bytes in pinned memory of the host, which stay there until the copies from them are done: the allocator of such memory waits for
-/// events behind them, and graphs keep what they read.
+/// events behind them, and graphs keep what they read. Who hands them to a driver holds their storage for reading during the
+/// call, and who launches a graph holds those of all its copies. A device reads them later too, by itself: a program that writes
+/// meanwhile gets the old bytes or the new ones there.
 #[derive(Clone, Copy)]
 pub(crate) struct Pinned {
     pub(crate) address: usize,

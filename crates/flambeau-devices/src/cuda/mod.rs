@@ -5,7 +5,7 @@ pub mod comm;
 pub mod gds;
 #[doc(alias = "torch.cuda.graphs")]
 pub mod graphs;
-pub mod history;
+pub(crate) mod history;
 pub(crate) mod host;
 pub mod jiterator;
 pub mod memory;

@@ -9,9 +9,10 @@ use crate::by_name::{Bound, Row, given, unbound};
 use crate::cuda::runtime::PoolId;
 use crate::cuda::streams::Stream;
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
+use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor, Value, ensure};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 fn object(o: impl Object) -> Vec<Value> {
     vec![Value::Object(ObjectRef::new(o))]
@@ -24,7 +25,7 @@ fn pair(p: PoolId) -> Value {
 }
 /// The object of a type that a value is.
 fn own<T: Object + Clone>(v: &Value) -> Option<T> {
-    if let Value::Object(o) = v { o.downcast::<T>().map(|o| T::clone(o)) } else { None }
+    if let Value::Object(o) = v { o.downcast::<T>().cloned() } else { None }
 }
 /// A pool by its number or as an object.
 fn pool_of(v: Option<crate::Anything>) -> Result<Option<PoolId>> {

@@ -10,11 +10,12 @@ use crate::table::dummy;
 pub use callables::{Graphed, GraphedOptions, make_graphed_callables, try_make_graphed_callables};
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::settings::determinism::warn;
+use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Error, Result, ensure};
 pub use pools::{MemPool, graph_pool_handle, try_use_mem_pool, use_mem_pool};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 /// Whether graphs keep what [`CUDAGraph::debug_dump`] draws.
 static DEBUG: AtomicBool = AtomicBool::new(false);
