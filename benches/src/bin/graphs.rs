@@ -11,6 +11,7 @@ mod input;
 #[path = "../../../tests/it/graphs/models.rs"]
 mod llama;
 #[path = "../models/mod.rs"]
+#[allow(unused_imports, reason = "the benchmark's other program has more models")]
 mod models;
 
 use llama::{Llama, LlamaShape};

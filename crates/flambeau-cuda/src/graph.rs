@@ -108,10 +108,10 @@ pub(crate) fn touched(m: &Arc<Memory>, stream: Stream) {
 
 /// Notes that a recorded copy reads pinned memory of the host: the graph keeps it.
 pub(crate) fn reads(id: u64, storage: &Storage) {
-    if let Some(c) = captures().iter_mut().find(|c| c.id == id) {
-        if !c.hosts.iter().any(|s| s.same(storage)) {
-            c.hosts.push(storage.clone());
-        }
+    if let Some(c) = captures().iter_mut().find(|c| c.id == id)
+        && !c.hosts.iter().any(|s| s.same(storage))
+    {
+        c.hosts.push(storage.clone());
     }
 }
 
@@ -137,9 +137,15 @@ fn aside<R>(device: usize, f: impl FnOnce() -> Result<R>) -> Result<R> {
     }
     let stream = side(device)?;
     let _back = Back(ROUTES.try_with(|r| std::mem::take(&mut *r.borrow_mut())).unwrap_or_default());
-    let done = device::with_stream(device, stream, f)?;
-    driver()?.wait(device, stream)?;
-    Ok(done)
+    let (mut f, mut done) = (Some(f), None);
+    // what the host sends from its own memory is no call that a capture allows
+    driver()?.unrecorded(&mut || {
+        if let Some(f) = f.take() {
+            done = Some(device::with_stream(device, stream, f)?);
+        }
+        driver()?.wait(device, stream)
+    })?;
+    done.ok_or_else(|| Error::runtime("work aside of a capture did not run"))
 }
 
 /// A number of the host for kernels that are recorded: it is on the device before they run, and stays there as long as the graph.

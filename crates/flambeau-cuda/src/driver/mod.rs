@@ -120,6 +120,13 @@ pub(crate) trait Driver: Send + Sync {
     fn record(&self, device: usize, stream: Stream) -> Result<u64>;
     fn passed(&self, device: usize, event: u64) -> Result<bool>;
     fn wait_event(&self, device: usize, event: u64) -> Result<()>;
+    /// Runs what must not be recorded, on a stream that does not record, while this thread's other streams may.
+    ///
+    /// # Errors
+    /// Of the closure.
+    fn unrecorded(&self, f: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        f()
+    }
     /// Lets what comes later in a stream wait for an event.
     fn order(&self, device: usize, stream: Stream, event: u64) -> Result<()>;
     fn elapsed(&self, device: usize, start: u64, end: u64) -> Result<f64>;
