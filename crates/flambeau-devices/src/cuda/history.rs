@@ -2,7 +2,9 @@
 //! (<https://pytorch.org/memory_viz>).
 
 use super::runtime::{Entry, Noting, Segment, answer, of_runtime};
-use flambeau_core::{Error, Result, Value, ensure};
+#[cfg(feature = "by-name")]
+use flambeau_core::ensure;
+use flambeau_core::{Error, Result, Value};
 use flambeau_serialization::pickle::{self, Graph, Id};
 use std::backtrace::Backtrace;
 use std::path::Path;
