@@ -436,6 +436,98 @@ pub fn real(a: &[u8], m: usize, b: &Packed, how: Real, out: &mut [f32]) {
     });
 }
 
+/// How sums become bytes: `(sum + bias / unit) * (unit / scale)`, rounded to even, and the zero point.
+#[derive(Clone, Copy)]
+pub struct Bytes<'a> {
+    /// Zero points of both sides, B's one or by column.
+    pub zero_a: i32,
+    pub zeros_b: &'a [i32],
+    /// What one of a column's sums is worth.
+    pub units: &'a [f32],
+    /// By column; none: zero.
+    pub bias: &'a [f32],
+    /// Of the result.
+    pub scale: f32,
+    pub zero: i32,
+    pub bounds: (i32, i32),
+}
+impl Bytes<'_> {
+    /// The parts of a column's rule: what is added to sums, and what they are multiplied by.
+    #[inline(always)]
+    fn parts(&self, c: usize) -> (f32, f32) {
+        let (unit, bias) = (self.units[c], self.bias.get(c).copied().unwrap_or(0.0));
+        (bias / unit, unit / self.scale)
+    }
+    #[inline(always)]
+    fn byte<I: Isa>(&self, sum: i32, (plus, times): (f32, f32)) -> u8 {
+        // far beyond all bounds, and far from the ends of i32
+        const FAR: f32 = 1e9;
+        let v = ((sum as f32 + plus) * times).clamp(-FAR, FAR);
+        // without the instruction, rounding is a call of the library: adding 1.5 * 2^23 rounds numbers below 2^22, and those
+        // above are beyond the bounds
+        const ROUND: f32 = 12_582_912.0;
+        let rounded = if I::FMA {
+            v.round_ties_even()
+        } else if v.abs() < 4_194_304.0 {
+            (v + ROUND) - ROUND
+        } else {
+            v
+        };
+        (rounded as i32 + self.zero).clamp(self.bounds.0, self.bounds.1) as u8
+    }
+}
+/// A run of columns in some rows as bytes.
+struct FinishBytes<'a> {
+    rows: &'a [[i32; COLS]],
+    /// The first row, and how long rows of the result are.
+    i0: usize,
+    run: std::ops::Range<usize>,
+    sums_b: &'a [i32],
+    how: Bytes<'a>,
+    out: &'a SharedMut<'a, u8>,
+}
+impl Job for FinishBytes<'_> {
+    type Out = ();
+    const BEST: Level = Level::V4;
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        let FinishBytes { rows, i0, run, sums_b, how, out } = self;
+        let (mut zeros, mut plus, mut times) = ([0; COLS], [0f32; COLS], [0f32; COLS]);
+        for (q, c) in run.clone().enumerate() {
+            zeros[q] = how.zero_a.wrapping_mul(sums_b[c]);
+            (plus[q], times[q]) = how.parts(c);
+        }
+        for (i, sums) in rows.iter().enumerate() {
+            let mut bytes = [0u8; COLS];
+            for (q, to) in bytes.iter_mut().enumerate() {
+                *to = how.byte::<I>(sums[q].wrapping_sub(zeros[q]), (plus[q], times[q]));
+            }
+            // SAFETY: each run of columns of a row is given once.
+            let to = unsafe { out.slice((i0 + i) * sums_b.len() + run.start, run.len()) };
+            to.copy_from_slice(&bytes[..run.len()]);
+        }
+    }
+}
+/// `A B` as bytes.
+///
+/// # Panics
+/// Lengths that do not fit each other.
+pub fn bytes(a: &[u8], m: usize, b: &Packed, how: Bytes, out: &mut [u8]) {
+    assert!(
+        out.len() == m * b.n && how.units.len() == b.n && (how.bias.is_empty() || how.bias.len() == b.n),
+        "a quantized product of other sizes"
+    );
+    if how.zeros_b.iter().any(|z| *z != 0) {
+        return mapped(a, m, b, (how.zero_a, how.zeros_b), out, |c, s| {
+            how.byte::<isa::Portable>(s, how.parts(c))
+        });
+    }
+    let to = SharedMut::new(out);
+    run(way(), a, m, b, &|i0, run, rows| {
+        isa::run(FinishBytes { rows, i0, run, sums_b: &b.sums, how, out: &to });
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -517,6 +609,43 @@ mod tests {
             for j in 0..n {
                 let one = |p| (i32::from(a[i * k + p]) - 9) * (i32::from(w[j * k + p]) - zeros[j]);
                 assert_eq!(out[i * n + j], (0..k).map(one).sum::<i32>());
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_are_rounded_as_one_by_one() {
+        for (m, n, k) in [(1, 16, 64), (5, 70, 33), (16, 130, 200), (9, 7, 5)] {
+            let a = bytes(m * k, 7);
+            let w: Vec<i8> = bytes(n * k, 11).into_iter().map(|v| (v as i8) / 2).collect();
+            let b = Packed::new(&w, n, k).unwrap();
+            let units: Vec<f32> = (0..n).map(|c| 0.001 + c as f32 * 1e-5).collect();
+            let some: Vec<f32> = (0..n).map(|c| c as f32 * 0.3 - 4.0).collect();
+            for (bias, zeros_b, bounds) in [
+                (&[][..], vec![0], (0, 255)),
+                (&some[..], vec![0], (60, 255)),
+                (&some[..], (0..n as i32).map(|c| c % 3).collect(), (0, 255)),
+            ] {
+                let how = Bytes {
+                    zero_a: 9,
+                    zeros_b: &zeros_b,
+                    units: &units,
+                    bias,
+                    scale: 0.37,
+                    zero: 60,
+                    bounds,
+                };
+                let mut out = vec![0; m * n];
+                super::bytes(&a, m, &b, how, &mut out);
+                for (at, got) in out.iter().enumerate() {
+                    let (i, c) = (at / n, at % n);
+                    let zero_b = zeros_b[if zeros_b.len() == 1 { 0 } else { c }];
+                    let term = |p: usize| (i32::from(a[i * k + p]) - 9) * (i32::from(w[c * k + p]) - zero_b);
+                    let sum: i32 = (0..k).map(term).sum();
+                    let v = (sum as f32 + bias.get(c).map_or(0.0, |b| b / units[c])) * (units[c] / 0.37);
+                    let want = (v.round_ties_even() as i32 + 60).clamp(bounds.0, bounds.1);
+                    assert_eq!(i32::from(*got), want, "{m} {n} {k}: {i} {c}");
+                }
             }
         }
     }

@@ -118,14 +118,17 @@ pub(crate) fn linear(
     let b = numbers(bias, n)?;
     let mut out = vec![0u8; m * n];
     let (low, high) = bounds(x.dtype(), zero, relu);
-    cpu::mapped(&a, m, &w.groups[0], (zx, w.zeros_of(0)), &mut out, |j, s| {
-        let product = sx * w.scale(j);
-        let v = s as f32 + b.get(j).map_or(0.0, |b| b / product);
-        let v = v * (product / scale as f32);
-        (v.clamp(-2147483520.0, 2147483520.0).round_ties_even() as i32)
-            .saturating_add(zero as i32)
-            .clamp(low, high) as u8
-    });
+    let units: Vec<f32> = (0..n).map(|j| sx * w.scale(j)).collect();
+    let how = cpu::Bytes {
+        zero_a: zx,
+        zeros_b: w.zeros_of(0),
+        units: &units,
+        bias: &b,
+        scale: scale as f32,
+        zero: zero as i32,
+        bounds: (low, high),
+    };
+    cpu::bytes(&a, m, &w.groups[0], how, &mut out);
     let mut sizes = x.sizes().to_vec();
     if let Some(last) = sizes.last_mut() {
         *last = n as i64;
