@@ -5,7 +5,8 @@ use flambeau_core::{DType, Error, Result, Tensor, bail};
 use flambeau_serialization::pickle::{self, Graph, Id, Value};
 use flambeau_serialization::tensors::{self, LoadOptions};
 use flambeau_serialization::torch_format::encode;
-use flambeau_serialization::{Object, TensorSource, Tree};
+use flambeau_serialization::{Object, Tree};
+use std::convert::Infallible;
 use std::io::Cursor;
 
 /// A Python value with tensors.
@@ -21,35 +22,6 @@ fn object(module: &str, name: &str, args: Vec<Node>) -> Node {
     let (module, name) = (module.to_owned(), name.to_owned());
     let (state, items, pairs) = (None, Vec::new(), Vec::new());
     Tree::Object(Box::new(Object { module, name, by_new: false, args, state, items, pairs }))
-}
-
-/// What stands for tensors where there are none left.
-enum Never {}
-impl TensorSource for Never {
-    fn dtype(&self) -> DType {
-        match *self {}
-    }
-    fn sizes(&self) -> Vec<i64> {
-        match *self {}
-    }
-    fn strides(&self) -> Vec<i64> {
-        match *self {}
-    }
-    fn storage_offset(&self) -> i64 {
-        match *self {}
-    }
-    fn storage_id(&self) -> usize {
-        match *self {}
-    }
-    fn storage_nbytes(&self) -> usize {
-        match *self {}
-    }
-    fn with_storage_bytes(
-        &self,
-        _: &mut dyn FnMut(&[u8]) -> flambeau_serialization::Result<()>,
-    ) -> flambeau_serialization::Result<()> {
-        match *self {}
-    }
 }
 
 /// The class of a storage of this dtype.
@@ -121,7 +93,7 @@ pub fn dump(value: &Node, weights_only: bool) -> Result<Vec<u8>> {
         }
         other => Ok::<Node, Error>(other),
     })?;
-    let plain = plain.map(&mut |_| Err::<Never, Error>(Error::serialization("a tensor in a pickle")))?;
+    let plain = plain.map(&mut |_| Err::<Infallible, Error>(Error::serialization("a tensor in a pickle")))?;
     let encoded = encode(&plain).map_err(said)?;
     let bytes = pickle::dump_with(&encoded.graph, encoded.root, 4).map_err(said)?;
     Ok(framed(bytes))

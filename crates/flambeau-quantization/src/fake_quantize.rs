@@ -1,5 +1,6 @@
 //! Modules that round to what a quantized tensor could hold, and let gradients pass: quantization-aware training.
 
+use crate::nn::linear::itself;
 use crate::observers::{Observer, ObserverClass, ObserverSpec};
 use crate::tensor::{cast, choose};
 use flambeau_autograd::no_grad;
@@ -237,12 +238,7 @@ impl Module for FakeQuantize {
     fn type_name(&self) -> Cow<'static, str> {
         Cow::Borrowed(self.spec.class.name())
     }
-    fn base(&self) -> Option<&Base> {
-        Some(&self.base)
-    }
-    fn base_mut(&mut self) -> Option<&mut Base> {
-        Some(&mut self.base)
-    }
+    itself!();
     fn extra_repr(&self) -> String {
         let o = &self.spec.observer;
         let (scale, zero) = self.parameters();
@@ -297,21 +293,6 @@ impl Module for FakeQuantize {
         new.enable_observer(self.observer_enabled.load(Ordering::Relaxed));
         let (base, observer) = (self.base.copied(memo)?, self.observer.try_deepcopy()?);
         Ok(Copied::new(FakeQuantize { base, observer, ..new }))
-    }
-    fn as_run(&self) -> Option<&dyn Run> {
-        Some(self)
-    }
-    fn as_module(&self) -> &dyn Module {
-        self
-    }
-    fn as_module_mut(&mut self) -> &mut dyn Module {
-        self
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 /// `torch.fused_moving_avg_obs_fake_quant`: moving averages of the extremes, the parameters of them, and rounding by these.

@@ -56,6 +56,31 @@ pub trait TensorSource {
     }
 }
 
+/// Where a value holds no tensors.
+impl TensorSource for std::convert::Infallible {
+    fn dtype(&self) -> DType {
+        match *self {}
+    }
+    fn sizes(&self) -> Vec<i64> {
+        match *self {}
+    }
+    fn strides(&self) -> Vec<i64> {
+        match *self {}
+    }
+    fn storage_offset(&self) -> i64 {
+        match *self {}
+    }
+    fn storage_id(&self) -> usize {
+        match *self {}
+    }
+    fn storage_nbytes(&self) -> usize {
+        match *self {}
+    }
+    fn with_storage_bytes(&self, _: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        match *self {}
+    }
+}
+
 /// Builds storages and tensors while a file is read.
 pub trait TensorSink {
     /// A storage of the caller.

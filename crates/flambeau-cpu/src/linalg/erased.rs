@@ -6,35 +6,12 @@ use super::field::{Field, Real};
 use super::product::{Steps, Triangle, solve_rows, transpose};
 use super::{cholesky, hessenberg, ldl, lu, many, qr, tridiagonal};
 use crate::engine::SharedMut;
+use crate::engine::erase::erased;
 use crate::engine::parallel::parallel_for;
 use crate::engine::room::{collected, filled, room};
 use crate::{Any, AnyMut, DType, Element};
 use num_complex::Complex;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-macro_rules! stored_as {
-    ($d:expr, $T:ident => $body:expr) => {
-        match $d {
-            DType::F32 => {
-                type $T = f32;
-                Some($body)
-            }
-            DType::F64 => {
-                type $T = f64;
-                Some($body)
-            }
-            DType::C64 => {
-                type $T = Complex<f32>;
-                Some($body)
-            }
-            DType::C128 => {
-                type $T = Complex<f64>;
-                Some($body)
-            }
-            _ => None,
-        }
-    };
-}
 
 /// Leaves the function with what `body` does for batches of small real matrices, if this is one.
 macro_rules! side_by_side {
@@ -86,7 +63,7 @@ pub fn lu_factor(
     if pivot {
         side_by_side!(info.len(), m, n, a.dtype(), T => many::lu_factor(a.get::<T>(), m, n, pivots, info));
     }
-    stored_as!(a.dtype(), T => {
+    erased!(a, T in [FLOAT, COMPLEX] => {
         let batch = info.len();
         let (a, p, info) = (Parts::new(a.get::<T>(), batch), Parts::new(pivots, batch), Parts::new(info, batch));
         batched(batch, m * n * m.min(n), |i| {
@@ -132,7 +109,7 @@ pub fn lu_solve(
             true
         });
     }
-    stored_as!(lu_.dtype(), T => {
+    erased!(lu_, T in [FLOAT, COMPLEX] => {
         let (a, b) = (lu_.get::<T>(), Parts::new(b.get::<T>(), batch));
         let fine = AtomicBool::new(true);
         batched(batch, n * n * k, |i| {
@@ -154,11 +131,11 @@ pub fn lu_slogdet(lu_: Any<'_>, n: usize, pivots: &[i32], sign: AnyMut<'_>, log:
             (sign[i], log[i]) = lu::slogdet(&a[i * n * n..(i + 1) * n * n], n, &rows);
         }
     }
-    stored_as!(lu_.dtype(), T => each::<T>(lu_.get(), n, pivots, sign.get(), log.get()))
+    erased!(lu_, T in [FLOAT, COMPLEX] => each::<T>(lu_.get(), n, pivots, sign.get(), log.get()))
 }
 /// Determinants, by LU decompositions.
 pub fn lu_det(lu_: Any<'_>, n: usize, pivots: &[i32], out: AnyMut<'_>) -> Option<()> {
-    stored_as!(lu_.dtype(), T => {
+    erased!(lu_, T in [FLOAT, COMPLEX] => {
         let (a, out) = (lu_.get::<T>(), out.get::<T>());
         for (i, out) in out.iter_mut().enumerate() {
             let swapped = pivots[i * n..(i + 1) * n].iter().enumerate().filter(|(k, p)| *k as i32 + 1 != **p).count();
@@ -173,7 +150,7 @@ pub fn lu_det(lu_: Any<'_>, n: usize, pivots: &[i32], out: AnyMut<'_>) -> Option
 /// Inverses, by columns, of the matrices `a`, which are used up; the first zero pivot of each, or 0.
 pub fn inverse(a: AnyMut<'_>, n: usize, out: AnyMut<'_>, info: &mut [i32]) -> Option<()> {
     side_by_side!(info.len(), n, n, a.dtype(), T => many::inverse(a.get::<T>(), n, out.get::<T>(), info));
-    stored_as!(a.dtype(), T => {
+    erased!(a, T in [FLOAT, COMPLEX] => {
         let batch = info.len();
         let (a, out, info) = (Parts::new(a.get::<T>(), batch), Parts::new(out.get::<T>(), batch), Parts::new(info, batch));
         batched(batch, 2 * n * n * n, |i| {
@@ -189,7 +166,7 @@ pub fn inverse(a: AnyMut<'_>, n: usize, out: AnyMut<'_>, info: &mut [i32]) -> Op
 /// becomes zeros. 0, or the order of the leading minor that is not positive-definite.
 pub fn cholesky(a: AnyMut<'_>, n: usize, info: &mut [i32]) -> Option<()> {
     side_by_side!(info.len(), n, n, a.dtype(), T => many::cholesky(a.get::<T>(), n, info));
-    stored_as!(a.dtype(), T => {
+    erased!(a, T in [FLOAT, COMPLEX] => {
         let batch = info.len();
         let (a, info) = (Parts::new(a.get::<T>(), batch), Parts::new(info, batch));
         batched(batch, n * n * n / 3, |i| info.of(i)[0] = cholesky::whole(a.of(i), n));
@@ -207,7 +184,7 @@ pub fn solve_triangular(
     unit: bool,
     turned: Turned,
 ) -> Option<()> {
-    stored_as!(a.dtype(), T => {
+    erased!(a, T in [FLOAT, COMPLEX] => {
         let (a, b) = (a.get::<T>(), Parts::new(b.get::<T>(), batch));
         let flip = matches!(turned, Turned::Transposed | Turned::Adjoint);
         let conj = matches!(turned, Turned::Adjoint | Turned::Conjugated);
@@ -223,7 +200,7 @@ pub fn solve_triangular(
 /// QR decompositions in place of `m x n` matrices, reflectors below R; their factors.
 pub fn geqrf(a: AnyMut<'_>, m: usize, n: usize, tau: AnyMut<'_>, batch: usize) -> Option<()> {
     side_by_side!(batch, m, n, a.dtype(), T => many::geqrf(a.get::<T>(), m, n, tau.get::<T>(), batch));
-    stored_as!(a.dtype(), T => {
+    erased!(a, T in [FLOAT, COMPLEX] => {
         let (a, tau) = (Parts::new(a.get::<T>(), batch), Parts::new(tau.get::<T>(), batch));
         batched(batch, 2 * m * n * m.min(n), |i| qr::factor(a.of(i), m.max(1), m, n, tau.of(i)));
     })
@@ -241,7 +218,7 @@ pub fn orgqr(
             many::orgqr(a.get::<T>(), [m, columns, k, n], tau.get::<T>(), out.get::<T>(), batch);
         });
     }
-    stored_as!(a.dtype(), T => {
+    erased!(a, T in [FLOAT, COMPLEX] => {
         let (a, tau, out) = (a.get::<T>(), tau.get::<T>(), Parts::new(out.get::<T>(), batch));
         batched(batch, 2 * m * n * k, |i| {
             let (a, tau) = (&a[i * m * columns..(i + 1) * m * columns], &tau[i * k..(i + 1) * k]);
@@ -258,7 +235,7 @@ pub fn ormqr(
     adjoint: bool,
     batch: usize,
 ) -> Option<()> {
-    stored_as!(a.dtype(), T => {
+    erased!(a, T in [FLOAT, COMPLEX] => {
         let (a, tau, c) = (a.get::<T>(), tau.get::<T>(), Parts::new(c.get::<T>(), batch));
         batched(batch, 2 * m * n * k, |i| {
             let (a, tau) = (&a[i * m * columns..(i + 1) * m * columns], &tau[i * k..(i + 1) * k]);
@@ -275,7 +252,7 @@ pub fn ldl_factor(
     info: &mut [i32],
     hermitian: bool,
 ) -> Option<()> {
-    stored_as!(a.dtype(), T => {
+    erased!(a, T in [FLOAT, COMPLEX] => {
         let batch = info.len();
         let (a, p, info) = (Parts::new(a.get::<T>(), batch), Parts::new(pivots, batch), Parts::new(info, batch));
         batched(batch, n * n * n / 3, |i| info.of(i)[0] = ldl::factor(a.of(i), n, p.of(i), hermitian));
@@ -291,7 +268,7 @@ pub fn ldl_solve(
     batch: usize,
     hermitian: bool,
 ) -> Option<bool> {
-    stored_as!(a.dtype(), T => {
+    erased!(a, T in [FLOAT, COMPLEX] => {
         let (a, b) = (a.get::<T>(), Parts::new(b.get::<T>(), batch));
         let fine = AtomicBool::new(true);
         batched(batch, n * n * k, |i| {
@@ -312,7 +289,7 @@ pub fn eigh(a: AnyMut<'_>, n: usize, values: AnyMut<'_>, info: &mut [i32], vecto
         batched(batch, 9 * n * n * n, |i| info.of(i)[0] = tridiagonal::eigh(a.of(i), n, v.of(i), vectors));
     }
     side_by_side!(info.len(), n, n, a.dtype(), T => many::eigh(a.get::<T>(), n, values.get::<T>(), info, vectors));
-    stored_as!(a.dtype(), T => each::<T>(a.get(), n, values.get(), info, vectors))
+    erased!(a, T in [FLOAT, COMPLEX] => each::<T>(a.get(), n, values.get(), info, vectors))
 }
 
 /// The largest side of matrices in batches whose columns are turned in pairs.
@@ -404,7 +381,7 @@ pub fn svd(
             each::<T>(a, [m, n], u, s, vh, want, info, true)
         });
     }
-    stored_as!(a.dtype(), T => {
+    erased!(a, T in [FLOAT, COMPLEX] => {
         let u = u.map_or(&mut [][..], |u| u.get::<T>());
         let vh = vh.map_or(&mut [][..], |v| v.get::<T>());
         each::<T>(a.get(), [m, n], u, s.get(), vh, want, info, false)
@@ -454,5 +431,5 @@ pub fn eig(
             }
         });
     }
-    stored_as!(a.dtype(), T => each::<T>(a.get(), n, values.get(), vectors.map(|v| v.get()), info))
+    erased!(a, T in [FLOAT, COMPLEX] => each::<T>(a.get(), n, values.get(), vectors.map(|v| v.get()), info))
 }

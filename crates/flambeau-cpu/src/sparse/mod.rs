@@ -5,12 +5,12 @@
 //! in the second-level cache, and a copy of it without gaps does so best.
 
 use crate::engine::SharedMut;
+use crate::engine::erase::erased;
 use crate::engine::isa::{self, Isa, Job, Level};
 use crate::engine::parallel::{num_threads, parallel_for};
 use crate::engine::scratch::with_scratch;
 use crate::linalg::field::Field;
 use crate::{Any, AnyMut, DType};
-use num_complex::Complex;
 use std::ops::Range;
 
 /// Columns whose sums are kept in registers.
@@ -242,30 +242,6 @@ pub fn sampled<T: Field>(starts: &[i64], columns: &[i64], (a, b): (&[T], &[T]), 
     });
 }
 
-macro_rules! stored_as {
-    ($d:expr, $T:ident => $body:expr) => {
-        match $d {
-            DType::F32 => {
-                type $T = f32;
-                Some($body)
-            }
-            DType::F64 => {
-                type $T = f64;
-                Some($body)
-            }
-            DType::C64 => {
-                type $T = Complex<f32>;
-                Some($body)
-            }
-            DType::C128 => {
-                type $T = Complex<f64>;
-                Some($body)
-            }
-            _ => None,
-        }
-    };
-}
-
 /// The same over run-time types; `None` for dtypes other than f32, f64 and their complex ones.
 pub mod erased {
     use super::*;
@@ -282,7 +258,7 @@ pub mod erased {
         (dense, step, n): (Any<'_>, usize, usize),
         out: AnyMut<'_>,
     ) -> Option<()> {
-        stored_as!(values.dtype(), T => {
+        erased!(values, T in [FLOAT, COMPLEX] => {
             let rows = Rows { starts, columns, values: values.get::<T>() };
             super::times_dense::<T>(rows, dense.get::<T>(), step, n, out.get::<T>());
         })
@@ -294,7 +270,7 @@ pub mod erased {
         k: usize,
         out: AnyMut<'_>,
     ) -> Option<()> {
-        stored_as!(a.dtype(), T => {
+        erased!(a, T in [FLOAT, COMPLEX] => {
             super::sampled::<T>(starts, columns, (a.get::<T>(), b.get::<T>()), k, out.get::<T>());
         })
     }

@@ -6,6 +6,7 @@ mod spec;
 pub(crate) use spec::CLASSES;
 pub use spec::{ObserverClass, ObserverSpec};
 
+use crate::nn::linear::itself;
 use crate::tensor::{cast, number};
 use flambeau_autograd::no_grad;
 use flambeau_core::api::ergonomic::expect;
@@ -277,12 +278,7 @@ impl Module for Observer {
     fn type_name(&self) -> Cow<'static, str> {
         Cow::Borrowed(self.spec.class.name())
     }
-    fn base(&self) -> Option<&Base> {
-        Some(&self.base)
-    }
-    fn base_mut(&mut self) -> Option<&mut Base> {
-        Some(&mut self.base)
-    }
+    itself!();
     fn version(&self) -> i64 {
         3
     }
@@ -371,21 +367,6 @@ impl Module for Observer {
             zero_point: own(&self.zero_point)?,
             seen: Mutex::new((s, self.get_tensor_value())),
         }))
-    }
-    fn as_run(&self) -> Option<&dyn Run> {
-        Some(self)
-    }
-    fn as_module(&self) -> &dyn Module {
-        self
-    }
-    fn as_module_mut(&mut self) -> &mut dyn Module {
-        self
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 /// Python's text of a tensor in an f-string: a number where it has no dimensions.

@@ -6,6 +6,7 @@ use flambeau_serialization::pickle::{self, Graph, Id, Value};
 use flambeau_serialization::torch_format::encode;
 use flambeau_serialization::{Object, Tree};
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 
 const MODULE: &str = "torch.distributed.elastic.rendezvous.dynamic_rendezvous";
 
@@ -29,48 +30,20 @@ pub(crate) struct State {
     pub(crate) last_heartbeats: BTreeMap<Node, i64>,
 }
 
-/// Stands for tensors, of which there are none.
-enum Never {}
-impl flambeau_serialization::TensorSource for Never {
-    fn dtype(&self) -> flambeau_core::DType {
-        match *self {}
-    }
-    fn sizes(&self) -> Vec<i64> {
-        match *self {}
-    }
-    fn strides(&self) -> Vec<i64> {
-        match *self {}
-    }
-    fn storage_offset(&self) -> i64 {
-        match *self {}
-    }
-    fn storage_id(&self) -> usize {
-        match *self {}
-    }
-    fn storage_nbytes(&self) -> usize {
-        match *self {}
-    }
-    fn with_storage_bytes(
-        &self,
-        _: &mut dyn FnMut(&[u8]) -> flambeau_serialization::Result<()>,
-    ) -> flambeau_serialization::Result<()> {
-        match *self {}
-    }
-}
-fn text(s: &str) -> Tree<Never> {
+fn text(s: &str) -> Tree<Infallible> {
     Tree::Str(s.to_owned())
 }
 fn object(
     module: &str,
     name: &str,
     by_new: bool,
-    args: Vec<Tree<Never>>,
-    state: Option<Tree<Never>>,
-) -> Tree<Never> {
+    args: Vec<Tree<Infallible>>,
+    state: Option<Tree<Infallible>>,
+) -> Tree<Infallible> {
     let (module, name, items, pairs) = (module.to_owned(), name.to_owned(), Vec::new(), Vec::new());
     Tree::Object(Box::new(Object { module, name, by_new, args, state, items, pairs }))
 }
-fn node(n: &Node) -> Tree<Never> {
+fn node(n: &Node) -> Tree<Infallible> {
     let state = vec![
         (text("addr"), text(&n.addr)),
         (text("pid"), Tree::Int(n.pid)),
@@ -79,7 +52,7 @@ fn node(n: &Node) -> Tree<Never> {
     object(MODULE, "_NodeDesc", true, Vec::new(), Some(Tree::Dict(state)))
 }
 /// A `datetime` in universal time.
-fn time(micros: i64) -> Tree<Never> {
+fn time(micros: i64) -> Tree<Infallible> {
     let (seconds, us) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
     let (y, m, d) = civil(seconds.div_euclid(86400));
     let s = seconds.rem_euclid(86400);
