@@ -17,9 +17,9 @@ use torch::{Result, ops};
 const HUGE: i64 = 1 << 62;
 
 /// Numbers that look random and are the same in every run.
-struct Dice(u64);
+pub struct Dice(pub u64);
 impl Dice {
-    fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -144,7 +144,7 @@ fn list(v: &[i64]) -> Value {
 }
 
 /// A sensible value for an argument, if its type is known to have one.
-fn plain(a: &Arg, tensor: fn() -> Result<Tensor>) -> Result<Value> {
+pub fn plain(a: &Arg, tensor: fn() -> Result<Tensor>) -> Result<Value> {
     Ok(match (a.default, a.ty) {
         (Default_::Required, Ty::Tensor) => tensor()?.into(),
         (Default_::Required, Ty::TensorList | Ty::OptTensorList) => {
@@ -243,14 +243,14 @@ fn complex(re: f64, im: f64) -> Value {
 }
 
 /// One call: the operator, which plain tensor stands where nothing is nasty, and the nasty arguments (position, number).
-struct Plan {
-    op: &'static dyn AnyOp,
+pub struct Plan {
+    pub op: &'static dyn AnyOp,
     tensor: usize,
     wrong: Vec<(usize, usize)>,
 }
 
 impl Plan {
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         let args = &self.op.info().schema.args;
         let wrong: Vec<String> = self
             .wrong
@@ -270,7 +270,7 @@ impl Plan {
             .collect();
         format!("aten::{} plain {} {}", self.op.info().name, self.tensor, wrong.join(" "))
     }
-    fn values(&self) -> Result<Vec<Value>> {
+    pub fn values(&self) -> Result<Vec<Value>> {
         let args = self.op.info().schema.args;
         let mut v: Vec<Value> = args.iter().map(|a| plain(a, PLAIN[self.tensor])).collect::<Result<_>>()?;
         for (at, i) in &self.wrong {
@@ -309,7 +309,7 @@ impl Plan {
 }
 
 /// Every argument of every operator nasty in every way once, beside plain ones; then random mixtures.
-fn plans() -> Vec<Plan> {
+pub fn plans() -> Vec<Plan> {
     let mut all = Vec::new();
     for &op in registry::crates().iter().flat_map(|c| c.ops) {
         let args = op.info().schema.args;

@@ -63,7 +63,7 @@ const COMMANDS: &[(&str, &str, Command)] = &[
     ),
     (
         "memcheck",
-        "tests of storage, views and iterator under [asan] [valgrind] [miri], as far as the machine has them",
+        "tests of storage, views and iterator under [asan] [tsan] [valgrind] [miri], as far as the machine has them; the lock's models [loom]",
         memcheck::run,
     ),
     (

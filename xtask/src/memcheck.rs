@@ -1,5 +1,5 @@
-//! `cargo xtask memcheck`: tests of storage, views, indexing and iterator under the memory checkers that this machine
-//! has, with the portable kernels and with a system allocation per block. Says which ran and which were skipped, and why.
+//! `cargo xtask memcheck`: tests of storage, views, indexing and iterator, and models of what threads do at once, under the checkers that
+//! this machine has, with the portable kernels and with a system allocation per block. Says which ran and which were skipped, and why.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -58,6 +58,7 @@ const CHECKERS: &[Checker] = &[
     Checker { name: "tsan", missing: no_thread_sanitizer, run: thread_sanitizer },
     Checker { name: "valgrind", missing: no_valgrind, run: valgrind },
     Checker { name: "miri", missing: no_miri, run: miri },
+    Checker { name: "loom", missing: |_| None, run: loom },
 ];
 
 /// Cargo of this toolchain, or of another one, with the environment that all checkers share.
@@ -235,6 +236,16 @@ fn miri(root: &Path) -> Result<(), String> {
         finish(c, package)?;
     }
     Ok(())
+}
+
+/// Models of the lock's word and of registrations: every order in which a few threads can take their steps.
+fn loom(root: &Path) -> Result<(), String> {
+    let mut c = cargo(root, None);
+    c.args(["test", "--quiet", "--release", "--target-dir"]).arg(target_dir(root, "loom"));
+    c.env("RUSTFLAGS", "--cfg loom").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    select(&mut c, "flambeau-memory");
+    c.arg("loom::");
+    finish(c, "flambeau-memory")
 }
 
 /// Runs the checkers named in `args`, or all.

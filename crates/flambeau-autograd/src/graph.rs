@@ -1,6 +1,9 @@
 //! Tools around the graph (`torch.autograd.graph`): writes to saved tensors, versions, and the engine's threads.
 
-use crate::saved::{PackedValue, SavedTensorsHooksGuard, saved_tensors_hooks};
+pub use crate::saved::{
+    PackHook, PackedValue, SavedTensorsHooksGuard, UnpackHook, plain_saved_tensors, save_on_cpu,
+    save_on_cpu_with, saved_tensors_hooks,
+};
 use crate::shorthand;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Error, Result, Tensor, TensorList, ensure};

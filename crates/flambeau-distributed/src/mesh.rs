@@ -118,11 +118,21 @@ pub fn try_init_device_mesh(
         Runtime,
         "('Device type with index is not supported but got {device_type}. ', \"If you maintained a 'torch.device' object, it's recommended to pass in 'device.type'.\")"
     );
-    ensure!(mesh_shape.iter().all(|n| *n > 0), Runtime, "sizes of a mesh are positive, got {mesh_shape:?}");
-    let n: i64 = mesh_shape.iter().product();
+    let n = places(mesh_shape)?;
+    // before a list of them is made
+    let world = World::current().default_group()?.size();
+    ensure!(n <= world, Runtime, "{}", larger(world, n));
     DeviceMesh::make(device_type, (0..n).collect(), mesh_shape, names)
 }
 
+fn larger(world: i64, places: i64) -> String {
+    format!("Mesh should not be bigger than default world size {world}, but found {places} ranks!")
+}
+/// How many places a mesh of this shape has.
+fn places(shape: &[i64]) -> Result<i64> {
+    let n = shape.iter().try_fold(1i64, |n, m| n.checked_mul(*m).filter(|_| *m > 0));
+    n.ok_or_else(|| Error::runtime(format!("sizes of a mesh are positive, got {shape:?}")))
+}
 /// As Python prints a tuple of texts.
 fn tuple(all: &[String]) -> String {
     let shown: Vec<String> = all.iter().map(|n| format!("'{n}'")).collect();
@@ -170,16 +180,18 @@ impl DeviceMesh {
         let default = World::current().default_group()?;
         let (me, world) = (default.rank(), default.size());
         ensure!(
-            shape.iter().product::<i64>() == ranks.len() as i64 && !shape.is_empty(),
+            places(shape)? == ranks.len() as i64 && !shape.is_empty(),
             Runtime,
             "{} ranks do not fill a mesh of the shape {shape:?}",
             ranks.len()
         );
+        ensure!(ranks.len() as i64 <= world, Runtime, "{}", larger(world, ranks.len() as i64));
         ensure!(
-            ranks.len() as i64 <= world,
+            names.as_ref().is_none_or(|n| n.len() == shape.len()),
             Runtime,
-            "Mesh should not be bigger than default world size {world}, but found {} ranks!",
-            ranks.len()
+            "a mesh of {} dimensions needs as many names, got {}",
+            shape.len(),
+            names.as_ref().map_or(0, Vec::len)
         );
         let mine = ranks.iter().filter(|r| **r == me).count();
         ensure!(mine <= 1, Assertion, "rank_coords.size(0) must be 0 or 1, got {mine}");
@@ -259,7 +271,7 @@ impl DeviceMesh {
             groups.len()
         );
         ensure!(
-            shape.iter().product::<i64>() == ranks.len() as i64,
+            places(shape)? == ranks.len() as i64,
             Value,
             "{} ranks do not fill a mesh of the shape {shape:?}",
             ranks.len()
@@ -352,7 +364,8 @@ impl DeviceMesh {
             }
             Some(d) => self.dim(&d)?,
         };
-        self.0.groups[at].clone().ok_or_else(|| Error::runtime("DeviceMesh process groups not initialized!"))
+        let group = self.0.groups.get(at).cloned().flatten();
+        group.ok_or_else(|| Error::runtime("DeviceMesh process groups not initialized!"))
     }
     fn named(&self, name: &str) -> bool {
         self.0.names.as_deref().is_some_and(|n| n.len() == 1 && n[0] == name)

@@ -121,14 +121,28 @@ pub fn load(bytes: &[u8], weights_only: bool) -> Result<Node> {
         return tensors::load_from(Cursor::new(bytes.to_vec()), LoadOptions::new());
     }
     let (graph, root) = pickle::load(bytes).map_err(said)?;
-    let budget = graph.len().saturating_mul(16).saturating_add(1 << 16);
+    // each value and each text may be used a dozen times; what is used more often is copied without bound
+    let size = graph.len().saturating_add(bytes.len() / TEXT);
+    let budget = size.saturating_mul(16).saturating_add(1 << 16);
     Reader { graph: &graph, budget }.node(root, 0)
 }
+/// Bytes of a text that count as a value.
+const TEXT: usize = 64;
+
 struct Reader<'a> {
     graph: &'a Graph,
+    /// Values that may still be made: what is shared many times over is copied each time.
     budget: usize,
 }
 impl Reader<'_> {
+    /// Counts what is copied for each use, by its length.
+    fn charge(&mut self, bytes: usize) -> Result<()> {
+        match self.budget.checked_sub(bytes / TEXT) {
+            Some(left) => self.budget = left,
+            None => bail!(Serialization, "an object that names its parts too often"),
+        }
+        Ok(())
+    }
     fn nodes(&mut self, ids: &[Id], depth: usize) -> Result<Vec<Node>> {
         ids.iter().map(|i| self.node(*i, depth)).collect()
     }
@@ -138,6 +152,11 @@ impl Reader<'_> {
         }
         self.budget -= 1;
         let (graph, d) = (self.graph, depth + 1);
+        match graph.get(id) {
+            Value::BigInt(b) | Value::Bytes(b) | Value::ByteArray(b) => self.charge(b.len())?,
+            Value::Str(s) => self.charge(s.len())?,
+            _ => {}
+        }
         Ok(match graph.get(id) {
             Value::None => Tree::None,
             Value::Bool(b) => Tree::Bool(*b),
@@ -195,6 +214,7 @@ impl Reader<'_> {
             return Err(wrong());
         }
         let Some(Value::Bytes(b)) = inner.first().map(|i| self.graph.get(*i)) else { return Err(wrong()) };
+        self.charge(b.len())?;
         let memory = match tensors::load_from(Cursor::new(b.clone()), LoadOptions::new())? {
             Tree::Storage(ref t) | Tree::Tensor(ref t) => t.clone(),
             _ => return Err(wrong()),

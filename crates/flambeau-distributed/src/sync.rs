@@ -5,6 +5,7 @@
 
 use crate::simulation::scheduler::{self, Task};
 use flambeau_core::Result;
+use flambeau_core::types::time::after;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -152,6 +153,5 @@ pub(crate) fn spawn(name: &str, f: impl FnOnce() + Send + 'static) -> Result<()>
 
 /// The moment when a duration from now is over; very long ones end in a century.
 pub(crate) fn deadline(timeout: Duration) -> Instant {
-    let century = Duration::from_secs(100 * 365 * 24 * 3600);
-    now() + timeout.min(century)
+    after(now(), timeout)
 }

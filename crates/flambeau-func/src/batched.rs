@@ -75,10 +75,26 @@ impl Batched for Hidden {
     }
 }
 
+/// The size of a dimension.
+///
+/// # Errors
+/// There is none of that number.
+pub(crate) fn size(t: &Tensor, dim: usize) -> Result<i64> {
+    t.sizes().get(dim).copied().ok_or_else(|| {
+        Error::index(format!(
+            "Dimension out of range: a tensor of {} dimensions has none of number {dim}",
+            t.dim()
+        ))
+    })
+}
 /// The tensor with one dimension moved; the others keep their order.
 pub(crate) fn moved(t: &Tensor, from: usize, to: usize) -> Result<Tensor> {
     if from == to {
         return Ok(t.clone());
+    }
+    // a rule may be given fewer dimensions than its operator wants
+    for d in [from, to] {
+        size(t, d)?;
     }
     let mut order: Vec<i64> = (0..t.dim() as i64).filter(|d| *d != from as i64).collect();
     order.insert(to, from as i64);
@@ -110,19 +126,21 @@ pub(crate) fn hide(t: &Tensor, dim: usize, level: u64) -> Result<Tensor> {
         "vmap over a tensor of layout torch.{}: only strided tensors can be sliced",
         t.layout().name()
     );
-    let n = t.sizes()[dim];
+    let n = size(t, dim)?;
     let without = |all: &[i64]| {
         let mut v = all.to_vec();
         v.remove(dim);
         v
     };
     let (sizes, strides) = (without(t.sizes()), without(t.strides()));
-    let (mut step, mut contiguous) = (1, true);
+    let (mut step, mut contiguous) = (1i64, true);
     for (n, s) in sizes.iter().zip(&strides).rev() {
         contiguous &= *n == 1 || *s == step;
-        step *= (*n).max(1);
+        step = step.saturating_mul((*n).max(1));
     }
-    let numel = sizes.iter().product();
+    // what has no slices may have any sizes
+    let numel = sizes.iter().fold(1i64, |n, m| n.saturating_mul(*m));
+    let numel = if sizes.contains(&0) { 0 } else { numel };
     let shown = Shown {
         sizes: &sizes,
         strides: &strides,

@@ -110,6 +110,26 @@ impl Call<'_> {
     pub fn batch(&self) -> i64 {
         self.level.batch
     }
+    /// So many times the slices.
+    pub fn times(&self, n: i64) -> i64 {
+        n.saturating_mul(self.batch())
+    }
+    /// Sizes of all slices together, along a dimension of one.
+    ///
+    /// # Errors
+    /// There is none of that number.
+    pub fn grown(&self, mut sizes: Vec<i64>, dim: usize) -> Result<Vec<i64>> {
+        match sizes.get_mut(dim) {
+            Some(n) => *n = self.times(*n),
+            None => {
+                return Err(Error::index(format!(
+                    "{}: {sizes:?} has no size of number {dim}",
+                    self.info.name
+                )));
+            }
+        }
+        Ok(sizes)
+    }
     pub fn position(&self, name: &str) -> Option<usize> {
         self.info.schema.args.iter().position(|a| a.name == name)
     }

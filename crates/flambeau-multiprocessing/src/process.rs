@@ -3,6 +3,7 @@
 use crate::items::Message;
 use crate::queue::line;
 use crate::wire;
+use flambeau_core::types::time::deadline;
 use flambeau_core::{Error, Result, Value, bail, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -308,7 +309,7 @@ impl ProcessContext {
     }
     /// The copies that have ended of those that were not waited for, once there are any.
     fn ended(&mut self, limit: Option<Duration>) -> Result<Vec<usize>> {
-        let until = limit.map(|l| Instant::now() + l);
+        let until = limit.map(deadline);
         let open: Vec<usize> = (0..self.copies.len()).filter(|i| self.copies[*i].open).collect();
         // an end closes the line; a text on it comes a moment before
         let mut fds: Vec<PollFd<'_>> =
@@ -326,7 +327,7 @@ impl ProcessContext {
         }
     }
     fn wait_at_most(&mut self, limit: Duration) {
-        let until = Instant::now() + limit;
+        let until = deadline(limit);
         while self.copies.iter_mut().any(Copy::alive) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -9,6 +9,7 @@ use crate::queue::SimpleQueue;
 use crate::strategy;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::storage::Storage;
+use flambeau_core::types::time::deadline;
 use flambeau_core::{DType, Device, Error, Result, Tensor, Value, bail, ensure, ops};
 use num_complex::Complex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -249,7 +250,7 @@ pub(crate) fn send(to: &OwnedFd, items: &[Message]) -> Result<()> {
 
 /// Whether a message or an end is there, within this time.
 pub(crate) fn ready(from: &OwnedFd, limit: Option<Duration>) -> Result<bool> {
-    let until = limit.map(|l| Instant::now() + l);
+    let until = limit.map(deadline);
     loop {
         let left = until.map(|u| timespec(u.saturating_duration_since(Instant::now())));
         match poll(&mut [PollFd::new(from, PollFlags::IN)], left.as_ref()) {
@@ -263,7 +264,7 @@ pub(crate) fn timespec(d: Duration) -> Timespec {
 }
 /// The items of the next message, within this time.
 pub(crate) fn receive_within(from: &OwnedFd, limit: Duration) -> Result<Option<Vec<Message>>> {
-    let until = Instant::now() + limit;
+    let until = deadline(limit);
     loop {
         if !ready(from, Some(until.saturating_duration_since(Instant::now())))? {
             return Ok(None);

@@ -326,7 +326,9 @@ impl Jagged {
         let total = self.values.sizes()[self.ragged - 1];
         let mut bounds = Vec::with_capacity(all.len());
         for i in 0..all.len().saturating_sub(1) {
-            let length = lengths.as_ref().map_or(all[i + 1].saturating_sub(all[i]), |l| l[i]);
+            let length = lengths
+                .as_ref()
+                .map_or(all[i + 1].saturating_sub(all[i]), |l| l.get(i).copied().unwrap_or(-1));
             ensure!(
                 all[i] >= 0 && length >= 0 && all[i].saturating_add(length) <= total,
                 Runtime,
@@ -341,7 +343,7 @@ impl Jagged {
         let mut at = 0;
         bounds.iter().all(|(s, l)| {
             let here = *s == at;
-            at = s + l;
+            at = s.saturating_add(*l);
             here
         }) && at == total
     }
@@ -365,9 +367,9 @@ impl Jagged {
         let numel = match &self.lengths {
             None => self.values.numel(),
             Some(_) => {
-                let rows: i64 = self.bounds()?.iter().map(|b| b.1).sum();
+                let rows = self.bounds()?.iter().fold(0i64, |n, b| n.saturating_add(b.1));
                 let fixed = sizes.iter().enumerate().skip(1).filter(|(d, _)| *d != self.ragged);
-                fixed.map(|(_, n)| *n).product::<i64>() * rows
+                fixed.fold(rows, |all, (_, n)| all.saturating_mul(*n))
             }
         };
         let shown = Shown {

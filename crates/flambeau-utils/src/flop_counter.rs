@@ -43,7 +43,7 @@ fn sizes(v: &[Value], i: usize) -> &[i64] {
     }
 }
 fn product(s: &[i64]) -> i64 {
-    s.iter().product()
+    s.iter().fold(1, |n, m| n.saturating_mul(*m))
 }
 fn tail(s: &[i64]) -> i64 {
     product(s.get(2..).unwrap_or(&[]))
@@ -51,37 +51,41 @@ fn tail(s: &[i64]) -> i64 {
 /// Two products of matrices: scores, and what they weigh.
 fn attention(q: &[i64], k: &[i64], v: &[i64]) -> i64 {
     let (&[b, h, n, d], &[.., m, _], Some(dv)) = (q, k, v.last()) else { return 0 };
-    2 * b * h * n * m * (d + dv)
+    product(&[2, b, h, n, m, d.saturating_add(*dv)])
 }
 fn attention_backward(q: &[i64], k: &[i64], v: &[i64]) -> i64 {
     let (&[b, h, n, d], &[.., m, _], Some(dv)) = (q, k, v.last()) else { return 0 };
     // the scores again, and two products for each of the three gradients, where two share one
-    2 * b * h * n * m * (3 * d + 2 * dv)
+    product(&[2, b, h, n, m, d.saturating_mul(3).saturating_add(dv.saturating_mul(2))])
 }
 type BuiltIn = fn(&[Value], &[Value]) -> i64;
 /// PyTorch's name for the operator that does this one's work, and its formula.
 fn built_in(name: &str) -> Option<(&'static str, BuiltIn)> {
-    let matrix: BuiltIn = |a, _| product(sizes(a, 0)) * sizes(a, 1).last().unwrap_or(&0) * 2;
-    let matrix_sum: BuiltIn = |a, _| product(sizes(a, 1)) * sizes(a, 2).last().unwrap_or(&0) * 2;
+    let matrix: BuiltIn =
+        |a, _| product(&[product(sizes(a, 0)), sizes(a, 1).last().copied().unwrap_or(0), 2]);
+    let matrix_sum: BuiltIn =
+        |a, _| product(&[product(sizes(a, 1)), sizes(a, 2).last().copied().unwrap_or(0), 2]);
     Some(match name {
         "mm" | "mm.dtype" => ("aten.mm", matrix),
         "bmm" | "bmm.dtype" => ("aten.bmm", matrix),
         "addmm" | "addmm.dtype" => ("aten.addmm", matrix_sum),
         "baddbmm" | "baddbmm.dtype" => ("aten.baddbmm", matrix_sum),
         // one operator here, a product with or without a sum there
-        "linear" => ("aten.addmm", |a, _| product(sizes(a, 0)) * sizes(a, 1).first().unwrap_or(&0) * 2),
+        "linear" => ("aten.addmm", |a, _| {
+            product(&[product(sizes(a, 0)), sizes(a, 1).first().copied().unwrap_or(0), 2])
+        }),
         "convolution" => ("aten.convolution", |a, out| {
             let (x, w) = (sizes(a, 0), sizes(a, 1));
             let places = if matches!(a.get(6), Some(Value::Bool(true))) { x } else { sizes(out, 0) };
-            tail(places) * product(w) * x.first().unwrap_or(&0) * 2
+            product(&[tail(places), product(w), x.first().copied().unwrap_or(0), 2])
         }),
         "_convolution_input_grad" => ("aten.convolution_backward", |a, _| {
             let (g, w) = (sizes(a, 0), sizes(a, 1));
-            tail(g) * product(w) * g.first().unwrap_or(&0) * 2
+            product(&[tail(g), product(w), g.first().copied().unwrap_or(0), 2])
         }),
         "_convolution_weight_grad" => ("aten.convolution_backward", |a, out| {
             let (g, x) = (sizes(a, 0), sizes(a, 1));
-            tail(sizes(out, 0)) * product(g) * x.get(1).unwrap_or(&0) * 2
+            product(&[tail(sizes(out, 0)), product(g), x.get(1).copied().unwrap_or(0), 2])
         }),
         "_fused_attention" => ("aten._scaled_dot_product_flash_attention_for_cpu", |a, _| {
             attention(sizes(a, 0), sizes(a, 1), sizes(a, 2))
@@ -127,6 +131,11 @@ impl FlopCounterOptions {
         self.custom_mapping.insert(operator.into(), Arc::new(f));
         self
     }
+}
+
+/// Operations of a module; sizes that lie in no memory make more than there are numbers.
+fn sum(all: &BTreeMap<String, i64>) -> i64 {
+    all.values().fold(0, |n, m| n.saturating_add(*m))
 }
 
 type Counts = BTreeMap<String, BTreeMap<String, i64>>;
@@ -192,7 +201,8 @@ impl FlopCounterMode {
             };
             let mut s = counted.borrow_mut();
             for parent in modules.parents() {
-                *s.counts.entry(parent).or_default().entry(name.clone()).or_default() += n;
+                let all = s.counts.entry(parent).or_default().entry(name.clone()).or_default();
+                *all = all.saturating_add(n);
             }
             Ok(out)
         });
@@ -206,7 +216,7 @@ impl FlopCounterMode {
     }
     /// All operations.
     pub fn get_total_flops(&self) -> i64 {
-        self.state.borrow().counts.get("Global").map_or(0, |m| m.values().sum())
+        self.state.borrow().counts.get("Global").map_or(0, sum)
     }
     /// Operations by module and operator; `Global` has all.
     pub fn get_flop_counts(&self) -> BTreeMap<String, BTreeMap<String, i64>> {
@@ -216,7 +226,7 @@ impl FlopCounterMode {
     pub fn get_table(&self, depth: Option<usize>) -> String {
         let counts = &self.state.borrow().counts;
         let total = self.get_total_flops();
-        let of = |name: &str| counts.get(name).map_or(0, |m| m.values().sum::<i64>());
+        let of = |name: &str| counts.get(name).map_or(0, sum);
         // by the digits of the total: 1001M rather than 1.001B
         let step = (total.to_string().len().saturating_sub(2) / 3).min(4);
         let number = |n: i64| {

@@ -1,7 +1,12 @@
 //! Tensors made of tensors, whose parts somebody changes afterwards: offsets, indices, scales and masks that lie, and storages
 //! that are exchanged. Every operator gets them: an error or a value, never a panic, an abort, a hang or memory beyond reason.
 
+mod captures;
+mod huge;
+mod names;
 mod parts;
+mod tools;
+mod within;
 
 use flambeau_test_support::here;
 use flambeau_test_support::hostile::Calls;

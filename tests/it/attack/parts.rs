@@ -18,19 +18,19 @@ use torch::prelude::*;
 use torch::{DType, Tensor, monitor, ops, testing};
 
 /// A call, and what is wrong with its outcome.
-type Call = (&'static str, fn() -> Option<String>);
+pub(super) type Call = (&'static str, fn() -> Option<String>);
 
-fn fails<T>(r: torch::Result<T>) -> Option<String> {
+pub(super) fn fails<T>(r: torch::Result<T>) -> Option<String> {
     match r {
         Ok(_) => Some("accepted".into()),
         Err(e) if e.message().is_empty() => Some("an error without a text".into()),
         Err(_) => None,
     }
 }
-fn ends<T>(_: T) -> Option<String> {
+pub(super) fn ends<T>(_: T) -> Option<String> {
     None
 }
-fn is(right: bool, what: &str) -> Option<String> {
+pub(super) fn is(right: bool, what: &str) -> Option<String> {
     (!right).then(|| what.to_string())
 }
 fn nested(levels: usize) -> Value {
@@ -420,15 +420,14 @@ const CALLS: &[Call] = &[
     }),
 ];
 
-#[test]
-fn parts_survive_hostile_calls() {
+/// Makes the calls one after the other, each on a thread with a stack of the usual size, whatever the harness has.
+pub(super) fn judge(test: &'static str, calls: &[Call]) {
     Calls {
-        test: here!(),
-        count: CALLS.len(),
-        name: &|i| CALLS[i].0.to_string(),
+        test,
+        count: calls.len(),
+        name: &|i| calls[i].0.to_string(),
         run: &|i| {
-            // a stack of the usual size, whatever the harness has
-            let one = std::thread::Builder::new().stack_size(2 << 20).spawn(CALLS[i].1);
+            let one = std::thread::Builder::new().stack_size(2 << 20).spawn(calls[i].1);
             match one.map(std::thread::JoinHandle::join) {
                 Ok(Ok(wrong)) => wrong,
                 Ok(Err(p)) => std::panic::resume_unwind(p),
@@ -437,4 +436,8 @@ fn parts_survive_hostile_calls() {
         },
     }
     .judge();
+}
+#[test]
+fn parts_survive_hostile_calls() {
+    judge(here!(), CALLS);
 }

@@ -24,7 +24,9 @@
 
 use crate::dispatch::op::OpInfo;
 use crate::dispatch::registry::{self, UserFallback};
+use crate::dispatch::results;
 use crate::dispatch::value::Value;
+use crate::tensor::geometry::SizeVec;
 use crate::types::deep;
 use crate::types::error::Result;
 use crate::types::keys::{Key, KeySet};
@@ -40,7 +42,8 @@ use std::sync::{Arc, Once};
 #[doc(alias = "torch.overrides.TorchFunctionMode")]
 #[doc(alias = "torch.utils._python_dispatch.TorchDispatchMode")]
 pub trait OperatorMode {
-    /// The results of the call: usually those of [`OperatorCall::call_on`].
+    /// The results of the call: usually those of [`OperatorCall::call_on`]. A mode below the gradients gives tensors of the sizes that
+    /// the operator gives, since others are made of them.
     ///
     /// # Errors
     /// Whatever it likes; the caller of the operator gets it.
@@ -57,6 +60,8 @@ pub struct OperatorCall<'a> {
     info: &'static OpInfo,
     args: &'a [Value],
     level: Level,
+    /// Sizes of what the operator gave: results of these need no check.
+    given: RefCell<Vec<SizeVec>>,
 }
 impl OperatorCall<'_> {
     /// The operator, for the library's own modes.
@@ -97,7 +102,11 @@ impl OperatorCall<'_> {
     /// Those of the operator.
     pub fn call_with(&self, args: &[Value]) -> Result<Vec<Value>> {
         deep::check(args)?;
-        run(self.level, self.info, args)
+        let results = run(self.level, self.info, args)?;
+        if self.level == Level::Dispatch {
+            self.given.replace(results::sizes(&results));
+        }
+        Ok(results)
     }
 }
 
@@ -167,8 +176,13 @@ fn run(level: Level, info: &'static OpInfo, args: &[Value]) -> Result<Vec<Value>
             set_active(level, below);
             let _running = Running { level, id };
             order::none_held("a mode runs");
-            let results = mode.call(&OperatorCall { info, args, level })?;
+            let call = OperatorCall { info, args, level, given: RefCell::default() };
+            let results = mode.call(&call)?;
             deep::check(&results)?;
+            // what is made of this operator counts on its sizes
+            if level == Level::Dispatch && results::sizes(&results) != *call.given.borrow() {
+                results::check_sizes(info, args, &results)?;
+            }
             Ok(results)
         }
         None => {

@@ -1,8 +1,10 @@
 //! What a program's kernel of an existing operator gives, compared with what the operator gives: its other forms, and those
 //! that are made of it, rely on number, sizes, dtype, layout and device.
 
+use crate::dispatch::op::OpInfo;
 use crate::dispatch::value::{NamedTuple, Value};
 use crate::ensure;
+use crate::tensor::geometry::SizeVec;
 use crate::tensor::handle::Tensor;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
@@ -50,10 +52,7 @@ pub(super) fn check(
     if sparse || k == Key::Meta {
         return Ok(());
     }
-    let Some(args) = args.iter().map(on_meta).collect::<Option<Vec<_>>>() else { return Ok(()) };
-    // where only the data would tell, the operator has no rule, or says so
-    let above = KeySet(!(KeySet::of(Key::Meta).0 | KeySet::BACKENDS.0));
-    let Ok(rule) = excluding(above, || call(&args)) else { return Ok(()) };
+    let Some(rule) = foretold(call, args) else { return Ok(()) };
     let mut want = Vec::new();
     rule.iter().for_each(|v| tensors(v, &mut want));
     ensure!(
@@ -74,6 +73,38 @@ pub(super) fn check(
             )));
         }
     }
+    Ok(())
+}
+
+/// What the operator's own rule for tensors without data gives; none where only the data would tell.
+fn foretold(call: impl FnOnce(&[Value]) -> Result<Vec<Value>>, args: &[Value]) -> Option<Vec<Value>> {
+    let args = args.iter().map(on_meta).collect::<Option<Vec<_>>>()?;
+    let above = KeySet(!(KeySet::of(Key::Meta).0 | KeySet::BACKENDS.0));
+    excluding(above, || call(&args)).ok()
+}
+
+/// The sizes of all tensors in results.
+pub(super) fn sizes(results: &[Value]) -> Vec<SizeVec> {
+    let mut all = Vec::new();
+    results.iter().for_each(|v| tensors(v, &mut all));
+    all.into_iter().map(|t| t.sizes().into()).collect()
+}
+/// Checks what a mode gives instead of an operator's results.
+///
+/// # Errors
+/// Another number of tensors or other sizes than the operator's rule for tensors without data says, where it has one.
+pub(super) fn check_sizes(info: &'static OpInfo, args: &[Value], results: &[Value]) -> Result<()> {
+    if info.schema.mutates() {
+        return Ok(());
+    }
+    let Some(rule) = foretold(|args| info.call(args), args) else { return Ok(()) };
+    let (got, want) = (sizes(results), sizes(&rule));
+    ensure!(
+        got == want,
+        Runtime,
+        "{}: a mode gave tensors of sizes {got:?}, the operator gives {want:?}",
+        info.name
+    );
     Ok(())
 }
 

@@ -8,10 +8,10 @@ use crate::gradients::grad_mode::{self, ANOMALY, ModeGuard, SAVE_FAILED, SAVED_H
 use crate::gradients::node::{Cx, short_name};
 use crate::gradients::state;
 use crate::gradients::work;
-use crate::tensor::geometry::fmt_sizes;
+use crate::tensor::geometry::{SizeVec, fmt_sizes};
 use crate::tensor::graph::{Edge, Slot};
 use crate::types::order::none_held;
-use crate::{Device, Error, Result, Tensor, ops};
+use crate::{Device, Error, Result, Tensor, ensure, ops};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -45,6 +45,8 @@ struct Hooked {
     /// History of the original: an edge of an input, or the number of the node's own output.
     edge: Option<Edge>,
     output: Option<u32>,
+    /// What formulas count on.
+    sizes: SizeVec,
 }
 
 /// One saved tensor. The slot is marked once there is nothing to free.
@@ -211,8 +213,16 @@ impl Saved {
             None => Err(second_time(cx)),
         };
         let edge = h.edge.clone().or_else(|| h.output.map(|nr| Edge::new(cx.this.clone(), nr)));
+        let sizes = h.sizes.clone();
         drop(put_back(h));
         let t = result?;
+        ensure!(
+            t.sizes() == &sizes[..],
+            Runtime,
+            "a hook gives back a tensor of sizes {:?} for a saved one of sizes {:?}",
+            t.sizes(),
+            &sizes[..]
+        );
         match edge {
             Some(e) if is_recording() => {
                 let t = t.alias_detached();
@@ -406,7 +416,13 @@ fn hooked(t: &Tensor, edge: Option<Edge>, output: Option<u32>) -> Saved {
         none_held("a hook of a saved tensor runs");
         grad_mode::no_grad(|| pack(&plain))
     };
-    Saved(Slot::new(Packed::Hooked(Box::new(Hooked { value: Some(value), unpack, edge, output }))))
+    Saved(Slot::new(Packed::Hooked(Box::new(Hooked {
+        value: Some(value),
+        unpack,
+        edge,
+        output,
+        sizes: t.sizes().into(),
+    }))))
 }
 
 /// Pack and unpack hooks for everything saved on this thread while the guard lives.

@@ -13,4 +13,5 @@ pub mod order;
 pub mod scalar;
 pub mod schema;
 pub(crate) mod thread_keys;
+pub mod time;
 pub mod type_info;

@@ -401,7 +401,7 @@ fn splits(given: Option<Vec<i64>>, t: &Tensor, n: i64) -> Result<Vec<usize>> {
         Some(p) => {
             ensure!(p.len() as i64 == n, Runtime, "Number of tensor splits not equal to group size");
             ensure!(
-                p.iter().sum::<i64>() == rows && p.iter().all(|x| *x >= 0),
+                p.iter().try_fold(0i64, |n, x| n.checked_add(*x).filter(|_| *x >= 0)) == Some(rows),
                 Runtime,
                 "Split sizes doesn't match total dim 0 size"
             );

@@ -7,6 +7,7 @@ use super::processes::{ProcessesSpec, Signal, Stds, SubprocessContext, start_pro
 use super::rendezvous::{RendezvousHandler, RendezvousInfo};
 use super::substitute;
 use crate::store::Store;
+use flambeau_core::types::time::deadline;
 use flambeau_core::{Error, Result, ensure};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -487,7 +488,7 @@ impl LocalElasticAgent {
             if store.add(&format!("{KEY}/num_members"), 1)? == self.group.group_world_size {
                 store.set(&last, b"<val_ignored>")?;
             }
-            let end = std::time::Instant::now() + self.spec.options.exit_barrier_timeout;
+            let end = deadline(self.spec.options.exit_barrier_timeout);
             while std::time::Instant::now() < end {
                 self.told()?;
                 if store.check(&[&last])? {

@@ -1,6 +1,7 @@
 //! Workers as processes (`torch.distributed.elastic.multiprocessing`).
 
 use super::failures::ProcessFailure;
+use flambeau_core::types::time::deadline;
 use flambeau_core::{Error, Result, bail};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -309,7 +310,7 @@ impl SubprocessContext {
     }
     /// Ends workers that run: by a signal, and by SIGKILL after the time of grace.
     pub fn close(&mut self, signal: Signal, grace: Duration) {
-        let end = Instant::now() + grace;
+        let end = deadline(grace);
         for w in self.workers.iter_mut().filter(|w| w.done.is_none()) {
             tell(&mut w.child, signal);
         }

@@ -95,7 +95,7 @@ impl ModelAverager for PeriodicModelAverager {
         if self.step >= self.warmup_steps && (self.step - self.warmup_steps) % self.period == 0 {
             average(params, &self.group)?;
         }
-        self.step += 1;
+        self.step = self.step.saturating_add(1);
         Ok(())
     }
     fn step(&self) -> i64 {
@@ -131,7 +131,7 @@ impl HierarchicalModelAverager {
             bail!(Value, "Arg ``period_group_size_dict`` must not be empty.")
         };
         ensure!(
-            first.0 > 0,
+            first.0 > 0 && period_group_sizes.iter().all(|(period, _)| *period > 0),
             Value,
             "The minimum period in arg ``period_group_size_dict`` must be a positive value."
         );
@@ -162,7 +162,7 @@ impl ModelAverager for HierarchicalModelAverager {
         {
             average(params, g)?;
         }
-        self.step += 1;
+        self.step = self.step.saturating_add(1);
         Ok(())
     }
     fn step(&self) -> i64 {

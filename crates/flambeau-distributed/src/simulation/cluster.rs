@@ -1,5 +1,6 @@
 //! The machines of a job: how long messages take between any two ranks, and what a training step takes on them.
 
+use flambeau_core::types::time::CENTURY;
 use flambeau_core::{Result, ensure};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ impl Link {
     /// With a bandwidth in bytes per second, which is not below 1.
     pub fn new(latency: Duration, bandwidth: f64) -> Link {
         // not `max` alone: it would take a bandwidth that is no number
-        Link { latency, bandwidth: if bandwidth >= 1.0 { bandwidth } else { 1.0 } }
+        Link { latency: latency.min(CENTURY), bandwidth: if bandwidth >= 1.0 { bandwidth } else { 1.0 } }
     }
     /// A link that is named by microseconds and by billions of bits per second, as networks are sold: 25 Gbit/s Ethernet is
     /// `Link::network(20.0, 25.0)`.
@@ -34,8 +35,11 @@ impl Link {
         seconds(bytes as f64 / self.bandwidth)
     }
 }
+/// More ranks than any cluster has.
+const MOST_RANKS: usize = 1 << 24;
+
 pub(super) fn seconds(s: f64) -> Duration {
-    Duration::try_from_secs_f64(s).unwrap_or(Duration::MAX)
+    Duration::try_from_secs_f64(s).unwrap_or(CENTURY).min(CENTURY)
 }
 
 /// Ranks that are close to each other: by as many of them one unit (a machine, a rack) is full.
@@ -138,6 +142,8 @@ impl Cluster {
     /// their way at a time, `2 * (ranks - 1)` times round. A simulated world's sums take as long within a few percent.
     pub fn all_reduce(&self, bytes: usize, ranks: usize) -> Cost {
         let mut cost = Cost::default();
+        // what lies beyond is as good as without end
+        let (ranks, bytes) = (ranks.min(MOST_RANKS), bytes.min(1 << 56));
         if ranks < 2 || bytes == 0 {
             return cost;
         }
@@ -181,17 +187,18 @@ impl Cluster {
     /// How long a training step takes on ranks `0..ranks` of this cluster, and what takes most of it.
     ///
     /// # Errors
-    /// No ranks; units that do not consist of the units within them.
+    /// No ranks, or more than 2^24; units that do not consist of the units within them.
     pub fn predict(&self, step: &Step, ranks: usize) -> Result<Prediction> {
         self.check()?;
         ensure!(ranks > 0, Value, "a cluster of no ranks");
-        let total: usize = step.buckets.iter().sum();
+        ensure!(ranks <= MOST_RANKS, Value, "a cluster of {ranks} ranks is larger than {MOST_RANKS}");
+        let total = step.buckets.iter().fold(0usize, |n, b| n.saturating_add(*b));
         let compute = step.forward + step.backward;
         let (mut done, mut ready) = (step.forward, 0usize);
         let (mut latency, mut bandwidth, mut sums, mut level) =
             (Duration::ZERO, Duration::ZERO, Duration::ZERO, 0);
         for b in &step.buckets {
-            ready += b;
+            ready = ready.saturating_add(*b);
             // a bucket goes when the part of backward that fills it is over
             let part = if total == 0 { 1.0 } else { ready as f64 / total as f64 };
             let at = step.forward + step.backward.mul_f64(part);
@@ -260,12 +267,13 @@ pub struct Step {
 impl Step {
     /// How long forward and backward take where there is one rank alone.
     pub fn new(forward: Duration, backward: Duration) -> Step {
+        let [forward, backward] = [forward, backward].map(|d| d.min(CENTURY));
         Step { forward, backward, optimizer: Duration::ZERO, buckets: Vec::new() }
     }
     /// How long the optimizer takes. Default: no time.
     #[must_use]
     pub fn optimizer(mut self, d: Duration) -> Step {
-        self.optimizer = d;
+        self.optimizer = d.min(CENTURY);
         self
     }
     /// Bytes of the buckets in which gradients travel, in the order in which backward fills them.

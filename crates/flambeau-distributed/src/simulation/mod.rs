@@ -21,6 +21,7 @@ use crate::world::{self, DEFAULT_PG_TIMEOUT, InitProcessGroupOptions, World};
 use fabric::{Fabric, Faults, Traffic};
 use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::types::order::Mutex;
+use flambeau_core::types::time::CENTURY;
 use flambeau_core::{Result, bail, ensure};
 use scheduler::{Ended, Scheduler, Wait};
 use std::collections::HashMap;
@@ -93,6 +94,9 @@ impl IntoArg<Cluster> for Cluster {
         self
     }
 }
+
+/// Each rank is a thread.
+const MOST_RANKS: usize = 1 << 20;
 
 /// Keywords of [`simulate_with`].
 #[flambeau_macros::options]
@@ -312,7 +316,7 @@ impl<R> Simulation<R> {
 /// ```
 ///
 /// # Errors
-/// No ranks, a rank to kill that does not exist, a part of messages that is none, a cluster whose units do not fit, and what the
+/// No ranks, or more than 2^20, a rank to kill that does not exist, a part of messages that is none, a cluster whose units do not fit, and what the
 /// machine says where it has no more threads.
 #[flambeau_macros::short(with)]
 pub fn try_simulate<R: Send>(
@@ -322,6 +326,11 @@ pub fn try_simulate<R: Send>(
 ) -> Result<Simulation<R>> {
     let o = options;
     ensure!(world_size > 0, Value, "a world of no ranks");
+    ensure!(
+        world_size <= MOST_RANKS,
+        Value,
+        "a world of {world_size} ranks takes more threads than machines have"
+    );
     ensure!((0.0..=1.0).contains(&o.drops), Value, "a part of {} of all messages cannot be lost", o.drops);
     o.cluster.check()?;
     for k in &o.kills.0 {
@@ -334,7 +343,7 @@ pub fn try_simulate<R: Send>(
     );
     let limits = o.run_into_timeouts.unwrap_or(o.drops > 0.0);
     let scheduler = Scheduler::new(o.seed, limits, STACK);
-    let faults = Faults { delay: o.delay, drops: o.drops, reorder: o.reorder };
+    let faults = Faults { delay: o.delay.min(CENTURY), drops: o.drops, reorder: o.reorder };
     let calls = o.kills.0.iter().filter_map(|k| match k.when {
         When::Call(n) => Some((k.rank, n)),
         When::At(_) => None,

@@ -7,6 +7,7 @@
 use super::fabric::Fabric;
 use super::random::Random;
 use flambeau_core::Result;
+use flambeau_core::types::time::CENTURY;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -145,7 +146,7 @@ impl Scheduler {
     pub(super) fn after(&self, delay: Duration, event: Event) {
         let mut s = self.lock();
         s.next += 1;
-        let at = (s.now + delay, s.next);
+        let at = (s.now + delay.min(CENTURY), s.next);
         s.events.insert(at, event);
     }
     /// Ends all threads of a rank the next time they have their turn.
@@ -377,7 +378,7 @@ impl Task {
         self.rest(until, false)
     }
     pub(crate) fn sleep(&self, d: Duration) {
-        let until = self.elapsed() + d;
+        let until = self.elapsed() + d.min(CENTURY);
         while self.elapsed() < until && self.rest(Some(until), true) {}
     }
     fn rest(&self, until: Option<Duration>, sleeps: bool) -> bool {

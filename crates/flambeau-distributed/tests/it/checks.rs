@@ -89,3 +89,18 @@ fn gradients_go_back_the_way_the_values_came() {
         assert_eq!(x.grad().unwrap().to_vec::<f64>(), if rank == 1 { [3.0] } else { [0.0] });
     });
 }
+
+/// A text of a megabyte that a list names a hundred thousand times: each use would be a copy.
+#[test]
+fn objects_that_name_their_parts_without_end_are_refused() {
+    for (text, count) in [(1 << 20, 100_000), (1 << 20, 4), (10, 100_000)] {
+        let mut p = b"\x80\x04](\x8d".to_vec();
+        p.extend((text as u64).to_le_bytes());
+        p.resize(p.len() + text, b'x');
+        p.push(0x94);
+        (0..count).for_each(|_| p.extend(b"h\x00"));
+        p.extend(b"e.");
+        let fine = text * count < 16 << 20;
+        assert_eq!(flambeau_distributed::internal::load(&p, false).is_ok(), fine, "{count} of {text} bytes");
+    }
+}

@@ -24,11 +24,16 @@ pub(crate) fn of_sizes(c: &Call<'_>) -> Result<Vec<Value>> {
     let sizes = c.ints(1)?;
     if let Some(i) = c.position("stride") {
         let strides = c.ints(i)?;
-        let span: i64 = sizes.iter().zip(&strides).map(|(n, s)| (n - 1).max(0) * s).sum::<i64>() + 1;
+        let span = reach(&sizes, &strides).saturating_add(1);
         args[i] = ints([&[span][..], &strides].concat());
     }
     args[1] = ints([&[c.batch()][..], &sizes].concat());
     c.run(&args)
+}
+/// How far the last element lies behind the first. It saturates: such a tensor has no memory.
+pub(crate) fn reach(sizes: &[i64], strides: &[i64]) -> i64 {
+    let steps = sizes.iter().zip(strides).map(|(n, s)| n.saturating_sub(1).max(0).saturating_mul(*s));
+    steps.fold(0, i64::saturating_add)
 }
 pub(crate) fn ints(all: Vec<i64>) -> Value {
     Value::List(all.into_iter().map(Value::Int).collect())

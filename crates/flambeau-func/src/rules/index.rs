@@ -58,7 +58,8 @@ fn indices(c: &Call<'_>) -> Result<Indices> {
     let rank = all.iter().flatten().map(own).max().unwrap_or(0);
     let first = all.iter().position(Option::is_some).unwrap_or(0);
     let last = all.iter().rposition(Option::is_some).unwrap_or(0);
-    let together = all[first..=last.max(first)].iter().all(Option::is_some).then_some(first);
+    let between = all.get(first..=last.max(first)).unwrap_or(&[]);
+    let together = between.iter().all(Option::is_some).then_some(first);
     let all = all
         .into_iter()
         .map(|v| match v {

@@ -2,6 +2,7 @@
 
 use super::looped::looped;
 use super::pointwise::padded;
+use crate::batched::size;
 use crate::call::Call;
 use flambeau_core::dispatch::value::Value;
 use flambeau_core::{Result, Tensor, ops};
@@ -29,7 +30,7 @@ pub(crate) fn bmm(c: &Call<'_>) -> Result<Vec<Value>> {
 pub(crate) fn joined(t: &Tensor) -> Result<Tensor> {
     let mut sizes = t.sizes()[1..].to_vec();
     if let Some(n) = sizes.first_mut() {
-        *n *= t.sizes()[0];
+        *n = n.saturating_mul(t.sizes()[0]);
     }
     ops::reshape(t, &sizes)
 }
@@ -59,7 +60,7 @@ pub(crate) fn addmm(c: &Call<'_>) -> Result<Vec<Value>> {
 pub(crate) fn baddbmm(c: &Call<'_>) -> Result<Vec<Value>> {
     c.check_written()?;
     let (a, b) = (c.whole_at(1)?, c.whole_at(2)?);
-    let sizes = [c.batch(), a.sizes()[1], a.sizes()[2], b.sizes()[b.dim() - 1]];
+    let sizes = [c.batch(), size(&a, 1)?, size(&a, 2)?, size(&b, 3)?];
     let (beta, alpha) = (c.scalar(3)?, c.scalar(4)?);
     let (a, b) = (joined(&a)?, joined(&b)?);
     if c.written().is_some() {
@@ -108,7 +109,7 @@ pub(crate) fn linear(c: &Call<'_>) -> Result<Vec<Value>> {
         };
         let mut sizes = x.sizes().to_vec();
         if let Some(n) = sizes.last_mut() {
-            *n = w.sizes()[1];
+            *n = size(&w, 1)?;
         }
         return c.one(&ops::reshape(&out, &sizes)?);
     };

@@ -1,5 +1,6 @@
 //! Views: results share memory with the tensor, the hidden dimension included.
 
+use super::create::reach;
 use super::dims::shifted;
 use crate::call::Call;
 use flambeau_core::dispatch::value::{Value, arg};
@@ -177,12 +178,12 @@ pub(crate) fn as_strided(c: &Call<'_>) -> Result<Vec<Value>> {
     let offset: Option<i64> = arg(c.args, 3)?;
     let t = front(c)?;
     let begin = t.storage_offset();
-    let largest = sizes.iter().zip(&strides).map(|(n, s)| (n - 1).max(0) * s).sum::<i64>();
+    let largest = reach(&sizes, &strides);
     // a slice's memory is what its own elements span
-    let span: i64 = t.sizes()[1..].iter().zip(&t.strides()[1..]).map(|(n, s)| (n - 1).max(0) * s).sum();
-    let shift = offset.map_or(0, |o| o - begin);
+    let span = reach(&t.sizes()[1..], &t.strides()[1..]);
+    let shift = offset.map_or(0, |o| o.saturating_sub(begin));
     ensure!(
-        sizes.contains(&0) || (shift >= 0 && shift + largest <= span),
+        sizes.contains(&0) || (shift >= 0 && shift.saturating_add(largest) <= span),
         Runtime,
         "result = tensor.as_strided({sizes:?}, {strides:?}, {}) can access memory outside of `tensor`. `tensor` has no storage but \
          the passed-in (size, stride, storage_offset) imply a result with some storage. This is not supported inside of vmap, \
@@ -192,7 +193,7 @@ pub(crate) fn as_strided(c: &Call<'_>) -> Result<Vec<Value>> {
     let (mut all, mut steps) = (vec![c.batch()], vec![t.strides()[0]]);
     all.extend(sizes);
     steps.extend(strides);
-    c.one(&ops::as_strided(&t, &all, &steps, Some(begin + shift))?)
+    c.one(&ops::as_strided(&t, &all, &steps, Some(begin.saturating_add(shift)))?)
 }
 /// `view_as_complex`, `view_as_real`: the last dimension is one of the slice's.
 pub(crate) fn last_pair(c: &Call<'_>) -> Result<Vec<Value>> {

@@ -23,6 +23,12 @@ fn storage() -> Arc<Storage> {
     Arc::new(Storage { lock: StorageLock::new(), data: UnsafeCell::new(0) })
 }
 
+/// Two storages that lie in one order in every run: locks are taken by their addresses, and loom repeats runs.
+fn two() -> Arc<[Storage; 2]> {
+    let one = || Storage { lock: StorageLock::new(), data: UnsafeCell::new(0) };
+    Arc::new([one(), one()])
+}
+
 #[track_caller]
 fn here() -> &'static Location<'static> {
     Location::caller()
@@ -258,12 +264,13 @@ fn loom_few_in_opposite_orders() {
     let mut b = loom::model::Builder::new();
     b.preemption_bound = Some(3);
     b.check(|| {
-        let (x, y) = (storage(), storage());
+        let both = two();
         let t = {
-            let (x, y) = (x.clone(), y.clone());
-            thread::spawn(move || add(&x, &y).unwrap())
+            let both = both.clone();
+            thread::spawn(move || add(&both[0], &both[1]).unwrap())
         };
-        add(&y, &x).unwrap();
+        let [x, y] = &*both;
+        add(y, x).unwrap();
         t.join().unwrap();
         // SAFETY: the other thread has ended.
         let (vx, vy) = unsafe { (x.data.with(|d| *d), y.data.with(|d| *d)) };
@@ -297,15 +304,17 @@ fn loom_few_beside_a_guard() {
     let mut b = loom::model::Builder::new();
     b.preemption_bound = Some(3);
     b.check(|| {
-        let (x, y) = (storage(), storage());
+        let both = two();
         let t = {
-            let (x, y) = (x.clone(), y.clone());
+            let both = both.clone();
             thread::spawn(move || {
-                let ok = add(&x, &y).is_ok();
-                let back = add(&y, &x).is_ok();
+                let [x, y] = &*both;
+                let ok = add(x, y).is_ok();
+                let back = add(y, x).is_ok();
                 (ok, back)
             })
         };
+        let [x, y] = &*both;
         let _ = y.guard_read();
         let (ok, back) = t.join().unwrap();
         assert_eq!((x.lock.version(), y.lock.version()), (u32::from(back), u32::from(ok)));

@@ -66,16 +66,9 @@ impl Conv {
     /// # Errors
     /// Channels that the groups do not divide.
     pub fn new(shape: ConvShape, bias: bool, relu: bool) -> Result<Conv> {
-        ensure!(
-            shape.in_channels % shape.groups.max(1) == 0,
-            Value,
-            "in_channels must be divisible by groups"
-        );
-        ensure!(
-            shape.out_channels % shape.groups.max(1) == 0,
-            Value,
-            "out_channels must be divisible by groups"
-        );
+        ensure!(shape.groups > 0, Value, "groups must be a positive integer");
+        ensure!(shape.in_channels % shape.groups == 0, Value, "in_channels must be divisible by groups");
+        ensure!(shape.out_channels % shape.groups == 0, Value, "out_channels must be divisible by groups");
         let mut size = if shape.transposed {
             vec![shape.in_channels, shape.out_channels / shape.groups]
         } else {

@@ -309,12 +309,12 @@ pub(crate) fn matmul(a: &Tensor, b: &Tensor, rule: Rule) -> Result<Tensor> {
 pub(crate) fn add_scalar(a: &Tensor, v: f64) -> Result<Tensor> {
     let (s, z) = affine(a)?;
     let (low, high) = a.dtype().quantized_range().unwrap_or((0, 255));
-    let moved = z - (v / s).round_ties_even() as i64;
+    let moved = z.saturating_sub((v / s).round_ties_even() as i64);
     let width = (high - low) as f64;
     let rule = if moved < low {
-        ((high - moved) as f64 / width * s, low)
+        ((high as f64 - moved as f64) / width * s, low)
     } else if moved > high {
-        ((moved - low) as f64 / width * s, high)
+        ((moved as f64 - low as f64) / width * s, high)
     } else {
         return wrap(&ops::clone(&a.integers()?, None)?, a.dtype(), &uniform(s, moved));
     };

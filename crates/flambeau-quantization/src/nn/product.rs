@@ -2,6 +2,7 @@
 
 use crate::tensor::{affine, cast, dense, uniform, wrap};
 use flambeau_core::internal::RawTensor as _;
+use flambeau_core::tensor::geometry::{filled, size_mul};
 use flambeau_core::tensor::quantized::Quantizer;
 use flambeau_core::{DType, Error, Result, Tensor, ensure, ops};
 use flambeau_cpu::quantize::product::{self as cpu, Packed};
@@ -34,12 +35,26 @@ impl Weight {
                 )
             }
         };
+        let outputs = w.sizes().first().copied().unwrap_or(0) as usize;
+        let groups = usize::try_from(groups).unwrap_or(0);
+        ensure!(
+            w.dim() >= 1 && groups >= 1 && outputs.is_multiple_of(groups),
+            Runtime,
+            "expected groups that divide the {outputs} output channels of the weight, got {groups}"
+        );
+        let fits = |n: usize| n == 1 || n == outputs;
+        ensure!(
+            fits(scales.len()) && fits(zeros.len()),
+            Runtime,
+            "expected {outputs} scales and zero points, got {} and {}",
+            scales.len(),
+            zeros.len()
+        );
         let integers = channels_last(&w.integers()?)?;
         let all = integers.try_to_vec::<i8>()?;
-        let outputs = w.sizes()[0] as usize;
-        let terms = all.len().checked_div(outputs).unwrap_or(0);
-        let each = outputs / groups.max(1) as usize;
-        let packed = (0..groups.max(1) as usize)
+        let terms = w.sizes()[1..].iter().product::<i64>() as usize;
+        let each = outputs / groups;
+        let packed = (0..groups)
             .map(|g| Packed::new(&all[g * each * terms..(g + 1) * each * terms], each, terms))
             .collect::<Option<Vec<_>>>();
         let groups = packed.ok_or_else(|| Error::runtime("a weight of another size"))?;
@@ -116,7 +131,7 @@ pub(crate) fn linear(
     );
     let m = x.sizes()[..x.dim() - 1].iter().product::<i64>() as usize;
     let b = numbers(bias, n)?;
-    let mut out = vec![0u8; m * n];
+    let mut out = filled(0u8, size_mul(m as i64, n as i64)?)?;
     let (low, high) = bounds(x.dtype(), zero, relu);
     let units: Vec<f32> = (0..n).map(|j| sx * w.scale(j)).collect();
     let how = cpu::Bytes {
@@ -154,7 +169,7 @@ pub(crate) fn linear_dynamic(
     let m = x.sizes()[..x.dim() - 1].iter().product::<i64>() as usize;
     let b = numbers(bias, n)?;
     let scales: Vec<f32> = w.scales.iter().map(|s| s * sx).collect();
-    let mut out = vec![0f32; m * n];
+    let mut out = filled(0f32, size_mul(m as i64, n as i64)?)?;
     let how = cpu::Real { zero_a: zx, zeros_b: w.zeros_of(0), scales: &scales, bias: &b };
     cpu::real(&a, m, &w.groups[0], how, &mut out);
     if relu {
@@ -191,7 +206,22 @@ pub(crate) fn conv(
     (scale, zero): (f64, i64),
     relu: bool,
 ) -> Result<Tensor> {
-    let spatial = kernel.len() - 2;
+    let spatial = kernel.len().saturating_sub(2);
+    let whole = |v: &[i64], least: i64| v.len() == spatial && v.iter().all(|n| *n >= least);
+    ensure!(
+        (1..=3).contains(&spatial)
+            && whole(&kernel[2..], 1)
+            && whole(&moves.stride, 1)
+            && whole(&moves.padding, 0)
+            && whole(&moves.dilation, 1),
+        Runtime,
+        "expected a window of one to three dimensions with steps above zero and no negative padding, got kernel {:?}, stride \
+         {:?}, padding {:?}, dilation {:?}",
+        kernel.get(2..).unwrap_or(&[]),
+        moves.stride,
+        moves.padding,
+        moves.dilation
+    );
     ensure!(
         x.dim() == spatial + 2,
         Runtime,
@@ -201,18 +231,20 @@ pub(crate) fn conv(
     );
     let (n, c) = (x.sizes()[0] as usize, x.sizes()[1]);
     ensure!(
-        c == kernel[1] * moves.groups,
+        c == kernel[1].saturating_mul(moves.groups),
         Runtime,
         "[QConv] each dimension of output tensor should be greater than 0: expected input channels {}, got {c}",
-        kernel[1] * moves.groups
+        kernel[1].saturating_mul(moves.groups)
     );
     let input = three(&x.sizes()[2..], 1);
     let (k, s) = (three(&kernel[2..], 1), three(&moves.stride, 1));
     let (p, d) = (three(&moves.padding, 0), three(&moves.dilation, 1));
     let mut output = [0usize; 3];
     for i in 0..3 {
-        let reach = d[i] * (k[i] - 1) + 1;
-        let room = input[i] + 2 * p[i];
+        let reach = d[i].saturating_mul(k[i] - 1).saturating_add(1);
+        let room = p[i].saturating_mul(2).saturating_add(input[i]);
+        // what saturates has no memory in any case
+        ensure!(room < usize::MAX, Runtime, "a padding of {} is too large", p[i]);
         ensure!(
             room >= reach,
             Runtime,
@@ -223,8 +255,10 @@ pub(crate) fn conv(
     let (a, sx, zx) = bytes_of(x, &channels_last(&x.integers()?)?)?;
     let groups = moves.groups as usize;
     let (channels, outputs) = (c as usize / groups, w.outputs / groups);
-    let (places, volume) = (output.iter().product::<usize>(), input.iter().product::<usize>());
-    let terms = channels * k.iter().product::<usize>();
+    let product = |all: &[usize]| all.iter().try_fold(1, |n, m| size_mul(n, *m as i64)).map(|n| n as usize);
+    let (places, volume) = (product(&output)?, product(&input)?);
+    let terms = product(&[channels, k[0], k[1], k[2]])?;
+    product(&[places, terms])?;
     let b = numbers(bias, w.outputs)?;
     let (low, high) = bounds(x.dtype(), zero, relu);
     let inverse = 1.0 / scale as f32;
@@ -233,13 +267,13 @@ pub(crate) fn conv(
         let v = v * inverse + zero as f32;
         (v.clamp(-2147483520.0, 2147483520.0).round_ties_even() as i32).clamp(low, high) as u8
     };
-    let mut out = vec![0u8; n * places * w.outputs];
+    let mut out = filled(0u8, product(&[n, places, w.outputs])? as i64)?;
     // a window of one place that visits all of them in order reads rows that lie there already
     let in_place = groups == 1 && k == [1; 3] && s == [1; 3] && p == [0; 3];
     // small images go together, so that their rows fill a product
     let together = (PATCHES / (places * terms).max(1)).clamp(1, n.max(1));
-    let mut patches = vec![0u8; if in_place { 0 } else { together * places * terms }];
-    let mut sums = vec![0u8; if groups == 1 { 0 } else { together * places * outputs }];
+    let mut patches = filled(0u8, if in_place { 0 } else { product(&[together, places, terms])? as i64 })?;
+    let mut sums = filled(0u8, if groups == 1 { 0 } else { product(&[together, places, outputs])? as i64 })?;
     let window = Window { channels, border: zx as u8, of: c as usize, input, output, k, s, p, d };
     for first in (0..n).step_by(together) {
         let count = together.min(n - first);

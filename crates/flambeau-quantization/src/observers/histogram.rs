@@ -25,6 +25,7 @@ fn linspace(a: f32, b: f32, n: i64) -> Result<Tensor> {
 /// A histogram over another, wider range: each bin is sixteen smaller ones, which go where their middles lie.
 fn upscaled(bins: &Tensor, (a, b): (f32, f32), (low, high): (f32, f32)) -> Result<Tensor> {
     let n = bins.numel();
+    ensure!(n > 0, Assertion, "bins mismatch");
     let fine = n * UPSAMPLE;
     let parts: Vec<f32> = bins
         .try_to_vec::<f32>()?

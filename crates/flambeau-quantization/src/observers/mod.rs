@@ -96,6 +96,7 @@ impl Observer {
     }
     /// The extremes along the channels.
     fn by_channel(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
+        flambeau_core::ensure!(x.dim() > 0, Runtime, "a number has no channels");
         let mut order: Vec<i64> = (0..x.dim() as i64).collect();
         let axis = flambeau_core::tensor::geometry::wrap_dim(self.spec.ch_axis, x.dim())?;
         order.swap(0, axis);
@@ -211,6 +212,13 @@ pub(crate) fn take_other_sizes(base: &Base) {
 }
 /// Whether there are extremes, in order.
 fn valid(min: &Tensor, max: &Tensor) -> Result<bool> {
+    flambeau_core::ensure!(
+        min.sizes() == max.sizes(),
+        Assertion,
+        "least and greatest values of other sizes: {:?} and {:?}",
+        min.sizes(),
+        max.sizes()
+    );
     let (a, b) = (min.try_to_vec::<f32>()?, max.try_to_vec::<f32>()?);
     if a.is_empty() || b.is_empty() {
         return Ok(false);
@@ -235,6 +243,7 @@ pub(crate) fn qparams(spec: &ObserverSpec, min: &Tensor, max: &Tensor) -> Result
         return Ok((Tensor::from_vec(vec![1f32], [1]), Tensor::from_vec(vec![0i64], [1])));
     }
     let (low, high) = spec.range()?;
+    let steps = high.saturating_sub(low);
     let n = min.numel();
     let eps = spec.eps as f32;
     let (lows, highs) = (min.try_to_vec::<f32>()?, max.try_to_vec::<f32>()?);
@@ -245,24 +254,24 @@ pub(crate) fn qparams(spec: &ObserverSpec, min: &Tensor, max: &Tensor) -> Result
         let (below, above) = (a.min(0.0), b.max(0.0));
         if symmetric {
             let most = (-below).max(above);
-            scales.push((most / ((high - low) as f32 / 2.0)).max(eps));
+            scales.push((most / (steps as f32 / 2.0)).max(eps));
             zeros.push(match spec.dtype {
                 DType::QU8 | DType::U8 if spec.quant_min.is_some() && spec.quant_max.is_some() => {
-                    (low + high).div_euclid(2)
+                    low.saturating_add(high).div_euclid(2)
                 }
                 DType::QU8 | DType::U8 => 128,
                 DType::U16 => 1 << 15,
                 _ => 0,
             });
         } else if spec.qscheme == QScheme::PerChannelAffineFloatQParams {
-            let s = (b - a) / (high - low) as f32;
+            let s = (b - a) / steps as f32;
             let s = if s > eps { s } else { 1.0 };
             scales.push(s);
             float_zeros.push(-a / s);
         } else {
-            let s = ((above - below) / (high - low) as f32).max(eps);
+            let s = ((above - below) / steps as f32).max(eps);
             scales.push(s);
-            zeros.push((low - (below / s).round_ties_even() as i64).clamp(low, high));
+            zeros.push(low.saturating_sub((below / s).round_ties_even() as i64).clamp(low, high));
         }
     }
     let scale = Tensor::from_vec(scales, [n]);

@@ -225,7 +225,7 @@ impl ObserverSpec {
             DType::QI32 | DType::I32 => 1i64 << 32,
             _ => 256,
         };
-        let count = high - low + 1;
+        let count = high.saturating_sub(low).saturating_add(1);
         ensure!(
             count > 0 && count <= most,
             Assertion,

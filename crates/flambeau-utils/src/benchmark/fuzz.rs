@@ -306,7 +306,7 @@ impl FuzzedTensor {
         let (size, _, _) = self.sizes(params)?;
         let of = |name: &str| params.get(name).copied().ok_or_else(|| unknown(name));
         let (density, coalesced) = (of("density")?.float(), of("coalesced")?.int() != 0);
-        let total: i64 = size.iter().sum();
+        let total = size.iter().fold(0i64, |n, m| n.saturating_add(*m));
         let nnz = (total as f64 * density).ceil() as i64;
         ensure!(nnz <= total, Assertion, "nnz cannot exceed total number of elements");
         let sparse_dim =

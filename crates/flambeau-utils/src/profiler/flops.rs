@@ -4,9 +4,11 @@ use flambeau_core::Value;
 
 /// Operations of a call, or 0 where nothing is estimated.
 pub(super) fn estimate(name: &str, shapes: &[Vec<i64>], args: &[Value]) -> u64 {
-    let elements = |s: &[i64]| s.iter().product::<i64>();
+    // sizes that lie in no memory make more than there are numbers
+    let elements = |s: &[i64]| s.iter().fold(1i64, |n, m| n.saturating_mul(*m));
     // each element of the result is a sum of products
-    let product = |a: &[i64], b: &[i64]| b.last().map_or(0, |n| 2 * elements(a) * n);
+    let product =
+        |a: &[i64], b: &[i64]| b.last().map_or(0, |n| elements(a).saturating_mul(*n).saturating_mul(2));
     let count = match (name, shapes) {
         ("aten::mm" | "aten::bmm", [a, b, ..]) => product(a, b),
         ("aten::addmm" | "aten::baddbmm", [_, a, b, ..]) => product(a, b),
@@ -32,7 +34,10 @@ fn convolution(x: &[i64], w: &[i64], args: &[Value]) -> Option<i64> {
     let (stride, padding, dilation) = (pair(3)?, pair(4)?, pair(5)?);
     let groups = number(args.get(6)?).filter(|g| *g > 0)?;
     let places = |size: i64, k: i64, d: usize| {
-        (size + 2 * padding[d] - dilation[d] * (k - 1) - 1).checked_div(stride[d]).map(|n| n + 1)
+        let room = padding[d].checked_mul(2)?.checked_add(size)?;
+        let window = dilation[d].checked_mul(k.checked_sub(1)?)?.checked_add(1)?;
+        room.checked_sub(window)?.checked_div(stride[d])?.checked_add(1)
     };
-    Some(2 * batch * places(height, kh, 0)? * places(width, kw, 1)? * kh * kw * channels * out / groups)
+    let all = [batch, places(height, kh, 0)?, places(width, kw, 1)?, kh, kw, channels, out];
+    Some(all.into_iter().fold(2i64, i64::saturating_mul) / groups)
 }

@@ -109,13 +109,14 @@ pub fn schedule(o: ScheduleOptions) -> Result<impl Fn(i64) -> ProfilerAction + C
         let Some(step) = step.checked_sub(skip_first).filter(|s| *s >= 0) else {
             return ProfilerAction::NONE;
         };
-        let cycle = wait + warmup + active;
+        let quiet = wait.saturating_add(warmup);
+        let cycle = quiet.saturating_add(active);
         if repeat > 0 && step / cycle >= repeat {
             return ProfilerAction::NONE;
         }
         match step % cycle {
             s if s < wait => ProfilerAction::NONE,
-            s if s < wait + warmup => ProfilerAction::WARMUP,
+            s if s < quiet => ProfilerAction::WARMUP,
             s if s < cycle - 1 => ProfilerAction::RECORD,
             _ => ProfilerAction::RECORD_AND_SAVE,
         }

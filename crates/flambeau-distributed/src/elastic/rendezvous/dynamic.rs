@@ -7,6 +7,7 @@ use crate::store::{PrefixStore, Store, TCPStore, TCPStoreOptions};
 use crate::sync::{self, Monitor, micros_since_1970 as now};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flambeau_core::types::time::CENTURY;
 use flambeau_core::{Error, Result, bail, ensure};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -230,7 +231,7 @@ impl Shared {
         }
     }
     fn close(&self) -> Result<()> {
-        self.run(sync::now() + self.settings.close, |_, mut s| {
+        self.run(sync::deadline(self.settings.close), |_, mut s| {
             if s.closed {
                 return Ok(Next::Done);
             }
@@ -295,7 +296,7 @@ impl Shared {
             s.participants.insert(me.clone(), 0);
             s.last_heartbeats.insert(me.clone(), now());
             if s.participants.len() == set.min {
-                s.deadline = Some(now() + set.last_call.as_secs() as i64 * MICROS);
+                s.deadline = Some(now() + set.last_call.min(CENTURY).as_secs() as i64 * MICROS);
             }
             if s.participants.len() == set.max {
                 complete(&mut s);
@@ -325,7 +326,7 @@ impl RendezvousHandler for DynamicRendezvous {
     }
     fn next_rendezvous(&mut self) -> Result<RendezvousInfo> {
         self.stop_beats();
-        let end = sync::now() + self.shared.settings.join;
+        let end = sync::deadline(self.shared.settings.join);
         self.shared.run(end, |s, mut state| {
             if !state.participants.contains_key(&s.node) {
                 return Ok(Next::Done);

@@ -42,7 +42,7 @@ pub(crate) fn convolution(c: &Call<'_>) -> Result<Vec<Value>> {
     } else {
         args[0] = Value::Tensor(joined_at(&c.whole_at(0)?, 1)?);
         args[1] = Value::Tensor(joined(&w)?);
-        args[8] = Value::Int(groups * c.batch());
+        args[8] = Value::Int(c.times(groups));
     }
     if c.maybe(2).is_some() {
         args[2] = Value::Tensor(joined(&c.whole_at(2)?)?);
@@ -52,28 +52,25 @@ pub(crate) fn convolution(c: &Call<'_>) -> Result<Vec<Value>> {
 /// The gradient of the input.
 pub(crate) fn convolution_input(c: &Call<'_>) -> Result<Vec<Value>> {
     let mut args = c.args.to_vec();
-    let mut sizes = c.ints(2)?;
+    let sizes = c.ints(2)?;
     if !c.is_batched(1) {
         args[0] = Value::Tensor(joined(&c.whole_at(0)?)?);
-        sizes[0] *= c.batch();
-        args[2] = ints(sizes);
+        args[2] = ints(c.grown(sizes, 0)?);
         return c.one(&parted(c, &tensor(c.info.call(&args)?)?)?);
     }
     args[0] = Value::Tensor(joined_at(&c.whole_at(0)?, 1)?);
     args[1] = Value::Tensor(joined(&c.whole_at(1)?)?);
-    sizes[1] *= c.batch();
-    args[2] = ints(sizes);
-    args[6] = Value::Int(c.int(6)? * c.batch());
+    args[2] = ints(c.grown(sizes, 1)?);
+    args[6] = Value::Int(c.times(c.int(6)?));
     c.one(&split_out(&tensor(c.info.call(&args)?)?, 1, c.batch())?)
 }
 /// The gradient of the weight: one for each slice.
 pub(crate) fn convolution_weight(c: &Call<'_>) -> Result<Vec<Value>> {
     let mut args = c.args.to_vec();
-    let mut sizes = c.ints(2)?;
+    let sizes = c.ints(2)?;
     args[0] = Value::Tensor(joined_at(&c.whole_at(0)?, 1)?);
     args[1] = Value::Tensor(joined_at(&c.whole_at(1)?, 1)?);
-    sizes[0] *= c.batch();
-    args[2] = ints(sizes);
-    args[6] = Value::Int(c.int(6)? * c.batch());
+    args[2] = ints(c.grown(sizes, 0)?);
+    args[6] = Value::Int(c.times(c.int(6)?));
     c.one(&parted(c, &tensor(c.info.call(&args)?)?)?)
 }

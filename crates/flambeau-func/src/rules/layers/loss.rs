@@ -164,7 +164,7 @@ pub(crate) fn cross_entropy(c: &Call<'_>) -> Result<Vec<Value>> {
     let logs = ops::sub(&o.scores, &lse, 1.into())?;
     let mut losses = picked(&o, &logs)?;
     if smoothing > 0.0 {
-        let n = o.scores.sizes()[2].max(1) as f64;
+        let n = crate::batched::size(&o.scores, 2)?.max(1) as f64;
         let all = ops::neg(&ops::sum(&ops::mul(&logs, &o.by_class()?)?, Some(&[2]), false, None)?)?;
         let all = ops::masked_fill(&all, &ops::logical_not(&o.counts()?)?, 0.into())?;
         losses = ops::add(
@@ -188,7 +188,7 @@ pub(crate) fn cross_entropy_backward(c: &Call<'_>) -> Result<Vec<Value>> {
     let own = ops::unsqueeze(&mul_scalar(&o.weights()?, Scalar::Float(1.0 - smoothing))?, 2)?;
     let mut share = ops::scatter(&zeros, 2, &ops::unsqueeze(&o.classes()?, 2)?, &own)?;
     if smoothing > 0.0 {
-        let n = o.scores.sizes()[2].max(1) as f64;
+        let n = crate::batched::size(&o.scores, 2)?.max(1) as f64;
         let all = mul_scalar(&o.by_class()?, Scalar::Float(smoothing / n))?;
         let all = ops::expand(&all, o.scores.sizes(), false)?;
         let hidden = ops::unsqueeze(&ops::logical_not(&o.counts()?)?, 2)?;

@@ -75,7 +75,7 @@ pub(crate) fn embedding(c: &Call<'_>) -> Result<Vec<Value>> {
     }
     let (w, i) = (c.whole_at(0)?, c.whole_at(1)?);
     let mut padding = c.int(2)?;
-    let rows = w.sizes()[1];
+    let rows = crate::batched::size(&w, 1)?;
     let mut flat = joined(&w)?;
     if padding >= 0 {
         // the row of the padding has no gradient in any slice
@@ -97,13 +97,14 @@ pub(crate) fn embedding_backward(c: &Call<'_>) -> Result<Vec<Value>> {
         g = ops::masked_fill(&g, &hidden, 0.into())?;
     }
     let i = ops::add(&i, &mul_scalar(&numbers(c, &i, i.dim() - 1)?, rows.into())?, 1.into())?;
-    let out = nn::embedding_dense_backward(&g, &i, rows * c.batch(), -1, c.flag(4)?)?;
+    let out = nn::embedding_dense_backward(&g, &i, c.times(rows), -1, c.flag(4)?)?;
     c.one(&parted(c, &out)?)
 }
 /// The tensor with a dimension of `n` slices taken out of dimension `dim`, to the front.
 fn split_out(t: &Tensor, dim: usize, n: i64) -> Result<Tensor> {
+    let each = crate::batched::size(t, dim)? / n.max(1);
     let mut sizes = t.sizes().to_vec();
-    sizes[dim] /= n.max(1);
+    sizes[dim] = each;
     sizes.insert(dim, n);
     crate::batched::moved(&ops::reshape(t, &sizes)?, dim, 0)
 }
@@ -111,7 +112,8 @@ fn split_out(t: &Tensor, dim: usize, n: i64) -> Result<Tensor> {
 fn joined_at(t: &Tensor, dim: usize) -> Result<Tensor> {
     let t = crate::batched::moved(t, 0, dim)?;
     let mut sizes = t.sizes().to_vec();
+    crate::batched::size(&t, dim + 1)?;
     let n = sizes.remove(dim);
-    sizes[dim] *= n;
+    sizes[dim] = sizes[dim].saturating_mul(n);
     ops::reshape(&t, &sizes)
 }

@@ -12,6 +12,10 @@ fn tensors(v: Vec<Value>) -> Result<Vec<Tensor>> {
         _ => v.iter().map(Tensor::from_value).collect(),
     }
 }
+/// Whether a result is wanted.
+fn on(mask: &[bool], result: usize) -> bool {
+    mask.get(result).copied().unwrap_or(false)
+}
 fn value(t: Option<Tensor>) -> Value {
     t.map_or(Value::None, Value::Tensor)
 }
@@ -61,7 +65,7 @@ pub(crate) fn rows_backward(c: &Call<'_>) -> Result<Vec<Value>> {
     let w = c.whole_maybe(at("weight"))?;
     let rank = g.dim();
     let mut all = Vec::new();
-    all.push(if mask[0] {
+    all.push(if on(&mask, 0) {
         let scaled = match &w {
             Some(w) => ops::mul(&g, &behind(w, rank)?)?,
             None => g.clone(),
@@ -84,7 +88,7 @@ pub(crate) fn rows_backward(c: &Call<'_>) -> Result<Vec<Value>> {
     } else {
         empty(&g)?
     });
-    all.push(if mask[1] {
+    all.push(if on(&mask, 1) {
         let x = match &mean {
             Some(m) => ops::sub(&x, m, 1.into())?,
             None => x,
@@ -94,7 +98,7 @@ pub(crate) fn rows_backward(c: &Call<'_>) -> Result<Vec<Value>> {
         empty(&g)?
     });
     if has_bias.is_some() {
-        all.push(if mask[2] { c.hidden(&sum_to_last(&g, last)?, 0)? } else { empty(&g)? });
+        all.push(if on(&mask, 2) { c.hidden(&sum_to_last(&g, last)?, 0)? } else { empty(&g)? });
     }
     Ok(vec![Value::List(all)])
 }
@@ -116,7 +120,7 @@ pub(crate) fn groups(c: &Call<'_>) -> Result<Vec<Value>> {
     let mut args = c.args.to_vec();
     let x = c.whole_at(0)?;
     args[0] = Value::Tensor(joined(&x)?);
-    args[3] = Value::Int(c.int(3)? * c.batch());
+    args[3] = Value::Int(c.times(c.int(3)?));
     let own = c.is_batched(1) || c.is_batched(2);
     if own {
         (args[1], args[2]) = (Value::None, Value::None);
@@ -143,7 +147,7 @@ pub(crate) fn groups_backward(c: &Call<'_>) -> Result<Vec<Value>> {
     let w = c.whole_maybe(4)?;
     let rank = g.dim();
     let mut all = Vec::new();
-    all.push(if mask[0] {
+    all.push(if on(&mask, 0) {
         let scaled = match &w {
             Some(w) => ops::mul(&g, &channels(w, rank)?)?,
             None => g.clone(),
@@ -153,14 +157,14 @@ pub(crate) fn groups_backward(c: &Call<'_>) -> Result<Vec<Value>> {
             args[i] = Value::Tensor(joined(t)?);
         }
         args[4] = Value::None;
-        args[5] = Value::Int(c.int(5)? * c.batch());
+        args[5] = Value::Int(c.times(c.int(5)?));
         args[9] = Value::List(vec![Value::Bool(true), Value::Bool(false), Value::Bool(false)]);
         c.hidden(&parted(c, &tensors(c.info.call(&args)?)?[0])?, 0)?
     } else {
         empty(&g)?
     });
-    all.push(if mask[1] {
-        let each = x.sizes()[2] / c.int(8)?.max(1);
+    all.push(if on(&mask, 1) {
+        let each = crate::batched::size(&x, 2)? / c.int(8)?.max(1);
         let wide = |t: &Tensor| -> Result<Tensor> {
             let mut t = ops::repeat_interleave_int(t, each, Some(2), None)?;
             while (t.dim() as usize) < rank {
@@ -173,7 +177,7 @@ pub(crate) fn groups_backward(c: &Call<'_>) -> Result<Vec<Value>> {
     } else {
         empty(&g)?
     });
-    all.push(if mask[2] { c.hidden(&sum_to_channels(&g)?, 0)? } else { empty(&g)? });
+    all.push(if on(&mask, 2) { c.hidden(&sum_to_channels(&g)?, 0)? } else { empty(&g)? });
     Ok(vec![Value::List(all)])
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn recurrent(c: &Call<'_>) -> Result<Vec<Value>> {
     for (i, a) in c.info.schema.args.iter().enumerate() {
         if a.name == "batch_sizes" {
             let sizes = c.ints(i)?;
-            args[i] = super::super::create::ints(sizes.iter().map(|n| n * c.batch()).collect());
+            args[i] = super::super::create::ints(sizes.iter().map(|n| c.times(*n)).collect());
         } else if let Some(t) = c.maybe(i)
             && !weights.contains(&a.name)
         {
@@ -179,7 +179,7 @@ pub(crate) fn bags(c: &Call<'_>) -> Result<Vec<Value>> {
     let mut weight = c.parts(c.tensor(1)?).0;
     if own {
         weight = c.whole_at(1)?;
-        let rows = weight.sizes()[1];
+        let rows = crate::batched::size(&weight, 1)?;
         let shift = mul_scalar(&numbers(c, &input, input.dim() - 1)?, rows.into())?;
         let shift = ops::to_copy(&shift, Some(input.dtype()), None, None, None, false, None)?;
         input = ops::add(&input, &shift, 1.into())?;

@@ -180,7 +180,7 @@ impl LinearCrossEntropyLoss {
         if let Some(chunks) = &o.options {
             chunks.check()?;
         }
-        let outputs = o.out_features.iter().product::<i64>() * o.num_classes;
+        let outputs = o.out_features.iter().fold(o.num_classes, |n, m| n.saturating_mul(*m));
         let linear = LinearOptions::new(o.in_features, outputs).bias(o.bias).with_factory(&o);
         let weight = o.weight.clone().map(Buffer::new);
         Ok(LinearCrossEntropyLoss { base: Base::new(), weight, linear: linear.try_build()?, arguments: o })
