@@ -2,8 +2,8 @@
 //!
 //! - Up to 1 MB: power-of-two classes from 64 bytes, a stack per class and thread (at most 64 blocks or 1 MB), and a
 //!   global list per class behind it. A block may be freed on any thread.
-//! - Above: an own mapping each, aligned to 2 MB with huge pages advised, and one global list with best fit within
-//!   12.5 %.
+//! - Above: mappings aligned to 2 MB with huge pages advised, and one global list with best fit. A block that is more than
+//!   12.5 % too large is cut, and free neighbours grow together.
 //! - What the global lists keep is bounded by half of the highest use so far, at least 256 MB, at most a quarter of the
 //!   memory of the machine (or of its control group). What was not needed for some seconds goes back to the system, as
 //!   does everything when the system refuses memory, or on [`empty_cache`]. The decay has no thread of its own: it

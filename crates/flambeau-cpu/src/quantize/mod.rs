@@ -1,5 +1,6 @@
 //! Integers that stand for numbers: rounding to them, reading them, and products of matrices of them.
 
+pub mod finish;
 pub mod product;
 #[cfg(test)]
 mod tests;

@@ -2,13 +2,12 @@
 //! once. AVX512-VNNI multiplies and adds 64 pairs in one instruction, AVX2 32 pairs in two (widened, so that nothing
 //! saturates); the portable loop does the same sums.
 
-use crate::engine::SharedMut;
-use crate::engine::isa::{self, Isa, Job, Level, level};
+use crate::engine::isa::{Level, level};
 use crate::engine::parallel::parallel_chunks;
 use crate::engine::room::filled;
 
 /// Columns of a panel.
-const COLS: usize = 16;
+pub(super) const COLS: usize = 16;
 /// Rows of a tile.
 const ROWS: usize = 8;
 /// Products below which a thread is not worth waking.
@@ -268,20 +267,14 @@ fn tile(way: Way, a: &[u8], lda: usize, rows: usize, b: &Packed, first: usize, t
     }
 }
 
-/// `done(i, j, sums)` for each row `i` of `A` (`m` x `k` bytes by rows) and each run of columns from `j` on: the exact sums
-/// `A B`, sixteen or fewer at a time. Runs are shared out among threads.
+/// What is done with the sums of some rows, of which the first is given, and of a run of at most [`COLS`] columns.
+pub(super) type Done<'a> = &'a (dyn Fn(usize, std::ops::Range<usize>, &[[i32; COLS]]) + Sync);
+/// Calls `done` for all rows of `A B`, `A` being `m` x `k` bytes by rows: the exact sums. Runs are shared out among threads.
 ///
 /// Sums are those of 32-bit integers; they wrap beyond 2^31, which takes more than 65,000 terms.
-pub fn product(a: &[u8], m: usize, b: &Packed, done: &(dyn Fn(usize, usize, &[i32]) + Sync)) {
-    by_rows(way(), a, m, b, done);
+pub(super) fn product(a: &[u8], m: usize, b: &Packed, done: Done) {
+    run(way(), a, m, b, done);
 }
-fn by_rows(way: Way, a: &[u8], m: usize, b: &Packed, done: &(dyn Fn(usize, usize, &[i32]) + Sync)) {
-    run(way, a, m, b, &|i0, run, rows| {
-        rows.iter().enumerate().for_each(|(i, row)| done(i0 + i, run.start, &row[..run.len()]));
-    });
-}
-/// What is done with the sums of some rows, of which the first is given, and of a run of at most [`COLS`] columns.
-type Done<'a> = &'a (dyn Fn(usize, std::ops::Range<usize>, &[[i32; COLS]]) + Sync);
 fn run(way: Way, a: &[u8], m: usize, b: &Packed, done: Done) {
     let (k, n) = (b.k, b.n);
     assert!(m.checked_mul(k) == Some(a.len()), "a quantized product of other sizes");
@@ -321,213 +314,6 @@ fn run(way: Way, a: &[u8], m: usize, b: &Packed, done: Done) {
     });
 }
 
-/// How the sums become numbers: `(sum - zero of A * column's sum - zero of B * row's sum + both) * scale + bias`.
-#[derive(Clone, Copy, Debug)]
-pub struct Real<'a> {
-    /// What stands for zero in `A`.
-    pub zero_a: i32,
-    /// What stands for zero in `B`: one integer, or one per column.
-    pub zeros_b: &'a [i32],
-    /// The scale of the products: one, or one per column.
-    pub scales: &'a [f32],
-    /// One per column, or none.
-    pub bias: &'a [f32],
-}
-fn at<T: Copy>(v: &[T], j: usize) -> T {
-    if v.len() == 1 { v[0] } else { v[j] }
-}
-/// The numbers of `A B`, `m` x `n` by rows: `finish(j, exact sum less zero points)` gives each.
-///
-/// # Panics
-/// Lengths that do not fit each other.
-pub fn mapped<T: Copy + Send + Sync>(
-    a: &[u8],
-    m: usize,
-    b: &Packed,
-    (zero_a, zeros_b): (i32, &[i32]),
-    out: &mut [T],
-    finish: impl Fn(usize, i32) -> T + Sync,
-) {
-    let (k, n) = (b.k, b.n);
-    assert!(
-        out.len() == m * n && (zeros_b.len() == 1 || zeros_b.len() == n),
-        "a quantized product of other sizes"
-    );
-    // rows' sums count only where B has zero points
-    let rows: Vec<i32> = if zeros_b.iter().any(|z| *z != 0) {
-        a.chunks_exact(k.max(1)).map(|r| r.iter().map(|v| i32::from(*v)).sum()).collect()
-    } else {
-        Vec::new()
-    };
-    let to = SharedMut::new(out);
-    product(a, m, b, &|i, j, sums| {
-        // SAFETY: each run of columns of a row is given once.
-        let to = unsafe { to.slice(i * n + j, sums.len()) };
-        for (q, (to, sum)) in to.iter_mut().zip(sums).enumerate() {
-            let c = j + q;
-            let mut s = sum.wrapping_sub(zero_a.wrapping_mul(b.sums[c]));
-            if let Some(row) = rows.get(i) {
-                let z = at(zeros_b, c);
-                s = s.wrapping_sub(z.wrapping_mul(row.wrapping_sub(zero_a.wrapping_mul(k as i32))));
-            }
-            *to = finish(c, s);
-        }
-    });
-}
-/// A run's numbers, and zeros behind them.
-fn whole(run: &[f32]) -> [f32; COLS] {
-    let mut all = [0.0; COLS];
-    all[..run.len()].copy_from_slice(run);
-    all
-}
-/// `(sum - zero) * scale + bias` of a run of columns in some rows.
-struct Finish<'a> {
-    rows: &'a [[i32; COLS]],
-    /// The first row, and how long rows of the result are.
-    i0: usize,
-    n: usize,
-    run: std::ops::Range<usize>,
-    zeros: &'a [i32; COLS],
-    scales: &'a [f32; COLS],
-    bias: &'a [f32; COLS],
-    out: &'a SharedMut<'a, f32>,
-}
-impl Job for Finish<'_> {
-    type Out = ();
-    const BEST: Level = Level::V4;
-    #[inline(always)]
-    fn run<I: Isa>(self) {
-        let Finish { rows, i0, n, run, zeros, scales, bias, out } = self;
-        for (i, sums) in rows.iter().enumerate() {
-            // SAFETY: each run of columns of a row is given once.
-            let to = unsafe { out.slice((i0 + i) * n + run.start, run.len()) };
-            let finished = |c: usize| sums[c].wrapping_sub(zeros[c]) as f32 * scales[c] + bias[c];
-            match <&mut [f32; COLS]>::try_from(&mut *to) {
-                Ok(to) => (0..COLS).for_each(|c| to[c] = finished(c)),
-                Err(_) => to.iter_mut().enumerate().for_each(|(c, to)| *to = finished(c)),
-            }
-        }
-    }
-}
-/// `A B` as float32 numbers.
-pub fn real(a: &[u8], m: usize, b: &Packed, how: Real, out: &mut [f32]) {
-    let fits = |n: usize| n == 1 || n == b.n;
-    assert!(
-        fits(how.scales.len()) && (how.bias.is_empty() || how.bias.len() == b.n),
-        "scales of other lengths"
-    );
-    if how.zeros_b.iter().any(|z| *z != 0) {
-        return mapped(a, m, b, (how.zero_a, how.zeros_b), out, |j, s| {
-            let y = s as f32 * at(how.scales, j);
-            how.bias.get(j).map_or(y, |b| y + b)
-        });
-    }
-    // without zero points of B a run is a few vectors
-    assert!(out.len() == m * b.n, "a quantized product of other sizes");
-    let (n, to) = (b.n, SharedMut::new(out));
-    let none = [0.0; COLS];
-    run(way(), a, m, b, &|i0, run, rows| {
-        let scales =
-            if how.scales.len() == 1 { [how.scales[0]; COLS] } else { whole(&how.scales[run.clone()]) };
-        let bias = if how.bias.is_empty() { none } else { whole(&how.bias[run.clone()]) };
-        let mut zeros = [0; COLS];
-        zeros.iter_mut().zip(&b.sums[run.clone()]).for_each(|(z, s)| *z = how.zero_a.wrapping_mul(*s));
-        isa::run(Finish { rows, i0, n, run, zeros: &zeros, scales: &scales, bias: &bias, out: &to });
-    });
-}
-
-/// How sums become bytes: `(sum + bias / unit) * (unit / scale)`, rounded to even, and the zero point.
-#[derive(Clone, Copy)]
-pub struct Bytes<'a> {
-    /// Zero points of both sides, B's one or by column.
-    pub zero_a: i32,
-    pub zeros_b: &'a [i32],
-    /// What one of a column's sums is worth.
-    pub units: &'a [f32],
-    /// By column; none: zero.
-    pub bias: &'a [f32],
-    /// Of the result.
-    pub scale: f32,
-    pub zero: i32,
-    pub bounds: (i32, i32),
-}
-impl Bytes<'_> {
-    /// The parts of a column's rule: what is added to sums, and what they are multiplied by.
-    #[inline(always)]
-    fn parts(&self, c: usize) -> (f32, f32) {
-        let (unit, bias) = (self.units[c], self.bias.get(c).copied().unwrap_or(0.0));
-        (bias / unit, unit / self.scale)
-    }
-    #[inline(always)]
-    fn byte<I: Isa>(&self, sum: i32, (plus, times): (f32, f32)) -> u8 {
-        // far beyond all bounds, and far from the ends of i32
-        const FAR: f32 = 1e9;
-        let v = ((sum as f32 + plus) * times).clamp(-FAR, FAR);
-        // without the instruction, rounding is a call of the library: adding 1.5 * 2^23 rounds numbers below 2^22, and those
-        // above are beyond the bounds
-        const ROUND: f32 = 12_582_912.0;
-        let rounded = if I::FMA {
-            v.round_ties_even()
-        } else if v.abs() < 4_194_304.0 {
-            (v + ROUND) - ROUND
-        } else {
-            v
-        };
-        (rounded as i32 + self.zero).clamp(self.bounds.0, self.bounds.1) as u8
-    }
-}
-/// A run of columns in some rows as bytes.
-struct FinishBytes<'a> {
-    rows: &'a [[i32; COLS]],
-    /// The first row, and how long rows of the result are.
-    i0: usize,
-    run: std::ops::Range<usize>,
-    sums_b: &'a [i32],
-    how: Bytes<'a>,
-    out: &'a SharedMut<'a, u8>,
-}
-impl Job for FinishBytes<'_> {
-    type Out = ();
-    const BEST: Level = Level::V4;
-    #[inline(always)]
-    fn run<I: Isa>(self) {
-        let FinishBytes { rows, i0, run, sums_b, how, out } = self;
-        let (mut zeros, mut plus, mut times) = ([0; COLS], [0f32; COLS], [0f32; COLS]);
-        for (q, c) in run.clone().enumerate() {
-            zeros[q] = how.zero_a.wrapping_mul(sums_b[c]);
-            (plus[q], times[q]) = how.parts(c);
-        }
-        for (i, sums) in rows.iter().enumerate() {
-            let mut bytes = [0u8; COLS];
-            for (q, to) in bytes.iter_mut().enumerate() {
-                *to = how.byte::<I>(sums[q].wrapping_sub(zeros[q]), (plus[q], times[q]));
-            }
-            // SAFETY: each run of columns of a row is given once.
-            let to = unsafe { out.slice((i0 + i) * sums_b.len() + run.start, run.len()) };
-            to.copy_from_slice(&bytes[..run.len()]);
-        }
-    }
-}
-/// `A B` as bytes.
-///
-/// # Panics
-/// Lengths that do not fit each other.
-pub fn bytes(a: &[u8], m: usize, b: &Packed, how: Bytes, out: &mut [u8]) {
-    assert!(
-        out.len() == m * b.n && how.units.len() == b.n && (how.bias.is_empty() || how.bias.len() == b.n),
-        "a quantized product of other sizes"
-    );
-    if how.zeros_b.iter().any(|z| *z != 0) {
-        return mapped(a, m, b, (how.zero_a, how.zeros_b), out, |c, s| {
-            how.byte::<isa::Portable>(s, how.parts(c))
-        });
-    }
-    let to = SharedMut::new(out);
-    run(way(), a, m, b, &|i0, run, rows| {
-        isa::run(FinishBytes { rows, i0, run, sums_b: &b.sums, how, out: &to });
-    });
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -564,88 +350,13 @@ mod tests {
             }));
             for w in ways {
                 let got = Mutex::new(vec![0i32; m * n]);
-                by_rows(w, &a, m, &b, &|i, j, s| {
-                    got.lock().unwrap()[i * n + j..][..s.len()].copy_from_slice(s);
+                run(w, &a, m, &b, &|i0, run, rows| {
+                    let mut got = got.lock().unwrap();
+                    for (i, row) in rows.iter().enumerate() {
+                        got[(i0 + i) * n + run.start..][..run.len()].copy_from_slice(&row[..run.len()]);
+                    }
                 });
                 assert_eq!(got.into_inner().unwrap(), want, "{w:?} {m} {n} {k}");
-            }
-        }
-    }
-    #[test]
-    fn the_largest_bytes_do_not_saturate() {
-        let (k, n) = (200, 20);
-        let b = Packed::new(&vec![-128i8; n * k], n, k).unwrap();
-        let mut out = vec![0i32; n];
-        mapped(&vec![255u8; k], 1, &b, (0, &[0]), &mut out, |_, s| s);
-        assert!(out.iter().all(|s| *s == -128 * 255 * k as i32));
-    }
-    #[test]
-    fn numbers_of_whole_runs_and_of_rests() {
-        let (m, n, k) = (3, 37, 9);
-        let a = bytes(m * k, 53);
-        let w: Vec<i8> = bytes(n * k, 29).iter().map(|b| *b as i8).collect();
-        let b = Packed::new(&w, n, k).unwrap();
-        let many: Vec<f32> = (0..n).map(|j| 0.5 + j as f32).collect();
-        for (scales, bias) in [(&[0.25][..], &[][..]), (&many, &many), (&[2.0], &many), (&many, &[])] {
-            let mut out = vec![0f32; m * n];
-            real(&a, m, &b, Real { zero_a: 7, zeros_b: &[0], scales, bias }, &mut out);
-            let mut want = vec![0f32; m * n];
-            mapped(&a, m, &b, (7, &[0]), &mut want, |j, s| {
-                s as f32 * at(scales, j) + bias.get(j).copied().unwrap_or(0.0)
-            });
-            assert_eq!(out, want);
-        }
-    }
-    #[test]
-    fn zero_points_of_both_sides() {
-        let (m, n, k) = (3, 5, 11);
-        let a = bytes(m * k, 53);
-        let w: Vec<i8> = bytes(n * k, 29).iter().map(|b| *b as i8).collect();
-        let zeros = [3, -4, 0, 7, 1];
-        let b = Packed::new(&w, n, k).unwrap();
-        let mut out = vec![0i32; m * n];
-        mapped(&a, m, &b, (9, &zeros), &mut out, |_, s| s);
-        for i in 0..m {
-            for j in 0..n {
-                let one = |p| (i32::from(a[i * k + p]) - 9) * (i32::from(w[j * k + p]) - zeros[j]);
-                assert_eq!(out[i * n + j], (0..k).map(one).sum::<i32>());
-            }
-        }
-    }
-
-    #[test]
-    fn bytes_are_rounded_as_one_by_one() {
-        for (m, n, k) in [(1, 16, 64), (5, 70, 33), (16, 130, 200), (9, 7, 5)] {
-            let a = bytes(m * k, 7);
-            let w: Vec<i8> = bytes(n * k, 11).into_iter().map(|v| (v as i8) / 2).collect();
-            let b = Packed::new(&w, n, k).unwrap();
-            let units: Vec<f32> = (0..n).map(|c| 0.001 + c as f32 * 1e-5).collect();
-            let some: Vec<f32> = (0..n).map(|c| c as f32 * 0.3 - 4.0).collect();
-            for (bias, zeros_b, bounds) in [
-                (&[][..], vec![0], (0, 255)),
-                (&some[..], vec![0], (60, 255)),
-                (&some[..], (0..n as i32).map(|c| c % 3).collect(), (0, 255)),
-            ] {
-                let how = Bytes {
-                    zero_a: 9,
-                    zeros_b: &zeros_b,
-                    units: &units,
-                    bias,
-                    scale: 0.37,
-                    zero: 60,
-                    bounds,
-                };
-                let mut out = vec![0; m * n];
-                super::bytes(&a, m, &b, how, &mut out);
-                for (at, got) in out.iter().enumerate() {
-                    let (i, c) = (at / n, at % n);
-                    let zero_b = zeros_b[if zeros_b.len() == 1 { 0 } else { c }];
-                    let term = |p: usize| (i32::from(a[i * k + p]) - 9) * (i32::from(w[c * k + p]) - zero_b);
-                    let sum: i32 = (0..k).map(term).sum();
-                    let v = (sum as f32 + bias.get(c).map_or(0.0, |b| b / units[c])) * (units[c] / 0.37);
-                    let want = (v.round_ties_even() as i32 + 60).clamp(bounds.0, bounds.1);
-                    assert_eq!(i32::from(*got), want, "{m} {n} {k}: {i} {c}");
-                }
             }
         }
     }

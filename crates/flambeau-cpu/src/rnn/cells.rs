@@ -4,7 +4,7 @@ use super::{Cell, RecurrentScalar};
 use crate::engine::isa::{Isa, Job, Level, best_for};
 
 /// Lanes that are computed together; local arrays, so that no two slices have to be told apart.
-const L: usize = 32;
+const L: usize = 16;
 
 #[inline(always)]
 fn load<T: RecurrentScalar>(s: &[T], at: usize, n: usize) -> [T; L] {
@@ -59,11 +59,16 @@ macro_rules! lanes {
     };
 }
 
-/// Gates before the activations to gates after them, and the next state.
+/// Gates before the activations to gates after them, and the next state, of the units from the `first` on.
 pub(super) struct Forward<'a, T> {
     pub cell: Cell,
     pub hidden: usize,
-    /// `[rows, parts * hidden]`; of a plain unit it is the result.
+    pub first: usize,
+    /// `[rows, parts, units]`: before the activations.
+    pub sums: &'a [T],
+    /// Units of a part.
+    pub units: usize,
+    /// `[rows, parts * hidden]`: after them; of a plain unit it is the result.
     pub gates: &'a mut [T],
     /// `[parts * hidden]`
     pub bias: &'a [T],
@@ -79,51 +84,51 @@ impl<T: RecurrentScalar> Job for Forward<'_, T> {
     const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
-        let Forward { cell, hidden: h, gates, bias, state, cells, out } = self;
-        let width = cell.parts() * h;
+        let Forward { cell, hidden: h, first, sums, units, gates, bias, state, cells, out } = self;
+        let parts = cell.parts();
+        let width = parts * h;
         let rows = gates.len() / width;
         match cell {
-            Cell::Relu => lanes!(rows, h, |r, j, n| {
-                let x = [&load(gates, r * h + j, n), &load(bias, j, n)];
-                let y = map(x, |[x, b]| {
-                    let v = x + b;
+            Cell::Relu => lanes!(rows, units, |r, j, n| {
+                let y = map([&biased(sums, r * units + j, bias, first + j, n)], |[v]| {
                     // NaN stays
                     if v < T::ZERO { T::ZERO } else { v }
                 });
-                store(&y, gates, r * h + j, n);
+                store(&y, gates, r * h + first + j, n);
             }),
-            Cell::Tanh => lanes!(rows, h, |r, j, n| {
-                let x = [&load(gates, r * h + j, n), &load(bias, j, n)];
-                store(&map(x, |[x, b]| (x + b).tanh_gate::<I>()), gates, r * h + j, n);
+            Cell::Tanh => lanes!(rows, units, |r, j, n| {
+                let y = map([&biased(sums, r * units + j, bias, first + j, n)], |[x]| x.tanh_gate::<I>());
+                store(&y, gates, r * h + first + j, n);
             }),
-            Cell::Lstm => lanes!(rows, h, |r, j, n| {
-                let at = r * width + j;
-                let i = map([&biased(gates, at, bias, j, n)], |[x]| x.sigmoid_gate::<I>());
-                let f = map([&biased(gates, at + h, bias, h + j, n)], |[x]| x.sigmoid_gate::<I>());
-                let g = map([&biased(gates, at + 2 * h, bias, 2 * h + j, n)], |[x]| x.tanh_gate::<I>());
-                let o = map([&biased(gates, at + 3 * h, bias, 3 * h + j, n)], |[x]| x.sigmoid_gate::<I>());
-                let c = map([&f, &load(state, r * h + j, n), &i, &g], |[f, c, i, g]| i.fma::<I>(g, f * c));
+            Cell::Lstm => lanes!(rows, units, |r, j, n| {
+                let (from, own, to) = (r * parts * units + j, r * h + first + j, r * width + first + j);
+                let part = |p: usize| biased(sums, from + p * units, bias, p * h + first + j, n);
+                let i = map([&part(0)], |[x]| x.sigmoid_gate::<I>());
+                let f = map([&part(1)], |[x]| x.sigmoid_gate::<I>());
+                let g = map([&part(2)], |[x]| x.tanh_gate::<I>());
+                let o = map([&part(3)], |[x]| x.sigmoid_gate::<I>());
+                let c = map([&f, &load(state, own, n), &i, &g], |[f, c, i, g]| i.fma::<I>(g, f * c));
                 let y = map([&o, &c], |[o, c]| o * c.tanh_gate::<I>());
-                store(&i, gates, at, n);
-                store(&f, gates, at + h, n);
-                store(&g, gates, at + 2 * h, n);
-                store(&o, gates, at + 3 * h, n);
-                store(&c, cells, r * h + j, n);
-                store(&y, out, r * h + j, n);
+                store(&i, gates, to, n);
+                store(&f, gates, to + h, n);
+                store(&g, gates, to + 2 * h, n);
+                store(&o, gates, to + 3 * h, n);
+                store(&c, cells, own, n);
+                store(&y, out, own, n);
             }),
-            Cell::Gru => lanes!(rows, h, |r, j, n| {
-                let at = r * width + j;
-                let reset = map([&biased(gates, at, bias, j, n)], |[x]| x.sigmoid_gate::<I>());
-                let update = map([&biased(gates, at + h, bias, h + j, n)], |[x]| x.sigmoid_gate::<I>());
-                let input = biased(gates, at + 2 * h, bias, 2 * h + j, n);
-                let hidden = biased(gates, at + 3 * h, bias, 3 * h + j, n);
-                let new = map([&input, &reset, &hidden], |[x, r, h]| r.fma::<I>(h, x).tanh_gate::<I>());
-                let y = map([&update, &load(state, r * h + j, n), &new], |[z, h, n]| z.fma::<I>(h - n, n));
-                store(&reset, gates, at, n);
-                store(&update, gates, at + h, n);
-                store(&new, gates, at + 2 * h, n);
-                store(&hidden, gates, at + 3 * h, n);
-                store(&y, out, r * h + j, n);
+            Cell::Gru => lanes!(rows, units, |r, j, n| {
+                let (from, own, to) = (r * parts * units + j, r * h + first + j, r * width + first + j);
+                let part = |p: usize| biased(sums, from + p * units, bias, p * h + first + j, n);
+                let reset = map([&part(0)], |[x]| x.sigmoid_gate::<I>());
+                let update = map([&part(1)], |[x]| x.sigmoid_gate::<I>());
+                let hidden = part(3);
+                let new = map([&part(2), &reset, &hidden], |[x, r, h]| r.fma::<I>(h, x).tanh_gate::<I>());
+                let y = map([&update, &load(state, own, n), &new], |[z, h, n]| z.fma::<I>(h - n, n));
+                store(&reset, gates, to, n);
+                store(&update, gates, to + h, n);
+                store(&new, gates, to + 2 * h, n);
+                store(&hidden, gates, to + 3 * h, n);
+                store(&y, out, own, n);
             }),
         }
     }

@@ -61,7 +61,7 @@ pub(super) fn map(bytes: usize) -> Option<NonNull<u8>> {
 }
 
 /// # Safety
-/// `ptr` came from [`map`] with the same `bytes` and is not used again.
+/// The bytes are of blocks that came from [`map`], one beside the other, and are not used again.
 #[cfg(target_os = "linux")]
 pub(super) unsafe fn unmap(ptr: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller's promise.

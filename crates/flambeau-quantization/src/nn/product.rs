@@ -5,7 +5,10 @@ use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{filled, size_mul};
 use flambeau_core::tensor::quantized::Quantizer;
 use flambeau_core::{DType, Error, Result, Tensor, ensure, ops};
-use flambeau_cpu::quantize::product::{self as cpu, Packed};
+use flambeau_cpu::quantize::finish::{
+    MovedThenRounded, Numbers, Place, Range, RoundedThenMoved, Zeros, finished,
+};
+use flambeau_cpu::quantize::product::Packed;
 use flambeau_nn_functional::ops as nn;
 
 /// A quantized weight, ready for products: by rows of the results' channels.
@@ -60,8 +63,9 @@ impl Weight {
         let groups = packed.ok_or_else(|| Error::runtime("a weight of another size"))?;
         Ok(Weight { groups, scales, zeros, outputs })
     }
-    fn scale(&self, j: usize) -> f32 {
-        if self.scales.len() == 1 { self.scales[0] } else { self.scales[j] }
+    /// What one of a column's sums is worth, of inputs of a scale: one, or one for each column.
+    fn units(&self, scale: f32) -> Vec<f32> {
+        self.scales.iter().map(|s| scale * s).collect()
     }
     fn zeros_of(&self, group: usize) -> &[i32] {
         if self.zeros.len() == 1 {
@@ -110,9 +114,15 @@ fn rounded(out: Vec<u8>, d: DType, sizes: &[i64]) -> Result<Tensor> {
     }
     Tensor::from_vec_raw(out, sizes)
 }
-fn bounds(d: DType, zero: i64, relu: bool) -> (i32, i32) {
+/// The range of results of a dtype.
+fn range(d: DType, (scale, zero): (f64, i64), relu: bool) -> Range {
     let (low, high) = d.quantized_range().unwrap_or((0, 255));
-    (if relu { zero.max(low) } else { low } as i32, high as i32)
+    let low = if relu { zero.max(low) } else { low };
+    Range { scale: scale as f32, zero: zero as i32, bounds: (low as i32, high as i32) }
+}
+/// Of a group's `n` columns, where there is one for each column of all groups.
+fn of_group(all: &[f32], g: usize, n: usize) -> &[f32] {
+    if all.len() <= 1 { all } else { &all[g * n..(g + 1) * n] }
 }
 /// `x W^T + b`, by the rule of the results.
 pub(crate) fn linear(
@@ -132,18 +142,10 @@ pub(crate) fn linear(
     let m = x.sizes()[..x.dim() - 1].iter().product::<i64>() as usize;
     let b = numbers(bias, n)?;
     let mut out = filled(0u8, size_mul(m as i64, n as i64)?)?;
-    let (low, high) = bounds(x.dtype(), zero, relu);
-    let units: Vec<f32> = (0..n).map(|j| sx * w.scale(j)).collect();
-    let how = cpu::Bytes {
-        zero_a: zx,
-        zeros_b: w.zeros_of(0),
-        units: &units,
-        bias: &b,
-        scale: scale as f32,
-        zero: zero as i32,
-        bounds: (low, high),
-    };
-    cpu::bytes(&a, m, &w.groups[0], how, &mut out);
+    let (units, range) = (w.units(sx), range(x.dtype(), (scale, zero), relu));
+    let rule = RoundedThenMoved { units: &units, bias: &b, range };
+    let zeros = Zeros { a: zx, b: w.zeros_of(0) };
+    finished(&a, m, &w.groups[0], zeros, &rule, &mut out, Place { first: 0, step: n });
     let mut sizes = x.sizes().to_vec();
     if let Some(last) = sizes.last_mut() {
         *last = n as i64;
@@ -168,10 +170,10 @@ pub(crate) fn linear_dynamic(
     );
     let m = x.sizes()[..x.dim() - 1].iter().product::<i64>() as usize;
     let b = numbers(bias, n)?;
-    let scales: Vec<f32> = w.scales.iter().map(|s| s * sx).collect();
     let mut out = filled(0f32, size_mul(m as i64, n as i64)?)?;
-    let how = cpu::Real { zero_a: zx, zeros_b: w.zeros_of(0), scales: &scales, bias: &b };
-    cpu::real(&a, m, &w.groups[0], how, &mut out);
+    let (scales, zeros) = (w.units(sx), Zeros { a: zx, b: w.zeros_of(0) });
+    let rule = Numbers { scales: &scales, bias: &b };
+    finished(&a, m, &w.groups[0], zeros, &rule, &mut out, Place { first: 0, step: n });
     if relu {
         out.iter_mut().for_each(|v| *v = v.max(0.0));
     }
@@ -260,20 +262,13 @@ pub(crate) fn conv(
     let terms = product(&[channels, k[0], k[1], k[2]])?;
     product(&[places, terms])?;
     let b = numbers(bias, w.outputs)?;
-    let (low, high) = bounds(x.dtype(), zero, relu);
-    let inverse = 1.0 / scale as f32;
-    let finish = |j: usize, sum: i32| {
-        let v = sum as f32 * (sx * w.scale(j)) + b.get(j).copied().unwrap_or(0.0);
-        let v = v * inverse + zero as f32;
-        (v.clamp(-2147483520.0, 2147483520.0).round_ties_even() as i32).clamp(low, high) as u8
-    };
+    let (units, range) = (w.units(sx), range(x.dtype(), (scale, zero), relu));
     let mut out = filled(0u8, product(&[n, places, w.outputs])? as i64)?;
     // a window of one place that visits all of them in order reads rows that lie there already
     let in_place = groups == 1 && k == [1; 3] && s == [1; 3] && p == [0; 3];
     // small images go together, so that their rows fill a product
     let together = (PATCHES / (places * terms).max(1)).clamp(1, n.max(1));
     let mut patches = filled(0u8, if in_place { 0 } else { product(&[together, places, terms])? as i64 })?;
-    let mut sums = filled(0u8, if groups == 1 { 0 } else { product(&[together, places, outputs])? as i64 })?;
     let window = Window { channels, border: zx as u8, of: c as usize, input, output, k, s, p, d };
     for first in (0..n).step_by(together) {
         let count = together.min(n - first);
@@ -289,18 +284,14 @@ pub(crate) fn conv(
                 }
                 &patches[..count * places * terms]
             };
-            let zeros = (zx, w.zeros_of(g));
-            if groups == 1 {
-                cpu::mapped(rows, count * places, &w.groups[g], zeros, to, finish);
-                continue;
-            }
-            let sums = &mut sums[..count * places * outputs];
-            cpu::mapped(rows, count * places, &w.groups[g], zeros, sums, |j, sum| {
-                finish(g * outputs + j, sum)
-            });
-            for (to, row) in to.chunks_exact_mut(w.outputs).zip(sums.chunks_exact(outputs)) {
-                to[g * outputs..][..outputs].copy_from_slice(row);
-            }
+            let rule = MovedThenRounded {
+                units: of_group(&units, g, outputs),
+                bias: of_group(&b, g, outputs),
+                range,
+            };
+            let zeros = Zeros { a: zx, b: w.zeros_of(g) };
+            let place = Place { first: g * outputs, step: w.outputs };
+            finished(rows, count * places, &w.groups[g], zeros, &rule, to, place);
         }
     }
     // channels last, as PyTorch's kernels leave it
