@@ -36,7 +36,7 @@ use flambeau_core::types::order::Mutex;
 use flambeau_core::{DType, Error, Result, Tensor};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 /// Arguments of a kernel: the fields of its struct, one after the other, each as aligned as it is large.
@@ -52,11 +52,11 @@ impl Args {
     }
     /// Arguments that were written before.
     pub(crate) fn raw(mut self, bytes: &[u8]) -> Args {
-        self.0.extend(bytes);
+        self.0.extend_from_slice(bytes);
         self
     }
     pub(crate) fn int(mut self, v: i64) -> Args {
-        self.0.extend(v.to_ne_bytes());
+        self.0.extend_from_slice(&v.to_ne_bytes());
         self
     }
     pub(crate) fn word(self, v: u64) -> Args {
@@ -257,13 +257,13 @@ pub(crate) fn address(t: &Tensor) -> Result<u64> {
     if t.numel() == 0 {
         return Ok(0);
     }
-    let handle = t.storage().handle()?;
-    let handle = handle.ok_or_else(|| Error::device(format!("a tensor on {} has no memory", t.device())))?;
-    let m = memory::of(&handle)?;
-    m.used_by(here(d)?);
-    let span: i64 = 1 + t.sizes().iter().zip(t.strides()).map(|(n, s)| (n - 1) * s).sum::<i64>();
-    let size = t.dtype().size();
-    m.range(t.storage_offset() as usize * size, span as usize * size)
+    let stream = here(d)?;
+    let found = t.storage().with_handle(|handle| {
+        let span: i64 = 1 + t.sizes().iter().zip(t.strides()).map(|(n, s)| (n - 1) * s).sum::<i64>();
+        let size = t.dtype().size();
+        memory::used(handle, stream)?.range(t.storage_offset() as usize * size, span as usize * size)
+    })?;
+    found.unwrap_or_else(|| Err(Error::device(format!("a tensor on {} has no memory", t.device()))))
 }
 
 /// The tensor as a dense one without lazy bits: itself where it is.
@@ -350,8 +350,27 @@ fn module(device: usize, source: &str) -> Result<Arc<Module>> {
 }
 /// What tells a kernel from all others without its text: its family, the address of the formula that it computes where the family
 /// has several, and the dtypes or other small numbers that its text is made for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy)]
 pub(crate) struct Which(pub(crate) &'static str, pub(crate) usize, pub(crate) [u8; 4]);
+impl Which {
+    /// Its small numbers at once.
+    fn small(&self) -> u32 {
+        u32::from_ne_bytes(self.2)
+    }
+}
+impl PartialEq for Which {
+    fn eq(&self, other: &Which) -> bool {
+        // a family by the place of its name: the same name at two places makes two entries of one kernel
+        std::ptr::eq(self.0, other.0) && self.1 == other.1 && self.small() == other.small()
+    }
+}
+impl Eq for Which {}
+impl Hash for Which {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        to.write_u64(self.0.as_ptr().addr() as u64 ^ (self.1 as u64).rotate_left(32));
+        to.write_u64(u64::from(self.small()));
+    }
+}
 /// A hash of a few words that are known to be apart: addresses and small numbers of our own.
 #[derive(Default)]
 pub(crate) struct Mixed(u64);
