@@ -1,9 +1,10 @@
 //! What a launch costs the host, and its parts, in microseconds a call: the best of many runs of as many calls as a device queues
-//! without a wait. `cargo run --release -p flambeau-cuda --example launch`, on a device or an emulated one.
+//! without a wait. `cargo run --release -p flambeau-cuda --example launch [NAME]`, on a device or an emulated one.
 
 use flambeau_autograd::no_grad;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, Tensor, ops};
+use flambeau_cuda as _;
 use flambeau_devices::cuda;
 use std::hint::black_box;
 use std::time::Instant;
@@ -11,6 +12,9 @@ use std::time::Instant;
 const CALLS: u32 = 400;
 
 fn time(name: &str, f: &dyn Fn()) {
+    if std::env::args().nth(1).is_some_and(|only| only != name) {
+        return;
+    }
     let run = || {
         cuda::synchronize();
         let start = Instant::now();

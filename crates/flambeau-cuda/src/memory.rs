@@ -117,7 +117,7 @@ impl Back {
         match self.origin {
             _ if self.address == 0 => {}
             Origin::Cached => {
-                pool(self.device).give(self.address);
+                at_once(self.device).give(self.address);
             }
             Origin::Driver => driver.free(self.device, self.address),
             Origin::Other(kept) => {
@@ -142,6 +142,12 @@ pub(crate) fn give_deferred() {
 
 /// The allocator of a device.
 pub(crate) fn pool(device: usize) -> MutexGuard<'static, Pool> {
+    let mut own = at_once(device);
+    own.settle();
+    own
+}
+/// The same for who only takes a block or gives one back.
+fn at_once(device: usize) -> MutexGuard<'static, Pool> {
     static POOLS: OnceLock<Vec<Mutex<Pool>>> = OnceLock::new();
     let all = POOLS.get_or_init(|| (0..device::count().max(1)).map(|_| Mutex::default()).collect());
     all[device.min(all.len() - 1)].lock().unwrap_or_else(PoisonError::into_inner)
@@ -205,7 +211,7 @@ pub(crate) fn allocate(device: Device, nbytes: usize) -> Result<Arc<Memory>> {
     let (address, origin) = match nbytes {
         0 => (0, Origin::Cached),
         _ if DIRECT.load(Ordering::Relaxed) => direct(d, stream, nbytes)?,
-        _ => (pool(d).take(driver()?, d, (stream, own), nbytes)?, Origin::Cached),
+        _ => (at_once(d).take(driver()?, d, (stream, own), nbytes)?, Origin::Cached),
     };
     if address != 0 {
         happened(d as i64, Happening::Taken(address));

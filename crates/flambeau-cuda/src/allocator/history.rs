@@ -31,6 +31,10 @@ impl History {
         }
         self.how = how;
     }
+    /// Whether anything is noted.
+    pub(crate) fn notes(&self) -> bool {
+        self.how.blocks || self.how.events
+    }
     /// Where the caller is, if that is noted for such an event.
     pub(crate) fn frames(&self, action: &str) -> Frames {
         if !self.how.blocks {

@@ -80,11 +80,19 @@ pub(crate) struct Pool {
     segments: BTreeMap<Address, Piece>,
     private: HashMap<PoolId, Private>,
     settings: config::Seen,
+    /// The block that came back last, which counts as used in `blocks`: whoever asks for the same again gets it as it is.
+    lately: Option<Late>,
     counts: Counts,
     calls: u64,
     pub(crate) history: History,
     /// The part of the device's memory that may be taken; none: all.
     pub(crate) fraction: Option<f64>,
+}
+/// A block that is not joined with its neighbours yet.
+struct Late {
+    at: Address,
+    size: usize,
+    of: (Stream, PoolId),
 }
 /// What is asked of an allocator.
 #[derive(Clone, Copy)]
@@ -113,6 +121,9 @@ impl Pool {
         let size = config.rounded(nbytes).filter(|n| *n < 1 << 62);
         let Some(size) = size else { return Err(self.out_of_memory(driver, device, stream, nbytes)) };
         let a = Asked { device, stream, nbytes, size, small: size <= SMALL };
+        if let Some(at) = self.again(&a, pool) {
+            return Ok(at);
+        }
         if let Some(found) = self.fitting(&a, pool, &config) {
             return Ok(self.cut(found, &a, &config));
         }
@@ -281,19 +292,54 @@ impl Pool {
         self.counts.count(Kind::ActiveBytes, small, sign * n);
         self.counts.count(Kind::RequestedBytes, small, sign * asked);
     }
-    /// Takes a block back, and joins it with free neighbours.
+    /// The block that came back last, for who asks for as much again; else it is joined with its neighbours.
+    fn again(&mut self, a: &Asked, pool: PoolId) -> Option<Address> {
+        let late = self.lately.take()?;
+        if late.size != a.size || late.of != (a.stream, pool) || self.history.notes() {
+            self.join(late.at);
+            return None;
+        }
+        let b = self.blocks.get_mut(&late.at)?;
+        b.asked = a.nbytes;
+        self.in_use(a.small, 1, a.size as i64, a.nbytes as i64);
+        Some(late.at)
+    }
+    /// Before anybody looks at the blocks: all that came back are joined with their neighbours.
+    pub(crate) fn settle(&mut self) {
+        if let Some(late) = self.lately.take() {
+            self.join(late.at);
+        }
+    }
+    /// Takes a block back.
     pub(crate) fn give(&mut self, at: Address) -> bool {
+        if self.lately.as_ref().is_some_and(|l| l.at == at) {
+            return false;
+        }
         let Some(b) = self.blocks.get_mut(&at).filter(|b| b.used) else { return false };
-        let (own, asked, small, segment) = (b.size, b.asked, b.small, b.segment);
+        let (own, asked, small) = (b.size, b.asked, b.small);
         let of = (b.stream, b.pool);
-        (b.used, b.asked, b.since, b.frames) = (false, 0, self.calls, None);
+        (b.asked, b.frames) = (0, None);
         self.in_use(small, -1, own as i64, asked as i64);
-        if self.settings.now().is_ok_and(|c| own >= c.max_split) {
+        let large = self.settings.now().is_ok_and(|c| own >= c.max_split);
+        if large {
             self.counts.oversize(0, -1);
         }
-        let frames = self.history.frames("free_requested");
-        self.note("free_requested", at, own, of, &frames);
-        self.note("free_completed", at, own, of, &frames);
+        if large || self.history.notes() {
+            let frames = self.history.frames("free_requested");
+            self.note("free_requested", at, own, of, &frames);
+            self.note("free_completed", at, own, of, &frames);
+            self.settle();
+            self.join(at);
+        } else if let Some(before) = self.lately.replace(Late { at, size: own, of }) {
+            self.join(before.at);
+        }
+        true
+    }
+    /// Makes a block free that came back, and joins it with free neighbours.
+    fn join(&mut self, at: Address) {
+        let Some(b) = self.blocks.get_mut(&at) else { return };
+        let (own, small, segment) = (b.size, b.small, b.segment);
+        (b.used, b.since) = (false, self.calls);
         let after = at + own as u64;
         let behind = self.blocks.get(&after).filter(|n| !n.used && n.segment == segment).map(|n| n.size);
         let before = self.blocks.range(..at).next_back().filter(|(_, n)| !n.used && n.segment == segment);
@@ -313,7 +359,7 @@ impl Pool {
             }
             None => at,
         };
-        let Some(b) = self.blocks.get_mut(&start) else { return false };
+        let Some(b) = self.blocks.get_mut(&start) else { return };
         if before.is_some() {
             self.free.remove(&b.free(start));
         }
@@ -322,7 +368,6 @@ impl Pool {
         if self.segments.get(&segment).is_some_and(|s| s.size != size) {
             self.inactive(small, 1, size);
         }
-        true
     }
     /// Free blocks that are whole segments, of the pools that may give theirs back.
     fn whole(&self) -> Vec<Address> {

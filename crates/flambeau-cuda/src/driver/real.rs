@@ -81,6 +81,9 @@ impl Device {
         found.map(|s| s.0).ok_or_else(|| Error::runtime("CUDA error: invalid resource handle"))
     }
 }
+fn no_device() -> Error {
+    Error::device("CUDA error: invalid device ordinal")
+}
 #[inline]
 pub(super) fn check(r: cu::CUresult) -> Result<()> {
     if r == cu::CUresult::CUDA_SUCCESS { Ok(()) } else { Err(error(r)) }
@@ -151,7 +154,7 @@ impl Real {
     }
     /// The device, as the thread's own.
     pub(super) fn on(&self, device: usize) -> Result<&Device> {
-        let d = self.0.get(device).ok_or_else(|| Error::device("CUDA error: invalid device ordinal"))?;
+        let d = self.0.get(device).ok_or_else(no_device)?;
         // SAFETY: the context was retained and is never released.
         check(unsafe { cu::cuCtxSetCurrent(d.context.0) })?;
         CURRENT.set(device);
@@ -466,7 +469,8 @@ impl Driver for Real {
         Ok(all.len() as u64 - 1)
     }
     fn has_stream(&self, device: usize, stream: Stream) -> Result<bool> {
-        Ok(lock(&self.on(device)?.streams).len() > stream as usize)
+        let d = self.0.get(device).ok_or_else(no_device)?;
+        Ok(lock(&d.streams).len() > stream as usize)
     }
     fn stream_handle(&self, device: usize, stream: Stream) -> Result<u64> {
         Ok(self.stream(device, stream)?.expose_provenance() as u64)

@@ -45,10 +45,7 @@ pub(crate) struct Args(Vec<u8>);
 impl Args {
     pub(crate) fn new() -> Args {
         // as much as most kernels take
-        Args(Vec::with_capacity(256))
-    }
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
+        Args(Vec::with_capacity(768))
     }
     /// Arguments that were written before.
     pub(crate) fn raw(mut self, bytes: &[u8]) -> Args {

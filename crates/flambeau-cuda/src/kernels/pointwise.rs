@@ -6,7 +6,7 @@ use crate::generated::pointwise::{FORMULAS, PAIRS, PLANNED, SPECS};
 use flambeau_core::iter::spec::{PointwiseCall, PointwiseKernel};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Error, Result, Tensor};
-use flambeau_cpu::pointwise::{self as cpu, Param, Pointwise};
+use flambeau_cpu::pointwise::{self as cpu, Pointwise};
 use std::cell::RefCell;
 use std::fmt::Write as _;
 
@@ -193,10 +193,12 @@ pub(crate) fn run(call: &PointwiseCall) -> Result<()> {
     } else {
         1
     };
-    let mut numbers = Args::new();
-    for k in 0..3 {
-        let p = call.params.get(k).copied().unwrap_or(Param { re: 0.0, im: 0.0, int: 0 });
-        numbers = numbers.number(p.re).number(p.im).int(cut(p.int, call.compute));
+    // three numbers, each in all its readings
+    let mut numbers = [0u8; 72];
+    for (to, p) in numbers.chunks_exact_mut(24).zip(call.params) {
+        to[..8].copy_from_slice(&p.re.to_ne_bytes());
+        to[8..16].copy_from_slice(&p.im.to_ne_bytes());
+        to[16..].copy_from_slice(&cut(p.int, call.compute).to_ne_bytes());
     }
     if lists::offer(d, f, &operands, &numbers)? {
         return Ok(());
@@ -208,7 +210,7 @@ pub(crate) fn run(call: &PointwiseCall) -> Result<()> {
             (Args::new().geometry(&g), false, if g.packed() { each } else { 1 })
         }
     };
-    let args = args.raw(numbers.bytes());
+    let args = args.raw(&numbers);
     let all = crate::driver::driver()?.compiles_families();
     launch(
         d,

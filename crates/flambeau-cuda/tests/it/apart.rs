@@ -45,7 +45,7 @@ pub fn all() {
             " during kernel:\naten::mul.Tensor(Tensor self, Tensor other) -> Tensor\nreading from argument(s) self, other\nWith stack trace:\n",
             "Previous access by stream 0 during kernel:\naten::copy_\nwriting to argument(s) self\nWith stack trace:\n",
             "Tensor was allocated with stack trace:\n",
-            "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor\nwriting to argument(s) self, and to the output\n",
+            "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor\nwriting to argument(s) self, other, and to the output\n",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
@@ -76,8 +76,9 @@ fn races() {
     let y = cuda::stream(Some(&side), square).unwrap();
     // a read after a read is none, a write after it is one
     ops::add(&x, &x, 1.into()).unwrap();
+    // of both calls on the other stream, the refused one too
     let e = ops::add_(&x, &x, 1.into()).unwrap_err();
-    assert_eq!(e.message(), "detected 1 errors");
+    assert_eq!(e.message(), "detected 2 errors");
     side.synchronize();
     ops::add_(&x, &x, 1.into()).unwrap();
     // views are of the same memory
@@ -89,6 +90,7 @@ fn races() {
     side.wait_event(&e);
     read(&part).unwrap();
     // of an event, what came before it
+    main.wait_stream(&side);
     ops::mul_(&x, &x).unwrap();
     side.wait_event(&e);
     assert!(read(&part).is_err());
