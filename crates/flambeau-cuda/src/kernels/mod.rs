@@ -396,7 +396,7 @@ thread_local! {
     /// How many launches this thread asked for.
     pub(crate) static LAUNCHES: Cell<u64> = const { Cell::new(0) };
     /// Kernels that this thread launched before.
-    static FOUND: RefCell<Quick<(usize, Which), Arc<Function>>> = RefCell::default();
+    static FOUND: RefCell<Quick<(usize, Which), Function>> = RefCell::default();
 }
 /// A number in all readings, as `Param` of kernels/device/base.cuh; zeros for none.
 pub(crate) fn scalar(list: Args, v: Option<flambeau_core::Scalar>) -> Args {
@@ -436,23 +436,23 @@ pub(crate) fn launch(
     args: Args,
 ) -> Result<()> {
     lists::flush()?;
-    let known = FOUND.try_with(|all| all.borrow().get(&(device, which)).cloned()).ok().flatten();
-    let function = match known {
-        Some(f) => f,
+    LAUNCHES.set(LAUNCHES.get() + 1);
+    let (driver, stream) = (driver()?, here(device)?);
+    let queue = |f: &Function| driver.launch(device, stream, f, shape, &args.0);
+    let known = FOUND.try_with(|all| all.borrow().get(&(device, which)).map(queue)).ok().flatten();
+    match known {
+        Some(queued) => queued?,
         None => {
             let (source, name) = text();
-            let f = Arc::new(driver()?.find(device, &module(device, &source)?, &name)?);
+            let f = driver.find(device, &module(device, &source)?, &name)?;
+            queue(&f)?;
             // a thread that ends keeps nothing
-            let _ = FOUND.try_with(|all| all.borrow_mut().insert((device, which), f.clone()));
-            f
+            let _ = FOUND.try_with(|all| all.borrow_mut().insert((device, which), f));
         }
-    };
-    LAUNCHES.set(LAUNCHES.get() + 1);
-    let stream = here(device)?;
-    driver()?.launch(device, stream, &function, shape, &args.0)?;
+    }
     static BLOCKING: OnceLock<bool> = OnceLock::new();
     if *BLOCKING.get_or_init(|| std::env::var("CUDA_LAUNCH_BLOCKING").is_ok_and(|v| v == "1")) {
-        driver()?.wait(device, stream)?;
+        driver.wait(device, stream)?;
         fault::check(device)?;
     }
     Ok(())

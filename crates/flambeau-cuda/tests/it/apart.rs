@@ -26,10 +26,12 @@ fn run(name: &str, more: &[(&str, &Path)]) -> Option<Output> {
     more.iter().for_each(|(k, v)| {
         child.env(k, v);
     });
-    let out = child.output().unwrap();
-    let text = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{name}\n{}{text}", String::from_utf8_lossy(&out.stdout));
-    Some(out)
+    Some(child.output().unwrap())
+}
+/// What a process that failed printed.
+fn failed(name: &str, out: &Output) -> Option<String> {
+    let (text, said) = (String::from_utf8_lossy(&out.stderr), String::from_utf8_lossy(&out.stdout));
+    (!out.status.success()).then(|| format!("{name}\n{said}{text}"))
 }
 /// All of them; a device has them too.
 #[test]
@@ -37,7 +39,24 @@ fn in_processes_of_their_own() {
     all();
 }
 pub fn all() {
-    if let Some(out) = run("races", &[]) {
+    let mut wrong = Vec::new();
+    let mut each = |name: &str, more: &[(&str, &Path)]| {
+        let out = run(name, more)?;
+        wrong.extend(failed(name, &out));
+        out.status.success().then_some(out)
+    };
+    let races = each("races", &[]);
+    each("asked_by_the_environment", &[("TORCH_CUDA_SANITIZER", Path::new("1"))]);
+    let folder = tempfile::tempdir().unwrap();
+    if let Some(library) = allocator(folder.path()) {
+        each("plugged", &[("FLAMBEAU_TEST_ALLOCATOR", &library)]);
+        each("in_a_pool", &[("FLAMBEAU_TEST_ALLOCATOR", &library)]);
+    }
+    each("uncached", &[]);
+    #[cfg(target_os = "linux")]
+    each("between_processes", &[]);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    if let Some(out) = races {
         let text = String::from_utf8_lossy(&out.stderr).into_owned();
         for part in [
             "============================\nCSAN detected a possible data race on tensor with data pointer ",
@@ -50,15 +69,6 @@ pub fn all() {
             assert!(text.contains(part), "{part}\n{text}");
         }
     }
-    run("asked_by_the_environment", &[("TORCH_CUDA_SANITIZER", Path::new("1"))]);
-    let folder = tempfile::tempdir().unwrap();
-    if let Some(library) = allocator(folder.path()) {
-        run("plugged", &[("FLAMBEAU_TEST_ALLOCATOR", &library)]);
-        run("in_a_pool", &[("FLAMBEAU_TEST_ALLOCATOR", &library)]);
-    }
-    run("uncached", &[]);
-    #[cfg(target_os = "linux")]
-    run("between_processes", &[]);
 }
 
 /// Two accesses that nothing orders are an error; what an event, a wait or the host orders is none.
@@ -187,7 +197,9 @@ fn counted(name: &str) -> bool {
     }
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "0 0 0").unwrap();
-    run(name, &[("FLAMBEAU_TEST_COUNTS", file.path())]);
+    if let Some(text) = run(name, &[("FLAMBEAU_TEST_COUNTS", file.path())]).and_then(|o| failed(name, &o)) {
+        panic!("{text}");
+    }
     false
 }
 #[test]
