@@ -9,9 +9,9 @@ use flambeau_core::backend::Handle;
 use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Device, Error, Result, ensure};
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, PoisonError};
 
 type Used = Box<dyn Fn() -> bool + Send + Sync>;
 /// A handle of the driver's, which is as long for memory as for events.
@@ -68,32 +68,44 @@ pub(crate) fn share(memory: &Handle, used: Used) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// An allocation of another process.
-pub(crate) struct Opened {
+/// A use of an allocation of another process.
+struct Opened {
     device: usize,
+    name: Name,
     address: Address,
 }
 impl Drop for Opened {
     fn drop(&mut self) {
-        if let Ok(d) = driver() {
-            d.close_memory(self.device, self.address);
+        let mut all = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        let uses = all.get_mut(&(self.device, self.name)).map(|(_, uses)| {
+            *uses -= 1;
+            *uses
+        });
+        // who opens it again waits until it is closed
+        if uses == Some(0) {
+            all.remove(&(self.device, self.name));
+            if let Ok(d) = driver() {
+                d.close_memory(self.device, self.address);
+            }
         }
     }
 }
-type Known = Mutex<Option<HashMap<(usize, Name), Weak<Opened>>>>;
-/// Allocations that are open: the driver opens each once.
-static OPENED: Known = Mutex::new(None);
-fn opened(device: usize, name: Name) -> Result<Arc<Opened>> {
-    let mut guard = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    let all = guard.get_or_insert_with(HashMap::new);
-    if let Some(found) = all.get(&(device, name)).and_then(Weak::upgrade) {
-        return Ok(found);
-    }
-    let address = driver()?.open_memory(device, &name)?;
-    let new = Arc::new(Opened { device, address });
-    all.retain(|_, o| o.strong_count() > 0);
-    all.insert((device, name), Arc::downgrade(&new));
-    Ok(new)
+/// Allocations that are open, and how many blocks of each are in use: the driver opens each once.
+static OPENED: Mutex<BTreeMap<(usize, Name), (Address, usize)>> = Mutex::new(BTreeMap::new());
+fn opened(device: usize, name: Name) -> Result<Opened> {
+    let mut all = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    let address = match all.get_mut(&(device, name)) {
+        Some((address, uses)) => {
+            *uses += 1;
+            *address
+        }
+        None => {
+            let address = driver()?.open_memory(device, &name)?;
+            all.insert((device, name), (address, 1));
+            address
+        }
+    };
+    Ok(Opened { device, name, address })
 }
 /// See [`flambeau_core::backend::Backend::open`].
 ///

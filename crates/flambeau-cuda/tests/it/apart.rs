@@ -36,9 +36,12 @@ fn failed(name: &str, out: &Output) -> Option<String> {
 /// All of them; a device has them too.
 #[test]
 fn in_processes_of_their_own() {
-    all();
+    each_apart();
 }
 pub fn all() {
+    each_apart();
+}
+fn each_apart() {
     let mut wrong = Vec::new();
     let mut each = |name: &str, more: &[(&str, &Path)]| {
         let out = run(name, more)?;
@@ -275,7 +278,9 @@ fn adds(_: usize, args: &[Message]) -> Result<()> {
     assert!(x.storage().same(other.storage()), "two tensors of one memory");
     ops::add_(&x, &Tensor::from_slice(&[1f32], [0i64; 0]), 1.into())?;
     cuda::try_synchronize()?;
-    let own = ops::mul(&x, &x)?;
+    // of the same allocation
+    let more = args[5].tensor()?;
+    let own = ops::add(&ops::mul(&x, &x)?, &more, 1.into())?;
     let event: Vec<i64> = args[4].get()?;
     let event = Event::from_ipc_handle(0, &event.iter().map(|b| *b as u8).collect::<Vec<u8>>())?;
     event.try_wait(None)?;
@@ -283,7 +288,7 @@ fn adds(_: usize, args: &[Message]) -> Result<()> {
     back.put(&own)?;
     // this process has `own` until the other one says that it is done
     go_on.get()?;
-    drop((x, other));
+    drop((x, other, more));
     Ok(())
 }
 #[test]
@@ -307,8 +312,9 @@ fn between_processes() {
     assert!(Event::new().try_ipc_handle().is_err());
     assert!(Event::from_ipc_handle(0, &[1, 2]).is_err());
     let (back, go_on) = (SimpleQueue::new().unwrap(), SimpleQueue::new().unwrap());
-    let args: [Message; 5] =
-        [(&x).into(), (&part).into(), back.clone().into(), go_on.clone().into(), name.into()];
+    let more = there(&t);
+    let args: [Message; 6] =
+        [(&x).into(), (&part).into(), back.clone().into(), go_on.clone().into(), name.into(), (&more).into()];
     let mut context = mp::start_processes("adds", &args, SpawnOptions::new()).unwrap();
     let Some(got) = back.get_timeout(Duration::from_secs(60)).unwrap() else {
         panic!("{:?}", context.join());
@@ -317,12 +323,13 @@ fn between_processes() {
     // what the other process wrote is in this one's tensor, and its result is read here
     agree("written there", &x, &one, 1e-6);
     let got = got.tensor().unwrap();
-    agree("made there", &got, &ops::mul(&one, &one).unwrap(), 1e-6);
+    let want = ops::add(&ops::mul(&one, &one).unwrap(), &t, 1.into()).unwrap();
+    agree("made there", &got, &want, 1e-6);
     drop(got);
     go_on.put(1).unwrap();
     while !context.join().unwrap() {}
     let before = cuda::memory_allocated();
-    drop((x, part, same, args));
+    drop((x, part, same, more, args));
     cuda::try_ipc_collect().unwrap();
     assert!(cuda::memory_allocated() < before, "memory that was sent goes back when nobody has it");
 }
