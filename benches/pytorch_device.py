@@ -105,6 +105,14 @@ def rows(device):
             return lambda: f(x)
 
         ROWS.append((name, 0, make))
+    # parts of a launch, without what the device does
+    for name, f in [("issue_add", lambda x, y: x + x), ("issue_empty", lambda x, y: torch.empty_like(x)), ("issue_add_in_place", lambda x, y: y.add_(x)), ("issue_sum", lambda x, y: x.sum())]:
+
+        def make(f=f):
+            x, y = small(), small()
+            return lambda: f(x, y)
+
+        ROWS.append((name, 0, make))
 
 
 def wait(device):
@@ -126,6 +134,17 @@ def measure(device, body):
     return min(run(n) / n for _ in range(5))
 
 
+def issue(device, body):
+    def run():
+        wait(device)
+        start = time.perf_counter()
+        for _ in range(400):
+            body()
+        return (time.perf_counter() - start) / 400
+
+    return min(run() for _ in range(40))
+
+
 def main():
     device, out = sys.argv[1], sys.argv[2]
     only = sys.argv[3] if len(sys.argv) > 3 else ""
@@ -134,7 +153,7 @@ def main():
         for name, amount, make in ROWS:
             if only not in name:
                 continue
-            seconds = measure(device, make())
+            seconds = (issue if name.startswith("issue") else measure)(device, make())
             line = f"{name}\t{seconds * 1e6:.3f}\t{amount / seconds / 1e9:.1f}"
             print(line, flush=True)
             file.write(line + "\n")

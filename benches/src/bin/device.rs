@@ -15,8 +15,10 @@ enum Amount {
     Bytes(i64),
     Operations(i64),
     Calls,
+    /// The same, without what the device does.
+    Issue,
 }
-use Amount::{Bytes, Calls, Operations};
+use Amount::{Bytes, Calls, Issue, Operations};
 type Body = Box<dyn Fn() -> Tensor>;
 
 struct Bench {
@@ -171,6 +173,19 @@ fn rows(b: &mut Bench) {
             Box::new(move || f(&x))
         });
     }
+    // parts of a launch: what a call costs the host, its result's memory alone, the call without that
+    for (name, f) in [
+        ("issue_add", (|x, _| x + x) as fn(&Tensor, &Tensor) -> Tensor),
+        ("issue_empty", |x, _| torch::empty_like(x)),
+        ("issue_add_in_place", |x, y| y.add_(x).clone()),
+        ("issue_sum", |x, _| x.sum()),
+    ] {
+        let make = small.clone();
+        b.add(name, Issue, move || {
+            let (x, y) = (make(), make());
+            Box::new(move || f(&x, &y))
+        });
+    }
 }
 
 fn wait(device: Device) {
@@ -194,6 +209,19 @@ fn time(device: Device, body: &Body) -> f64 {
     (0..5).map(|_| run(n).as_secs_f64() / f64::from(n)).fold(f64::INFINITY, f64::min)
 }
 
+/// The best of several runs of as many calls as a device queues without a wait, in seconds a call.
+fn issue(device: Device, body: &Body) -> f64 {
+    let run = || {
+        wait(device);
+        let start = Instant::now();
+        for _ in 0..400 {
+            std::hint::black_box(body());
+        }
+        start.elapsed().as_secs_f64() / 400.0
+    };
+    (0..40).map(|_| run()).fold(f64::INFINITY, f64::min)
+}
+
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let (Some(device), Some(out)) = (args.next(), args.next()) else {
@@ -209,10 +237,13 @@ fn main() -> ExitCode {
     rows(&mut b);
     let mut text = String::new();
     for (name, amount, make) in b.rows.iter().filter(|r| r.0.contains(&only)) {
-        let seconds = torch::no_grad(|| time(device, &make()));
+        let seconds = torch::no_grad(|| match amount {
+            Issue => issue(device, &make()),
+            _ => time(device, &make()),
+        });
         let rate = match amount {
             Bytes(n) | Operations(n) => *n as f64 / seconds / 1e9,
-            Calls => 0.0,
+            Calls | Issue => 0.0,
         };
         let line = format!("{name}\t{:.3}\t{rate:.1}", seconds * 1e6);
         println!("{line}");

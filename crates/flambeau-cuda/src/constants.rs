@@ -2,15 +2,15 @@
 
 use crate::device::{self, here};
 use crate::driver::Stream;
+use crate::kernels::Quick;
 use flambeau_core::backend::transfer;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Device, Result, Tensor};
 use std::cell::RefCell;
-use std::collections::HashMap;
 
 /// More numbers than this are not kept.
 const MOST: usize = 1024;
-type Kept = HashMap<(usize, Stream, DType, [u8; 16]), Tensor>;
+type Kept = Quick<(usize, Stream, DType, [u8; 16]), Tensor>;
 thread_local! {
     // A stream's own: another one would have to wait for the copy. A thread's own: nobody else empties it.
     static KEPT: RefCell<Kept> = RefCell::default();

@@ -1,8 +1,10 @@
 //! Devices, and what a thread chose of them: its device, and a stream of each. What `torch.cuda` asks is answered here.
 
+use crate::driver::library::Pluggable;
 use crate::driver::{Stream, driver};
 use crate::kernels::{lists, random};
 use crate::{fault, graph, memory};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{Device, Error, Result, Scalar, Tensor, Value, ensure};
 use flambeau_devices::Stats;
@@ -10,14 +12,19 @@ use flambeau_devices::cuda::jiterator::Formula;
 use flambeau_devices::cuda::runtime::{
     CaptureMode, Entry, Measured, Noting, PoolId, Properties, Recorded, Runtime, Segment,
 };
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use flambeau_devices::cuda::sanitizer::{Happening, happened};
+use std::any::Any;
+use std::cell::Cell;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
+/// Devices beyond this number are not used.
+const MOST: usize = 64;
 thread_local! {
+    // neither has a destructor or is made at the first use: every launch asks
     static DEVICE: Cell<usize> = const { Cell::new(0) };
-    static STREAMS: RefCell<HashMap<usize, Stream>> = RefCell::default();
+    static STREAMS: [Cell<Stream>; MOST] = const { [const { Cell::new(0) }; MOST] };
 }
 static USED: AtomicBool = AtomicBool::new(false);
 /// Blocks that were taken by hand.
@@ -25,7 +32,7 @@ static TAKEN: Mutex<Vec<Arc<memory::Memory>>> = Mutex::new(Vec::new());
 
 /// Number of devices; 0 where there is no driver.
 pub(crate) fn count() -> usize {
-    driver().map_or(0, |d| d.device_count())
+    driver().map_or(0, |d| d.device_count().min(MOST))
 }
 /// A device's number.
 ///
@@ -49,22 +56,22 @@ pub(crate) fn ordinal(device: Device) -> Result<usize> {
 /// # Errors
 /// None today: a device has its default stream always.
 pub(crate) fn here(device: usize) -> Result<Stream> {
-    Ok(STREAMS.try_with(|s| s.borrow().get(&device).copied()).ok().flatten().unwrap_or(0))
+    Ok(STREAMS.with(|s| s.get(device).map_or(0, Cell::get)))
 }
 /// Runs a closure with another stream as the thread's own.
 pub(crate) fn with_stream<R>(device: usize, stream: Stream, f: impl FnOnce() -> R) -> R {
-    struct Back(usize, Option<Stream>);
+    struct Back(usize, Stream);
     impl Drop for Back {
         fn drop(&mut self) {
-            let _ = STREAMS.try_with(|s| match self.1 {
-                Some(stream) => s.borrow_mut().insert(self.0, stream),
-                None => s.borrow_mut().remove(&self.0),
-            });
+            choose(self.0, self.1);
         }
     }
-    let before = STREAMS.try_with(|s| s.borrow_mut().insert(device, stream)).ok().flatten();
-    let _back = Back(device, before);
+    let _back = Back(device, choose(device, stream));
     f()
+}
+/// Makes a stream of a device the thread's own: the one before.
+fn choose(device: usize, stream: Stream) -> Stream {
+    STREAMS.with(|s| s.get(device).map_or(0, |own| own.replace(stream)))
 }
 /// Multiprocessors of a device.
 ///
@@ -98,6 +105,10 @@ fn number(device: i64) -> Result<usize> {
     Ok(device as usize)
 }
 
+/// An allocator that [`Answers`] loaded.
+fn ours(allocator: Arc<dyn Any + Send + Sync>) -> Result<Arc<Pluggable>> {
+    allocator.downcast().map_err(|_| Error::runtime("an allocator of another back end"))
+}
 /// What `torch.cuda` asks.
 pub(crate) struct Answers;
 impl Runtime for Answers {
@@ -138,6 +149,7 @@ impl Runtime for Answers {
         let d = number(device)?;
         lists::flush()?;
         driver()?.wait_all(d)?;
+        happened(device, Happening::WaitedForAll);
         fault::check(d)
     }
     fn current_stream(&self, device: i64) -> Result<u64> {
@@ -148,8 +160,7 @@ impl Runtime for Answers {
         lists::flush()?;
         ensure!(driver()?.has_stream(d, stream)?, Runtime, "CUDA error: invalid resource handle");
         DEVICE.set(d);
-        // a thread that ends has no current stream any more
-        let _ = STREAMS.try_with(|s| s.borrow_mut().insert(d, stream));
+        choose(d, stream);
         Ok(())
     }
     fn new_stream(&self, device: i64) -> Result<u64> {
@@ -162,11 +173,14 @@ impl Runtime for Answers {
         let d = number(device)?;
         lists::flush()?;
         driver()?.wait(d, stream)?;
+        happened(device, Happening::WaitedForStream(stream));
         fault::check(d)
     }
     fn record(&self, device: i64, stream: u64) -> Result<u64> {
         lists::flush()?;
-        driver()?.record(number(device)?, stream)
+        let event = driver()?.record(number(device)?, stream)?;
+        happened(device, Happening::Recorded { event, stream });
+        Ok(event)
     }
     fn event_query(&self, device: i64, event: u64) -> Result<bool> {
         driver()?.passed(number(device)?, event)
@@ -174,11 +188,14 @@ impl Runtime for Answers {
     fn event_synchronize(&self, device: i64, event: u64) -> Result<()> {
         let d = number(device)?;
         driver()?.wait_event(d, event)?;
+        happened(device, Happening::WaitedForEvent(event));
         fault::check(d)
     }
     fn wait_event(&self, device: i64, stream: u64, event: u64) -> Result<()> {
         lists::flush()?;
-        driver()?.order(number(device)?, stream, event)
+        driver()?.order(number(device)?, stream, event)?;
+        happened(device, Happening::Ordered { stream, event });
+        Ok(())
     }
     fn elapsed(&self, device: i64, start: u64, end: u64) -> Result<f64> {
         driver()?.elapsed(number(device)?, start, end)
@@ -209,6 +226,7 @@ impl Runtime for Answers {
         let driver = driver()?;
         for d in 0..count() {
             driver.wait_all(d)?;
+            happened(d as i64, Happening::WaitedForAll);
             let mut own = memory::pool(d);
             own.waited();
             own.give_back(driver, d);
@@ -280,6 +298,45 @@ impl Runtime for Answers {
         }
         Ok(())
     }
+    fn pool_source(&self, device: i64, pool: PoolId, allocator: Arc<dyn Any + Send + Sync>) -> Result<()> {
+        memory::pool(number(device)?).set_source(pool, ours(allocator)?);
+        Ok(())
+    }
+    fn load_allocator(&self, path: &Path, alloc: &str, free: &str) -> Result<Arc<dyn Any + Send + Sync>> {
+        Ok(Arc::new(Pluggable::open(path, alloc, free)?))
+    }
+    fn change_allocator(&self, allocator: Arc<dyn Any + Send + Sync>) -> Result<()> {
+        let fresh = !USED.load(Ordering::Relaxed) && memory::plug(ours(allocator)?);
+        ensure!(fresh, Runtime, "Can't swap an already initialized allocator");
+        Ok(())
+    }
+    fn allocator_backend(&self) -> &'static str {
+        if memory::is_plugged() { "pluggable" } else { "native" }
+    }
+    fn enable_cache(&self, on: bool) {
+        memory::enable_cache(on);
+    }
+    fn is_cache_enabled(&self) -> bool {
+        memory::is_cache_enabled()
+    }
+    fn ipc_collect(&self) {
+        crate::ipc::collect();
+    }
+    fn shared_event(&self, device: i64) -> Result<u64> {
+        driver()?.shared_event(number(device)?)
+    }
+    fn record_again(&self, device: i64, stream: u64, event: u64) -> Result<()> {
+        lists::flush()?;
+        driver()?.record_again(number(device)?, stream, event)?;
+        happened(device, Happening::Recorded { event, stream });
+        Ok(())
+    }
+    fn event_name(&self, device: i64, event: u64) -> Result<[u8; 64]> {
+        driver()?.event_name(number(device)?, event)
+    }
+    fn open_event(&self, device: i64, name: &[u8; 64]) -> Result<u64> {
+        driver()?.open_event(number(device)?, name)
+    }
     fn pool_release(&self, device: i64, pool: PoolId) {
         let Ok(d) = number(device) else { return };
         let last = {
@@ -313,7 +370,15 @@ impl Runtime for Answers {
     fn forget_event(&self, device: i64, event: u64) {
         if let (Ok(d), Ok(driver)) = (number(device), driver()) {
             driver.forget(d, event);
+            happened(device, Happening::Forgotten(event));
         }
+    }
+    fn address(&self, t: &Tensor) -> Option<u64> {
+        if t.numel() == 0 {
+            return None;
+        }
+        let start = t.storage_offset() as usize * t.dtype().size();
+        t.storage().with_handle(|h| memory::start(h).map(|a| a + start as u64)).ok().flatten().flatten()
     }
     fn stream_handle(&self, device: i64, stream: u64) -> Result<u64> {
         driver()?.stream_handle(number(device)?, stream)

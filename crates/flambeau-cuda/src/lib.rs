@@ -13,6 +13,7 @@ mod fault;
 mod generated;
 mod graph;
 mod host;
+mod ipc;
 mod jit;
 mod kernels;
 mod memory;
@@ -31,6 +32,8 @@ use flambeau_core::tensor::storage::{HostMemory, Storage};
 use flambeau_core::types::keys::Key;
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{Device, Error, Result, Tensor};
+use flambeau_devices::cuda::sanitizer::{self, Happening, happened};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
@@ -52,10 +55,14 @@ impl Backend for Cuda {
         let from = m.range(offset, to.len())?;
         let stream = here(m.device)?;
         m.used_by(stream);
+        if !to.is_empty() {
+            sanitizer::copied(m.device as i64, stream, from, false)?;
+        }
         match to.is_empty() {
             true => driver()?.wait(m.device, stream)?,
             false => driver()?.download(m.device, stream, from, to)?,
         }
+        happened(m.device as i64, Happening::WaitedForStream(stream));
         fault::check(m.device)
     }
     fn write(&self, memory: &Handle, offset: usize, from: &[u8]) -> Result<()> {
@@ -67,6 +74,7 @@ impl Backend for Cuda {
         }
         let stream = here(m.device)?;
         m.used_by(stream);
+        sanitizer::copied(m.device as i64, stream, to, true)?;
         driver()?.upload(m.device, stream, to, from)
     }
     fn copy(&self, from: &Handle, to: &Handle, nbytes: usize) -> Result<()> {
@@ -92,12 +100,16 @@ impl Backend for Cuda {
         let d = device::ordinal(device)?;
         kernels::lists::flush()?;
         driver()?.wait_all(d)?;
+        happened(d as i64, Happening::WaitedForAll);
         fault::check(d)
     }
     fn event(&self, device: Device) -> Result<Box<dyn Event>> {
         let d = device::ordinal(device)?;
         kernels::lists::flush()?;
-        Ok(Box::new(Mark { device: d, event: driver()?.record(d, here(d)?)? }))
+        let stream = here(d)?;
+        let event = driver()?.record(d, stream)?;
+        happened(d as i64, Happening::Recorded { event, stream });
+        Ok(Box::new(Mark { device: d, event }))
     }
     fn clear(&self, memory: &Handle, nbytes: usize) -> Result<()> {
         kernels::lists::flush()?;
@@ -108,6 +120,13 @@ impl Backend for Cuda {
         let stream = here(m.device)?;
         m.used_by(stream);
         driver()?.fill(m.device, stream, m.range(0, nbytes)?, 0, nbytes)
+    }
+    fn share(&self, memory: &Handle, used: Box<dyn Fn() -> bool + Send + Sync>) -> Result<Vec<u8>> {
+        ipc::share(memory, used)
+    }
+    fn open(&self, device: Device, bytes: &[u8], kept: Box<dyn Any + Send + Sync>) -> Result<Handle> {
+        flambeau_core::dispatch::registry::init();
+        ipc::open(device, bytes, kept)
     }
     fn absent(&self, device: Device) -> Error {
         match device::ordinal(device) {
@@ -162,6 +181,7 @@ impl Event for Mark {
     }
     fn wait(&self) -> Result<()> {
         driver()?.wait_event(self.device, self.event)?;
+        happened(self.device as i64, Happening::WaitedForEvent(self.event));
         fault::check(self.device)
     }
 }
@@ -234,6 +254,8 @@ fn fill() {
     backend::lists::bring(Key::Cuda, &kernels::optim::OnLists);
     set_fallback(Key::Cuda, Some(through_the_cpu));
     flambeau_devices::cuda::runtime::install(&device::Answers);
+    sanitizer::read_environment();
+    memory::enable_cache(true);
     let _ = flambeau_core::types::generator::SEEDED.set(kernels::random::seed_all);
 }
 

@@ -2,15 +2,30 @@
 
 use crate::allocator::Pool;
 use crate::device::{self, here};
+use crate::driver::library::Pluggable;
 use crate::driver::{Address, Stream, driver};
 use crate::graph;
 use flambeau_core::backend::Handle;
 use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Device, Error, Result};
 use flambeau_devices::cuda::runtime::PoolId;
+use flambeau_devices::cuda::sanitizer::{Happening, happened};
+use std::any::Any;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
+/// Who gave memory and gets it back.
+enum Origin {
+    /// The caching allocator.
+    Cached,
+    /// The driver.
+    Driver,
+    /// An allocator of the program's.
+    Plugged(Arc<Pluggable>),
+    /// Another process, for as long as this is kept.
+    Other(Box<dyn Any + Send + Sync>),
+}
 /// Memory of one device. The address 0: no bytes.
 pub(crate) struct Memory {
     pub(crate) device: usize,
@@ -18,16 +33,31 @@ pub(crate) struct Memory {
     pub(crate) nbytes: usize,
     pub(crate) pool: PoolId,
     stream: Stream,
+    origin: Origin,
     /// Further streams that used it, whose work a next owner waits for.
     others: Mutex<BTreeSet<Stream>>,
 }
 impl Memory {
     /// Notes that a stream uses it (`Tensor.record_stream` of itself).
     pub(crate) fn used_by(self: &Arc<Self>, stream: Stream) {
+        self.noted(stream);
+        graph::touched(self, stream);
+    }
+    fn noted(&self, stream: Stream) {
         if stream != self.stream {
             self.others.lock().unwrap_or_else(PoisonError::into_inner).insert(stream);
         }
-        graph::touched(self, stream);
+    }
+    /// A block of another process, which lets it go when `kept` is dropped.
+    pub(crate) fn of_another(
+        device: usize,
+        address: Address,
+        nbytes: usize,
+        stream: Stream,
+        kept: Box<dyn Any + Send + Sync>,
+    ) -> Memory {
+        let (pool, origin) = (crate::allocator::COMMON, Origin::Other(kept));
+        Memory { device, address, nbytes, pool, stream, origin, others: Mutex::default() }
     }
     /// The address of a range within.
     ///
@@ -46,7 +76,12 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         let others = std::mem::take(&mut *self.others.lock().unwrap_or_else(PoisonError::into_inner));
-        let back = Back { device: self.device, address: self.address, stream: self.stream, others };
+        if self.address != 0 {
+            happened(self.device as i64, Happening::Given(self.address, self.nbytes as u64));
+        }
+        let origin = std::mem::replace(&mut self.origin, Origin::Cached);
+        let (device, address, nbytes, stream) = (self.device, self.address, self.nbytes, self.stream);
+        let back = Back { device, address, nbytes, stream, origin, others };
         if !back.others.is_empty() && graph::any() {
             // an event of a stream that records orders nothing but its graph
             DEFERRED.lock().unwrap_or_else(PoisonError::into_inner).push(back);
@@ -60,7 +95,9 @@ impl Drop for Memory {
 struct Back {
     device: usize,
     address: Address,
+    nbytes: usize,
     stream: Stream,
+    origin: Origin,
     others: BTreeSet<Stream>,
 }
 impl Back {
@@ -77,8 +114,21 @@ impl Back {
                 let _ = driver.wait(self.device, s);
             }
         }
-        if self.address != 0 {
-            pool(self.device).give(self.address);
+        match self.origin {
+            _ if self.address == 0 => {}
+            Origin::Cached => {
+                at_once(self.device).give(self.address);
+            }
+            Origin::Driver => driver.free(self.device, self.address),
+            Origin::Other(kept) => {
+                // who gave it may use it again at once
+                let _ = driver.wait(self.device, self.stream);
+                drop(kept);
+            }
+            Origin::Plugged(p) => {
+                let stream = driver.stream_handle(self.device, self.stream).unwrap_or(0);
+                p.give(driver.disown(self.device, self.address), self.nbytes, self.device, stream);
+            }
         }
     }
 }
@@ -92,9 +142,62 @@ pub(crate) fn give_deferred() {
 
 /// The allocator of a device.
 pub(crate) fn pool(device: usize) -> MutexGuard<'static, Pool> {
+    let mut own = at_once(device);
+    own.settle();
+    own
+}
+/// The same for who only takes a block or gives one back.
+fn at_once(device: usize) -> MutexGuard<'static, Pool> {
     static POOLS: OnceLock<Vec<Mutex<Pool>>> = OnceLock::new();
     let all = POOLS.get_or_init(|| (0..device::count().max(1)).map(|_| Mutex::default()).collect());
     all[device.min(all.len() - 1)].lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether memory comes from elsewhere than the caching allocator.
+static DIRECT: AtomicBool = AtomicBool::new(false);
+static UNCACHED: AtomicBool = AtomicBool::new(false);
+static PLUGGED: OnceLock<Arc<Pluggable>> = OnceLock::new();
+/// Turns the cache on or off; the environment may forbid it.
+pub(crate) fn enable_cache(on: bool) {
+    UNCACHED.store(!on, Ordering::Relaxed);
+    let forbidden = std::env::var_os("PYTORCH_NO_CUDA_MEMORY_CACHING").is_some();
+    DIRECT.store(!on || forbidden || PLUGGED.get().is_some(), Ordering::Relaxed);
+}
+pub(crate) fn is_cache_enabled() -> bool {
+    !UNCACHED.load(Ordering::Relaxed)
+}
+/// Lets all memory come from an allocator of the program's; `false` where there is one already.
+pub(crate) fn plug(allocator: Arc<Pluggable>) -> bool {
+    let first = PLUGGED.set(allocator).is_ok();
+    DIRECT.store(true, Ordering::Relaxed);
+    first
+}
+pub(crate) fn is_plugged() -> bool {
+    PLUGGED.get().is_some()
+}
+/// Memory of the program's own allocator, or of the driver.
+#[cold]
+fn direct(device: usize, stream: Stream, nbytes: usize) -> Result<(Address, Origin)> {
+    let driver = driver()?;
+    let none = || Error::memory("CUDA error: out of memory");
+    match PLUGGED.get() {
+        Some(p) => {
+            let at = p.take(nbytes, device, driver.stream_handle(device, stream)?).ok_or_else(none)?;
+            Ok((driver.adopt(device, at, nbytes)?, Origin::Plugged(p.clone())))
+        }
+        None => {
+            let at = driver.allocate(device, nbytes)?;
+            let at = match at {
+                Some(at) => at,
+                // what is cached may be in the way
+                None => {
+                    pool(device).give_back(driver, device);
+                    driver.allocate(device, nbytes)?.ok_or_else(none)?
+                }
+            };
+            Ok((at, Origin::Driver))
+        }
+    }
 }
 
 /// Memory for the current stream of a device.
@@ -105,13 +208,39 @@ pub(crate) fn allocate(device: Device, nbytes: usize) -> Result<Arc<Memory>> {
     let d = device::ordinal(device)?;
     let stream = here(d)?;
     let own = graph::pool_of(d, stream)?;
-    let address = if nbytes == 0 { 0 } else { pool(d).take(driver()?, d, (stream, own), nbytes)? };
-    Ok(Arc::new(Memory { device: d, address, nbytes, pool: own, stream, others: Mutex::default() }))
+    let (address, origin) = match nbytes {
+        0 => (0, Origin::Cached),
+        _ if DIRECT.load(Ordering::Relaxed) => direct(d, stream, nbytes)?,
+        _ => (at_once(d).take(driver()?, d, (stream, own), nbytes)?, Origin::Cached),
+    };
+    if address != 0 {
+        happened(d as i64, Happening::Taken(address));
+    }
+    Ok(Arc::new(Memory { device: d, address, nbytes, pool: own, stream, origin, others: Mutex::default() }))
 }
 /// The memory behind a handle.
 ///
 /// # Errors
 /// Another back end's.
 pub(crate) fn of(handle: &Handle) -> Result<Arc<Memory>> {
-    handle.clone().downcast().map_err(|_| Error::device("this memory is not CUDA's"))
+    handle.clone().downcast().map_err(|_| not_ours())
+}
+/// The memory behind a handle, noted as what a stream uses.
+///
+/// # Errors
+/// As [`of`].
+pub(crate) fn used(handle: &Handle, stream: Stream) -> Result<&Memory> {
+    if graph::any() {
+        graph::touched(&of(handle)?, stream);
+    }
+    let m: &Memory = handle.downcast_ref().ok_or_else(not_ours)?;
+    m.noted(stream);
+    Ok(m)
+}
+/// Where the memory behind a handle begins; `None` where it has no bytes or is another back end's.
+pub(crate) fn start(handle: &Handle) -> Option<Address> {
+    handle.downcast_ref::<Memory>().map(|m| m.address).filter(|a| *a != 0)
+}
+fn not_ours() -> Error {
+    Error::device("this memory is not CUDA's")
 }

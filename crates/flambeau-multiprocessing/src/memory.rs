@@ -2,13 +2,15 @@
 
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::storage::{HostMemory, Storage};
-use flambeau_core::{Device, Error, Layout, Result, Tensor, bail, ensure};
+use flambeau_core::{Device, Error, Layout, Result, Tensor, backend, bail, ensure};
 use memmap2::{MmapMut, MmapOptions};
+use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::any::Any;
 use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A file without a name.
 pub(crate) fn anonymous() -> Result<File> {
@@ -108,7 +110,9 @@ pub(crate) fn storage(t: &Tensor) -> Result<&Storage> {
         (Device::Cpu, layout) => {
             bail!(Missing, "tensors of layout {layout:?} or quantized ones between processes")
         }
-        (other, _) => bail!(Missing, "tensors on {other} between processes"),
+        (Device::Meta, _) => bail!(Missing, "tensors on meta between processes"),
+        (_, Layout::Strided) if t.quantizer().is_none() => Ok(t.storage()),
+        (other, layout) => bail!(Missing, "tensors on {other} of layout {layout:?} between processes"),
     }
 }
 
@@ -134,7 +138,8 @@ pub(crate) fn storage(t: &Tensor) -> Result<&Storage> {
 #[doc(alias = "torch.Tensor.share_memory_")]
 pub unsafe fn share_memory_(t: &Tensor) -> Result<&Tensor> {
     let s = storage(t)?;
-    if mark(s)?.is_none() {
+    // memory of a device is shared by whoever sends it
+    if t.device() == Device::Cpu && mark(s)?.is_none() {
         let (file, nbytes) = (anonymous()?, s.nbytes());
         file.set_len(nbytes.max(1) as u64)?;
         seal(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
@@ -145,7 +150,22 @@ pub unsafe fn share_memory_(t: &Tensor) -> Result<&Tensor> {
 /// Whether other processes can have the tensor's memory.
 #[doc(alias = "torch.Tensor.is_shared")]
 pub fn is_shared(t: &Tensor) -> bool {
-    storage(t).and_then(mark).is_ok_and(|m| m.is_some())
+    t.device() != Device::Cpu && storage(t).is_ok() || storage(t).and_then(mark).is_ok_and(|m| m.is_some())
+}
+
+/// Memory of a device as bytes for another process, and what that process has to keep for as long as it has the memory.
+pub(crate) fn share_on_device(storage: &Storage) -> Result<(Vec<u8>, OwnedFd)> {
+    let (here, there) = crate::queue::line()?;
+    // nobody writes to the line: it ends when the last process that has the other end lets it go
+    let used = move || !crate::wire::ready(&here, Some(Duration::ZERO)).unwrap_or(true);
+    let handle = storage.handle()?;
+    let handle = handle.ok_or_else(|| Error::missing("memory of this device between processes"))?;
+    Ok((backend::of(storage.device())?.share(&handle, Box::new(used))?, there))
+}
+/// Memory of a device that another process shares.
+pub(crate) fn open_on_device(device: Device, nbytes: usize, bytes: &[u8], kept: OwnedFd) -> Result<Storage> {
+    let handle = backend::of(device)?.open(device, bytes, Box::new(kept))?;
+    Ok(Storage::of_handle(handle, nbytes, device))
 }
 
 /// Writes zeros up to a multiple of 64.

@@ -38,7 +38,7 @@ impl SimpleQueue {
     ///
     /// # Errors
     /// Values that cannot go to another process: objects, generators, tensors that want gradients and have a history, tensors that are not
-    /// dense or not on the CPU.
+    /// dense; memory of devices that their back end cannot share.
     pub fn put(&self, item: impl Into<Message>) -> Result<()> {
         wire::send(&self.write, &[item.into()])
     }

@@ -54,6 +54,7 @@ const COPIED: u8 = 0;
 const SHARED: u8 = 1;
 const NAMED: u8 = 2;
 const SEEN: u8 = 3;
+const ON_DEVICE: u8 = 4;
 
 fn io<T>(r: rustix::io::Result<T>) -> Result<T> {
     Ok(r.map_err(std::io::Error::from)?)
@@ -170,6 +171,18 @@ impl Writer {
         }
         self.seen.push(s.id());
         self.kept.push(s.clone());
+        if s.device() != Device::Cpu {
+            self.bytes.push(ON_DEVICE);
+            self.num(s.nbytes() as i64);
+            self.text(&s.device().to_string());
+            if s.nbytes() > 0 {
+                let (name, line) = memory::share_on_device(s)?;
+                self.num(name.len() as i64);
+                self.bytes.extend(name);
+                self.descriptors.push(line);
+            }
+            return Ok(());
+        }
         let shared = memory::mark(s)?;
         let nbytes = s.nbytes() as i64;
         match shared {
@@ -443,6 +456,17 @@ impl Reader<'_> {
                 memory::private(self.file.as_ref().ok_or_else(lost)?, at, n)?
             }
             SHARED => memory::open_shared(self.descriptor()?.into(), n)?,
+            ON_DEVICE => {
+                let device = Device::parse(&self.text()?)?;
+                match n {
+                    0 => Storage::empty(0, device)?,
+                    n => {
+                        let length = self.len()?;
+                        let name = self.take(length)?.to_vec();
+                        memory::open_on_device(device, n, &name, self.descriptor()?)?
+                    }
+                }
+            }
             NAMED => {
                 let path = self.text()?;
                 let open = File::options().read(true).write(true).open(&path);

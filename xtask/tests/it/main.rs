@@ -32,6 +32,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/flambeau-cuda/src/driver/pinned.rs",
     "crates/flambeau-cuda/src/driver/products.rs",
     "crates/flambeau-cuda/src/driver/real.rs",
+    "crates/flambeau-cuda/src/driver/shared.rs",
     "crates/flambeau-cuda/src/host.rs",
     "crates/flambeau-cuda/src/nvml.rs",
     "crates/flambeau-core/src/backend/cpu/plan.rs",

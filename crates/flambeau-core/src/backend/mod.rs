@@ -32,6 +32,7 @@ use crate::types::device::Device;
 use crate::types::error::{Error, Result};
 use crate::types::generator::{Generator, default_generator};
 use crate::types::keys::Key;
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 /// What a type of device brings. Devices of one type differ by their ordinal, which every function is given.
@@ -89,6 +90,22 @@ pub trait Backend: Send + Sync {
         (0..nbytes)
             .step_by(zeros.len())
             .try_for_each(|at| self.write(memory, at, &zeros[..zeros.len().min(nbytes - at)]))
+    }
+    /// A block as bytes by which [`Backend::open`] of another process finds it. The block stays at least until `used` is false,
+    /// which the back end asks now and then.
+    ///
+    /// # Errors
+    /// Memory that other processes cannot have.
+    fn share(&self, _memory: &Handle, _used: Box<dyn Fn() -> bool + Send + Sync>) -> Result<Vec<u8>> {
+        Err(Error::missing("memory of this type of device between processes"))
+    }
+    /// The block of another process, whose work that was queued before it was shared comes before all that is queued here. `kept`
+    /// is dropped when nobody has it any more and what was queued on it has ended.
+    ///
+    /// # Errors
+    /// The block is gone; bytes that [`Backend::share`] did not give.
+    fn open(&self, _device: Device, _bytes: &[u8], _kept: Box<dyn Any + Send + Sync>) -> Result<Handle> {
+        Err(Error::missing("memory of this type of device between processes"))
     }
     /// What is said of a device that there is not.
     fn absent(&self, device: Device) -> Error {

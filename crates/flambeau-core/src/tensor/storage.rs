@@ -88,6 +88,10 @@ impl Storage {
         }
         Ok(s)
     }
+    /// Memory of a device by its back end's handle.
+    pub fn of_handle(memory: Handle, nbytes: usize, device: Device) -> Storage {
+        Self::new(std::ptr::null_mut(), Owner::Foreign(Box::new(memory)), nbytes, device)
+    }
     /// Memory of the host that somebody brings.
     pub fn of_host_memory(memory: Box<dyn HostMemory>) -> Storage {
         let (ptr, nbytes) = (memory.as_ptr(), memory.nbytes());
@@ -138,13 +142,21 @@ impl Storage {
     /// # Errors
     /// The storage is borrowed for writing.
     pub fn handle(&self) -> Result<Option<Handle>> {
+        self.with_handle(Handle::clone)
+    }
+    /// Runs `f` with the back end's handle on the memory; nothing on the CPU and the meta device.
+    ///
+    /// # Errors
+    /// The storage is borrowed for writing.
+    #[inline]
+    pub fn with_handle<R>(&self, f: impl FnOnce(&Handle) -> R) -> Result<Option<R>> {
         if matches!(self.0.device, Device::Cpu | Device::Meta) {
             return Ok(None);
         }
         let _hold = flambeau_memory::Holds::one(&self.0.lock, false).map_err(busy)?;
         // SAFETY: `owner` changes only under an exclusive hold, and a shared one is held.
         match unsafe { &*self.0.owner.get() } {
-            Owner::Foreign(memory) => Ok(memory.downcast_ref::<Handle>().cloned()),
+            Owner::Foreign(memory) => Ok(memory.downcast_ref::<Handle>().map(f)),
             _ => Ok(None),
         }
     }
@@ -183,7 +195,7 @@ impl Storage {
             Device::Meta => Ok(Self::new(std::ptr::null_mut(), Owner::None, nbytes, device)),
             other => {
                 let memory = backend::of(other)?.allocate(nbytes, other)?;
-                Ok(Self::new(std::ptr::null_mut(), Owner::Foreign(Box::new(memory)), nbytes, other))
+                Ok(Self::of_handle(memory, nbytes, other))
             }
         }
     }

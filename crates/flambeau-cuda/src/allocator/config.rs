@@ -2,6 +2,7 @@
 
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Value, ensure};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 const MB: usize = 1 << 20;
@@ -323,5 +324,28 @@ pub(crate) fn current() -> Result<Arc<Config>> {
 pub(crate) fn set(text: &str) -> Result<()> {
     let new = Config::parse(text)?;
     *held().lock().unwrap_or_else(PoisonError::into_inner) = Ok(Arc::new(new));
+    CHANGES.fetch_add(1, Ordering::Release);
     Ok(())
+}
+static CHANGES: AtomicU64 = AtomicU64::new(0);
+/// The settings as somebody saw them last, who asks at every allocation: nothing is locked while they stay as they are.
+#[derive(Default)]
+pub(crate) struct Seen {
+    changes: u64,
+    config: Option<Arc<Config>>,
+}
+impl Seen {
+    /// The settings in force.
+    ///
+    /// # Errors
+    /// As [`current`].
+    pub(crate) fn now(&mut self) -> Result<Arc<Config>> {
+        let changes = CHANGES.load(Ordering::Acquire);
+        if let Some(c) = self.config.as_ref().filter(|_| self.changes == changes) {
+            return Ok(c.clone());
+        }
+        let config = current()?;
+        (self.changes, self.config) = (changes, Some(config.clone()));
+        Ok(config)
+    }
 }

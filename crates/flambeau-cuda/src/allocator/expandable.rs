@@ -27,7 +27,7 @@ impl Pool {
                 let total = driver.memory(a.device)?.1 as usize;
                 let room = (total + total / 8).next_multiple_of(LARGE_STEP);
                 let Some(at) = driver.reserve(a.device, room)? else { return Ok(None) };
-                let piece = Piece { size: 0, small: a.small, stream: a.stream, pool, room };
+                let piece = Piece { size: 0, small: a.small, stream: a.stream, pool, room, source: None };
                 self.segments.insert(at, piece);
                 self.counts.count(Kind::Segment, a.small, 1);
                 at

@@ -31,16 +31,24 @@ impl History {
         }
         self.how = how;
     }
+    /// Whether anything is noted.
+    pub(crate) fn notes(&self) -> bool {
+        self.how.blocks || self.how.events
+    }
     /// Where the caller is, if that is noted for such an event.
     pub(crate) fn frames(&self, action: &str) -> Frames {
+        if !self.how.blocks {
+            return None;
+        }
         let wanted = match self.how.context {
             "all" => true,
             "alloc" => action == "alloc",
             "state" => action == "alloc" || action == "segment_alloc",
             _ => false,
         };
-        (self.how.blocks && wanted).then(|| Arc::new(Backtrace::force_capture()))
+        wanted.then(|| Arc::new(Backtrace::force_capture()))
     }
+    #[inline]
     pub(crate) fn note(&mut self, e: Event, frames: &Frames) {
         if !self.how.events || self.how.skip.iter().any(|s| s == e.action) {
             return;

@@ -6,6 +6,7 @@ mod expandable;
 mod history;
 mod stats;
 
+use crate::driver::library::Pluggable;
 use crate::driver::{Address, Driver, Stream};
 use config::Config;
 use flambeau_core::{Error, Result};
@@ -15,6 +16,7 @@ use history::{Entry, Event, Frames, History};
 pub(crate) use stats::Stat;
 use stats::{Counts, Kind};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 /// Blocks are multiples of this.
 const STEP: usize = 512;
@@ -56,6 +58,8 @@ struct Piece {
     pool: PoolId,
     /// Bytes of addresses of a segment that grows; 0 of others.
     room: usize,
+    /// Where it goes back to, if not to the driver.
+    source: Option<Arc<Pluggable>>,
 }
 /// A pool that somebody made: graphs, and those who let their allocations come from it.
 #[derive(Default)]
@@ -64,6 +68,8 @@ struct Private {
     /// Whether others may have its blocks before they are told that there is no memory.
     on_oom: bool,
     no_split: bool,
+    /// Where its segments come from, if not from the driver.
+    source: Option<Arc<Pluggable>>,
 }
 /// The blocks of one device by address.
 #[derive(Default)]
@@ -73,11 +79,20 @@ pub(crate) struct Pool {
     free: BTreeSet<Free>,
     segments: BTreeMap<Address, Piece>,
     private: HashMap<PoolId, Private>,
+    settings: config::Seen,
+    /// The block that came back last, which counts as used in `blocks`: whoever asks for the same again gets it as it is.
+    lately: Option<Late>,
     counts: Counts,
     calls: u64,
     pub(crate) history: History,
     /// The part of the device's memory that may be taken; none: all.
     pub(crate) fraction: Option<f64>,
+}
+/// A block that is not joined with its neighbours yet.
+struct Late {
+    at: Address,
+    size: usize,
+    of: (Stream, PoolId),
 }
 /// What is asked of an allocator.
 #[derive(Clone, Copy)]
@@ -101,11 +116,14 @@ impl Pool {
         (stream, pool): (Stream, PoolId),
         nbytes: usize,
     ) -> Result<Address> {
-        let config = config::current()?;
+        let config = self.settings.now()?;
         self.calls += 1;
         let size = config.rounded(nbytes).filter(|n| *n < 1 << 62);
         let Some(size) = size else { return Err(self.out_of_memory(driver, device, stream, nbytes)) };
         let a = Asked { device, stream, nbytes, size, small: size <= SMALL };
+        if let Some(at) = self.again(&a, pool) {
+            return Ok(at);
+        }
         if let Some(found) = self.fitting(&a, pool, &config) {
             return Ok(self.cut(found, &a, &config));
         }
@@ -117,7 +135,8 @@ impl Pool {
         if let Some(fraction) = self.fraction.filter(|_| config.gc > 0.0) {
             self.collect(driver, device, config.gc * fraction)?;
         }
-        if config.expandable {
+        let source = self.private.get(&pool).and_then(|p| p.source.clone());
+        if config.expandable && source.is_none() {
             let mut found = self.grow(driver, &a, pool, &config)?;
             if found.is_none() {
                 self.counts.retries += 1;
@@ -129,14 +148,15 @@ impl Pool {
                 None => Err(self.out_of_memory(driver, device, stream, nbytes)),
             };
         }
-        let mut got = self.segment(driver, device, segment)?;
+        let from = |this: &Pool| this.segment(driver, (device, stream), segment, source.as_deref());
+        let mut got = from(self)?;
         if got.is_none() && self.make_room(driver, &a, &config) {
-            got = self.segment(driver, device, segment)?;
+            got = from(self)?;
         }
         if got.is_none() {
             self.counts.retries += 1;
             self.give_back(driver, device);
-            got = self.segment(driver, device, segment)?;
+            got = from(self)?;
         }
         let Some(address) = got else {
             // blocks of pools that lend them as a last resort
@@ -150,7 +170,7 @@ impl Pool {
         };
         self.counts.from_driver += 1;
         let small = a.small;
-        self.segments.insert(address, Piece { size: segment, small, stream, pool, room: 0 });
+        self.segments.insert(address, Piece { size: segment, small, stream, pool, room: 0, source });
         self.counts.count(Kind::Segment, small, 1);
         self.counts.count(Kind::ReservedBytes, small, segment as i64);
         if segment >= config.max_split {
@@ -173,9 +193,22 @@ impl Pool {
         self.insert(address, block);
         Ok(self.cut(address, &a, &config))
     }
-    /// A segment of the driver's, where the limit allows it.
-    fn segment(&mut self, driver: &dyn Driver, device: usize, n: usize) -> Result<Option<Address>> {
-        if self.allowed(driver, device, n)? { driver.allocate(device, n) } else { Ok(None) }
+    /// A segment of the driver's or of a pool's own source, where the limit allows it.
+    fn segment(
+        &self,
+        driver: &dyn Driver,
+        (device, stream): (usize, Stream),
+        n: usize,
+        source: Option<&Pluggable>,
+    ) -> Result<Option<Address>> {
+        match source {
+            _ if !self.allowed(driver, device, n)? => Ok(None),
+            None => driver.allocate(device, n),
+            Some(s) => {
+                let got = s.take(n, device, driver.stream_handle(device, stream)?);
+                got.map(|at| driver.adopt(device, at, n)).transpose()
+            }
+        }
     }
     /// Whether the limit allows so many bytes more.
     fn allowed(&self, driver: &dyn Driver, device: usize, n: usize) -> Result<bool> {
@@ -213,27 +246,39 @@ impl Pool {
     }
     /// Hands out the start of a free block.
     fn cut(&mut self, at: Address, a: &Asked, config: &Config) -> Address {
-        let Some(mut b) = self.remove(at) else { return at };
-        if self.is_split(&b) {
-            self.inactive(b.small, -1, b.size);
-        }
-        let rest = b.size - a.size;
-        let whole = self.private.get(&b.pool).is_some_and(|p| p.no_split);
-        let grows = self.segments.get(&b.segment).is_some_and(|s| s.room > 0);
-        let cut =
-            !whole && if b.small || grows { rest >= STEP } else { a.size < config.max_split && rest > SMALL };
-        if cut {
-            let other = Block { size: rest, asked: 0, used: false, since: self.calls, frames: None, ..b };
-            self.inactive(b.small, 1, rest);
-            self.insert(at + a.size as u64, other);
-            b.size = a.size;
-        }
-        (b.used, b.asked) = (true, a.nbytes);
-        let (small, n) = (b.small, b.size);
         let frames = self.history.frames("alloc");
-        self.note("alloc", at, n, (a.stream, b.pool), &frames);
-        b.frames = frames;
-        self.insert(at, b);
+        // in its place: most calls of a program come by here
+        let Some(b) = self.blocks.get_mut(&at) else { return at };
+        self.free.remove(&b.free(at));
+        let (size, small, pool, segment) = (b.size, b.small, b.pool, b.segment);
+        let (whole, grows) = self.segments.get(&segment).map_or((size, false), |s| (s.size, s.room > 0));
+        let rest = size - a.size;
+        let kept = pool != COMMON && self.private.get(&pool).is_some_and(|p| p.no_split);
+        let cut =
+            !kept && if small || grows { rest >= STEP } else { a.size < config.max_split && rest > SMALL };
+        let n = if cut { a.size } else { size };
+        (b.used, b.asked, b.size, b.frames) = (true, a.nbytes, n, frames.clone());
+        let stream = b.stream;
+        if whole != size {
+            self.inactive(small, -1, size);
+        }
+        if cut {
+            let since = self.calls;
+            let other = Block {
+                size: rest,
+                asked: 0,
+                used: false,
+                stream,
+                segment,
+                small,
+                pool,
+                since,
+                frames: None,
+            };
+            self.inactive(small, 1, rest);
+            self.insert(at + a.size as u64, other);
+        }
+        self.note("alloc", at, n, (a.stream, pool), &frames);
         self.in_use(small, 1, n as i64, a.nbytes as i64);
         if n >= config.max_split {
             self.counts.oversize(0, 1);
@@ -247,40 +292,82 @@ impl Pool {
         self.counts.count(Kind::ActiveBytes, small, sign * n);
         self.counts.count(Kind::RequestedBytes, small, sign * asked);
     }
-    /// Takes a block back, and joins it with free neighbours.
+    /// The block that came back last, for who asks for as much again; else it is joined with its neighbours.
+    fn again(&mut self, a: &Asked, pool: PoolId) -> Option<Address> {
+        let late = self.lately.take()?;
+        if late.size != a.size || late.of != (a.stream, pool) || self.history.notes() {
+            self.join(late.at);
+            return None;
+        }
+        let b = self.blocks.get_mut(&late.at)?;
+        b.asked = a.nbytes;
+        self.in_use(a.small, 1, a.size as i64, a.nbytes as i64);
+        Some(late.at)
+    }
+    /// Before anybody looks at the blocks: all that came back are joined with their neighbours.
+    pub(crate) fn settle(&mut self) {
+        if let Some(late) = self.lately.take() {
+            self.join(late.at);
+        }
+    }
+    /// Takes a block back.
     pub(crate) fn give(&mut self, at: Address) -> bool {
-        if !self.blocks.get(&at).is_some_and(|b| b.used) {
+        if self.lately.as_ref().is_some_and(|l| l.at == at) {
             return false;
         }
-        let Some(mut b) = self.remove(at) else { return false };
-        self.in_use(b.small, -1, b.size as i64, b.asked as i64);
-        if config::current().is_ok_and(|c| b.size >= c.max_split) {
+        let Some(b) = self.blocks.get_mut(&at).filter(|b| b.used) else { return false };
+        let (own, asked, small) = (b.size, b.asked, b.small);
+        let of = (b.stream, b.pool);
+        (b.asked, b.frames) = (0, None);
+        self.in_use(small, -1, own as i64, asked as i64);
+        let large = self.settings.now().is_ok_and(|c| own >= c.max_split);
+        if large {
             self.counts.oversize(0, -1);
         }
-        let frames = self.history.frames("free_requested");
-        self.note("free_requested", at, b.size, (b.stream, b.pool), &frames);
-        self.note("free_completed", at, b.size, (b.stream, b.pool), &frames);
-        (b.used, b.asked, b.since, b.frames) = (false, 0, self.calls, None);
-        let mut at = at;
-        let before = self.blocks.range(..at).next_back().map(|(a, n)| (*a, n.used || n.segment != b.segment));
-        if let Some((a, false)) = before {
-            at = a;
-            b.size += self.joined(a);
+        if large || self.history.notes() {
+            let frames = self.history.frames("free_requested");
+            self.note("free_requested", at, own, of, &frames);
+            self.note("free_completed", at, own, of, &frames);
+            self.settle();
+            self.join(at);
+        } else if let Some(before) = self.lately.replace(Late { at, size: own, of }) {
+            self.join(before.at);
         }
-        let after = at + b.size as u64;
-        if self.blocks.get(&after).is_some_and(|n| !n.used && n.segment == b.segment) {
-            b.size += self.joined(after);
-        }
-        if self.is_split(&b) {
-            self.inactive(b.small, 1, b.size);
-        }
-        self.insert(at, b);
         true
     }
-    fn joined(&mut self, at: Address) -> usize {
-        let Some(b) = self.remove(at) else { return 0 };
-        self.inactive(b.small, -1, b.size);
-        b.size
+    /// Makes a block free that came back, and joins it with free neighbours.
+    fn join(&mut self, at: Address) {
+        let Some(b) = self.blocks.get_mut(&at) else { return };
+        let (own, small, segment) = (b.size, b.small, b.segment);
+        (b.used, b.since) = (false, self.calls);
+        let after = at + own as u64;
+        let behind = self.blocks.get(&after).filter(|n| !n.used && n.segment == segment).map(|n| n.size);
+        let before = self.blocks.range(..at).next_back().filter(|(_, n)| !n.used && n.segment == segment);
+        let before = before.map(|(a, n)| (*a, n.size));
+        let mut size = own;
+        if let Some(n) = behind {
+            self.remove(after);
+            self.inactive(small, -1, n);
+            size += n;
+        }
+        let start = match before {
+            Some((a, n)) => {
+                self.blocks.remove(&at);
+                self.inactive(small, -1, n);
+                size += n;
+                a
+            }
+            None => at,
+        };
+        let Some(b) = self.blocks.get_mut(&start) else { return };
+        if before.is_some() {
+            self.free.remove(&b.free(start));
+        }
+        (b.size, b.since) = (size, self.calls);
+        self.free.insert(b.free(start));
+        if self.segments.get(&segment).is_some_and(|s| s.size != size) {
+            self.inactive(small, 1, size);
+        }
     }
     /// Free blocks that are whole segments, of the pools that may give theirs back.
     fn whole(&self) -> Vec<Address> {
@@ -291,12 +378,18 @@ impl Pool {
     }
     fn release(&mut self, driver: &dyn Driver, device: usize, at: Address) {
         let Some(b) = self.remove(at) else { return };
-        self.segments.remove(&at);
-        driver.free(device, at);
+        let piece = self.segments.remove(&at);
+        match piece.and_then(|p| p.source) {
+            None => driver.free(device, at),
+            Some(s) => {
+                let stream = driver.stream_handle(device, b.stream).unwrap_or(0);
+                s.give(driver.disown(device, at), b.size, device, stream);
+            }
+        }
         self.counts.to_driver += 1;
         self.counts.count(Kind::Segment, b.small, -1);
         self.counts.count(Kind::ReservedBytes, b.small, -(b.size as i64));
-        if config::current().is_ok_and(|c| b.size >= c.max_split) {
+        if self.settings.now().is_ok_and(|c| b.size >= c.max_split) {
             self.counts.oversize(1, -1);
         }
         let frames = self.history.frames("segment_free");
@@ -392,6 +485,9 @@ impl Pool {
     pub(crate) fn set_up(&mut self, id: PoolId, on_oom: bool, no_split: bool) {
         let p = self.private.entry(id).or_default();
         (p.on_oom, p.no_split) = (on_oom, no_split);
+    }
+    pub(crate) fn set_source(&mut self, id: PoolId, source: Arc<Pluggable>) {
+        self.private.entry(id).or_default().source = Some(source);
     }
     fn out_of_memory(&mut self, driver: &dyn Driver, device: usize, stream: Stream, nbytes: usize) -> Error {
         self.counts.ooms += 1;

@@ -8,6 +8,7 @@ use super::{
     products,
 };
 use crate::allocator::config::Config;
+use crate::ipc::Name;
 use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Error, Result};
 use flambeau_devices::cuda::runtime::Properties;
@@ -240,6 +241,66 @@ impl Driver for Emulated {
                 s.used -= m.nbytes();
             }
         }
+    }
+    fn adopt(&self, device: usize, address: u64, nbytes: usize) -> Result<Address> {
+        let m = Memory::lent(address, nbytes);
+        let address = m.address();
+        self.state(device)?.memory.insert(address, m);
+        Ok(address)
+    }
+    fn disown(&self, device: usize, address: Address) -> u64 {
+        if let Ok(mut s) = self.state(device) {
+            let late = s.run_all();
+            if let Err(e) = late {
+                s.failed.get_or_insert(e);
+            }
+            s.memory.remove(&address);
+        }
+        library::unmarked(address)
+    }
+    fn memory_name(&self, device: usize, address: Address) -> Result<(Name, u64)> {
+        let mut s = self.state(device)?;
+        let outside = || Error::runtime("CUDA error: invalid argument");
+        let (start, m) = s.memory.range_mut(..=address).next_back().ok_or_else(outside)?;
+        Ok((m.name()?, address - start))
+    }
+    fn open_memory(&self, device: usize, name: &Name) -> Result<Address> {
+        let m = Memory::open_shared(name)?;
+        let address = m.address();
+        self.state(device)?.memory.insert(address, m);
+        Ok(address)
+    }
+    fn close_memory(&self, device: usize, address: Address) {
+        if let Ok(mut s) = self.state(device) {
+            let late = s.run_all();
+            if let Err(e) = late {
+                s.failed.get_or_insert(e);
+            }
+            s.memory.remove(&address);
+        }
+    }
+    fn shared_event(&self, device: usize) -> Result<u64> {
+        let mut s = self.state(device)?;
+        let e = s.next_event;
+        s.next_event += 1;
+        s.events.insert(e, Some(Instant::now()));
+        Ok(e)
+    }
+    fn record_again(&self, device: usize, stream: Stream, event: u64) -> Result<()> {
+        let mut s = self.state(device)?;
+        s.captures.refuse(stream)?;
+        // nobody runs this process's jobs for another one that waits: they run now
+        s.run(stream)?;
+        s.events.insert(event, Some(Instant::now()));
+        Ok(())
+    }
+    fn event_name(&self, device: usize, event: u64) -> Result<Name> {
+        drop(self.state(device)?);
+        Ok(library::name(event, 0))
+    }
+    fn open_event(&self, device: usize, name: &Name) -> Result<u64> {
+        library::named(name)?;
+        self.shared_event(device)
     }
     fn reserve(&self, device: usize, nbytes: usize) -> Result<Option<Address>> {
         let mut s = self.state(device)?;

@@ -3,13 +3,20 @@
 #![allow(unsafe_code)]
 
 use super::Shape;
+use crate::ipc::Name;
 use flambeau_core::{Error, Result};
 use std::ffi::c_void;
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
 /// The bit that marks addresses of the emulated device; `kernels/device/emulation.h` takes it off.
 const MARK: u64 = 1 << 62;
+
+/// Such an address as the host knows it.
+pub(crate) fn unmarked(address: u64) -> u64 {
+    address & !MARK
+}
 
 /// A loaded library of kernels.
 pub(crate) struct Library(libloading::Library);
@@ -93,20 +100,146 @@ pub(crate) fn unpin(address: usize, nbytes: usize) {
     unsafe { std::alloc::dealloc(std::ptr::with_exposed_provenance_mut(address), layout) };
 }
 
-/// Memory of the emulated device: all of it at once, or addresses whose pages the system gives when they are written.
+type Take = unsafe extern "C" fn(isize, i32, *mut c_void) -> *mut c_void;
+type Give = unsafe extern "C" fn(*mut c_void, isize, i32, *mut c_void);
+/// An allocator of a shared library that a program brings.
+pub(crate) struct Pluggable {
+    take: Take,
+    give: Give,
+    _library: libloading::Library,
+}
+impl Pluggable {
+    /// # Errors
+    /// The system refuses the file, or it has no such function.
+    pub(crate) fn open(path: &Path, take: &str, give: &str) -> Result<Pluggable> {
+        let bad = |e: libloading::Error| Error::new(flambeau_core::ErrorKind::Io, e.to_string());
+        let none = |name: &str| {
+            Error::new(
+                flambeau_core::ErrorKind::Attribute,
+                format!("{}: undefined symbol: {name}", path.display()),
+            )
+        };
+        // SAFETY: the program says that the library is to become a part of it, and that the functions have these types.
+        unsafe {
+            let library = libloading::Library::new(path).map_err(bad)?;
+            let own = *library.get::<Take>(take.as_bytes()).map_err(|_| none(take))?;
+            let back = *library.get::<Give>(give.as_bytes()).map_err(|_| none(give))?;
+            Ok(Pluggable { take: own, give: back, _library: library })
+        }
+    }
+    /// Memory for a stream, by the driver's handle of it; `None` where there is none.
+    pub(crate) fn take(&self, nbytes: usize, device: usize, stream: u64) -> Option<u64> {
+        let stream = std::ptr::with_exposed_provenance_mut(stream as usize);
+        // SAFETY: the function was loaded as one of this type, and its library stays.
+        let at = unsafe { (self.take)(nbytes as isize, device as i32, stream) };
+        (!at.is_null()).then(|| at.expose_provenance() as u64)
+    }
+    /// Gives it back.
+    pub(crate) fn give(&self, address: u64, nbytes: usize, device: usize, stream: u64) {
+        let (at, stream) = (address as usize, stream as usize);
+        let at = std::ptr::with_exposed_provenance_mut(at);
+        let stream = std::ptr::with_exposed_provenance_mut(stream);
+        // SAFETY: as above; the address is one that it gave for so many bytes, and goes back once.
+        unsafe { (self.give)(at, nbytes as isize, device as i32, stream) };
+    }
+}
+
+/// What stands for a driver's handle: the process, a number of it, and a length.
+pub(crate) fn name(number: u64, length: u64) -> Name {
+    let mut out = [0; 64];
+    out[..8].copy_from_slice(b"emulated");
+    out[8..16].copy_from_slice(&u64::from(std::process::id()).to_ne_bytes());
+    out[16..24].copy_from_slice(&number.to_ne_bytes());
+    out[24..32].copy_from_slice(&length.to_ne_bytes());
+    out
+}
+/// Its parts.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn named(name: &Name) -> Result<(u64, u64, u64)> {
+    let word = |i: usize| name[i * 8..].first_chunk::<8>().map_or(0, |b| u64::from_ne_bytes(*b));
+    match name.starts_with(b"emulated") {
+        true => Ok((word(1), word(2), word(3))),
+        false => Err(Error::runtime("CUDA error: invalid resource handle")),
+    }
+}
+
+/// Memory of the emulated device: all of it at once, addresses whose pages the system gives when they are written, or what an
+/// allocator of the program's gave ([`Pluggable`]).
 pub(crate) enum Memory {
-    Whole(Vec<u64>),
+    /// With the file that it lies in once other processes have it.
+    Whole(memmap2::MmapMut, Option<File>),
     Reserved(memmap2::MmapMut),
+    Lent(u64, usize),
 }
 impl Memory {
     /// `None` where the host has no more.
     pub(crate) fn new(nbytes: usize) -> Option<Memory> {
-        let words = nbytes.div_ceil(8).max(1);
-        let mut all = Vec::new();
-        all.try_reserve_exact(words).ok()?;
+        let mut all = memmap2::MmapOptions::new().len(nbytes.max(1)).map_anon().ok()?;
         // what nobody wrote looks like nothing
-        all.resize(words, 0xa5a5_a5a5_a5a5_a5a5);
-        Some(Memory::Whole(all))
+        all.fill(0xa5);
+        Some(Memory::Whole(all, None))
+    }
+    /// What another process finds it by: this process and the file, which is made now.
+    ///
+    /// # Errors
+    /// Memory that comes and goes by pages or is a program's own; no file.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn name(&mut self) -> Result<Name> {
+        use std::io::Write as _;
+        use std::os::fd::AsRawFd as _;
+        let Memory::Whole(map, held) = self else {
+            return Err(Error::missing(
+                "memory of segments that grow or of other allocators between processes",
+            ));
+        };
+        if held.is_none() {
+            let mut file = tempfile::tempfile()?;
+            file.write_all(map)?;
+            let (at, n) = (map.as_mut_ptr().cast::<c_void>(), map.len());
+            let (read_write, shared) = {
+                use rustix::mm::{MapFlags, ProtFlags};
+                (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED)
+            };
+            // SAFETY: the pages of the map, which nobody borrows while it is borrowed for writing here, are replaced by those of a
+            // file that holds the same bytes; the map unmaps them as its own.
+            let put = unsafe { rustix::mm::mmap(at, n, read_write, shared, &file, 0) };
+            put.map_err(std::io::Error::from)?;
+            *held = Some(file);
+        }
+        let file = held.as_ref().map_or(-1, |f| f.as_raw_fd());
+        Ok(name(file as u64, map.len() as u64))
+    }
+    /// # Errors
+    /// Always: there is no such memory on this system.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn name(&mut self) -> Result<Name> {
+        Err(Error::missing("memory of emulated devices between processes on this system"))
+    }
+    /// Memory of another process.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub(crate) fn open_shared(name: &Name) -> Result<Memory> {
+        let (process, file, nbytes) = named(name)?;
+        let gone = |_| Error::runtime("CUDA error: invalid resource handle");
+        let path = format!("/proc/{process}/fd/{file}");
+        let file = File::options().read(true).write(true).open(path).map_err(gone)?;
+        if file.metadata()?.len() < nbytes {
+            return Err(Error::runtime("CUDA error: invalid resource handle"));
+        }
+        // SAFETY: the file has as many bytes and nobody cuts it: it has no name, and those who made it only map it. Its bytes are
+        // those of a device: programs order the work of several processes on them.
+        let map = unsafe { memmap2::MmapOptions::new().len(nbytes as usize).map_mut(&file)? };
+        Ok(Memory::Whole(map, None))
+    }
+    /// What an allocator gave, filled like all memory that nobody wrote.
+    pub(crate) fn lent(address: u64, nbytes: usize) -> Memory {
+        let at: *mut u8 = std::ptr::with_exposed_provenance_mut(address as usize);
+        // SAFETY: the allocator promises as many bytes that nobody else uses.
+        unsafe { std::ptr::write_bytes(at, 0xa5, nbytes) };
+        Memory::Lent(address, nbytes)
     }
     /// Addresses; `None` where the host has no more.
     pub(crate) fn reserve(nbytes: usize) -> Option<Memory> {
@@ -117,25 +250,29 @@ impl Memory {
     }
     pub(crate) fn address(&self) -> u64 {
         let at = match self {
-            Memory::Whole(v) => v.as_ptr().cast(),
+            Memory::Whole(m, _) => m.as_ptr(),
             Memory::Reserved(m) => m.as_ptr(),
+            Memory::Lent(at, _) => return at | MARK,
         };
         at.expose_provenance() as u64 | MARK
     }
     pub(crate) fn nbytes(&self) -> usize {
         match self {
-            Memory::Whole(v) => v.len() * 8,
+            Memory::Whole(m, _) => m.len(),
             Memory::Reserved(m) => m.len(),
+            Memory::Lent(_, n) => *n,
         }
     }
     /// Its bytes.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        let n = self.nbytes();
         match self {
-            // SAFETY: the vector has as many bytes, any are valid, and kernels run while nobody else borrows the memory: the
-            // device is locked then.
-            Memory::Whole(v) => unsafe { std::slice::from_raw_parts_mut(v.as_mut_ptr().cast(), n) },
-            Memory::Reserved(m) => &mut m[..],
+            // kernels run while nobody else borrows the memory: the device is locked then
+            Memory::Whole(m, _) | Memory::Reserved(m) => &mut m[..],
+            // SAFETY: the allocator promises as many bytes that nobody else uses, and whoever lent them filled them; the device is
+            // locked as above.
+            Memory::Lent(at, n) => unsafe {
+                std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(*at as usize), *n)
+            },
         }
     }
     /// The system may take the pages of a part back: what they held is lost.

@@ -10,8 +10,10 @@ pub(crate) mod pinned;
 pub(crate) mod products;
 pub(crate) mod real;
 pub(crate) mod recorded;
+pub(crate) mod shared;
 
 use crate::allocator::config::Config;
+use crate::ipc::Name;
 use flambeau_core::{Error, Result};
 pub(crate) use flambeau_devices::cuda::runtime::CaptureMode;
 use flambeau_devices::cuda::runtime::Properties;
@@ -68,6 +70,18 @@ pub(crate) trait Driver: Send + Sync {
     /// Memory; `None` where the device has no more.
     fn allocate(&self, device: usize, nbytes: usize) -> Result<Option<Address>>;
     fn free(&self, device: usize, address: Address);
+    /// Memory that an allocator of the program's gave, as kernels know it.
+    ///
+    /// # Errors
+    /// No such device.
+    fn adopt(&self, _device: usize, address: u64, _nbytes: usize) -> Result<Address> {
+        Ok(address)
+    }
+    /// Before it goes back there: its address as the allocator knows it. What was queued on it is done, or will be before the
+    /// device takes what is queued later.
+    fn disown(&self, _device: usize, address: Address) -> u64 {
+        address
+    }
     /// Addresses without memory behind them; `None` where there are no more.
     fn reserve(&self, device: usize, nbytes: usize) -> Result<Option<Address>>;
     /// Gives them back; no memory is behind them any more.
@@ -138,6 +152,19 @@ pub(crate) trait Driver: Send + Sync {
     fn capturing(&self, device: usize, stream: Stream) -> Result<Option<u64>>;
     /// What the streams of a capture recorded. The capture is over, also where this is an error.
     fn end_capture(&self, device: usize, stream: Stream) -> Result<Graph>;
+    /// The allocation that an address lies in, by a name for other processes, and how far behind its start.
+    fn memory_name(&self, device: usize, address: Address) -> Result<(Name, u64)>;
+    /// An allocation of another process by its name: where it begins here.
+    fn open_memory(&self, device: usize, name: &Name) -> Result<Address>;
+    fn close_memory(&self, device: usize, address: Address);
+    /// An event that other processes can have, in front of all work.
+    fn shared_event(&self, device: usize) -> Result<u64>;
+    /// Puts such an event behind the work of a stream.
+    fn record_again(&self, device: usize, stream: Stream, event: u64) -> Result<()>;
+    /// Such an event by a name for other processes.
+    fn event_name(&self, device: usize, event: u64) -> Result<Name>;
+    /// An event of another process by its name.
+    fn open_event(&self, device: usize, name: &Name) -> Result<u64>;
     /// Makes recorded work ready to run.
     fn instantiate(&self, device: usize, graph: &Graph) -> Result<()>;
     /// Queues all of it as one piece.

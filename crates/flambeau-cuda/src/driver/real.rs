@@ -7,11 +7,14 @@ use super::{
     products,
 };
 use crate::allocator::config::Config;
+use crate::ipc::Name;
 use cudarc::driver::sys as cu;
 use cudarc::nvrtc::sys as rtc;
 use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Error, Result};
 use flambeau_devices::cuda::runtime::Properties;
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString, c_void};
 use std::sync::{Arc, OnceLock, PoisonError};
 
@@ -38,6 +41,15 @@ pub(crate) struct Entry {
     device: usize,
     function: Handle<cu::CUfunc_st>,
 }
+/// Events of several processes.
+#[derive(Default)]
+pub(super) struct Shared {
+    /// Made here, and those of them that nobody asks for any more.
+    pub(super) all: HashSet<u64>,
+    pub(super) free: Vec<u64>,
+    /// Other processes', which are opened once.
+    pub(super) opened: HashMap<Name, u64>,
+}
 pub(super) struct Device {
     context: Handle<cu::CUctx_st>,
     /// The first is the default stream, which the driver knows as null.
@@ -45,17 +57,39 @@ pub(super) struct Device {
     events: Mutex<Vec<Handle<cu::CUevent_st>>>,
     /// Numbers of events that nobody asks for any more.
     forgotten: Mutex<Vec<u64>>,
+    pub(super) shared: Mutex<Shared>,
     staging: Staging,
     /// cuBLASLt, where it is there.
     products: OnceLock<Option<products::Products>>,
 }
+thread_local! {
+    /// The device that this thread chose last.
+    static CURRENT: Cell<usize> = const { Cell::new(usize::MAX) };
+}
 /// See the module.
 pub(crate) struct Real(Vec<Device>);
 
-pub(super) fn check(r: cu::CUresult) -> Result<()> {
-    if r == cu::CUresult::CUDA_SUCCESS {
-        return Ok(());
+impl Device {
+    /// The number of an event that was just made.
+    pub(super) fn add_event(&self, e: Handle<cu::CUevent_st>) -> u64 {
+        let mut all = lock(&self.events);
+        all.push(e);
+        all.len() as u64
     }
+    fn stream(&self, stream: Stream) -> Result<cu::CUstream> {
+        let found = lock(&self.streams).get(stream as usize).copied();
+        found.map(|s| s.0).ok_or_else(|| Error::runtime("CUDA error: invalid resource handle"))
+    }
+}
+fn no_device() -> Error {
+    Error::device("CUDA error: invalid device ordinal")
+}
+#[inline]
+pub(super) fn check(r: cu::CUresult) -> Result<()> {
+    if r == cu::CUresult::CUDA_SUCCESS { Ok(()) } else { Err(error(r)) }
+}
+#[cold]
+fn error(r: cu::CUresult) -> Error {
     let mut text = std::ptr::null();
     // SAFETY: the driver writes the address of a text that lives as long as the program, or leaves null.
     let text = unsafe {
@@ -66,7 +100,7 @@ pub(super) fn check(r: cu::CUresult) -> Result<()> {
             CStr::from_ptr(text).to_string_lossy().into_owned()
         }
     };
-    Err(Error::runtime(format!("CUDA error: {text}")))
+    Error::runtime(format!("CUDA error: {text}"))
 }
 pub(super) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
@@ -111,6 +145,7 @@ impl Real {
                 streams: Mutex::new(vec![Handle(std::ptr::null_mut())]),
                 events: Mutex::new(Vec::new()),
                 forgotten: Mutex::default(),
+                shared: Mutex::default(),
                 staging: Mutex::default(),
                 products: OnceLock::new(),
             })
@@ -119,20 +154,27 @@ impl Real {
     }
     /// The device, as the thread's own.
     pub(super) fn on(&self, device: usize) -> Result<&Device> {
-        let d = self.0.get(device).ok_or_else(|| Error::device("CUDA error: invalid device ordinal"))?;
+        let d = self.0.get(device).ok_or_else(no_device)?;
         // SAFETY: the context was retained and is never released.
         check(unsafe { cu::cuCtxSetCurrent(d.context.0) })?;
+        CURRENT.set(device);
         Ok(d)
     }
+    /// As [`Real::on`], without the driver's help where this thread chose that device last. Another library may have chosen
+    /// another one since: for calls that the driver refuses then.
+    fn probably_on(&self, device: usize) -> Result<&Device> {
+        match self.0.get(device) {
+            Some(d) if CURRENT.get() == device => Ok(d),
+            _ => self.on(device),
+        }
+    }
     pub(super) fn stream(&self, device: usize, stream: Stream) -> Result<cu::CUstream> {
-        let d = self.on(device)?;
-        let found = lock(&d.streams).get(stream as usize).copied();
-        found.map(|s| s.0).ok_or_else(|| Error::runtime("CUDA error: invalid resource handle"))
+        self.on(device)?.stream(stream)
     }
     pub(super) fn staging(&self, device: usize) -> Result<&Staging> {
         Ok(&self.on(device)?.staging)
     }
-    fn event(&self, device: usize, event: u64) -> Result<cu::CUevent> {
+    pub(super) fn event(&self, device: usize, event: u64) -> Result<cu::CUevent> {
         let d = self.on(device)?;
         let found = lock(&d.events).get((event as usize).wrapping_sub(1)).copied();
         found.map(|e| e.0).ok_or_else(|| Error::runtime("CUDA error: invalid resource handle"))
@@ -287,9 +329,9 @@ impl Driver for Real {
         let s = self.stream(device, stream)?;
         // SAFETY: the block is as long as the slice (the callers check), which outlives the wait.
         unsafe {
-            let copied = check(cu::cuMemcpyDtoHAsync_v2(to.as_mut_ptr().cast::<c_void>(), from, to.len(), s));
-            check(cu::cuStreamSynchronize(s))?;
-            copied
+            // what was refused is not on its way
+            check(cu::cuMemcpyDtoHAsync_v2(to.as_mut_ptr().cast::<c_void>(), from, to.len(), s))?;
+            check(cu::cuStreamSynchronize(s))
         }
     }
     fn host_allocate(&self, nbytes: usize, how: &Config) -> Result<Option<usize>> {
@@ -376,7 +418,11 @@ impl Driver for Real {
         if entry.device != device {
             return Err(Error::runtime("invalid launch: the kernel was loaded on another device"));
         }
-        let s = self.stream(device, stream)?;
+        let d = self.probably_on(device)?;
+        let s = match stream {
+            0 => std::ptr::null_mut(),
+            _ => d.stream(stream)?,
+        };
         let mut size = params.len();
         let mut extra = [
             std::ptr::without_provenance_mut::<c_void>(1), // the arguments follow
@@ -385,24 +431,20 @@ impl Driver for Real {
             (&raw mut size).cast(),
             std::ptr::null_mut(), // the end
         ];
+        let (f, none) = (entry.function.0, std::ptr::null_mut());
         // SAFETY: the arguments are the struct that the kernel declares (`Args` of kernels/mod.rs writes it field by field),
         // and the addresses in it are of living blocks that are as large as the geometry beside them says.
-        check(unsafe {
-            let none = std::ptr::null_mut();
-            cu::cuLaunchKernel(
-                entry.function.0,
-                shape.blocks,
-                1,
-                1,
-                shape.threads,
-                1,
-                1,
-                0,
-                s,
-                none,
-                extra.as_mut_ptr(),
-            )
-        })
+        let mut queue = || unsafe {
+            cu::cuLaunchKernel(f, shape.blocks, 1, 1, shape.threads, 1, 1, 0, s, none, extra.as_mut_ptr())
+        };
+        match queue() {
+            // the thread's context is another one
+            cu::CUresult::CUDA_ERROR_INVALID_HANDLE | cu::CUresult::CUDA_ERROR_INVALID_CONTEXT => {
+                self.on(device)?;
+                check(queue())
+            }
+            r => check(r),
+        }
     }
     fn product(&self, device: usize, stream: Stream, product: &products::Product) -> Result<bool> {
         let s = self.stream(device, stream)?;
@@ -427,7 +469,8 @@ impl Driver for Real {
         Ok(all.len() as u64 - 1)
     }
     fn has_stream(&self, device: usize, stream: Stream) -> Result<bool> {
-        Ok(lock(&self.on(device)?.streams).len() > stream as usize)
+        let d = self.0.get(device).ok_or_else(no_device)?;
+        Ok(lock(&d.streams).len() > stream as usize)
     }
     fn stream_handle(&self, device: usize, stream: Stream) -> Result<u64> {
         Ok(self.stream(device, stream)?.expose_provenance() as u64)
@@ -477,9 +520,7 @@ impl Driver for Real {
                 let mut e = std::ptr::null_mut();
                 // SAFETY: writes one handle, which is never destroyed.
                 check(unsafe { cu::cuEventCreate(&mut e, 0) })?;
-                let mut all = lock(&d.events);
-                all.push(Handle(e));
-                all.len() as u64
+                d.add_event(Handle(e))
             }
         };
         let e = self.event(device, number)?;
@@ -519,7 +560,12 @@ impl Driver for Real {
         Ok(f64::from(ms))
     }
     fn forget(&self, device: usize, event: u64) {
-        if let Some(d) = self.0.get(device) {
+        let Some(d) = self.0.get(device) else { return };
+        let mut shared = lock(&d.shared);
+        if shared.all.contains(&event) {
+            shared.free.push(event);
+        } else if !shared.opened.values().any(|e| *e == event) {
+            drop(shared);
             lock(&d.forgotten).push(event);
         }
     }
@@ -531,6 +577,27 @@ impl Driver for Real {
     }
     fn end_capture(&self, device: usize, stream: Stream) -> Result<Graph> {
         self.end(device, stream)
+    }
+    fn memory_name(&self, device: usize, address: Address) -> Result<(Name, u64)> {
+        self.name_of(device, address)
+    }
+    fn open_memory(&self, device: usize, name: &Name) -> Result<Address> {
+        self.open_named(device, name)
+    }
+    fn close_memory(&self, device: usize, address: Address) {
+        self.close_named(device, address);
+    }
+    fn shared_event(&self, device: usize) -> Result<u64> {
+        self.new_shared_event(device)
+    }
+    fn record_again(&self, device: usize, stream: Stream, event: u64) -> Result<()> {
+        self.record_event(device, stream, event)
+    }
+    fn event_name(&self, device: usize, event: u64) -> Result<Name> {
+        self.name_of_event(device, event)
+    }
+    fn open_event(&self, device: usize, name: &Name) -> Result<u64> {
+        self.open_event_named(device, name)
     }
     fn instantiate(&self, _: usize, graph: &Graph) -> Result<()> {
         self.make_ready(graph).map(|_| ())

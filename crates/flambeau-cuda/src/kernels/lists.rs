@@ -53,7 +53,7 @@ pub(crate) fn together(calls: &mut dyn FnMut() -> Result<()>) -> Result<()> {
 ///
 /// # Errors
 /// Of the launch of calls that waited before.
-pub(crate) fn offer(device: usize, found: Found, operands: &[&Tensor], numbers: &Args) -> Result<bool> {
+pub(crate) fn offer(device: usize, found: Found, operands: &[&Tensor], numbers: &[u8]) -> Result<bool> {
     if DEPTH.get() == 0 || operands.len() > OPERANDS {
         return Ok(false);
     }
@@ -83,19 +83,19 @@ pub(crate) fn offer(device: usize, found: Found, operands: &[&Tensor], numbers: 
     }
     let held = operands.iter().map(|t| (*t).clone()).collect();
     let item = Item { n: out.numel(), ranges, _held: held };
-    let new = || Waiting { device, found, still, numbers: numbers.bytes().to_vec(), items: Vec::new() };
+    let new = || Waiting { device, found, still, numbers: numbers.to_vec(), items: Vec::new() };
     let put = |w: &RefCell<Option<Waiting>>| w.borrow_mut().get_or_insert_with(new).items.push(item);
     Ok(WAITING.try_with(put).is_ok())
 }
 impl Waiting {
     /// Whether a call is of the same kind and touches nothing that one before it writes, nor writes what one before it reads.
-    fn takes(&self, device: usize, found: &Found, still: i64, numbers: &Args, ranges: &[(u64, u64)]) -> bool {
+    fn takes(&self, device: usize, found: &Found, still: i64, numbers: &[u8], ranges: &[(u64, u64)]) -> bool {
         let apart = |a: (u64, u64), b: (u64, u64)| a.1 <= b.0 || b.1 <= a.0;
         self.items.len() < LISTED
             && self.device == device
             && self.found.is(found)
             && self.still == still
-            && self.numbers == numbers.bytes()
+            && self.numbers == numbers
             && self.items.iter().all(|i| {
                 ranges.iter().all(|r| apart(*r, i.ranges[0])) && i.ranges.iter().all(|r| apart(*r, ranges[0]))
             })

@@ -36,7 +36,7 @@ use flambeau_core::types::order::Mutex;
 use flambeau_core::{DType, Error, Result, Tensor};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 /// Arguments of a kernel: the fields of its struct, one after the other, each as aligned as it is large.
@@ -45,18 +45,15 @@ pub(crate) struct Args(Vec<u8>);
 impl Args {
     pub(crate) fn new() -> Args {
         // as much as most kernels take
-        Args(Vec::with_capacity(256))
-    }
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
+        Args(Vec::with_capacity(768))
     }
     /// Arguments that were written before.
     pub(crate) fn raw(mut self, bytes: &[u8]) -> Args {
-        self.0.extend(bytes);
+        self.0.extend_from_slice(bytes);
         self
     }
     pub(crate) fn int(mut self, v: i64) -> Args {
-        self.0.extend(v.to_ne_bytes());
+        self.0.extend_from_slice(&v.to_ne_bytes());
         self
     }
     pub(crate) fn word(self, v: u64) -> Args {
@@ -257,13 +254,13 @@ pub(crate) fn address(t: &Tensor) -> Result<u64> {
     if t.numel() == 0 {
         return Ok(0);
     }
-    let handle = t.storage().handle()?;
-    let handle = handle.ok_or_else(|| Error::device(format!("a tensor on {} has no memory", t.device())))?;
-    let m = memory::of(&handle)?;
-    m.used_by(here(d)?);
-    let span: i64 = 1 + t.sizes().iter().zip(t.strides()).map(|(n, s)| (n - 1) * s).sum::<i64>();
-    let size = t.dtype().size();
-    m.range(t.storage_offset() as usize * size, span as usize * size)
+    let stream = here(d)?;
+    let found = t.storage().with_handle(|handle| {
+        let span: i64 = 1 + t.sizes().iter().zip(t.strides()).map(|(n, s)| (n - 1) * s).sum::<i64>();
+        let size = t.dtype().size();
+        memory::used(handle, stream)?.range(t.storage_offset() as usize * size, span as usize * size)
+    })?;
+    found.unwrap_or_else(|| Err(Error::device(format!("a tensor on {} has no memory", t.device()))))
 }
 
 /// The tensor as a dense one without lazy bits: itself where it is.
@@ -350,8 +347,27 @@ fn module(device: usize, source: &str) -> Result<Arc<Module>> {
 }
 /// What tells a kernel from all others without its text: its family, the address of the formula that it computes where the family
 /// has several, and the dtypes or other small numbers that its text is made for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy)]
 pub(crate) struct Which(pub(crate) &'static str, pub(crate) usize, pub(crate) [u8; 4]);
+impl Which {
+    /// Its small numbers at once.
+    fn small(&self) -> u32 {
+        u32::from_ne_bytes(self.2)
+    }
+}
+impl PartialEq for Which {
+    fn eq(&self, other: &Which) -> bool {
+        // a family by the place of its name: the same name at two places makes two entries of one kernel
+        std::ptr::eq(self.0, other.0) && self.1 == other.1 && self.small() == other.small()
+    }
+}
+impl Eq for Which {}
+impl Hash for Which {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        to.write_u64(self.0.as_ptr().addr() as u64 ^ (self.1 as u64).rotate_left(32));
+        to.write_u64(u64::from(self.small()));
+    }
+}
 /// A hash of a few words that are known to be apart: addresses and small numbers of our own.
 #[derive(Default)]
 pub(crate) struct Mixed(u64);
@@ -380,7 +396,7 @@ thread_local! {
     /// How many launches this thread asked for.
     pub(crate) static LAUNCHES: Cell<u64> = const { Cell::new(0) };
     /// Kernels that this thread launched before.
-    static FOUND: RefCell<Quick<(usize, Which), Arc<Function>>> = RefCell::default();
+    static FOUND: RefCell<Quick<(usize, Which), Function>> = RefCell::default();
 }
 /// A number in all readings, as `Param` of kernels/device/base.cuh; zeros for none.
 pub(crate) fn scalar(list: Args, v: Option<flambeau_core::Scalar>) -> Args {
@@ -420,23 +436,23 @@ pub(crate) fn launch(
     args: Args,
 ) -> Result<()> {
     lists::flush()?;
-    let known = FOUND.try_with(|all| all.borrow().get(&(device, which)).cloned()).ok().flatten();
-    let function = match known {
-        Some(f) => f,
+    LAUNCHES.set(LAUNCHES.get() + 1);
+    let (driver, stream) = (driver()?, here(device)?);
+    let queue = |f: &Function| driver.launch(device, stream, f, shape, &args.0);
+    let known = FOUND.try_with(|all| all.borrow().get(&(device, which)).map(queue)).ok().flatten();
+    match known {
+        Some(queued) => queued?,
         None => {
             let (source, name) = text();
-            let f = Arc::new(driver()?.find(device, &module(device, &source)?, &name)?);
+            let f = driver.find(device, &module(device, &source)?, &name)?;
+            queue(&f)?;
             // a thread that ends keeps nothing
-            let _ = FOUND.try_with(|all| all.borrow_mut().insert((device, which), f.clone()));
-            f
+            let _ = FOUND.try_with(|all| all.borrow_mut().insert((device, which), f));
         }
-    };
-    LAUNCHES.set(LAUNCHES.get() + 1);
-    let stream = here(device)?;
-    driver()?.launch(device, stream, &function, shape, &args.0)?;
+    }
     static BLOCKING: OnceLock<bool> = OnceLock::new();
     if *BLOCKING.get_or_init(|| std::env::var("CUDA_LAUNCH_BLOCKING").is_ok_and(|v| v == "1")) {
-        driver()?.wait(device, stream)?;
+        driver.wait(device, stream)?;
         fault::check(device)?;
     }
     Ok(())

@@ -1,12 +1,12 @@
 //! Pointwise rows: the formulas of the CPU as device functions (`cargo xtask kernels`), in one loop for all of them.
 
-use super::{Args, Geometry, Quick, Which, address, element, launch, lists, opaque, shape};
+use super::{Args, Geometry, OPERANDS, Quick, Which, address, element, launch, lists, opaque, shape};
 use crate::device;
 use crate::generated::pointwise::{FORMULAS, PAIRS, PLANNED, SPECS};
 use flambeau_core::iter::spec::{PointwiseCall, PointwiseKernel};
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Error, Result, Tensor};
-use flambeau_cpu::pointwise::{self as cpu, Param, Pointwise};
+use flambeau_cpu::pointwise::{self as cpu, Pointwise};
 use std::cell::RefCell;
 use std::fmt::Write as _;
 
@@ -71,7 +71,8 @@ pub(crate) struct Found {
     formula: usize,
     name: &'static str,
     classes: &'static [&'static str],
-    computed: &'static str,
+    /// Whether a thread computes several elements at once.
+    packs: bool,
     /// The dtype among [`DTYPES`].
     place: usize,
 }
@@ -113,7 +114,8 @@ fn found(kernel: &'static Pointwise, compute: DType) -> Option<Found> {
     let (name, classes) = formula(own)?;
     let (computed, _) = classes.iter().find_map(|c| computes(c, compute))?;
     let place = DTYPES.iter().position(|x| *x == compute)?;
-    let f = Found { formula: std::ptr::from_ref(own) as usize, name, classes, computed, place };
+    let packs = matches!(computed, "float" | "bool" | "Whole<i32>");
+    let f = Found { formula: std::ptr::from_ref(own) as usize, name, classes, packs, place };
     // a thread that ends keeps nothing
     let _ = KNOWN.try_with(|k| k.borrow_mut().insert(key, f));
     Some(f)
@@ -167,14 +169,20 @@ fn dense(operands: &[&Tensor]) -> Result<Option<[u64; 4]>> {
 /// # Errors
 /// Of the launch.
 pub(crate) fn run(call: &PointwiseCall) -> Result<()> {
-    let operands: Vec<&Tensor> = std::iter::once(call.out).chain(call.inputs).collect();
+    let mut operands = [call.out; OPERANDS];
+    let n = 1 + call.inputs.len();
+    let Some(inputs) = operands.get_mut(1..n) else {
+        return Err(Error::missing(format!("{} of {n} operands on CUDA", call.spec.name)));
+    };
+    inputs.iter_mut().zip(call.inputs).for_each(|(to, t)| *to = t);
+    let operands = &operands[..n];
     if call.out.numel() == 0 {
         return Ok(());
     }
     let d = device::ordinal(call.out.device())?;
     let missing = || Error::missing(format!("{} has no CUDA kernel for {}", call.spec.name, call.compute));
     let geometry = || {
-        let g = Geometry::of(call.out.sizes(), &operands)?;
+        let g = Geometry::of(call.out.sizes(), operands)?;
         g.ok_or_else(|| Error::missing(format!("{} of more than 12 dimensions on CUDA", call.spec.name)))
     };
     if std::ptr::eq(call.spec.kernel, &cpu::WHERE) {
@@ -188,27 +196,25 @@ pub(crate) fn run(call: &PointwiseCall) -> Result<()> {
     let n = call.out.numel();
     // as `together` of kernels/pointwise/loop.cuh
     let widest = operands.iter().map(|t| t.dtype().size()).max().unwrap_or(1);
-    let each = if matches!(f.computed, "float" | "bool" | "Whole<i32>") {
-        (16 / widest.clamp(1, 16)) as i64
-    } else {
-        1
-    };
-    let mut numbers = Args::new();
-    for k in 0..3 {
-        let p = call.params.get(k).copied().unwrap_or(Param { re: 0.0, im: 0.0, int: 0 });
-        numbers = numbers.number(p.re).number(p.im).int(cut(p.int, call.compute));
+    let each = if f.packs { (16 / widest.clamp(1, 16)) as i64 } else { 1 };
+    // three numbers, each in all its readings
+    let mut numbers = [0u8; 72];
+    for (to, p) in numbers.chunks_exact_mut(24).zip(call.params) {
+        to[..8].copy_from_slice(&p.re.to_ne_bytes());
+        to[8..16].copy_from_slice(&p.im.to_ne_bytes());
+        to[16..].copy_from_slice(&cut(p.int, call.compute).to_ne_bytes());
     }
-    if lists::offer(d, f, &operands, &numbers)? {
+    if lists::offer(d, f, operands, &numbers)? {
         return Ok(());
     }
-    let (args, dense, each) = match dense(&operands)? {
+    let (args, dense, each) = match dense(operands)? {
         Some(start) => (start.iter().fold(Args::new().int(n), |list, a| list.word(*a)), true, each),
         None => {
             let g = geometry()?;
             (Args::new().geometry(&g), false, if g.packed() { each } else { 1 })
         }
     };
-    let args = args.raw(numbers.bytes());
+    let args = args.raw(&numbers);
     let all = crate::driver::driver()?.compiles_families();
     launch(
         d,

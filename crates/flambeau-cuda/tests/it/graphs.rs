@@ -20,9 +20,9 @@ pub fn all() {
     forks();
     memory();
     pools();
-    refusals();
     callables();
     pictures();
+    refusals();
 }
 /// Inputs are read anew at each run, on whatever stream, also by a graph that outlives those who made them.
 fn again() {

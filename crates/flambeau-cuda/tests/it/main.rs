@@ -1,7 +1,9 @@
 //! The back end on an emulated device.
 #![forbid(unsafe_code)]
 
+mod apart;
 mod attention;
+mod calls;
 mod emulated;
 mod graphs;
 mod host;

@@ -1,6 +1,5 @@
 //! Memory of CUDA devices. Where none is there, nothing is allocated.
 
-use super::absent;
 use super::runtime::{Block, Measured, Runtime, Segment, answer, of_runtime};
 #[cfg(feature = "by-name")]
 use crate::Ordinal;
@@ -101,7 +100,7 @@ fn shown(s: &Segment) -> Stats {
     .map(|(k, v)| (k.to_string(), v))
     .into()
 }
-use crate::table::{absent_class, answers};
+use crate::table::answers;
 
 answers! { "torch.cuda", NAMES {
     /// Gives cached memory back to the driver.
@@ -148,16 +147,12 @@ answers! { "torch.cuda", NAMES {
     try try_get_per_process_memory_fraction(; device: Ordinal) -> f64 { on_current(|r, d| r.memory_fraction(d)) }
     /// Limits the part of a device's memory that this process may use.
     try try_set_per_process_memory_fraction(fraction: f64; device: Ordinal) -> () { on_current(|r, d| r.set_memory_fraction(d, fraction))? }
-    /// Takes memory by hand.
-    try try_caching_allocator_alloc(size: i64; device: Ordinal, stream: crate::Anything) -> i64 { on_current(|r, d| r.take(d, size))? }
+    /// Takes memory by hand, for the current stream.
+    try try_caching_allocator_alloc(size: i64; device: Ordinal, stream: super::streams::OnStream) -> i64 { on_current(|r, d| r.take(d, size))? }
     /// Gives it back.
     try try_caching_allocator_delete(mem_ptr: i64) -> () { of_runtime(|r| r.give(mem_ptr)) }
-    /// Turns the allocator's cache on or off, once there is a device.
-    fn caching_allocator_enable(; value: bool) -> () {}
     /// Which allocator serves.
-    try try_get_allocator_backend() -> String { of_runtime(|_| Ok("native".into())) }
-    /// Puts another allocator in place.
-    try try_change_current_allocator(allocator: crate::Anything) -> () { absent() }
+    try try_get_allocator_backend() -> String { of_runtime(|r| Ok(r.allocator_backend().into())) }
     /// Begins to count anew.
     try try_reset_peak_memory_stats(; device: Ordinal) -> () { on_current(|r, d| r.reset_peak_memory_stats(d)) }
     /// Begins to count anew.
@@ -166,19 +161,4 @@ answers! { "torch.cuda", NAMES {
     try try_reset_max_memory_allocated(; device: Ordinal) -> () { on_current(|r, d| r.reset_peak_memory_stats(d)) }
     /// The older name of [`reset_peak_memory_stats`].
     try try_reset_max_memory_cached(; device: Ordinal) -> () { on_current(|r, d| r.reset_peak_memory_stats(d)) }
-} }
-
-/// Runs a closure without the allocator's cache, once there is a device.
-pub fn caching_allocator_disabled<R>(f: impl FnOnce() -> R) -> R {
-    f()
-}
-#[cfg(feature = "by-name")]
-pub(crate) const BY_HAND: &[crate::by_name::Row] = &[("torch.cuda", "caching_allocator_disabled", |a, k| {
-    crate::by_name::Bound::new("caching_allocator_disabled", &[], a, k)?.end();
-    Ok(vec![crate::stream::context("caching_allocator_disabled", || Ok(()))])
-})];
-
-absent_class! { "torch.cuda", ALLOCATOR {
-    /// An allocator from a shared library.
-    CUDAPluggableAllocator = flambeau_core::Error::assertion("Torch not compiled with CUDA enabled");
 } }

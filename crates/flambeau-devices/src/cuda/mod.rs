@@ -10,16 +10,18 @@ pub(crate) mod host;
 pub mod jiterator;
 pub mod memory;
 pub mod nvtx;
+pub(crate) mod pluggable;
 pub mod profiler;
 #[doc(hidden)]
 pub mod runtime;
+#[doc(alias = "torch.cuda._sanitizer")]
+pub mod sanitizer;
 mod streams;
 pub mod tunable;
 
 use crate::Ordinal;
 use crate::table::{answers, not_compiled};
 use flambeau_core::{Error, Result, Tensor};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use graphs::{
     CUDAGraph, GraphOptions, Graphed, GraphedOptions, MemPool, export_dot, export_graph_data, graph,
@@ -29,6 +31,10 @@ pub use graphs::{
 pub use history::{HistoryOptions, dump_snapshot, record_memory_history, set_allocator_settings};
 pub use host::*;
 pub use memory::*;
+pub use pluggable::{
+    CUDAPluggableAllocator, caching_allocator_disabled, caching_allocator_enable, change_current_allocator,
+    try_change_current_allocator,
+};
 pub use runtime::{CaptureMode, PoolId};
 use runtime::{Measured, answer, of_runtime};
 pub use streams::*;
@@ -75,8 +81,6 @@ impl flambeau_core::dispatch::value::FromValue for SyncDebugMode {
         }
     }
 }
-
-static SANITIZER: AtomicBool = AtomicBool::new(false);
 
 answers! { "torch.cuda", NAMES {
     /// Whether a CUDA device can be used.
@@ -127,8 +131,8 @@ answers! { "torch.cuda", NAMES {
     try try_current_solver_handle() -> i64 { absent() }
     /// CUDA's runtime library.
     try try_cudart() -> () { absent() }
-    /// Gives back memory that other processes shared.
-    try try_ipc_collect() -> () { absent() }
+    /// Lets memory go that was sent to other processes and that none of them has any more.
+    try try_ipc_collect() -> () { of_runtime(|r| { r.ipc_collect(); Ok(()) }) }
     /// What happens at calls that wait for the device.
     try try_get_sync_debug_mode() -> i64 { of_runtime(|_| Ok(i64::from(runtime::sync_debug_mode()))) }
     /// Says what happens at calls that wait for the device.
@@ -244,21 +248,6 @@ pub fn device_of<R>(tensor: &Tensor, f: impl FnOnce() -> R) -> R {
 #[doc(alias = "torch.cuda.AcceleratorError")]
 #[doc(alias = "torch.AcceleratorError")]
 pub type AcceleratorError = Error;
-
-/// Looks for races between streams (`torch.cuda._sanitizer`): a switch that a CUDA build reads.
-#[doc(alias = "torch.cuda._sanitizer")]
-pub mod sanitizer {
-    use super::{Ordering, SANITIZER};
-
-    /// Turns the search on. Without a device there is nothing to find.
-    pub fn enable_cuda_sanitizer() {
-        SANITIZER.store(true, Ordering::Relaxed);
-    }
-    /// Whether it was turned on.
-    pub fn is_enabled() -> bool {
-        SANITIZER.load(Ordering::Relaxed)
-    }
-}
 
 #[cfg(feature = "by-name")]
 pub(crate) const BY_HAND: &[crate::by_name::Row] = {

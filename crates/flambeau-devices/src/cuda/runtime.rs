@@ -3,6 +3,7 @@
 use super::absent;
 use crate::{Ordinal, Stats};
 use flambeau_core::{Result, Scalar, Tensor, Value};
+use std::any::Any;
 use std::backtrace::Backtrace;
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -180,6 +181,49 @@ pub trait Runtime: Send + Sync {
     /// # Errors
     /// No such device.
     fn pool_retain(&self, device: i64, pool: PoolId, properties: Option<(bool, bool)>) -> Result<()>;
+    /// Lets a pool's memory come from somebody's allocator ([`Runtime::load_allocator`]).
+    ///
+    /// # Errors
+    /// No such device.
+    fn pool_source(&self, device: i64, pool: PoolId, allocator: Arc<dyn Any + Send + Sync>) -> Result<()>;
+    /// An allocator of a shared library, by the names of its functions.
+    ///
+    /// # Errors
+    /// The system refuses the file, or it has no such function.
+    fn load_allocator(&self, path: &Path, alloc: &str, free: &str) -> Result<Arc<dyn Any + Send + Sync>>;
+    /// Lets all memory come from it.
+    ///
+    /// # Errors
+    /// A device was used already.
+    fn change_allocator(&self, allocator: Arc<dyn Any + Send + Sync>) -> Result<()>;
+    /// What PyTorch calls the allocator in force.
+    fn allocator_backend(&self) -> &'static str;
+    /// Turns the allocator's cache on or off.
+    fn enable_cache(&self, on: bool);
+    /// Whether it is on.
+    fn is_cache_enabled(&self) -> bool;
+    /// Lets memory go that other processes had.
+    fn ipc_collect(&self);
+    /// An event that other processes can have.
+    ///
+    /// # Errors
+    /// No such device.
+    fn shared_event(&self, device: i64) -> Result<u64>;
+    /// Puts such an event behind the work of a stream.
+    ///
+    /// # Errors
+    /// No such stream or event.
+    fn record_again(&self, device: i64, stream: u64, event: u64) -> Result<()>;
+    /// What another process gets at it by.
+    ///
+    /// # Errors
+    /// An event of this process alone.
+    fn event_name(&self, device: i64, event: u64) -> Result<[u8; 64]>;
+    /// An event of another process.
+    ///
+    /// # Errors
+    /// There is no such event.
+    fn open_event(&self, device: i64, name: &[u8; 64]) -> Result<u64>;
     /// One fewer uses it; its memory goes back to the driver once nobody does.
     fn pool_release(&self, device: i64, pool: PoolId);
     /// How many use it.
@@ -205,6 +249,8 @@ pub trait Runtime: Send + Sync {
     fn allocator_settings(&self) -> Value;
     /// Nobody asks for an event any more.
     fn forget_event(&self, device: i64, event: u64);
+    /// The address of a tensor's first element; `None` where it has no elements or is not this back end's.
+    fn address(&self, t: &Tensor) -> Option<u64>;
     /// The driver's handle of a stream.
     ///
     /// # Errors
@@ -395,7 +441,7 @@ pub fn install(runtime: &'static dyn Runtime) -> bool {
     RUNTIME.set(runtime).is_ok()
 }
 /// The back end, which stands in the list of crates.
-fn installed() -> Option<&'static dyn Runtime> {
+pub(crate) fn installed() -> Option<&'static dyn Runtime> {
     flambeau_core::dispatch::registry::init();
     RUNTIME.get().copied()
 }
@@ -414,19 +460,41 @@ pub(crate) fn of_runtime<R>(ask: impl FnOnce(&dyn Runtime) -> Result<R>) -> Resu
     }
 }
 
-/// Until it is dropped another device is the current one.
-pub(crate) struct On(Option<i64>);
+/// Until it is dropped another device is the current one, or another stream.
+#[derive(Default)]
+pub(crate) struct On {
+    device: Option<i64>,
+    stream: Option<(i64, u64)>,
+}
+impl On {
+    /// Makes a stream of a device the current one.
+    #[cfg(feature = "by-name")]
+    pub(crate) fn stream(device: i64, stream: u64) -> Result<On> {
+        of_runtime(|r| {
+            let before = (device, r.current_stream(device)?);
+            let own = r.current_device()?;
+            r.set_stream(device, stream)?;
+            r.set_device(own)?;
+            Ok(On { device: None, stream: Some(before) })
+        })
+    }
+}
 impl Drop for On {
     fn drop(&mut self) {
-        if let Some(before) = self.0 {
-            let _ = answer(|r| r.set_device(before));
-        }
+        let _ = answer(|r| {
+            if let Some((device, stream)) = self.stream {
+                let own = r.current_device()?;
+                r.set_stream(device, stream)?;
+                r.set_device(own)?;
+            }
+            self.device.map_or(Ok(()), |d| r.set_device(d))
+        });
     }
 }
 /// Makes a device the current one; a negative number changes nothing.
 pub(crate) fn on(device: Ordinal) -> Result<On> {
     if device.0 < 0 {
-        return Ok(On(None));
+        return Ok(On::default());
     }
     if installed().is_none() {
         return Err(flambeau_core::Error::runtime("PyTorch was compiled without CUDA support"));
@@ -434,7 +502,7 @@ pub(crate) fn on(device: Ordinal) -> Result<On> {
     of_runtime(|r| {
         let before = r.current_device()?;
         r.set_device(device.0)?;
-        Ok(On(Some(before)))
+        Ok(On { device: Some(before), stream: None })
     })
 }
 
@@ -446,14 +514,14 @@ pub(crate) trait Optional {
 #[cfg(feature = "by-name")]
 impl Optional for Ordinal {
     fn enter(self) -> Result<On> {
-        if answer(|_| ()).is_some() { on(self) } else { Ok(On(None)) }
+        if answer(|_| ()).is_some() { on(self) } else { Ok(On::default()) }
     }
 }
 #[cfg(feature = "by-name")]
 macro_rules! only_checked {
     ($($t:ty),*) => {$(impl Optional for $t {
         fn enter(self) -> Result<On> {
-            Ok(On(None))
+            Ok(On::default())
         }
     })*};
 }

@@ -125,6 +125,8 @@ pub struct Event(Arc<Point>);
 #[derive(Debug)]
 struct Point {
     timing: bool,
+    /// Of several processes: the runtime's number stays.
+    shared: bool,
     device: AtomicU64,
     /// The runtime's number of the event; 0 before it was recorded.
     id: AtomicU64,
@@ -158,7 +160,35 @@ impl Event {
     /// There is no device.
     pub fn with(timing: bool) -> Result<Event> {
         ask("Event", |_| Ok(()))?;
-        Ok(Event(Arc::new(Point { timing, device: AtomicU64::new(0), id: AtomicU64::new(0) })))
+        Ok(Event::of(timing, false, 0, 0))
+    }
+    fn of(timing: bool, shared: bool, device: i64, id: u64) -> Event {
+        Event(Arc::new(Point {
+            timing,
+            shared,
+            device: AtomicU64::new(device as u64),
+            id: AtomicU64::new(id),
+        }))
+    }
+    /// Makes an event of the current device, without timing, that other processes can have ([`Event::try_ipc_handle`]).
+    ///
+    /// # Errors
+    /// There is no device.
+    pub fn interprocess() -> Result<Event> {
+        ask("Event", |r| {
+            let device = r.current_device()?;
+            Ok(Event::of(false, true, device, r.shared_event(device)?))
+        })
+    }
+    /// An event of another process, by what its [`Event::try_ipc_handle`] gave there, on the same device.
+    ///
+    /// # Errors
+    /// There is no such event any more.
+    pub fn from_ipc_handle(device: i64, handle: &[u8]) -> Result<Event> {
+        let name: &[u8; 64] = handle.try_into().map_err(|_| {
+            Error::type_(format!("handle must be a bytes object of 64 bytes, not of {}", handle.len()))
+        })?;
+        ask("Event", |r| Ok(Event::of(false, true, device, r.open_event(device, name)?)))
     }
     fn point(&self) -> Option<(i64, u64)> {
         let id = self.0.id.load(Ordering::Acquire);
@@ -181,6 +211,16 @@ impl Event {
     pub fn try_record(&self, stream: Option<&Stream>) -> Result<()> {
         of_runtime(|r| {
             let (device, id) = stream_of(r, stream)?;
+            if let Some((own, event)) = self.point().filter(|_| self.0.shared) {
+                ensure!(
+                    own == device,
+                    Runtime,
+                    "Event device {} does not match recording stream's device {}.",
+                    own,
+                    device
+                );
+                return r.record_again(device, id, event);
+            }
             let new = r.record(device, id)?;
             let before = self.0.device.swap(device as u64, Ordering::AcqRel);
             let old = self.0.id.swap(new, Ordering::AcqRel);
@@ -241,9 +281,12 @@ impl Event {
     /// What another process gets at this event by.
     ///
     /// # Errors
-    /// Always: events of several processes are not there yet.
+    /// An event that was not made for that ([`Event::interprocess`]).
     pub fn try_ipc_handle(&self) -> Result<Vec<u8>> {
-        Err(Error::missing("events of several processes"))
+        match self.point().filter(|_| self.0.shared) {
+            Some((device, id)) => of_runtime(|r| Ok(r.event_name(device, id)?.to_vec())),
+            None => Err(Error::runtime("CUDA error: invalid resource handle")),
+        }
     }
 }
 fn stream_of(r: &dyn Runtime, stream: Option<&Stream>) -> Result<(i64, u64)> {
@@ -279,6 +322,8 @@ pub fn set_stream(stream: Option<&Stream>) {
 }
 
 #[cfg(feature = "by-name")]
+pub(crate) use by_name::OnStream;
+#[cfg(feature = "by-name")]
 pub(crate) use by_name::{EVENT, EXTERNAL_STREAM, STREAM};
 #[cfg(feature = "by-name")]
 pub(super) mod by_name {
@@ -287,8 +332,34 @@ pub(super) mod by_name {
     use flambeau_core::dispatch::object::Kwargs;
     use flambeau_core::{Result, Value};
 
+    /// A stream that a call by name is for: an object, or the driver's handle.
+    pub(crate) struct OnStream(Value);
+    impl flambeau_core::dispatch::value::FromValue for OnStream {
+        fn from_value(v: &Value) -> Result<OnStream> {
+            Ok(OnStream(v.clone()))
+        }
+    }
+    impl crate::cuda::runtime::Optional for OnStream {
+        fn enter(self) -> Result<crate::cuda::runtime::On> {
+            let stream = match &self.0 {
+                Value::None => return Ok(crate::cuda::runtime::On::default()),
+                Value::Int(handle) => super::adopt(*handle)?,
+                v => given::<Stream>(v).ok_or_else(|| {
+                    flambeau_core::Error::type_(format!(
+                        "Invalid type for stream argument, must be `torch.cuda.Stream` or `int` representing a pointer to a existing stream, not {}",
+                        v.type_name()
+                    ))
+                })?,
+            };
+            crate::cuda::runtime::On::stream(stream.device, stream.id)
+        }
+    }
     fn nothing(r: Result<()>) -> Result<Vec<Value>> {
         r.map(|()| vec![Value::None])
+    }
+    /// Python's bytes: a list of their numbers.
+    fn bytes(all: &[u8]) -> Value {
+        Value::List(all.iter().map(|b| Value::Int(i64::from(*b))).collect())
     }
     impl Shown for Stream {
         const CLASS: &'static str = "Stream";
@@ -340,7 +411,7 @@ pub(super) mod by_name {
                     Some(e) => self.try_elapsed_time(&e).map(|t| vec![Value::Float(t)]),
                     None => Err(flambeau_core::Error::type_("elapsed_time() takes an event")),
                 },
-                "ipc_handle" => self.try_ipc_handle().map(|_| vec![Value::None]),
+                "ipc_handle" => self.try_ipc_handle().map(|b| vec![bytes(&b)]),
                 _ => return None,
             })
         }
@@ -411,12 +482,19 @@ pub(super) mod by_name {
             // waits block the thread anyway, so `blocking` is what happens
             let (timing, _blocking): (Option<bool>, Option<bool>) = (b.optional()?, b.optional()?);
             let shared = [b.optional::<bool>()?, b.optional::<bool>()?];
-            let event = Event::with(timing.unwrap_or(false))?;
-            if shared.contains(&Some(true)) {
-                return Err(flambeau_core::Error::missing(
-                    "events of several processes, or of captured graphs",
-                ));
-            }
+            let timing = timing.unwrap_or(false);
+            let event = match shared {
+                [_, Some(true)] => {
+                    Event::with(timing)?;
+                    return Err(flambeau_core::Error::missing("events outside of captured graphs"));
+                }
+                [Some(true), _] if timing => {
+                    Event::with(timing)?;
+                    return Err(flambeau_core::Error::runtime("CUDA error: invalid argument"));
+                }
+                [Some(true), _] => Event::interprocess()?,
+                _ => Event::with(timing)?,
+            };
             Ok(vec![object(event)])
         }),
         EVENT_METHODS[0],
@@ -425,8 +503,12 @@ pub(super) mod by_name {
         EVENT_METHODS[3],
         EVENT_METHODS[4],
         EVENT_METHODS[5],
-        ("torch.cuda.Event", "from_ipc_handle", |_, _| {
-            Err(flambeau_core::Error::missing("events of several processes"))
+        ("torch.cuda.Event", "from_ipc_handle", |a, k| {
+            let mut b = Bound::new("from_ipc_handle", &["device", "handle"], a, k)?;
+            let device: crate::Ordinal = b.required()?;
+            let handle: Vec<i64> = b.required()?;
+            let handle: Vec<u8> = handle.into_iter().map(|n| n as u8).collect();
+            Event::from_ipc_handle(device.0, &handle).map(|e| vec![object(e)])
         }),
     ];
     pub(crate) fn set(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {

@@ -57,6 +57,17 @@ fn errors_are_pytorchs() {
     for name in ["MemPool", "get_sync_debug_mode", "memory._record_memory_history", "memory._dump_snapshot"] {
         assert_eq!(refused(&format!("torch.cuda.{name}"), &[]), absent, "{name}");
     }
+    let files: Vec<Value> = ["a.so", "b", "c"].map(Value::from).into();
+    assert_eq!(refused("torch.cuda.CUDAPluggableAllocator", &files), absent);
+    assert_eq!(refused("torch.cuda.CUDAPluggableAllocator", &files[..2]).0, ErrorKind::Type);
+    assert_eq!(refused("torch.cuda.change_current_allocator", &[Value::Int(1)]), absent);
+    assert_eq!(refused("torch.cuda.ipc_collect", &[]), absent);
+    assert!(call("torch.cuda.caching_allocator_enable", &[Value::Bool(false)], &[]).is_ok());
+    let handle = [Value::Int(0), Value::List(vec![Value::Int(1); 64])];
+    assert_eq!(
+        refused("torch.cuda.Event.from_ipc_handle", &handle).1,
+        "Tried to instantiate dummy base class Event"
+    );
     let jitted = "template <typename T> T f(T x) { return x; }";
     let f = call("torch.cuda.jiterator._create_jit_fn", &[jitted.into()], &[]).unwrap().remove(0);
     let e = f.into_object().unwrap().call(&[Value::Tensor(Tensor::from_slice(&[1f32], 1))], &[]).unwrap_err();

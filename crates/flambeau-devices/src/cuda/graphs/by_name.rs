@@ -185,11 +185,17 @@ fn graph(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
 }
 fn pool(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let mut b = Bound::new("MemPool", &["allocator", "use_on_oom", "no_split"], a, k)?;
-    let allocator = b.optional::<crate::Anything>()?.is_some_and(|v| !matches!(v.0, Value::None));
+    let allocator = b.optional::<crate::Anything>()?.filter(|v| !matches!(v.0, Value::None));
     let (on_oom, no_split) = (b.optional()?.unwrap_or(false), b.optional()?.unwrap_or(false));
-    let pool = MemPool::try_new(on_oom, no_split)?;
-    ensure!(!allocator, Missing, "pools with an allocator of their own");
-    Ok(object(pool))
+    let Some(v) = allocator else { return Ok(object(MemPool::try_new(on_oom, no_split)?)) };
+    crate::cuda::try_init()?;
+    let allocator = given::<crate::cuda::CUDAPluggableAllocator>(&v.0).ok_or_else(|| {
+        Error::type_(format!(
+            "MemPool(): argument 'allocator' must be _cuda_CUDAAllocator, not {}",
+            v.0.type_name()
+        ))
+    })?;
+    Ok(object(MemPool::with_allocator(&allocator, on_oom, no_split)?))
 }
 fn use_pool(a: &[Value], k: &Kwargs) -> Result<Vec<Value>> {
     let mut b = Bound::new("use_mem_pool", &["pool", "device"], a, k)?;

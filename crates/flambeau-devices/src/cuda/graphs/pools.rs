@@ -1,5 +1,6 @@
 //! Pools of device memory (`torch.cuda.MemPool`).
 
+use crate::cuda::pluggable::CUDAPluggableAllocator;
 use crate::cuda::runtime::{PoolId, Segment, answer, of_runtime};
 use flambeau_core::Result;
 use flambeau_core::api::ergonomic::expect;
@@ -63,6 +64,19 @@ impl MemPool {
             Ok(device)
         })?;
         Ok(MemPool(Arc::new(Own { device, id })))
+    }
+    /// A pool of the current device whose memory an allocator of somebody's gives ([`super::super::CUDAPluggableAllocator`]).
+    ///
+    /// # Errors
+    /// There is no device.
+    pub fn with_allocator(
+        allocator: &CUDAPluggableAllocator,
+        use_on_oom: bool,
+        no_split: bool,
+    ) -> Result<MemPool> {
+        let pool = MemPool::try_new(use_on_oom, no_split)?;
+        of_runtime(|r| r.pool_source(pool.0.device, pool.0.id, allocator.0.clone()))?;
+        Ok(pool)
     }
     /// Its number.
     pub fn id(&self) -> PoolId {
