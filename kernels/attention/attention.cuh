@@ -33,10 +33,10 @@ DEVICE C masked(const AttentionParams& p, i64 first, i64 query, i64 key) {
     return Element<T>::up(at<T>(p.mask)[i]);
 }
 // What is dropped of a head's weights.
-template <bool DROPS>
-DEVICE Dropout dropout_of(const AttentionParams& p, i64 batch, i64 head, bool by_key) {
-    if constexpr (DROPS) return Dropout(p.dropout, batch, head, by_key ? p.other : p.own, by_key ? p.own : p.other);
-    else return Dropout();
+template <class C, bool DROPS>
+DEVICE Dropout<C> dropout_of(const AttentionParams& p, i64 batch, i64 head, bool by_key) {
+    if constexpr (DROPS) return Dropout<C>(p.dropout, batch, head, by_key ? p.other : p.own, by_key ? p.own : p.other);
+    else return Dropout<C>();
 }
 constexpr int FORWARD = 0, OF_QUERY = 1, OF_VALUE = 2, OF_KEY = 3;
 constexpr int OWN = 64;
@@ -99,7 +99,7 @@ struct Attention {
             i64 row0 = tile * OWN, rows = p.own - row0 < OWN ? p.own - row0 : OWN, column0 = chunk * WIDE;
             i64 line = (batch * p.heads + head_of) * (BY_KEY ? p.other : p.own);
             i64 mask0 = batch * p.mask_batch + head_of * p.mask_head;
-            Dropout drop = dropout_of<DROPS>(p, batch, head_of, BY_KEY);
+            Dropout<C> drop = dropout_of<C, DROPS>(p, batch, head_of, BY_KEY);
             const T* x = head(p.x, batch, head_of) + row0 * p.x.row;
             const T* y = head(p.y, batch, head_of);
             C acc[4][4 * COLUMNS];
@@ -202,19 +202,35 @@ struct Attention {
 #define ATTENTION(NAME, T, COLUMNS, MODE, DROPS) \
     KERNEL_WITH_BARRIERS(NAME, AttentionParams) { Attention<T, typename Element<T>::C, COLUMNS, MODE, DROPS>::run(p); }
 
-// The sum of result times gradient of each query, by a warp; x: the results, y: the gradients.
+// The sum of result times gradient of each query, by a warp, or by eight threads of halves; x: the results, y: the gradients.
 template <class T>
 DEVICE void attention_delta(const AttentionParams& p) {
     typedef typename Element<T>::C C;
-    i64 warps = all_threads() / WARP, lane = threadIdx.x % WARP;
-    for (i64 i = first_index() / WARP; i < p.batches * p.heads * p.own; i += warps) {
-        i64 row = i % p.own, head = i / p.own % p.heads, batch = i / p.own / p.heads;
-        const T* a = at<T>(p.x.start) + batch * p.x.batch + head * p.x.head + row * p.x.row;
-        const T* b = at<T>(p.y.start) + batch * p.y.batch + head * p.y.head + row * p.y.row;
+    constexpr int LANES = sizeof(T) == 2 ? 8 : WARP, ROWS = WARP / LANES, V = pack_of<T>();
+    int lane = threadIdx.x % LANES;
+    i64 total = p.batches * p.heads * p.own;
+    for (i64 first = first_index() / WARP * ROWS; first < total; first += all_threads() / WARP * ROWS) {
+        i64 i = first + threadIdx.x % WARP / LANES;
         C sum = 0;
-        for (i64 k = lane; k < p.width; k += WARP) sum += Element<T>::up(a[k]) * Element<T>::up(b[k]);
-        sum = warp_all(sum, [](C x, C y) { return x + y; });
-        if (lane == 0) at<C>(p.delta)[i] = sum;
+        if (i < total) {
+            i64 row, head, batch;
+            // divisions of 32 bits are much cheaper
+            if (total <= 0xffffffff) row = (u32)i % (u32)p.own, head = (u32)i / (u32)p.own % (u32)p.heads, batch = (u32)i / (u32)p.own / (u32)p.heads;
+            else row = i % p.own, head = i / p.own % p.heads, batch = i / p.own / p.heads;
+            const T* a = at<T>(p.x.start) + batch * p.x.batch + head * p.x.head + row * p.x.row;
+            const T* b = at<T>(p.y.start) + batch * p.y.batch + head * p.y.head + row * p.y.row;
+            if (fits_packs((u64)(size_t)a) && fits_packs((u64)(size_t)b) && p.width % V == 0) {
+                for (i64 k = lane * V; k < p.width; k += LANES * V) {
+                    Pack<T, V> x = *reinterpret_cast<const Pack<T, V>*>(a + k), y = *reinterpret_cast<const Pack<T, V>*>(b + k);
+#pragma unroll
+                    for (int v = 0; v < V; v++) sum = num::fma(Element<T>::up(x.v[v]), Element<T>::up(y.v[v]), sum);
+                }
+            } else {
+                for (i64 k = lane; k < p.width; k += LANES) sum = num::fma(Element<T>::up(a[k]), Element<T>::up(b[k]), sum);
+            }
+        }
+        for (int m = LANES / 2; m > 0; m /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, m);
+        if (i < total && lane == 0) at<C>(p.delta)[i] = sum;
     }
 }
 #define ATTENTION_DELTA(NAME, T) \
@@ -347,7 +363,7 @@ struct HalfAttention {
             int rows = p.own - row0 < OWN ? (int)(p.own - row0) : OWN;
             i64 line = (batch * p.heads + head_of) * (BY_KEY ? p.other : p.own), mask0 = batch * p.mask_batch + head_of * p.mask_head;
             i64 own_step = BY_KEY ? p.mask_key : p.mask_query, other_step = BY_KEY ? p.mask_query : p.mask_key;
-            Dropout drop = dropout_of<DROPS>(p, batch, head_of, BY_KEY);
+            Dropout<float> drop = dropout_of<float, DROPS>(p, batch, head_of, BY_KEY);
             const T* y = head(p.y, batch, head_of);
             // what is summed is the other side itself, or rows beside it
             const Heads& beside = SECOND ? p.y2 : p.b;

@@ -10,13 +10,14 @@ struct DropoutParams {
     i64 kept;
     double by;
 };
+template <class C>
 struct Dropout {
     u64 key, counter;
     i64 first, columns;
     u32 kept;
-    float by;
+    C by;
     DEVICE Dropout() : key(0), counter(0), first(0), columns(0), kept(0), by(0) {}
-    DEVICE Dropout(const DropoutParams& p, i64 batch, i64 head, i64 queries, i64 keys) : kept((u32)p.kept), by((float)p.by) {
+    DEVICE Dropout(const DropoutParams& p, i64 batch, i64 head, i64 queries, i64 keys) : kept((u32)p.kept), by((C)p.by) {
         key = at<u64>(p.states)[batch * 2];
         counter = at<u64>(p.states)[batch * 2 + 1] / 4;
         columns = (keys + 31) / 32 * 8;
@@ -25,11 +26,11 @@ struct Dropout {
     // the eight of a query and a key
     DEVICE Words4 eight(i64 query, i64 key_) const { return philox_block(key, counter, (u64)(first + (query / 16 * 8 + query % 8) * columns + key_ / 32 * 8 + key_ % 8)); }
     // the factor of one of them: `second`: of the query that is 8 later, `n`: of the n-th key
-    DEVICE float factor(const Words4& w, u32 second, u32 n) const {
+    DEVICE C factor(const Words4& w, u32 second, u32 n) const {
         u32 word = second ? (n < 2 ? w.z : w.w) : (n < 2 ? w.x : w.y);
-        return (word >> n % 2 * 16 & 0xffff) < kept ? by : 0.0f;
+        return (word >> n % 2 * 16 & 0xffff) < kept ? by : C(0);
     }
-    DEVICE float factor(i64 query, i64 key_) const { return factor(eight(query, key_), (u32)(query / 8 % 2), (u32)(key_ / 8 % 4)); }
+    DEVICE C factor(i64 query, i64 key_) const { return factor(eight(query, key_), (u32)(query / 8 % 2), (u32)(key_ / 8 % 4)); }
     // f(n, e, factor) for the scores of a thread as `multiply` gives them, NS times two columns of two rows: rows from `own` on and
     // columns from `other` on, a multiple of 32
     template <int NS, bool BY_KEY, class F>
@@ -59,8 +60,8 @@ template <class T>
 DEVICE void attention_mask(const DropoutMaskParams& p) {
     for (i64 i = first_index(); i < p.batches * p.heads * p.queries * p.keys; i += all_threads()) {
         i64 k = i % p.keys, q = i / p.keys % p.queries, line = i / p.keys / p.queries;
-        Dropout drop(p.dropout, line / p.heads, line % p.heads, p.queries, p.keys);
-        at<T>(p.out)[i] = Element<T>::down(Convert<typename Element<T>::C, float>::of(drop.factor(q, k)));
+        Dropout<typename Element<T>::C> drop(p.dropout, line / p.heads, line % p.heads, p.queries, p.keys);
+        at<T>(p.out)[i] = Element<T>::down(drop.factor(q, k));
     }
 }
 #define ATTENTION_MASK(NAME, T) \

@@ -133,7 +133,7 @@ struct GroupAttention {
         float most[2], sum[2];
         DEVICE void begin() { most[0] = most[1] = -Consts<float>::INF(), sum[0] = sum[1] = 0; }
         // `own`, `other`: the first row of each side that the thread's scores are of, before its own places in them
-        DEVICE void step(Scores& s, float (&keep)[2], float factor, int row, int pair, const Dropout& drop, i64 own, i64 other) {
+        DEVICE void step(Scores& s, float (&keep)[2], float factor, int row, int pair, const Dropout<float>& drop, i64 own, i64 other) {
             // two chains for each row, so that a number does not always wait for the one before
             float top[2][2] = {{most[0], most[0]}, {most[1], most[1]}}, base[2], more[2][2] = {{0, 0}, {0, 0}};
             each(s, row, pair, [&](float& v, int, int e, int, int) { top[e / 2][e % 2] = larger_of(v, top[e / 2][e % 2]); });
@@ -167,7 +167,7 @@ struct GroupAttention {
             i64 tile = tiles - 1 - t % tiles, head_of = t / tiles % p.heads, batch = t / tiles / p.heads, row0 = tile * ROWS;
             int rows = p.own - row0 < ROWS ? (int)(p.own - row0) : ROWS;
             i64 line = (batch * p.heads + head_of) * p.own + row0, mask0 = batch * p.mask_batch + head_of * p.mask_head;
-            Dropout drop = dropout_of<DROPS>(p, batch, head_of, BY_KEY);
+            Dropout<float> drop = dropout_of<float, DROPS>(p, batch, head_of, BY_KEY);
             const T* y = head(p.y, batch, head_of);
             const T* z = head(p.b, batch, head_of);
             // queries see keys up to their own place
@@ -262,7 +262,7 @@ struct GroupAttention {
             i64 tile = BY_KEY ? t % tiles : tiles - 1 - t % tiles, head_of = t / tiles % p.heads, batch = t / tiles / p.heads, row0 = tile * ROWS;
             int rows = p.own - row0 < ROWS ? (int)(p.own - row0) : ROWS;
             i64 line = (batch * p.heads + head_of) * (BY_KEY ? p.other : p.own), mask0 = batch * p.mask_batch + head_of * p.mask_head;
-            Dropout drop = dropout_of<DROPS>(p, batch, head_of, BY_KEY);
+            Dropout<float> drop = dropout_of<float, DROPS>(p, batch, head_of, BY_KEY);
             const T* y = head(p.y, batch, head_of);
             const T* z = head(p.y2, batch, head_of);
             // queries see keys up to their own place

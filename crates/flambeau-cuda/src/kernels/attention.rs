@@ -1,10 +1,11 @@
 //! Scaled dot product attention and its gradients, by tiles.
 
-use super::dense::{Units, dense, floats, room, text, units, up, wide};
+use super::dense::{Units, dense, dense_opt, floats, room, text, units, up, wide};
 use super::random::take;
 use super::{Args, Which, address, launch, launch_with_shared, shape};
 use crate::device::ordinal;
 use crate::driver::Shape;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Error, Result, Tensor};
 use flambeau_nn_functional::generated::{args, attention as rows};
@@ -149,10 +150,12 @@ impl Sum<'_> {
         let depth = columns.max(s[3]).max(self.second.map_or(0, |s| s[0].sizes()[3]));
         let (units, drops) = (units(d, device)?, self.dropout.is_some());
         let packs = || [self.x, self.y].into_iter().chain(self.b).all(in_packs);
-        if units == Units::Groups && depth <= 128 && (self.mode != "FORWARD" || packs()) {
-            if let Some(tile) = Tile::of(self.mode, depth, self.mask.is_some(), drops) {
-                return self.by_groups(own, device, tile);
-            }
+        if units == Units::Groups
+            && depth <= 128
+            && (self.mode != "FORWARD" || packs())
+            && let Some(tile) = Tile::of(self.mode, depth, self.mask.is_some(), drops)
+        {
+            return self.by_groups(own, device, tile);
         }
         if depth <= 128 && units != Units::None {
             let depth = if depth <= 64 { 64 } else { 128 };
@@ -175,6 +178,7 @@ impl Sum<'_> {
 fn forward(a: &args::FusedAttention, [out, lse]: [&Tensor; 2]) -> Result<()> {
     let own = floats("_fused_attention", a.query.dtype())?;
     let (q, k, v) = (by_rows(a.query)?, by_rows(a.key)?, by_rows(a.value)?);
+    let states = dense_opt(a.states)?;
     Sum {
         mode: "FORWARD",
         x: &q,
@@ -187,7 +191,7 @@ fn forward(a: &args::FusedAttention, [out, lse]: [&Tensor; 2]) -> Result<()> {
         mask: a.attn_mask,
         causal: a.is_causal,
         scale: a.scale,
-        dropout: Dropout::of(a.dropout_p, a.states)?,
+        dropout: Dropout::of(a.dropout_p, states.as_ref())?,
     }
     .run(own, out)
 }
@@ -211,12 +215,13 @@ fn backward(a: &args::FusedAttentionBackward, [gq, gk, gv]: [&Tensor; 3]) -> Res
         dropout: None,
     };
     let d = ordinal(q.device())?;
-    let shape = Shape { blocks: up(lse.numel(), 4).clamp(1, 1 << 20) as u32, threads: 128 };
+    let shape = Shape { blocks: up(lse.numel(), if wide(q.dtype()) == q.dtype() { 4 } else { 16 }).clamp(1, 1 << 20) as u32, threads: 128 };
     let which = Which("attention_delta", 0, [q.dtype() as u8, 0, 0, 0]);
     let text = || text(FILE, &format!("ATTENTION_DELTA(k, {own})"));
     launch(d, which, text, shape, sums.args(0, 1)?)?;
     let (lse, delta, causal) = (Some(&lse), Some(&delta), a.is_causal);
-    let dropout = Dropout::of(a.dropout_p, a.states)?;
+    let states = dense_opt(a.states)?;
+    let dropout = Dropout::of(a.dropout_p, states.as_ref())?;
     let query = ("OF_QUERY", [&q, &k], Some([&g, &v]), &k, gq);
     let value = ("OF_VALUE", [&k, &q], None, &g, gv);
     let key = ("OF_KEY", [&k, &q], Some([&v, &g]), &q, gk);

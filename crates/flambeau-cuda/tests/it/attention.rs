@@ -79,7 +79,7 @@ fn dropped(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {
             let y = if t[0].device() == Device::Cpu {
                 let scores = ops::matmul(q, &ops::transpose(k, -2, -1).unwrap()).unwrap();
                 let p = ops::softmax(
-                    &ops::mul(&scores, &Tensor::from_slice(&[0.3f32], [0i64; 0])).unwrap(),
+                    &ops::mul(&scores, &Tensor::from_slice(&[0.3f64], [0i64; 0])).unwrap(),
                     -1,
                     None,
                 )

@@ -84,7 +84,7 @@ pub fn attention_dropout_mask_cpu(a: &args::AttentionDropoutMask, out: &Tensor) 
     let states = access.slice::<i64>(0)?;
     let [n, heads, l, s] = [0, 1, 2, 3].map(|d| out.sizes()[d] as u64);
     let kept = ((1.0 - a.p) * 65536.0).round() as u32;
-    let by = if a.p < 1.0 { (1.0 / (1.0 - a.p)) as f32 } else { 0.0 };
+    let by = if a.p < 1.0 { 1.0 / (1.0 - a.p) } else { 0.0 };
     let (lines, columns) = (l.div_ceil(16) * 8, s.div_ceil(32) * 8);
     let mut all = Vec::with_capacity(out.numel() as usize);
     for i in 0..n * heads * l * s {
