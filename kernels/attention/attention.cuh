@@ -4,6 +4,7 @@
 #pragma once
 #include "../device/block.cuh"
 #include "../device/matrix.cuh"
+#include "dropout.cuh"
 
 struct Heads {
     u64 start;
@@ -20,6 +21,7 @@ struct AttentionParams {
     // what is added to scores or says which of them count; elements between batches, heads, queries, keys
     u64 mask;
     i64 kind, mask_batch, mask_head, mask_query, mask_key;
+    DropoutParams dropout;
 };
 constexpr i64 NO_MASK = 0, TRUTHS = 1, FLOATS = 2, OWN_TYPE = 3;
 // What a mask adds to the score of a query and a key of a head whose mask begins at `first`: minus infinity where they do not meet.
@@ -30,13 +32,19 @@ DEVICE C masked(const AttentionParams& p, i64 first, i64 query, i64 key) {
     if (p.kind == FLOATS) return (C)at<float>(p.mask)[i];
     return Element<T>::up(at<T>(p.mask)[i]);
 }
+// What is dropped of a head's weights.
+template <class C, bool DROPS>
+DEVICE Dropout<C> dropout_of(const AttentionParams& p, i64 batch, i64 head, bool by_key) {
+    if constexpr (DROPS) return Dropout<C>(p.dropout, batch, head, by_key ? p.other : p.own, by_key ? p.own : p.other);
+    else return Dropout<C>();
+}
 constexpr int FORWARD = 0, OF_QUERY = 1, OF_VALUE = 2, OF_KEY = 3;
 constexpr int OWN = 64;
 template <class C> struct Tiles { static constexpr int OTHER = 64, DEPTH = 32; };
 template <> struct Tiles<double> { static constexpr int OTHER = 32, DEPTH = 16; };
 constexpr int STEP = OWN + 4;
 
-template <class T, class C, int COLUMNS, int MODE>
+template <class T, class C, int COLUMNS, int MODE, bool DROPS>
 struct Attention {
     static constexpr int OTHER = Tiles<C>::OTHER, DEPTH = Tiles<C>::DEPTH, N = OTHER / 16, WIDE = COLUMNS * 64;
     static constexpr int BOTH = 2 * DEPTH * STEP > DEPTH * (WIDE + 4) ? 2 * DEPTH * STEP : DEPTH * (WIDE + 4);
@@ -91,6 +99,7 @@ struct Attention {
             i64 row0 = tile * OWN, rows = p.own - row0 < OWN ? p.own - row0 : OWN, column0 = chunk * WIDE;
             i64 line = (batch * p.heads + head_of) * (BY_KEY ? p.other : p.own);
             i64 mask0 = batch * p.mask_batch + head_of * p.mask_head;
+            Dropout<C> drop = dropout_of<C, DROPS>(p, batch, head_of, BY_KEY);
             const T* x = head(p.x, batch, head_of) + row0 * p.x.row;
             const T* y = head(p.y, batch, head_of);
             C acc[4][4 * COLUMNS];
@@ -125,7 +134,10 @@ struct Attention {
                             top = num::maximum(v, top);
                         } else {
                             C w = seen ? num::exp(v - at<C>(p.lse)[line + query]) : C(0);
-                            if (SECOND && seen) w = w * (g[i][j] - at<C>(p.delta)[line + query]);
+                            C kept = 1;
+                            if constexpr (DROPS) kept = drop.factor(query, key);
+                            if (SECOND && seen) w = w * (g[i][j] * kept - at<C>(p.delta)[line + query]);
+                            else w *= kept;
                             s[i][j] = w;
                         }
                     }
@@ -136,6 +148,8 @@ struct Attention {
                         for (int j = 0; j < N; j++) {
                             s[i][j] = num::exp(s[i][j] - base);
                             more += s[i][j];
+                            // sums count what is dropped too
+                            if constexpr (DROPS) s[i][j] *= drop.factor(mine, o0 + tx * N + j);
                         }
                         sum[i] = sum[i] * keep + along_row(more, [](C a, C b) { return a + b; });
                         most[i] = top;
@@ -185,22 +199,38 @@ struct Attention {
         }
     }
 };
-#define ATTENTION(NAME, T, COLUMNS, MODE) \
-    KERNEL_WITH_BARRIERS(NAME, AttentionParams) { Attention<T, typename Element<T>::C, COLUMNS, MODE>::run(p); }
+#define ATTENTION(NAME, T, COLUMNS, MODE, DROPS) \
+    KERNEL_WITH_BARRIERS(NAME, AttentionParams) { Attention<T, typename Element<T>::C, COLUMNS, MODE, DROPS>::run(p); }
 
-// The sum of result times gradient of each query, by a warp; x: the results, y: the gradients.
+// The sum of result times gradient of each query, by a warp, or by eight threads of halves; x: the results, y: the gradients.
 template <class T>
 DEVICE void attention_delta(const AttentionParams& p) {
     typedef typename Element<T>::C C;
-    i64 warps = all_threads() / WARP, lane = threadIdx.x % WARP;
-    for (i64 i = first_index() / WARP; i < p.batches * p.heads * p.own; i += warps) {
-        i64 row = i % p.own, head = i / p.own % p.heads, batch = i / p.own / p.heads;
-        const T* a = at<T>(p.x.start) + batch * p.x.batch + head * p.x.head + row * p.x.row;
-        const T* b = at<T>(p.y.start) + batch * p.y.batch + head * p.y.head + row * p.y.row;
+    constexpr int LANES = sizeof(T) == 2 ? 8 : WARP, ROWS = WARP / LANES, V = pack_of<T>();
+    int lane = threadIdx.x % LANES;
+    i64 total = p.batches * p.heads * p.own;
+    for (i64 first = first_index() / WARP * ROWS; first < total; first += all_threads() / WARP * ROWS) {
+        i64 i = first + threadIdx.x % WARP / LANES;
         C sum = 0;
-        for (i64 k = lane; k < p.width; k += WARP) sum += Element<T>::up(a[k]) * Element<T>::up(b[k]);
-        sum = warp_all(sum, [](C x, C y) { return x + y; });
-        if (lane == 0) at<C>(p.delta)[i] = sum;
+        if (i < total) {
+            i64 row, head, batch;
+            // divisions of 32 bits are much cheaper
+            if (total <= 0xffffffff) row = (u32)i % (u32)p.own, head = (u32)i / (u32)p.own % (u32)p.heads, batch = (u32)i / (u32)p.own / (u32)p.heads;
+            else row = i % p.own, head = i / p.own % p.heads, batch = i / p.own / p.heads;
+            const T* a = at<T>(p.x.start) + batch * p.x.batch + head * p.x.head + row * p.x.row;
+            const T* b = at<T>(p.y.start) + batch * p.y.batch + head * p.y.head + row * p.y.row;
+            if (fits_packs((u64)(size_t)a) && fits_packs((u64)(size_t)b) && p.width % V == 0) {
+                for (i64 k = lane * V; k < p.width; k += LANES * V) {
+                    Pack<T, V> x = *reinterpret_cast<const Pack<T, V>*>(a + k), y = *reinterpret_cast<const Pack<T, V>*>(b + k);
+#pragma unroll
+                    for (int v = 0; v < V; v++) sum = num::fma(Element<T>::up(x.v[v]), Element<T>::up(y.v[v]), sum);
+                }
+            } else {
+                for (i64 k = lane; k < p.width; k += LANES) sum = num::fma(Element<T>::up(a[k]), Element<T>::up(b[k]), sum);
+            }
+        }
+        for (int m = LANES / 2; m > 0; m /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, m);
+        if (i < total && lane == 0) at<C>(p.delta)[i] = sum;
     }
 }
 #define ATTENTION_DELTA(NAME, T) \
@@ -208,7 +238,7 @@ DEVICE void attention_delta(const AttentionParams& p) {
 
 // The same sums of halves by matrix units: four warps with 16 rows of their own each. What rows have less than DEPTH columns is zero.
 // Weights are rounded to halves before they meet what is summed.
-template <class T, int DEPTH, int MODE>
+template <class T, int DEPTH, int MODE, bool DROPS>
 struct HalfAttention {
     static constexpr bool BY_KEY = MODE == OF_VALUE || MODE == OF_KEY, SECOND = MODE == OF_QUERY || MODE == OF_KEY;
     // two products of a tile take more registers, and two tiles of wide rows more shared memory
@@ -333,6 +363,7 @@ struct HalfAttention {
             int rows = p.own - row0 < OWN ? (int)(p.own - row0) : OWN;
             i64 line = (batch * p.heads + head_of) * (BY_KEY ? p.other : p.own), mask0 = batch * p.mask_batch + head_of * p.mask_head;
             i64 own_step = BY_KEY ? p.mask_key : p.mask_query, other_step = BY_KEY ? p.mask_query : p.mask_key;
+            Dropout<float> drop = dropout_of<float, DROPS>(p, batch, head_of, BY_KEY);
             const T* y = head(p.y, batch, head_of);
             // what is summed is the other side itself, or rows beside it
             const Heads& beside = SECOND ? p.y2 : p.b;
@@ -407,13 +438,17 @@ struct HalfAttention {
                     for (int h = 0; h < 2; h++) sum[h] = num::fma(sum[h], keep[h], more[h]);
 #pragma unroll
                     for (int n = 0; n < NO; n++) acc[n][0] *= keep[0], acc[n][1] *= keep[0], acc[n][2] *= keep[1], acc[n][3] *= keep[1];
+                    // sums count what is dropped too
+                    if constexpr (DROPS) drop.template each<NS, false>(row0 + row, o0, pair, [&](int n, int e, float by) { s[n][e] *= by; });
                 } else {
+                    if constexpr (DROPS && SECOND) drop.template each<NS, BY_KEY>(row0 + row, o0, pair, [&](int n, int e, float by) { g[n][e] *= by; });
                     each(s, row, pair, [&](float& v, int n, int e, int, int theirs) {
                         // what is not seen has no weight, also where a query sees nothing
                         float w = v == -Consts<float>::INF() ? 0.0f : doubled(v - (BY_KEY ? lse[theirs] : own_lse[e / 2]));
                         if constexpr (SECOND) w *= g[n][e] - (BY_KEY ? delta[theirs] : own_delta[e / 2]);
                         v = w;
                     });
+                    if constexpr (DROPS && !SECOND) drop.template each<NS, BY_KEY>(row0 + row, o0, pair, [&](int n, int e, float by) { s[n][e] *= by; });
                 }
                 add(acc, s, SECOND ? first : second, lane);
                 // before the next but one takes its place
@@ -444,5 +479,5 @@ struct HalfAttention {
     }
 };
 // Of gradients a fourth block is worth the few registers that it makes threads spill (measured on an H200).
-#define HALF_ATTENTION(NAME, T, DEPTH, MODE) \
-    KERNEL_OF_BLOCKS(NAME, AttentionParams, 128, DEPTH > 64 ? 2 : MODE == FORWARD ? 3 : 4) { HalfAttention<T, DEPTH, MODE>::run(p); }
+#define HALF_ATTENTION(NAME, T, DEPTH, MODE, DROPS) \
+    KERNEL_OF_BLOCKS(NAME, AttentionParams, 128, DEPTH > 64 ? 2 : MODE == FORWARD ? 3 : 4) { HalfAttention<T, DEPTH, MODE, DROPS>::run(p); }

@@ -16,6 +16,15 @@ DEVICE void copy_16(void* to, const void* from) {
     *reinterpret_cast<bytes16*>(to) = *reinterpret_cast<const bytes16*>(from);
 #endif
 }
+// The same, or 16 zero bytes.
+DEVICE void copy_16_or_zeros(void* to, const void* from, bool there) {
+#if !defined(FLAMBEAU_EMULATED) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(there ? 16u : 0u)
+                 : "memory");
+#else
+    *reinterpret_cast<bytes16*>(to) = there ? *reinterpret_cast<const bytes16*>(from) : bytes16{0, 0};
+#endif
+}
 DEVICE void copies_end() {
 #if !defined(FLAMBEAU_EMULATED) && __CUDA_ARCH__ >= 800
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -27,6 +36,23 @@ DEVICE void copied() {
     asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
 #endif
 }
+// Two numbers rounded to halves, the first one in the lower half.
+template <class T>
+DEVICE u32 two_halves(float a, float b) { return bits_as<u32>(Pack<T, 2>{Element<T>::down(a), Element<T>::down(b)}); }
+#if !defined(FLAMBEAU_EMULATED) && __CUDA_ARCH__ >= 800
+template <>
+DEVICE u32 two_halves<bf16>(float a, float b) {
+    u32 v;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(b), "f"(a));
+    return v;
+}
+template <>
+DEVICE u32 two_halves<f16>(float a, float b) {
+    u32 v;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(b), "f"(a));
+    return v;
+}
+#endif
 // The words that a thread has of four tiles of 8 rows and 8 columns of halves in shared memory: lane l says where row l % 8 of tile l / 8
 // begins. Word t is of tile t, (lane / 4, pair) and the next column, or TURNED (pair, lane / 4) and the next row.
 template <bool TURNED>

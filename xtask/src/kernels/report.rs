@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-const ARCHITECTURE: &str = "sm_90";
+const ARCHITECTURE: &str = "sm_90a";
 /// Of a multiprocessor of that architecture.
 const REGISTERS: u32 = 65_536;
 const THREADS: u32 = 2048;

@@ -211,7 +211,7 @@ impl Driver for Emulated {
         drop(self.state(device)?);
         Ok(Properties {
             name: "Flambeau emulated device".into(),
-            major: 8,
+            major: 9,
             minor: 0,
             total_memory: ROOM as i64,
             multi_processor_count: 16,
@@ -380,6 +380,10 @@ impl Driver for Emulated {
     }
     fn find(&self, _: usize, module: &Arc<Module>, name: &str) -> Result<Function> {
         Kernel::of(module, name).map(Function::Host)
+    }
+    /// The emulation's blocks have as much as they declare.
+    fn grant_shared(&self, _: &mut Function, _: u32) -> Result<()> {
+        Ok(())
     }
     fn compiles_families(&self) -> bool {
         true

@@ -106,6 +106,8 @@ pub(crate) trait Driver: Send + Sync {
     fn load(&self, device: usize, source: &str) -> Result<Module>;
     /// The kernel of that name.
     fn find(&self, device: usize, module: &Arc<Module>, name: &str) -> Result<Function>;
+    /// Gives each block of a kernel so much shared memory, as `shared_bytes` of kernels/device/groups.cuh finds it.
+    fn grant_shared(&self, function: &mut Function, nbytes: u32) -> Result<()>;
     fn launch(
         &self,
         device: usize,

@@ -40,6 +40,8 @@ pub(crate) struct Loaded {
 pub(crate) struct Entry {
     device: usize,
     function: Handle<cu::CUfunc_st>,
+    /// Bytes of shared memory that each block gets beside what the kernel declares.
+    shared: u32,
 }
 /// Events of several processes.
 #[derive(Default)]
@@ -188,7 +190,9 @@ impl Real {
     /// A cubin for the device's own architecture.
     fn compile(&self, device: usize, text: &str) -> Result<Vec<u8>> {
         let p = self.properties(device)?;
-        let architecture = format!("sm_{}{}", p.major, p.minor);
+        // what only this architecture has is in a set of its own, which no later one takes
+        let own = if (p.major, p.minor) == (9, 0) { "a" } else { "" };
+        let architecture = format!("sm_{}{}{own}", p.major, p.minor);
         compiler_is_there()?;
         let (mut major, mut minor) = (0, 0);
         // SAFETY: writes two numbers.
@@ -399,7 +403,19 @@ impl Driver for Real {
         let mut f = std::ptr::null_mut();
         // SAFETY: writes one handle; modules are never unloaded.
         check(unsafe { cu::cuModuleGetFunction(&mut f, loaded.module.0, text.as_ptr()) })?;
-        Ok(Function::Device(Entry { device, function: Handle(f) }))
+        Ok(Function::Device(Entry { device, function: Handle(f), shared: 0 }))
+    }
+    fn grant_shared(&self, function: &mut Function, nbytes: u32) -> Result<()> {
+        let Function::Device(entry) = function else {
+            return Err(Error::runtime("a kernel of another driver"));
+        };
+        self.on(entry.device)?;
+        let _relaxed = Relaxed::now();
+        let what = cu::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: the handle is one of a module that is never unloaded.
+        check(unsafe { cu::cuFuncSetAttribute(entry.function.0, what, nbytes as i32) })?;
+        entry.shared = nbytes;
+        Ok(())
     }
     fn compiles_families(&self) -> bool {
         false
@@ -435,7 +451,19 @@ impl Driver for Real {
         // SAFETY: the arguments are the struct that the kernel declares (`Args` of kernels/mod.rs writes it field by field),
         // and the addresses in it are of living blocks that are as large as the geometry beside them says.
         let mut queue = || unsafe {
-            cu::cuLaunchKernel(f, shape.blocks, 1, 1, shape.threads, 1, 1, 0, s, none, extra.as_mut_ptr())
+            cu::cuLaunchKernel(
+                f,
+                shape.blocks,
+                1,
+                1,
+                shape.threads,
+                1,
+                1,
+                entry.shared,
+                s,
+                none,
+                extra.as_mut_ptr(),
+            )
         };
         match queue() {
             // the thread's context is another one

@@ -96,21 +96,43 @@ pub(super) fn row_shape(rows: i64, threads: i64) -> Shape {
         _ => Shape { blocks: rows.clamp(1, 1 << 20) as u32, threads: threads as u32 },
     }
 }
-/// Whether products of a dtype go by a device's matrix units (kernels/device/matrix.cuh): halves, on architectures from 8.0 on.
+/// How a device multiplies tiles of halves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Units {
+    /// Not at all.
+    None,
+    /// By warps (kernels/device/matrix.cuh), on architectures from 8.0 on.
+    Warps,
+    /// Also by groups of four warps (kernels/device/groups.cuh), on 9.0 alone.
+    Groups,
+}
+/// Whether products of a dtype go by a device's matrix units.
 ///
 /// # Errors
 /// Of the driver.
 pub(super) fn matrix_units(d: DType, device: usize) -> Result<bool> {
+    Ok(units(d, device)? != Units::None)
+}
+/// How a device multiplies tiles of a dtype.
+///
+/// # Errors
+/// Of the driver.
+pub(super) fn units(d: DType, device: usize) -> Result<Units> {
     if !matches!(d, DType::F16 | DType::BF16) {
-        return Ok(false);
+        return Ok(Units::None);
     }
     thread_local! {
-        static KNOWN: RefCell<Quick<usize, bool>> = RefCell::default();
+        static KNOWN: RefCell<Quick<usize, Units>> = RefCell::default();
     }
     if let Some(known) = KNOWN.try_with(|k| k.borrow().get(&device).copied()).ok().flatten() {
         return Ok(known);
     }
-    let new = driver()?.properties(device)?.major >= 8;
+    let p = driver()?.properties(device)?;
+    let new = match (p.major, p.minor) {
+        (9, 0) => Units::Groups,
+        (8.., _) => Units::Warps,
+        _ => Units::None,
+    };
     // a thread that ends keeps nothing
     let _ = KNOWN.try_with(|k| k.borrow_mut().insert(device, new));
     Ok(new)

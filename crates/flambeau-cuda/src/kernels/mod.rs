@@ -435,6 +435,20 @@ pub(crate) fn launch(
     shape: Shape,
     args: Args,
 ) -> Result<()> {
+    launch_with_shared(device, which, 0, text, shape, args)
+}
+/// [`launch`] of a kernel whose blocks want `shared` bytes of shared memory beside what it declares.
+///
+/// # Errors
+/// Of the compiler and the launch.
+pub(crate) fn launch_with_shared(
+    device: usize,
+    which: Which,
+    shared: u32,
+    text: impl FnOnce() -> (String, String),
+    shape: Shape,
+    args: Args,
+) -> Result<()> {
     lists::flush()?;
     LAUNCHES.set(LAUNCHES.get() + 1);
     let (driver, stream) = (driver()?, here(device)?);
@@ -444,7 +458,10 @@ pub(crate) fn launch(
         Some(queued) => queued?,
         None => {
             let (source, name) = text();
-            let f = driver.find(device, &module(device, &source)?, &name)?;
+            let mut f = driver.find(device, &module(device, &source)?, &name)?;
+            if shared > 0 {
+                driver.grant_shared(&mut f, shared)?;
+            }
             queue(&f)?;
             // a thread that ends keeps nothing
             let _ = FOUND.try_with(|all| all.borrow_mut().insert((device, which), f));

@@ -1369,6 +1369,8 @@ pub(crate) static RULES: &[(&str, &str, Rule)] = &[
     ("flambeau-nn-functional", "scaled_dot_product_attention", Body),
     ("flambeau-nn-functional", "_fused_attention", By(by::fold)),
     ("flambeau-nn-functional", "_fused_attention_backward", By(by::fold)),
+    ("flambeau-nn-functional", "_philox_states", Random),
+    ("flambeau-nn-functional", "_attention_dropout_mask", By(by::fold)),
     ("flambeau-nn-functional", "_scaled_dot_product_flash_attention_for_cpu", Body),
     ("flambeau-nn-functional", "_rounded_attention", Loop("the mask has any number of dimensions")),
     ("flambeau-nn-functional", "multi_head_attention_forward", Body),

@@ -33,6 +33,10 @@ pub struct FusedAttention<'a> {
     pub is_causal: bool,
     /// `scale`
     pub scale: f64,
+    /// `dropout_p`
+    pub dropout_p: f64,
+    /// `states`
+    pub states: Option<&'a Tensor>,
 }
 
 /// Arguments of `_fused_attention_backward`.
@@ -56,6 +60,28 @@ pub struct FusedAttentionBackward<'a> {
     pub is_causal: bool,
     /// `scale`
     pub scale: f64,
+    /// `dropout_p`
+    pub dropout_p: f64,
+    /// `states`
+    pub states: Option<&'a Tensor>,
+}
+
+/// Arguments of `_philox_states`.
+#[derive(Clone, Copy)]
+pub struct PhiloxStates<'a> {
+    /// `self`
+    pub self_: &'a Tensor,
+}
+
+/// Arguments of `_attention_dropout_mask`.
+#[derive(Clone, Copy)]
+pub struct AttentionDropoutMask<'a> {
+    /// `states`
+    pub states: &'a Tensor,
+    /// `scores`
+    pub scores: &'a Tensor,
+    /// `p`
+    pub p: f64,
 }
 
 /// Arguments of `convolution`.

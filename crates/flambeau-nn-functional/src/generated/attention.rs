@@ -93,8 +93,10 @@ fn fused_attention_slot(
     attn_mask: Option<&Tensor>,
     is_causal: bool,
     scale: f64,
+    dropout_p: f64,
+    states: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
-    let given = args::FusedAttention { query, key, value, attn_mask, is_causal, scale };
+    let given = args::FusedAttention { query, key, value, attn_mask, is_causal, scale, dropout_p, states };
     let m = f::fused_attention_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?];
     if let Some(kernel) = FUSED_ATTENTION_KERNEL.of(m[0].device)? {
@@ -104,8 +106,16 @@ fn fused_attention_slot(
     Ok((o0, o1))
 }
 /// Type of [`FUSED_ATTENTION`].
-pub type FusedAttentionFn =
-    fn(&Tensor, &Tensor, &Tensor, Option<&Tensor>, bool, f64) -> Result<(Tensor, Tensor)>;
+pub type FusedAttentionFn = fn(
+    &Tensor,
+    &Tensor,
+    &Tensor,
+    Option<&Tensor>,
+    bool,
+    f64,
+    f64,
+    Option<&Tensor>,
+) -> Result<(Tensor, Tensor)>;
 /// `_fused_attention`: Attention over `[N, H, rows, features]`, with the logarithms of the rows' sums that its gradient needs.
 pub static FUSED_ATTENTION: Op<FusedAttentionFn> = Op::new(
     &FUSED_ATTENTION_INFO,
@@ -127,6 +137,8 @@ pub(super) static FUSED_ATTENTION_INFO: OpInfo = OpInfo {
             a("attn_mask", Ty::OptTensor, D::Required),
             a("is_causal", Ty::Bool, D::Required),
             a("scale", Ty::Float, D::Required),
+            a("dropout_p", Ty::Float, D::Float(0.0)),
+            a("states", Ty::OptTensor, D::None),
         ],
         returns: &[("output", Ty::Tensor), ("logsumexp", Ty::Tensor)],
     },
@@ -150,6 +162,8 @@ fn fused_attention_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<Tensor>>(a, 3)?.as_ref(),
         arg(a, 4)?,
         arg(a, 5)?,
+        arg(a, 6)?,
+        arg::<Option<Tensor>>(a, 7)?.as_ref(),
     )?
     .into_values()
 }
@@ -160,8 +174,13 @@ fn fused_attention_adaptor(
     attn_mask: Option<&Tensor>,
     is_causal: bool,
     scale: f64,
+    dropout_p: f64,
+    states: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
-    fallback(&FUSED_ATTENTION_INFO, &[&query, &key, &value, &attn_mask, &is_causal, &scale])
+    fallback(
+        &FUSED_ATTENTION_INFO,
+        &[&query, &key, &value, &attn_mask, &is_causal, &scale, &dropout_p, &states],
+    )
 }
 
 /// A back end's kernel of `_fused_attention_backward`.
@@ -180,6 +199,8 @@ fn fused_attention_backward_slot(
     attn_mask: Option<&Tensor>,
     is_causal: bool,
     scale: f64,
+    dropout_p: f64,
+    states: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     let given = args::FusedAttentionBackward {
         grad_output,
@@ -191,6 +212,8 @@ fn fused_attention_backward_slot(
         attn_mask,
         is_causal,
         scale,
+        dropout_p,
+        states,
     };
     let m = f::fused_attention_backward_shape(&given)?;
     let o = [m[0].alloc()?, m[1].alloc()?, m[2].alloc()?];
@@ -211,6 +234,8 @@ pub type FusedAttentionBackwardFn = fn(
     Option<&Tensor>,
     bool,
     f64,
+    f64,
+    Option<&Tensor>,
 ) -> Result<(Tensor, Tensor, Tensor)>;
 /// `_fused_attention_backward`: The gradients of attention for query, key and value.
 pub static FUSED_ATTENTION_BACKWARD: Op<FusedAttentionBackwardFn> = Op::new(
@@ -232,6 +257,8 @@ pub(super) static FUSED_ATTENTION_BACKWARD_INFO: OpInfo = OpInfo {
             a("attn_mask", Ty::OptTensor, D::Required),
             a("is_causal", Ty::Bool, D::Required),
             a("scale", Ty::Float, D::Required),
+            a("dropout_p", Ty::Float, D::Float(0.0)),
+            a("states", Ty::OptTensor, D::None),
         ],
         returns: &[("", Ty::Tensor), ("", Ty::Tensor), ("", Ty::Tensor)],
     },
@@ -258,6 +285,8 @@ fn fused_attention_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
         arg::<Option<Tensor>>(a, 6)?.as_ref(),
         arg(a, 7)?,
         arg(a, 8)?,
+        arg(a, 9)?,
+        arg::<Option<Tensor>>(a, 10)?.as_ref(),
     )?
     .into_values()
 }
@@ -271,11 +300,124 @@ fn fused_attention_backward_adaptor(
     attn_mask: Option<&Tensor>,
     is_causal: bool,
     scale: f64,
+    dropout_p: f64,
+    states: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     fallback(
         &FUSED_ATTENTION_BACKWARD_INFO,
-        &[&grad_output, &query, &key, &value, &output, &logsumexp, &attn_mask, &is_causal, &scale],
+        &[
+            &grad_output,
+            &query,
+            &key,
+            &value,
+            &output,
+            &logsumexp,
+            &attn_mask,
+            &is_causal,
+            &scale,
+            &dropout_p,
+            &states,
+        ],
     )
+}
+
+/// A back end's kernel of `_philox_states`.
+pub type PhiloxStatesKernel = fn(&args::PhiloxStates, &Tensor) -> Result<()>;
+/// The kernels of `_philox_states`.
+pub static PHILOX_STATES_KERNEL: Kernel<PhiloxStatesKernel> =
+    Kernel::new(f::philox_states_cpu, &[&PHILOX_STATES]);
+
+fn philox_states_slot(self_: &Tensor) -> Result<Tensor> {
+    let given = args::PhiloxStates { self_ };
+    let m = f::philox_states_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = PHILOX_STATES_KERNEL.of(m.device)? {
+        soft(|| kernel(&given, &o))?;
+    }
+    Ok(o)
+}
+/// Type of [`PHILOX_STATES`].
+pub type PhiloxStatesFn = fn(&Tensor) -> Result<Tensor>;
+/// `_philox_states`: Seeds and offsets of the device's generator, which goes on by four numbers for each pair: what draws numbers later, and again for its gradient, draws them from there.
+pub static PHILOX_STATES: Op<PhiloxStatesFn> = Op::new(
+    &PHILOX_STATES_INFO,
+    &[(Key::Cpu, philox_states_slot), (Key::Meta, philox_states_slot)],
+    philox_states_adaptor,
+);
+pub(super) static PHILOX_STATES_INFO: OpInfo = OpInfo {
+    name: "_philox_states",
+    owner: "flambeau-nn-functional",
+    schema: Schema { args: &[a("self", Ty::Tensor, D::Required)], returns: &[("", Ty::Tensor)] },
+    python: &[],
+    aten: &[],
+    conventions: &[],
+    composite: false,
+    pointwise: false,
+    names: NameRule::Unsupported,
+    autocast: Autocast::NONE,
+    boxed: philox_states_boxed,
+    doc: "Seeds and offsets of the device's generator, which goes on by four numbers for each pair: what draws numbers later, and again for its gradient, draws them from there.",
+    grad: Differentiability::None,
+    functional: None,
+};
+fn philox_states_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::philox_states(tensor_arg(a, 0)?)?.into_values()
+}
+fn philox_states_adaptor(self_: &Tensor) -> Result<Tensor> {
+    fallback(&PHILOX_STATES_INFO, &[&self_])
+}
+
+/// A back end's kernel of `_attention_dropout_mask`.
+pub type AttentionDropoutMaskKernel = fn(&args::AttentionDropoutMask, &Tensor) -> Result<()>;
+/// The kernels of `_attention_dropout_mask`.
+pub static ATTENTION_DROPOUT_MASK_KERNEL: Kernel<AttentionDropoutMaskKernel> =
+    Kernel::new(f::attention_dropout_mask_cpu, &[&ATTENTION_DROPOUT_MASK]);
+
+fn attention_dropout_mask_slot(states: &Tensor, scores: &Tensor, p: f64) -> Result<Tensor> {
+    let given = args::AttentionDropoutMask { states, scores, p };
+    let m = f::attention_dropout_mask_shape(&given)?;
+    let o = m.alloc()?;
+    if let Some(kernel) = ATTENTION_DROPOUT_MASK_KERNEL.of(m.device)? {
+        soft(|| kernel(&given, &o))?;
+    }
+    Ok(o)
+}
+/// Type of [`ATTENTION_DROPOUT_MASK`].
+pub type AttentionDropoutMaskFn = fn(&Tensor, &Tensor, f64) -> Result<Tensor>;
+/// `_attention_dropout_mask`: What dropout multiplies each weight of `_fused_attention` with: 0 with probability `p`, else `1 / (1 - p)`.
+pub static ATTENTION_DROPOUT_MASK: Op<AttentionDropoutMaskFn> = Op::new(
+    &ATTENTION_DROPOUT_MASK_INFO,
+    &[(Key::Cpu, attention_dropout_mask_slot), (Key::Meta, attention_dropout_mask_slot)],
+    attention_dropout_mask_adaptor,
+);
+pub(super) static ATTENTION_DROPOUT_MASK_INFO: OpInfo = OpInfo {
+    name: "_attention_dropout_mask",
+    owner: "flambeau-nn-functional",
+    schema: Schema {
+        args: &[
+            a("states", Ty::Tensor, D::Required),
+            a("scores", Ty::Tensor, D::Required),
+            a("p", Ty::Float, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &[],
+    aten: &[],
+    conventions: &[],
+    composite: false,
+    pointwise: false,
+    names: NameRule::Unsupported,
+    autocast: Autocast::NONE,
+    boxed: attention_dropout_mask_boxed,
+    doc: "What dropout multiplies each weight of `_fused_attention` with: 0 with probability `p`, else `1 / (1 - p)`.",
+    grad: Differentiability::None,
+    functional: None,
+};
+fn attention_dropout_mask_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::attention_dropout_mask(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+}
+fn attention_dropout_mask_adaptor(states: &Tensor, scores: &Tensor, p: f64) -> Result<Tensor> {
+    fallback(&ATTENTION_DROPOUT_MASK_INFO, &[&states, &scores, &p])
 }
 
 /// Type of [`SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU`].

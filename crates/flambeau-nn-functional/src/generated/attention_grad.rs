@@ -17,12 +17,14 @@ use flambeau_core::{DType, Device, Generator, Layout, MemoryFormat, Result, Scal
 /// Node of `_fused_attention`.
 pub struct FusedAttentionBackward {
     attn_mask: SavedOpt,
+    dropout_p: f64,
     is_causal: bool,
     key: Saved,
     query: Saved,
     result0: Saved,
     result1: Saved,
     scale: f64,
+    states: SavedOpt,
     value: Saved,
 }
 impl Backward for FusedAttentionBackward {
@@ -31,6 +33,7 @@ impl Backward for FusedAttentionBackward {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let need = cx.needs();
         let need = &need[..];
+        let dropout_p = self.dropout_p;
         let is_causal = self.is_causal;
         let scale = self.scale;
         let [g0, g1, g2] = if cx.need(0) || cx.need(1) || cx.need(2) {
@@ -40,8 +43,13 @@ impl Backward for FusedAttentionBackward {
             let query = &self.query.unpack_last(cx, "query")?;
             let result0 = &self.result0.unpack_last(cx, "result0")?;
             let result1 = &self.result1.unpack_last(cx, "result1")?;
+            let states = self.states.unpack(cx, "states")?;
+            let states = states.as_ref();
             let value = &self.value.unpack_last(cx, "value")?;
-            attention_grad(grad, query, key, value, attn_mask, result0, result1, is_causal, scale, need)?
+            attention_grad(
+                grad, query, key, value, attn_mask, result0, result1, is_causal, scale, dropout_p, states,
+                need,
+            )?
         } else {
             [None, None, None]
         };
@@ -53,6 +61,7 @@ impl Backward for FusedAttentionBackward {
         self.query.release();
         self.result0.release();
         self.result1.release();
+        self.states.release();
         self.value.release();
     }
 }
@@ -63,23 +72,31 @@ pub(super) fn fused_attention_autograd(
     attn_mask: Option<&Tensor>,
     is_causal: bool,
     scale: f64,
+    dropout_p: f64,
+    states: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
     if let Some(t) = attn_mask {
         rt::not_differentiable("_fused_attention", "attn_mask", t)?;
     }
+    if let Some(t) = states {
+        rt::not_differentiable("_fused_attention", "states", t)?;
+    }
     let rec = rt::recording(&[query, key, value]);
-    let (mut out0, out1) =
-        rt::below(|| ops::fused_attention(query, key, value, attn_mask, is_causal, scale))?;
+    let (mut out0, out1) = rt::below(|| {
+        ops::fused_attention(query, key, value, attn_mask, is_causal, scale, dropout_p, states)
+    })?;
     if rec {
         let edges = Edges::of([Some(query), Some(key), Some(value)]);
         let body = FusedAttentionBackward {
             attn_mask: SavedOpt::input(attn_mask),
+            dropout_p,
             is_causal,
             key: Saved::input(key),
             query: Saved::input(query),
             result0: Saved::output(&out0, 0),
             result1: Saved::input(&out1),
             scale,
+            states: SavedOpt::input(states),
             value: Saved::input(value),
         };
         rt::check_saved()?;
@@ -92,7 +109,8 @@ pub(super) fn fused_attention_autograd(
                 let query = a.one()?;
                 let key = a.one()?;
                 let value = a.one()?;
-                let r = ops::fused_attention(query, key, value, attn_mask, is_causal, scale)?;
+                let r =
+                    ops::fused_attention(query, key, value, attn_mask, is_causal, scale, dropout_p, states)?;
                 Ok(vec![r.0])
             })
         })?;

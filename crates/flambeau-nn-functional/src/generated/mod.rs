@@ -189,6 +189,8 @@ pub static OPS: &[&dyn AnyOp] = &[
     &attention::SCALED_DOT_PRODUCT_ATTENTION,
     &attention::FUSED_ATTENTION,
     &attention::FUSED_ATTENTION_BACKWARD,
+    &attention::PHILOX_STATES,
+    &attention::ATTENTION_DROPOUT_MASK,
     &attention::SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU,
     &attention::ROUNDED_ATTENTION,
     &attention::MULTI_HEAD_ATTENTION_FORWARD,

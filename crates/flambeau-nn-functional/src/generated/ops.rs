@@ -1151,9 +1151,11 @@ pub fn scaled_dot_product_attention(
 
 /// Attention over `[N, H, rows, features]`, with the logarithms of the rows' sums that its gradient needs.
 ///
-/// - Shapes: query, key and value `(N, H, rows, features)`, a mask `(N, H, rows of the query, rows of the key)`; the output has the query's rows and the value's features, `logsumexp` is `(N, H, rows)`.
-/// - Dtypes: floating point, all three the same; a mask of bool, float32 or their dtype.
-/// - Errors: a mask on the CPU, where operators add it to the scores.
+/// - Shapes: query, key and value `(N, H, rows, features)`, a mask `(N, H, rows of the query, rows of the key)`; the output has the query's rows and the value's features, `logsumexp` is `(N, H, rows)`. With dropout `states` is `(N, 2)`, as of `_philox_states`.
+/// - Dtypes: floating point, all three the same; a mask of bool, float32 or their dtype; states of int64.
+/// - Errors: a mask or dropout on the CPU, where operators do both with the scores. dropout without states.
+///
+/// Documented defaults: `dropout_p = 0.0`, `states = None`.
 pub fn fused_attention(
     query: &Tensor,
     key: &Tensor,
@@ -1161,10 +1163,12 @@ pub fn fused_attention(
     attn_mask: Option<&Tensor>,
     is_causal: bool,
     scale: f64,
+    dropout_p: f64,
+    states: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
     (attention::FUSED_ATTENTION
-        .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask))?)(
-        query, key, value, attn_mask, is_causal, scale,
+        .get(query.key_set() | key.key_set() | value.key_set() | opt_keys(attn_mask) | opt_keys(states))?)(
+        query, key, value, attn_mask, is_causal, scale, dropout_p, states,
     )
 }
 
@@ -1173,6 +1177,8 @@ pub fn fused_attention(
 /// - Shapes: as of `_fused_attention`; gradients have the sizes of query, key and value.
 /// - Dtypes: floating point, all the same; a mask of bool, float32 or their dtype.
 /// - Errors: as of `_fused_attention`.
+///
+/// Documented defaults: `dropout_p = 0.0`, `states = None`.
 pub fn fused_attention_backward(
     grad_output: &Tensor,
     query: &Tensor,
@@ -1183,6 +1189,8 @@ pub fn fused_attention_backward(
     attn_mask: Option<&Tensor>,
     is_causal: bool,
     scale: f64,
+    dropout_p: f64,
+    states: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     (attention::FUSED_ATTENTION_BACKWARD.get(
         grad_output.key_set()
@@ -1191,8 +1199,27 @@ pub fn fused_attention_backward(
             | value.key_set()
             | output.key_set()
             | logsumexp.key_set()
-            | opt_keys(attn_mask),
-    )?)(grad_output, query, key, value, output, logsumexp, attn_mask, is_causal, scale)
+            | opt_keys(attn_mask)
+            | opt_keys(states),
+    )?)(grad_output, query, key, value, output, logsumexp, attn_mask, is_causal, scale, dropout_p, states)
+}
+
+/// Seeds and offsets of the device's generator, which goes on by four numbers for each pair: what draws numbers later, and again for its gradient, draws them from there.
+///
+/// - Shapes: `(*, 2)`, also the result.
+/// - Dtypes: int64.
+/// - Errors: other sizes and dtypes.
+pub fn philox_states(self_: &Tensor) -> Result<Tensor> {
+    (attention::PHILOX_STATES.get(self_.key_set())?)(self_)
+}
+
+/// What dropout multiplies each weight of `_fused_attention` with: 0 with probability `p`, else `1 / (1 - p)`.
+///
+/// - Shapes: states `(N, 2)` and scores `(N, H, L, S)`, whose sizes and dtype alone count, give `(N, H, L, S)`.
+/// - Dtypes: states of int64, scores of floating point.
+/// - Errors: sizes that do not fit. other dtypes.
+pub fn attention_dropout_mask(states: &Tensor, scores: &Tensor, p: f64) -> Result<Tensor> {
+    (attention::ATTENTION_DROPOUT_MASK.get(states.key_set() | scores.key_set())?)(states, scores, p)
 }
 
 /// Attention over `[N, H, rows, features]`, with the logarithms of the rows' sums, which have no gradient.

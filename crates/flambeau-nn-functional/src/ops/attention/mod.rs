@@ -1,6 +1,7 @@
 //! Attention.
 
 pub mod backends;
+pub(crate) mod dropout;
 pub mod multi_head;
 pub(crate) mod rounded;
 
@@ -176,18 +177,23 @@ fn unrounded(
     flash: bool,
 ) -> Result<Tensor> {
     if flash && fusable([q, k, v], mask, dropout_p) {
-        return fused([q, k, v], mask, is_causal, scale);
+        return fused([q, k, v], mask, dropout_p, is_causal, scale);
     }
-    composed(q, k, v, mask, dropout_p, is_causal, scale)
+    let drop = |p: Tensor| match dropout_p > 0.0 {
+        true => super::dropout(&p, dropout_p, true, false),
+        false => Ok(p),
+    };
+    composed(q, k, v, mask, &drop, is_causal, scale)
 }
 
-/// Whether the kernel serves: floats, the same batch on all sides, nothing empty, nothing dropped, and no tangents, which the kernel
-/// does not carry. Masks are for other devices than the CPU; they have no gradient and broadcast to the scores.
+/// Whether the kernel serves: floats, the same batch on all sides, nothing empty, and no tangents, which the kernel does not carry.
+/// Dropout and masks are for other devices than the CPU; masks have no gradient and broadcast to the scores.
 fn fusable(all: [&Tensor; 3], mask: Option<&Tensor>, dropout_p: f64) -> bool {
     let [q, k, v] = all.map(Tensor::sizes);
     let n = q.len();
     mask.is_none_or(|m| mask_fits(m, all))
-        && dropout_p == 0.0
+        && (dropout_p == 0.0
+            || (q.len() > 2 && dropout_p > 0.0 && dropout_p <= 1.0 && all[0].device() != Device::Cpu))
         && all[0].dtype().is_floating()
         && !all.iter().any(|t| t.is_conj() || t.is_neg())
         && k.len() == n
@@ -218,10 +224,20 @@ fn mask_fits(mask: &Tensor, [q, k, _]: [&Tensor; 3]) -> bool {
         && mask.sizes().iter().rev().zip(scores_sizes(q, k).iter().rev()).all(fits)
 }
 /// [`super::fused_attention`] with any number of batch dimensions.
-fn fused([q, k, v]: [&Tensor; 3], mask: Option<&Tensor>, is_causal: bool, scale: f64) -> Result<Tensor> {
+fn fused(
+    [q, k, v]: [&Tensor; 3],
+    mask: Option<&Tensor>,
+    dropout_p: f64,
+    is_causal: bool,
+    scale: f64,
+) -> Result<Tensor> {
     let mask = mask.map(|m| core::expand(m, &scores_sizes(q, k), false)).transpose()?;
+    let attend = |q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>| {
+        let states = (dropout_p > 0.0).then(|| dropout::states(q)).transpose()?;
+        Ok(super::fused_attention(q, k, v, mask, is_causal, scale, dropout_p, states.as_ref())?.0)
+    };
     if q.dim() == 4 {
-        return Ok(super::fused_attention(q, k, v, mask.as_ref(), is_causal, scale)?.0);
+        return attend(q, k, v, mask.as_ref());
     }
     let lead = &q.sizes()[..q.dim() - 2];
     let four = |t: &Tensor| {
@@ -229,7 +245,7 @@ fn fused([q, k, v]: [&Tensor; 3], mask: Option<&Tensor>, is_causal: bool, scale:
         core::reshape(t, &[1, lead.iter().product(), s[s.len() - 2], s[s.len() - 1]])
     };
     let mask = mask.as_ref().map(four).transpose()?;
-    let out = super::fused_attention(&four(q)?, &four(k)?, &four(v)?, mask.as_ref(), is_causal, scale)?.0;
+    let out = attend(&four(q)?, &four(k)?, &four(v)?, mask.as_ref())?;
     let mut sizes = q.sizes().to_vec();
     sizes[lead.len() + 1] = v.sizes()[lead.len() + 1];
     core::reshape(&out, &sizes)
@@ -282,27 +298,29 @@ fn heads<'a>(a: &'a Access<'_>, i: usize, t: &Tensor) -> Result<HeadsAny<'a>> {
 }
 /// `_fused_attention`
 pub fn fused_attention_shape(
-    &args::FusedAttention { query, key, value, attn_mask, is_causal, scale }: &args::FusedAttention,
+    &args::FusedAttention { query, key, value, attn_mask, is_causal, scale, dropout_p, states }: &args::FusedAttention,
 ) -> Result<[OutMeta; 2]> {
     shape([query, key, value], attn_mask, is_causal, scale)?;
+    dropout::check(dropout_p, states, query)?;
     let (q, v) = (query.sizes(), value.sizes());
     Ok([
         OutMeta::of(&[q[0], q[1], q[2], v[3]], query.dtype(), query.device()),
         OutMeta::of(&q[..3], wide(query.dtype()), query.device()),
     ])
 }
-fn no_mask(mask: Option<&Tensor>) -> Result<()> {
+fn plain_scores(mask: Option<&Tensor>, dropout_p: f64) -> Result<()> {
     match mask {
-        None => Ok(()),
+        None if dropout_p == 0.0 => Ok(()),
+        None => Err(Error::missing("_fused_attention with dropout on the CPU")),
         Some(_) => Err(Error::missing("_fused_attention with a mask on the CPU")),
     }
 }
 /// `_fused_attention`
 pub fn fused_attention_cpu(
-    &args::FusedAttention { query, key, value, attn_mask, is_causal, scale }: &args::FusedAttention,
+    &args::FusedAttention { query, key, value, attn_mask, is_causal, scale, dropout_p, .. }: &args::FusedAttention,
     [out, lse]: [&Tensor; 2],
 ) -> Result<()> {
-    no_mask(attn_mask)?;
+    plain_scores(attn_mask, dropout_p)?;
     let s = shape([query, key, value], None, is_causal, scale)?;
     let (q, k, v) = (by_rows(query)?, by_rows(key)?, by_rows(value)?);
     let a = Access::new(&[&q, &k, &v], &[out, lse])?;
@@ -313,6 +331,7 @@ pub fn fused_attention_cpu(
 /// `_fused_attention_backward`
 pub fn fused_attention_backward_shape(a: &args::FusedAttentionBackward) -> Result<[OutMeta; 3]> {
     shape([a.query, a.key, a.value], a.attn_mask, a.is_causal, a.scale)?;
+    dropout::check(a.dropout_p, a.states, a.query)?;
     let (z, w, d) = (a.query.sizes(), a.value.sizes(), a.query.dtype());
     ensure!(
         a.grad_output.sizes() == [z[0], z[1], z[2], w[3]]
@@ -331,7 +350,7 @@ pub fn fused_attention_backward_cpu(
     given: &args::FusedAttentionBackward,
     [gq, gk, gv]: [&Tensor; 3],
 ) -> Result<()> {
-    no_mask(given.attn_mask)?;
+    plain_scores(given.attn_mask, given.dropout_p)?;
     let s = shape([given.query, given.key, given.value], None, given.is_causal, given.scale)?;
     let (q, k, v) = (by_rows(given.query)?, by_rows(given.key)?, by_rows(given.value)?);
     let g = by_rows(given.grad_output)?;
@@ -349,13 +368,13 @@ pub(crate) fn causal_mask(l: i64, s: i64, device: Device) -> Result<Tensor> {
     core::tril(&core::ones(&[l, s], Some(DType::Bool), None, Some(device), None)?, 0)
 }
 
-/// Attention by differentiable operators.
+/// Attention by differentiable operators; `drop` is what becomes of the weights before they meet the values.
 pub(crate) fn composed(
     query: &Tensor,
     k: &Tensor,
     v: &Tensor,
     attn_mask: Option<&Tensor>,
-    dropout_p: f64,
+    drop: &dyn Fn(Tensor) -> Result<Tensor>,
     is_causal: bool,
     scale: f64,
 ) -> Result<Tensor> {
@@ -384,11 +403,7 @@ pub(crate) fn composed(
     if let Some(m) = alive {
         p = core::where_(&m, &p, &number(0)?)?;
     }
-    if dropout_p > 0.0 {
-        p = super::dropout(&p, dropout_p, true, false)?;
-    }
-
-    core::matmul(&p, v)
+    core::matmul(&drop(p)?, v)
 }
 
 /// `_scaled_dot_product_flash_attention_for_cpu`
@@ -439,7 +454,7 @@ pub fn scaled_dot_product_flash_attention_for_cpu(
     let (q, k, v) = (up(query)?, up(key)?, up(value)?);
     let scale = scale.unwrap_or(1.0 / (width as f64).sqrt());
     if attn_mask.is_none() && fusable([&q, &k, &v], None, dropout_p) {
-        let (y, sums) = super::fused_attention(&q, &k, &v, None, is_causal, scale)?;
+        let (y, sums) = super::fused_attention(&q, &k, &v, None, is_causal, scale, 0.0, None)?;
         return Ok((cast(&y, d)?, sums.alias_detached()));
     }
     let (l, s) = (q.sizes()[2], k.sizes()[2]);
@@ -464,5 +479,8 @@ pub fn scaled_dot_product_flash_attention_for_cpu(
     let sums = core::masked_fill(&sums, &core::eq(&sums, &least)?, Scalar::Int(0))?;
     Ok((cast(&y, d)?, sums))
 }
+pub use crate::ops::attention::dropout::{
+    attention_dropout_mask_cpu, attention_dropout_mask_shape, philox_states_cpu, philox_states_shape,
+};
 pub use crate::ops::attention::multi_head::multi_head_attention_forward;
 pub use crate::ops::attention::rounded::rounded_attention;
