@@ -16,6 +16,8 @@ mod host;
 mod jit;
 mod kernels;
 mod memory;
+#[cfg(feature = "nccl")]
+pub mod nccl;
 mod nvml;
 
 use crate::device::here;

@@ -4,7 +4,7 @@
 pub use flambeau_distributed::{
     AllToAllOptions, Backend, BackendArguments, CollectiveBackend, CollectiveOptions, DEFAULT_PG_TIMEOUT,
     DEFAULT_STORE_TIMEOUT, DebugLevel, FileStore, GatherOptions, HashStore, InitProcessGroupOptions,
-    MessageOptions, MonitoredBarrierOptions, NcclConfig, NewGroupOptions, ObjectOptions, P2POp, Peer,
+    Message, MessageOptions, MonitoredBarrierOptions, NcclConfig, NewGroupOptions, ObjectOptions, P2POp, Peer,
     PrefixStore, ProcessGroup, ProcessGroupNCCL, ProcessGroupNcclOptions, Progress, Recorded, ReduceOp,
     ReduceOptions, ScatterOptions, ShrinkGroupOptions, SplitGroupOptions, Store, TCPStore, TCPStoreOptions,
     TensorList, Work, World, all_gather, all_gather_coalesced, all_gather_coalesced_with,
