@@ -152,7 +152,9 @@ fn main() -> Outcome<()> {
     let ranks = flag("--ranks").unwrap_or("2".into()).parse()?;
     let rounds: usize = flag("--rounds").unwrap_or("3".into()).parse()?;
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/ranks.py").to_owned();
-    let with = |first: Vec<String>| [first, vec!["--only".into(), only.clone(), "--least".into(), least.clone()]].concat();
+    let with = |first: Vec<String>| {
+        [first, vec!["--only".into(), only.clone(), "--least".into(), least.clone()]].concat()
+    };
     let mut sides = vec![with(vec![std::env::current_exe()?.display().to_string()])];
     sides.extend(flag("--python").map(|p| with(vec![p, script])));
     let mut times: Vec<BTreeMap<(String, usize), Vec<f64>>> = vec![BTreeMap::new(); sides.len()];

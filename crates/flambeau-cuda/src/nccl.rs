@@ -1,8 +1,8 @@
 //! NVIDIA's library of collectives (NCCL), for the engine of `torch.distributed` that stands on it: the feature `nccl`. Work is queued on
 //! the thread's stream of the tensors' device, in the order of the calls.
 
-pub use crate::driver::nccl::Reduction;
 use crate::device::{here, ordinal};
+pub use crate::driver::nccl::Reduction;
 use crate::driver::nccl::{self as raw, Raw};
 use crate::driver::{Address, driver};
 use crate::kernels::{self, lists};

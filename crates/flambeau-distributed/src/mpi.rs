@@ -16,8 +16,8 @@ use mpi::datatype::{Partition, PartitionMut};
 use mpi::request::{LocalScope, Request};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{
-    Communicator as _, CommunicatorCollectives as _, Destination as _, Equivalence, Group as _, MatchedReceiveVec as _,
-    Root as _, Source as _,
+    Communicator as _, CommunicatorCollectives as _, Destination as _, Equivalence, Group as _,
+    MatchedReceiveVec as _, Root as _, Source as _,
 };
 use std::cell::OnceCell;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -31,7 +31,13 @@ enum Job {
     Found(Vec<Rank>, Sender<Result<(usize, usize)>>),
     /// Runs a collective over a communicator.
     Call(usize, Box<dyn FnOnce(&SimpleCommunicator) -> Result<Vec<Tensor>> + Send>, Done),
-    Send { over: usize, to: Rank, tag: i32, data: Vec<u8>, done: Done },
+    Send {
+        over: usize,
+        to: Rank,
+        tag: i32,
+        data: Vec<u8>,
+        done: Done,
+    },
     Recv(Wanted),
 }
 /// A message that shall come.
@@ -87,12 +93,8 @@ impl Runtime {
         let Ok((rank, size)) = told.recv() else {
             bail!(Runtime, "MPI has been started in this process before: a process joins a job of MPI once")
         };
-        let r = Arc::new(Runtime {
-            rank,
-            size,
-            jobs: Mutex::new(Some(jobs)),
-            thread: Mutex::new(Some(thread)),
-        });
+        let r =
+            Arc::new(Runtime { rank, size, jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) });
         *running = Arc::downgrade(&r);
         Ok(r)
     }
@@ -185,7 +187,11 @@ impl State {
     }
     fn found(&mut self, ranks: &[Rank]) -> Result<(usize, usize)> {
         let world = &self.over[0];
-        ensure!(ranks.iter().all(|r| (0..world.size()).contains(r)), Value, "ranks that MPI has not got: {ranks:?}");
+        ensure!(
+            ranks.iter().all(|r| (0..world.size()).contains(r)),
+            Value,
+            "ranks that MPI has not got: {ranks:?}"
+        );
         let group = world.group().include(ranks);
         let Some(mine) = world.split_by_subgroup(&group) else {
             bail!(Runtime, "this process is none of the group {ranks:?}")
@@ -232,7 +238,12 @@ pub(crate) fn make(a: &BackendArguments) -> Result<Arc<dyn CollectiveBackend>> {
     let (tell, told) = channel();
     runtime.push(Job::Found(a.global_ranks.iter().map(|r| *r as Rank).collect(), tell))?;
     let (over, rank) = told.recv().map_err(|_| Error::runtime("MPI has ended in this process"))??;
-    ensure!(rank == a.rank, Runtime, "rank {} of the group is {rank} for MPI: mpiexec says which rank a process has", a.rank);
+    ensure!(
+        rank == a.rank,
+        Runtime,
+        "rank {} of the group is {rank} for MPI: mpiexec says which rank a process has",
+        a.rank
+    );
     Ok(Arc::new(Mpi { runtime, over, size: a.size }))
 }
 
@@ -282,7 +293,9 @@ fn operation(op: ReduceOp) -> Result<SystemOperation> {
         ReduceOp::BitAnd => SystemOperation::bitwise_and(),
         ReduceOp::BitOr => SystemOperation::bitwise_or(),
         ReduceOp::BitXor => SystemOperation::bitwise_xor(),
-        ReduceOp::Avg | ReduceOp::PremulSum(_) => bail!(Runtime, "Cannot use ReduceOp.{} with MPI", op.name()),
+        ReduceOp::Avg | ReduceOp::PremulSum(_) => {
+            bail!(Runtime, "Cannot use ReduceOp.{} with MPI", op.name())
+        }
     })
 }
 /// Runs what is generic over elements with those of a dtype: from bytes, and to bytes.
@@ -356,7 +369,13 @@ impl Mpi {
         Ok(work)
     }
     fn list(&self, all: &[Tensor]) -> Result<()> {
-        ensure!(all.len() == self.size, Runtime, "a list of {} tensors for a group of {}", all.len(), self.size);
+        ensure!(
+            all.len() == self.size,
+            Runtime,
+            "a list of {} tensors for a group of {}",
+            all.len(),
+            self.size
+        );
         Ok(())
     }
     /// Every rank's bytes into these tensors, one after the other.
@@ -512,7 +531,8 @@ impl CollectiveBackend for Mpi {
     fn all_to_all(&self, outputs: &[Tensor], inputs: &[Tensor]) -> Result<Work> {
         self.list(outputs)?;
         self.list(inputs)?;
-        let lens = |all: &[Tensor]| all.iter().map(|t| (t.numel() as usize * t.dtype().size()) as i32).collect();
+        let lens =
+            |all: &[Tensor]| all.iter().map(|t| (t.numel() as usize * t.dtype().size()) as i32).collect();
         self.exchanged(outputs.to_vec(), read_all(inputs)?, lens(outputs), lens(inputs))
     }
     fn send(&self, tensor: &Tensor, to: usize, tag: i64) -> Result<Work> {

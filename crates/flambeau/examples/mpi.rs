@@ -7,7 +7,8 @@
 //! It needs the system's MPI and libclang while it is built (Debian: `libopenmpi-dev`, `openmpi-bin`, `libclang-dev`).
 
 use torch::distributed::{
-    self as dist, AllToAllOptions, CollectiveOptions, MessageOptions, NewGroupOptions, P2POp, ReduceOp, ReduceOptions,
+    self as dist, AllToAllOptions, CollectiveOptions, MessageOptions, NewGroupOptions, P2POp, ReduceOp,
+    ReduceOptions,
 };
 use torch::prelude::*;
 
@@ -49,7 +50,8 @@ fn main() {
     // one row for rank 0, two for rank 1, and so on
     let rows: Vec<i64> = (1..=n).collect();
     let (given, got) = (torch::full([rows.iter().sum()], rank as f64), torch::zeros([(rank + 1) * n]));
-    let splits = AllToAllOptions::new().input_split_sizes(rows).output_split_sizes(vec![rank + 1; n as usize]);
+    let splits =
+        AllToAllOptions::new().input_split_sizes(rows).output_split_sizes(vec![rank + 1; n as usize]);
     dist::all_to_all_single_with(&got, &given, splits);
     assert_eq!(got.sum().item::<f32>(), (rank + 1) as f32 * sum);
 

@@ -3,8 +3,8 @@
 
 pub use flambeau_distributed::{
     AllToAllOptions, Backend, BackendArguments, CollectiveBackend, CollectiveOptions, DEFAULT_PG_TIMEOUT,
-    DEFAULT_STORE_TIMEOUT, DebugLevel, FileStore, GatherOptions, HashStore, InitProcessGroupOptions,
-    Message, MessageOptions, MonitoredBarrierOptions, NcclConfig, NewGroupOptions, ObjectOptions, P2POp, Peer,
+    DEFAULT_STORE_TIMEOUT, DebugLevel, FileStore, GatherOptions, HashStore, InitProcessGroupOptions, Message,
+    MessageOptions, MonitoredBarrierOptions, NcclConfig, NewGroupOptions, ObjectOptions, P2POp, Peer,
     PrefixStore, ProcessGroup, ProcessGroupNCCL, ProcessGroupNcclOptions, Progress, Recorded, ReduceOp,
     ReduceOptions, ScatterOptions, ShrinkGroupOptions, SplitGroupOptions, Store, TCPStore, TCPStoreOptions,
     TensorList, Work, World, all_gather, all_gather_coalesced, all_gather_coalesced_with,

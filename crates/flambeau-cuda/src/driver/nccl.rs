@@ -128,7 +128,8 @@ impl Raw {
         kind(d).map_or((n * d.size(), nc::ncclDataType_t::ncclUint8), |(k, each)| (n * each, k))
     }
     fn reduced((n, d): Elements) -> Result<(usize, nc::ncclDataType_t)> {
-        let refused = || Error::value(format!("Input tensor data type is not supported for NCCL process group: {d}"));
+        let refused =
+            || Error::value(format!("Input tensor data type is not supported for NCCL process group: {d}"));
         let (k, each) = kind(d).ok_or_else(refused)?;
         Ok((n * each, k))
     }

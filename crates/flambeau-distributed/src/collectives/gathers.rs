@@ -95,7 +95,9 @@ pub fn try_all_gather(tensor_list: &[Tensor], tensor: &Tensor, options: Collecti
             bytes::check(&t)?;
             // an output that is the input would be written while that is read
             let apart = !options.async_op && !list.iter().any(|o| bytes::share(o, &t));
-            let outs = || list.iter().map(|o| bytes::InPlace::free(o, true, true)).collect::<Result<Option<Vec<_>>>>();
+            let outs = || {
+                list.iter().map(|o| bytes::InPlace::free(o, true, true)).collect::<Result<Option<Vec<_>>>>()
+            };
             let in_place = if apart { bytes::InPlace::free(&t, true, false)?.zip(outs()?) } else { None };
             e.run(options.async_op, status, list.clone(), move |c| {
                 if let Some((own, each)) = in_place {

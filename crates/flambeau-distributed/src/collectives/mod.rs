@@ -11,8 +11,8 @@ mod synchronise;
 pub use gathers::*;
 pub use objects::*;
 pub use point::*;
-pub use reductions::*;
 pub(crate) use reductions::all_reduce_where_it_lies;
+pub use reductions::*;
 pub(crate) use synchronise::monitored;
 pub use synchronise::*;
 

@@ -37,9 +37,9 @@ struct Reducer {
     dtype: DType,
 }
 /// As many segments are on their way at once (gloo has two), so that a rank which has to wait for its processor does not stop the others.
-const DEEP: usize = 8;
+pub(crate) const DEEP: usize = 8;
 /// Messages up to this length are wanted before their turn: one step less to wait for.
-const EARLY: usize = 64 << 10;
+pub(crate) const EARLY: usize = 64 << 10;
 
 /// How a ring cuts its data: as many segments for each rank, the last ones perhaps empty.
 struct Ring {
@@ -127,8 +127,11 @@ impl Call<'_> {
                 let (to, from) = (ring.part(me + 1, i), ring.part(me + 2, i));
                 let got =
                     if from.is_empty() { None } else { Some(self.mesh.recv(next, slot, from.len())?) };
-                let sent =
-                    if to.is_empty() { None } else { Some(self.mesh.send(before, slot, data.payload(to)?)?) };
+                let sent = if to.is_empty() {
+                    None
+                } else {
+                    Some(self.mesh.send(before, slot, data.payload(to)?)?)
+                };
                 flying.push_back((sent, got));
             }
         }
@@ -202,7 +205,8 @@ impl Call<'_> {
             let segment = total.div_ceil(2 * n).min(largest).next_multiple_of(element);
             let segments = total.div_ceil(segment).max(2 * n).next_multiple_of(n);
             // gloo goes on here for all but two segments, however many a rank has: others wait for them
-            let ring = Ring { total, segment, segments, per_rank: segments / n, deep: 2, steps: segments - 2 };
+            let ring =
+                Ring { total, segment, segments, per_rank: segments / n, deep: 2, steps: segments - 2 };
             let slot = self.slot(REDUCE);
             self.reduce_scatter_ring(slot, &ring, data, Reducer { op, dtype }, |_| Ok(()))?;
             let chunk = |r: usize| {
@@ -290,8 +294,11 @@ impl Call<'_> {
             if i < 2 * (n - 1) {
                 // what has come goes on
                 let mine = part(me, i);
-                let payload =
-                    if i < 2 { own.payload(mine.start - me * len..mine.end - me * len)? } else { all.payload(mine)? };
+                let payload = if i < 2 {
+                    own.payload(mine.start - me * len..mine.end - me * len)?
+                } else {
+                    all.payload(mine)?
+                };
                 let sent = self.mesh.send(to, slot, payload)?;
                 let into = part(from, i);
                 let start = into.start;

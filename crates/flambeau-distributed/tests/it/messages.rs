@@ -51,10 +51,8 @@ fn threads_wait_side_by_side() {
     run_in_threads(3, |rank| {
         let world = World::current();
         let all: Vec<Tensor> = (0..24).map(|i| full(1 << (i % 15), rank as f32 + i as f32)).collect();
-        let begun: Vec<_> = all
-            .iter()
-            .map(|t| dist::all_reduce_with(t, ReduceOptions::new().async_op(true)))
-            .collect();
+        let begun: Vec<_> =
+            all.iter().map(|t| dist::all_reduce_with(t, ReduceOptions::new().async_op(true))).collect();
         std::thread::scope(|s| {
             for (i, w) in begun.iter().enumerate() {
                 s.spawn(move || w.try_wait().unwrap_or_else(|e| panic!("{i}: {e}")));
@@ -82,7 +80,8 @@ fn memory_that_is_held_is_refused_before_anything_is_sent() {
         let t = full(4, 1.0);
         if rank == 0 {
             let begun = Instant::now();
-            let refused = t.storage().with_bytes(|_| dist::try_all_reduce(&t, ReduceOptions::new()).map(drop));
+            let refused =
+                t.storage().with_bytes(|_| dist::try_all_reduce(&t, ReduceOptions::new()).map(drop));
             assert!(refused.unwrap().is_err());
             assert!(begun.elapsed() < Duration::from_millis(500));
         }

@@ -3,7 +3,8 @@
 use flambeau_core::{DType, Device, Tensor};
 use flambeau_distributed as dist;
 use flambeau_distributed::{
-    AllToAllOptions, CollectiveOptions, HashStore, InitProcessGroupOptions, P2POp, ReduceOp, ReduceOptions, Store, World,
+    AllToAllOptions, CollectiveOptions, HashStore, InitProcessGroupOptions, P2POp, ReduceOp, ReduceOptions,
+    Store, World,
 };
 use std::process::Command;
 use std::sync::Arc;
@@ -91,9 +92,11 @@ fn one_rank(rank: i64, store: Arc<dyn Store>) {
     dist::all_to_all_single(&got, &own());
     assert_eq!(floats(&got), if rank == 0 { [1.0, 2.0] } else { [5.0, 5.0] });
     let got = zeros(if rank == 0 { 4 } else { 0 });
-    let splits = AllToAllOptions::new()
-        .input_split_sizes(vec![2, 0])
-        .output_split_sizes(if rank == 0 { vec![2, 2] } else { vec![0, 0] });
+    let splits = AllToAllOptions::new().input_split_sizes(vec![2, 0]).output_split_sizes(if rank == 0 {
+        vec![2, 2]
+    } else {
+        vec![0, 0]
+    });
     dist::all_to_all_single_with(&got, &own(), splits);
     assert_eq!(floats(&got), if rank == 0 { vec![1.0, 5.0, 2.0, 5.0] } else { vec![] });
     let other = zeros(2);
@@ -112,10 +115,7 @@ fn one_rank(rank: i64, store: Arc<dyn Store>) {
     assert_eq!(refused(&own(), ReduceOp::BitAnd).message(), "Cannot use ReduceOp.BAND with NCCL");
     assert_eq!(refused(&all.view([2, 2]).t(), ReduceOp::Sum).message(), "Tensors must be contiguous");
     let cpu = Tensor::from_vec(vec![1f32], [1]);
-    assert_eq!(
-        refused(&cpu, ReduceOp::Sum).message(),
-        "No backend type associated with device type cpu"
-    );
+    assert_eq!(refused(&cpu, ReduceOp::Sum).message(), "No backend type associated with device type cpu");
     assert!(dist::try_all_reduce(&own().to(DType::F8E4M3), ReduceOptions::new()).is_err());
     dist::barrier_with(CollectiveOptions::new());
     dist::destroy_process_group();
