@@ -17,6 +17,8 @@ mod ipc;
 mod jit;
 mod kernels;
 mod memory;
+#[cfg(feature = "nccl")]
+pub mod nccl;
 mod nvml;
 
 use crate::device::here;

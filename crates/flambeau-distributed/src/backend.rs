@@ -140,6 +140,16 @@ pub trait CollectiveBackend: Send + Sync {
     fn recv(&self, tensor: &Tensor, from: usize, tag: i64) -> Result<Work> {
         unsupported!(self, "recv", (tensor, from, tag))
     }
+    /// Begins messages of both directions at once.
+    ///
+    /// # Errors
+    /// See [`CollectiveBackend::broadcast`].
+    fn batch_isend_irecv(&self, messages: &[Message]) -> Result<Vec<Work>> {
+        let one = |m: &Message| {
+            if m.send { self.send(&m.tensor, m.peer, m.tag) } else { self.recv(&m.tensor, m.peer, m.tag) }
+        };
+        messages.iter().map(one).collect()
+    }
     /// Returns once all ranks have come.
     ///
     /// # Errors
@@ -161,6 +171,19 @@ pub trait CollectiveBackend: Send + Sync {
     }
     /// Ends all that is under way.
     fn abort(&self) {}
+}
+
+/// A message of [`CollectiveBackend::batch_isend_irecv`].
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// Whether it is sent; received otherwise.
+    pub send: bool,
+    /// What is sent, or where it is written.
+    pub tensor: Tensor,
+    /// The other rank, in the group.
+    pub peer: usize,
+    /// Its tag.
+    pub tag: i64,
 }
 
 /// What an engine of a program's own is made with.
@@ -216,8 +239,16 @@ pub(crate) fn defaults() -> Vec<(String, String)> {
     }
     found
 }
-/// Makes the engine of a program's own for a group, if there is one of that name.
+/// Makes the engine of this name for a group, if there is one beside gloo.
 pub(crate) fn make(name: &str, a: &BackendArguments) -> Result<Option<Arc<dyn CollectiveBackend>>> {
+    #[cfg(feature = "nccl")]
+    if name == Backend::NCCL {
+        return crate::nccl::make(a).map(Some);
+    }
+    #[cfg(feature = "mpi")]
+    if name == Backend::MPI {
+        return crate::mpi::make(a).map(Some);
+    }
     plugin(name).map(|p| (p.make)(a)).transpose()
 }
 
@@ -282,7 +313,12 @@ impl Backend {
 /// ```
 #[doc(alias = "torch.distributed.is_backend_available")]
 pub fn is_backend_available(backend: &str) -> bool {
-    let one = |name: &str| name == Backend::GLOO || plugin(name).is_some();
+    let one = |name: &str| match name {
+        Backend::GLOO => true,
+        Backend::MPI => crate::is_mpi_available(),
+        Backend::NCCL => crate::is_nccl_available(),
+        name => plugin(name).is_some(),
+    };
     let backend = backend.to_lowercase();
     if !backend.contains(':') {
         return one(&backend);
@@ -291,31 +327,69 @@ pub fn is_backend_available(backend: &str) -> bool {
     parsed.is_ok_and(|b| b.pairs().iter().all(|(_, name)| one(name)))
 }
 
-/// NVIDIA's engine, which this build has not got.
+/// NVIDIA's engine for one group, in programs that are built with the feature `nccl`; it loads the library at run time.
+///
+/// Work is queued on the thread's stream, behind what made the tensors: nothing waits but what uses the results, unless
+/// `TORCH_NCCL_BLOCKING_WAIT` is 1. The library itself reads its variables (`NCCL_DEBUG`, `NCCL_SOCKET_IFNAME` and others).
 ///
 /// ```
 /// use std::sync::Arc;
-/// use torch::distributed::{HashStore, ProcessGroupNCCL, ProcessGroupNcclOptions};
+/// use torch::distributed::{self, HashStore, ProcessGroupNCCL, ProcessGroupNcclOptions};
 ///
-/// let e = ProcessGroupNCCL::new(Arc::new(HashStore::new()), 0, 1, ProcessGroupNcclOptions::new()).unwrap_err();
-/// assert_eq!(e.message(), "Distributed package doesn't have NCCL built in");
+/// if !distributed::is_nccl_available() {
+///     let e = ProcessGroupNCCL::new(Arc::new(HashStore::new()), 0, 1, ProcessGroupNcclOptions::new()).unwrap_err();
+///     assert!(e.message().contains("NCCL"));
+/// }
 /// ```
-#[derive(Debug)]
+#[derive(Clone)]
+#[doc(alias = "NCCL_CROSS_NIC")]
+#[doc(alias = "NCCL_DEBUG")]
+#[doc(alias = "NCCL_DEBUG_SUBSYS")]
+#[doc(alias = "NCCL_NSOCKS_PERTHREAD")]
+#[doc(alias = "NCCL_SOCKET_IFNAME")]
+#[doc(alias = "NCCL_SOCKET_NTHREADS")]
+#[doc(alias = "TORCH_NCCL_BLOCKING_WAIT")]
 #[doc(alias = "torch.distributed.ProcessGroupNCCL")]
-pub enum ProcessGroupNCCL {}
+pub struct ProcessGroupNCCL(Arc<dyn CollectiveBackend>);
+impl std::fmt::Debug for ProcessGroupNCCL {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ProcessGroupNCCL({})", self.0.name())
+    }
+}
 impl ProcessGroupNCCL {
     /// The engine of a group.
     ///
     /// # Errors
-    /// Always: there is none.
+    /// A build without the feature, no library, no device; options that are not the defaults.
     pub fn new(
         store: Arc<dyn Store>,
         rank: i64,
         size: i64,
         options: ProcessGroupNcclOptions,
     ) -> Result<ProcessGroupNCCL> {
-        let _ = (store, rank, size, options);
-        bail!(Runtime, "Distributed package doesn't have NCCL built in")
+        let c = &options.config;
+        let plain = c.blocking.is_none() && c.cga_cluster_size.is_none() && c.min_ctas.is_none();
+        if !plain || c.max_ctas.is_some() || options.is_high_priority_stream {
+            bail!(Missing, "options of ProcessGroupNCCL");
+        }
+        #[cfg(feature = "nccl")]
+        {
+            ensure!((0..size).contains(&rank), Value, "rank < size. {rank} vs {size}");
+            crate::nccl::check()?;
+            let (rank, size, global_ranks) = (rank as usize, size as usize, (0..size).collect());
+            let (timeout, group_name) = (crate::DEFAULT_PG_TIMEOUT, String::new());
+            let a = BackendArguments { store, rank, size, timeout, group_name, global_ranks };
+            crate::nccl::make(&a).map(ProcessGroupNCCL)
+        }
+        #[cfg(not(feature = "nccl"))]
+        {
+            let _ = (store, rank, size);
+            Err(crate::group::absent(Backend::NCCL))
+        }
+    }
+    /// What it does.
+    pub fn backend(&self) -> &Arc<dyn CollectiveBackend> {
+        &self.0
     }
 }
 /// Keywords of [`ProcessGroupNCCL`].

@@ -1,8 +1,9 @@
 //! Tensors as bytes on the wire, and back.
 
-use crate::gloo::payload::{Payload, Place, Source};
+use crate::gloo::payload::{Payload, Place, Sink, Source};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Device, Layout, MemoryFormat, Result, Tensor, bail, ops};
+use std::time::{Duration, Instant};
 
 /// Where a tensor's elements lie side by side without gaps, in whatever order of dimensions: then they travel as they lie in memory,
 /// as PyTorch sends them.
@@ -104,7 +105,17 @@ pub(crate) struct InPlace {
 }
 impl InPlace {
     /// If its elements lie in memory in the order in which they travel: all of them without gaps, or, where `in_order`, contiguous.
-    pub(crate) fn of(t: &Tensor, in_order: bool) -> Option<InPlace> {
+    ///
+    /// # Errors
+    /// The program holds a guard of its memory: said before anything is sent.
+    pub(crate) fn free(t: &Tensor, in_order: bool, writes: bool) -> Result<Option<InPlace>> {
+        let Some(p) = InPlace::of(t, in_order) else { return Ok(None) };
+        let s = t.storage();
+        let touch = || if writes { s.with_bytes_mut(|_| ()) } else { s.with_bytes(|_| ()) };
+        patiently(Duration::from_millis(10), touch)?;
+        Ok(Some(p))
+    }
+    fn of(t: &Tensor, in_order: bool) -> Option<InPlace> {
         let plain = t.dtype() != flambeau_core::DType::Bool && (!in_order || t.is_contiguous());
         let range = if plain { dense(t) } else { None };
         range.map(|range| InPlace { tensor: t.clone(), range })
@@ -116,16 +127,23 @@ impl InPlace {
         }
     }
 }
+impl InPlace {
+    fn part(&self, range: std::ops::Range<usize>) -> Result<InPlace> {
+        Ok(InPlace { tensor: self.tensor.clone(), range: self.check(range.start, range.len())? })
+    }
+}
 /// Whether two tensors lie in the same memory.
 pub(crate) fn share(a: &Tensor, b: &Tensor) -> bool {
     a.storage().same(b.storage())
 }
+/// How long memory is waited for where messages are on their way.
+const UNDER_WAY: Duration = Duration::from_secs(1);
 /// A view of the same memory may be borrowed for a moment by another operation.
-fn patiently<R>(mut f: impl FnMut() -> Result<R>) -> Result<R> {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(1);
+fn patiently<R>(most: Duration, mut f: impl FnMut() -> Result<R>) -> Result<R> {
+    let end = Instant::now() + most;
     loop {
         match f() {
-            Err(e) if e.kind() == flambeau_core::ErrorKind::Storage && std::time::Instant::now() < end => {
+            Err(e) if e.kind() == flambeau_core::ErrorKind::Storage && Instant::now() < end => {
                 std::thread::yield_now();
             }
             r => return r,
@@ -134,7 +152,14 @@ fn patiently<R>(mut f: impl FnMut() -> Result<R>) -> Result<R> {
 }
 impl Source for InPlace {
     fn view(&self, range: std::ops::Range<usize>, f: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        self.show(range, f)
+        let range = self.check(range.start, range.len())?;
+        patiently(UNDER_WAY, || self.tensor.storage().with_bytes(|b| f(&b[range.clone()])))?
+    }
+}
+impl Sink for InPlace {
+    fn fill(&self, range: std::ops::Range<usize>, f: &mut dyn FnMut(&mut [u8])) -> bool {
+        let Ok(range) = self.check(range.start, range.len()) else { return false };
+        self.tensor.storage().with_bytes_mut(|b| f(&mut b[range])).is_ok()
     }
 }
 impl Place for InPlace {
@@ -142,19 +167,24 @@ impl Place for InPlace {
         self.range.len()
     }
     fn payload(&self, range: std::ops::Range<usize>) -> Result<Payload> {
-        let mine = InPlace { tensor: self.tensor.clone(), range: self.range.clone() };
-        Ok(Payload::Of(std::sync::Arc::new(mine), range))
+        Ok(Payload::Of(std::sync::Arc::new(self.part(0..self.range.len())?), range))
     }
     fn put(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
-        let range = self.check(at, bytes.len())?;
-        patiently(|| self.tensor.storage().with_bytes_mut(|b| b[range.clone()].copy_from_slice(bytes)))
+        self.change(at..at + bytes.len(), &mut |b| {
+            b.copy_from_slice(bytes);
+            Ok(())
+        })
     }
-    fn show(&self, range: std::ops::Range<usize>, f: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    fn change(
+        &mut self,
+        range: std::ops::Range<usize>,
+        f: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
         let range = self.check(range.start, range.len())?;
-        patiently(|| self.tensor.storage().with_bytes(|b| f(&b[range.clone()])))?
+        patiently(UNDER_WAY, || self.tensor.storage().with_bytes_mut(|b| f(&mut b[range.clone()])))?
     }
-    fn change(&mut self, f: &mut dyn FnMut(&mut [u8])) -> Result<()> {
-        patiently(|| self.tensor.storage().with_bytes_mut(|b| f(&mut b[self.range.clone()])))
+    fn sink(&self, range: std::ops::Range<usize>) -> Option<Box<dyn Sink>> {
+        self.part(range).ok().map(|p| Box::new(p) as Box<dyn Sink>)
     }
 }
 

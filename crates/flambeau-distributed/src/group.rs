@@ -231,6 +231,10 @@ impl ProcessGroup {
                 own.push((device, e.clone()));
                 continue;
             }
+            #[cfg(feature = "nccl")]
+            if kind == Backend::NCCL && backend.as_str() != Backend::UNDEFINED {
+                crate::nccl::check()?;
+            }
             let (size, global_ranks, group_name) = (ranks.len(), ranks.clone(), name.clone());
             let a = BackendArguments { store: store.clone(), rank, size, timeout, group_name, global_ranks };
             if let Some(e) = backend::make(&kind, &a)? {
@@ -435,7 +439,7 @@ impl fmt::Debug for ProcessGroup {
     }
 }
 
-fn absent(name: &str) -> Error {
+pub(crate) fn absent(name: &str) -> Error {
     match name {
         "mpi" => Error::runtime(
             "Distributed package doesn't have MPI built in. MPI is only included if you build PyTorch from source on a host that has MPI installed.",

@@ -17,6 +17,10 @@ pub mod internal;
 pub mod join;
 pub mod launch;
 pub mod mesh;
+#[cfg(feature = "mpi")]
+mod mpi;
+#[cfg(feature = "nccl")]
+mod nccl;
 pub mod optim;
 mod pickles;
 pub mod reduce_op;
@@ -30,7 +34,7 @@ pub mod work;
 pub mod world;
 
 pub use backend::{
-    BackendArguments, CollectiveBackend, NcclConfig, ProcessGroupNCCL, ProcessGroupNcclOptions,
+    BackendArguments, CollectiveBackend, Message, NcclConfig, ProcessGroupNCCL, ProcessGroupNcclOptions,
     is_backend_available,
 };
 pub use calls::{Progress, Recorded, merge_traces};

@@ -169,6 +169,13 @@ impl Work {
         Work(Arc::new(Kind::Transfer(Point { transfer, mesh, timeout, into, written, ranks, status })))
     }
 
+    /// A message goes on while its owner does something else.
+    pub(crate) fn leave_alone(&self) -> Result<()> {
+        match &*self.0 {
+            Kind::Transfer(p) => p.mesh.leave_alone(&p.transfer),
+            Kind::Task(_) | Kind::Illegal => Ok(()),
+        }
+    }
     /// Whether an operation on the group's threads, or before, is over. Messages are not asked: they say so when they are waited for.
     pub(crate) fn is_over(&self) -> bool {
         matches!(&*self.0, Kind::Task(t) if t.done.lock().how.is_some())

@@ -224,6 +224,9 @@ pub fn try_init_process_group(backend: &str, options: InitProcessGroupOptions) -
     );
     let backend: Backend = backend.parse()?;
     backend.config()?;
+    // kept until the group has it
+    #[cfg(feature = "mpi")]
+    let _mpi;
     let setup = match o.store {
         Some(store) => {
             ensure!(
@@ -234,11 +237,16 @@ pub fn try_init_process_group(backend: &str, options: InitProcessGroupOptions) -
             ensure!(o.rank.is_some_and(|r| r >= 0), Assertion, "rank must be non-negative if using store");
             Setup { store, rank: o.rank.unwrap_or(0), size: o.world_size.unwrap_or(1) }
         }
-        None if backend.as_str() == "mpi" => {
-            return Err(Error::runtime(
-                "Distributed package doesn't have MPI built in. MPI is only included if you build PyTorch from source on a host that has MPI installed.",
-            ));
+        // ranks come from MPI, and nothing has to be agreed on
+        #[cfg(feature = "mpi")]
+        None if backend.as_str() == Backend::MPI => {
+            let m = crate::mpi::Runtime::get()?;
+            let setup = Setup { store: Arc::new(HashStore::new()), rank: m.rank, size: m.size };
+            _mpi = m;
+            setup
         }
+        #[cfg(not(feature = "mpi"))]
+        None if backend.as_str() == Backend::MPI => return Err(crate::group::absent(Backend::MPI)),
         None => rendezvous::find(&w, o.init_method.as_deref(), o.rank, o.world_size, o.timeout)?,
     };
     ensure!((0..setup.size).contains(&setup.rank), Runtime, "rank < size. {} vs {}", setup.rank, setup.size);
@@ -514,15 +522,18 @@ pub fn is_available() -> bool {
 pub fn is_gloo_available() -> bool {
     true
 }
-/// Whether NVIDIA's library is there: no.
+/// Whether NVIDIA's library is there, in programs that are built with the feature `nccl`.
 #[doc(alias = "torch.distributed.is_nccl_available")]
 pub fn is_nccl_available() -> bool {
+    #[cfg(feature = "nccl")]
+    return crate::nccl::is_present();
+    #[cfg(not(feature = "nccl"))]
     false
 }
-/// Whether MPI is there: no.
+/// Whether MPI is there: in programs that are built with the feature `mpi`.
 #[doc(alias = "torch.distributed.is_mpi_available")]
 pub fn is_mpi_available() -> bool {
-    false
+    cfg!(feature = "mpi")
 }
 /// Whether UCC is there: no.
 #[doc(alias = "torch.distributed.is_ucc_available")]

@@ -3,7 +3,7 @@
 
 pub use flambeau_distributed::{
     AllToAllOptions, Backend, BackendArguments, CollectiveBackend, CollectiveOptions, DEFAULT_PG_TIMEOUT,
-    DEFAULT_STORE_TIMEOUT, DebugLevel, FileStore, GatherOptions, HashStore, InitProcessGroupOptions,
+    DEFAULT_STORE_TIMEOUT, DebugLevel, FileStore, GatherOptions, HashStore, InitProcessGroupOptions, Message,
     MessageOptions, MonitoredBarrierOptions, NcclConfig, NewGroupOptions, ObjectOptions, P2POp, Peer,
     PrefixStore, ProcessGroup, ProcessGroupNCCL, ProcessGroupNcclOptions, Progress, Recorded, ReduceOp,
     ReduceOptions, ScatterOptions, ShrinkGroupOptions, SplitGroupOptions, Store, TCPStore, TCPStoreOptions,

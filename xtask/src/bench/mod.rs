@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const USAGE: &str = "usage: cargo xtask bench [--threads 1,2] [--only TEXT[,TEXT]] [--min-time SECONDS] \
-    [--python PATH] [--compare FILE] [--out FILE] [--networks [--quick] | --growth | --limits | --device cuda]";
+    [--python PATH] [--compare FILE] [--out FILE] [--networks [--quick] | --growth | --limits | --device cuda | --ranks N]";
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +31,8 @@ enum What {
     Limits,
     /// Rows of a device.
     Device(String),
+    /// Collectives and training steps of as many processes.
+    Ranks(usize),
 }
 
 struct Args {
@@ -61,6 +63,10 @@ impl Args {
             "--compare" => self.compare = Some(value.into()),
             "--out" => self.out = Some(value.into()),
             "--device" => self.what = What::Device(value.into()),
+            "--ranks" => {
+                let n = value.parse().ok().filter(|n| *n > 1);
+                self.what = What::Ranks(n.ok_or("--ranks wants a number from 2")?);
+            }
             _ => return Err(format!("{flag}: no such flag\n{USAGE}")),
         }
         Ok(())
@@ -153,7 +159,24 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
         What::Device(d) => {
             device::run(root, d, &a.only, python(a.python.as_deref()).as_deref(), a.out.as_deref())
         }
+        What::Ranks(n) => ranks(root, &a, *n),
     }
+}
+
+/// Processes of `benches/src/bin/ranks.rs`, in turns with PyTorch's.
+fn ranks(root: &Path, a: &Args, n: usize) -> Result<bool, String> {
+    let mut c = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
+    c.args(["run", "--quiet", "--release", "--package", "flambeau-bench", "--bin", "flambeau-bench-ranks"]);
+    c.arg("--manifest-path").arg(root.join("Cargo.toml")).args(["--", "--ranks", &n.to_string()]);
+    if let [only, ..] = &a.only[..] {
+        c.args(["--only", only]);
+    }
+    match python(a.python.as_deref()) {
+        Some(p) => drop(c.arg("--python").arg(p)),
+        None => println!("nothing to compare with: no Python with torch (--python, FLAMBEAU_PYTHON)"),
+    }
+    let done = c.status().map_err(|e| format!("flambeau-bench-ranks: {e}"))?;
+    Ok(done.success())
 }
 
 fn rows(root: &Path, a: &Args) -> Result<bool, String> {

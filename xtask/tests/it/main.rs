@@ -30,6 +30,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/flambeau-cuda/src/driver/library.rs",
     "crates/flambeau-cuda/src/driver/mapped.rs",
     "crates/flambeau-cuda/src/driver/pinned.rs",
+    "crates/flambeau-cuda/src/driver/nccl.rs",
     "crates/flambeau-cuda/src/driver/products.rs",
     "crates/flambeau-cuda/src/driver/real.rs",
     "crates/flambeau-cuda/src/driver/shared.rs",

@@ -419,6 +419,12 @@ impl Driver for Emulated {
     fn stream_handle(&self, device: usize, stream: Stream) -> Result<u64> {
         if self.has_stream(device, stream)? { Ok(stream) } else { Err(no_stream()) }
     }
+    #[cfg(feature = "nccl")]
+    fn shared_stream(&self, device: usize, stream: Stream) -> Result<u64> {
+        // another library cannot queue here: it works at once
+        self.wait(device, stream)?;
+        self.stream_handle(device, stream)
+    }
     fn adopt_stream(&self, device: usize, handle: u64) -> Result<Stream> {
         self.stream_handle(device, handle)
     }

@@ -6,6 +6,8 @@ pub(crate) mod compiler;
 pub(crate) mod emulated;
 pub(crate) mod library;
 pub(crate) mod mapped;
+#[cfg(feature = "nccl")]
+pub(crate) mod nccl;
 pub(crate) mod pinned;
 pub(crate) mod products;
 pub(crate) mod real;
@@ -125,6 +127,11 @@ pub(crate) trait Driver: Send + Sync {
     fn has_stream(&self, device: usize, stream: Stream) -> Result<bool>;
     /// The handle by which other libraries know a stream.
     fn stream_handle(&self, device: usize, stream: Stream) -> Result<u64>;
+    /// The same for a library that queues work there: behind what was queued before, and before what will be.
+    #[cfg(feature = "nccl")]
+    fn shared_stream(&self, device: usize, stream: Stream) -> Result<u64> {
+        self.stream_handle(device, stream)
+    }
     /// The stream of a handle that [`Driver::stream_handle`] gave.
     fn adopt_stream(&self, device: usize, handle: u64) -> Result<Stream>;
     /// The device's address on its bus, for NVIDIA's management library; `None` where it has none.

@@ -6,7 +6,7 @@ use crate::bytes;
 use crate::calls::What;
 use crate::coalesce;
 use crate::gloo::arithmetic::check_dtype;
-use crate::gloo::payload::Place as _;
+use crate::gloo::payload::{Place as _, Places};
 use crate::group::{Peer, ProcessGroup};
 use crate::work::Work;
 use flambeau_core::api::into_arg::IntoArg;
@@ -40,7 +40,8 @@ pub fn try_broadcast(tensor: &Tensor, src: impl Into<Peer>, options: CollectiveO
         let from = root(&g, g.peer(src)?, "broadcast")?;
         check_dtype(t.dtype())?;
         bytes::check(&t)?;
-        let in_place = if options.async_op { None } else { bytes::InPlace::of(&t, false) };
+        let writes = g.rank() as usize != from;
+        let in_place = if options.async_op { None } else { bytes::InPlace::free(&t, false, writes)? };
         e.run(options.async_op, status, vec![t.clone()], move |c| {
             if let Some(mut place) = in_place {
                 return c.broadcast(&mut place, from);
@@ -94,12 +95,14 @@ pub fn try_all_gather(tensor_list: &[Tensor], tensor: &Tensor, options: Collecti
             bytes::check(&t)?;
             // an output that is the input would be written while that is read
             let apart = !options.async_op && !list.iter().any(|o| bytes::share(o, &t));
-            let outs: Option<Vec<_>> = list.iter().map(|o| bytes::InPlace::of(o, true)).collect();
-            let in_place = if apart { bytes::InPlace::of(&t, true).zip(outs) } else { None };
+            let outs = || {
+                list.iter().map(|o| bytes::InPlace::free(o, true, true)).collect::<Result<Option<Vec<_>>>>()
+            };
+            let in_place = if apart { bytes::InPlace::free(&t, true, false)?.zip(outs()?) } else { None };
             e.run(options.async_op, status, list.clone(), move |c| {
-                if let Some((own, mut outs)) = in_place {
-                    let len = own.len().max(1);
-                    return c.all_gather_into(&own, &mut |at, b| outs[at / len].put(at % len, b));
+                if let Some((own, each)) = in_place {
+                    let len = own.len();
+                    return c.all_gather_into(&own, &mut Places { each, len });
                 }
                 let own = bytes::read_in_order(&t)?;
                 let all = c.all_gather(&own)?;
@@ -161,7 +164,16 @@ pub fn try_all_gather_into_tensor(
             check_dtype(t.dtype())?;
             bytes::check(&t)?;
             bytes::check(&out)?;
+            let apart = !options.async_op && !bytes::share(&out, &t);
+            let in_place = if apart {
+                bytes::InPlace::free(&t, true, false)?.zip(bytes::InPlace::free(&out, true, true)?)
+            } else {
+                None
+            };
             e.run(options.async_op, status, vec![out.clone()], move |c| {
+                if let Some((own, mut all)) = in_place {
+                    return c.all_gather_into(&own, &mut all);
+                }
                 bytes::write_in_order(&out, &c.all_gather(&bytes::read_in_order(&t)?)?)
             })
         },

@@ -11,6 +11,7 @@ mod synchronise;
 pub use gathers::*;
 pub use objects::*;
 pub use point::*;
+pub(crate) use reductions::all_reduce_where_it_lies;
 pub use reductions::*;
 pub(crate) use synchronise::monitored;
 pub use synchronise::*;

@@ -1,6 +1,7 @@
 //! Messages from one rank to another.
 
 use super::{group_of, noted, tag_of};
+use crate::backend::Message;
 use crate::bytes;
 use crate::calls::What;
 use crate::gloo::arithmetic::check_dtype;
@@ -66,13 +67,19 @@ fn none(g: &ProcessGroup, tensor: &Tensor) -> Result<Work> {
 #[doc(alias = "torch.distributed.deprecated.isend")]
 #[flambeau_macros::short(with)]
 pub fn try_isend(tensor: &Tensor, dst: impl Into<Peer>, options: MessageOptions) -> Result<Work> {
+    let w = begin_send(tensor, dst.into(), options)?;
+    w.leave_alone()?;
+    Ok(w)
+}
+/// The same for those who wait for it next.
+fn begin_send(tensor: &Tensor, dst: Peer, options: MessageOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     if let Some(b) = g.own(tensor.device().kind()) {
-        let to = other(&g, dst.into(), "destination")?;
+        let to = other(&g, dst, "destination")?;
         return noted(&g.begin(What::new("send", [tensor])), b.send(tensor, to, options.tag));
     }
     let Some(e) = g.engine() else { return none(&g, tensor) };
-    let to = peer_of(&g, e, dst.into(), "destination")?;
+    let to = peer_of(&g, e, dst, "destination")?;
     let slot = tag_of(options.tag)?;
     ensure!(tensor.is_contiguous(), Runtime, "input tensor has to be contiguous");
     check_dtype(tensor.dtype())?;
@@ -88,6 +95,11 @@ pub fn try_isend(tensor: &Tensor, dst: impl Into<Peer>, options: MessageOptions)
 #[doc(alias = "torch.distributed.irecv")]
 #[flambeau_macros::short(with)]
 pub fn try_irecv(tensor: &Tensor, src: Option<Peer>, options: MessageOptions) -> Result<Work> {
+    let w = begin_recv(tensor, src, options)?;
+    w.leave_alone()?;
+    Ok(w)
+}
+fn begin_recv(tensor: &Tensor, src: Option<Peer>, options: MessageOptions) -> Result<Work> {
     let g = group_of(&options.group)?;
     if let Some(b) = g.own(tensor.device().kind()) {
         let Some(src) = src else { bail!(Runtime, "Backend {} does not support recvAnysource", b.name()) };
@@ -126,7 +138,7 @@ pub fn try_irecv(tensor: &Tensor, src: Option<Peer>, options: MessageOptions) ->
 #[doc(alias = "torch.distributed.deprecated.send")]
 #[flambeau_macros::short(with)]
 pub fn try_send(tensor: &Tensor, dst: impl Into<Peer>, options: MessageOptions) -> Result<()> {
-    try_isend(tensor, dst, options)?.try_wait()
+    begin_send(tensor, dst.into(), options)?.try_wait()
 }
 /// Receives a tensor, and gives the rank that has sent it; -1 where this process is not in the group.
 ///
@@ -141,7 +153,7 @@ pub fn try_recv(tensor: &Tensor, src: Option<Peer>, options: MessageOptions) -> 
     {
         return Ok(-1);
     }
-    let w = try_irecv(tensor, src, options.clone())?;
+    let w = begin_recv(tensor, src, options.clone())?;
     w.try_wait()?;
     match src {
         // engines of a program's own say nothing of it
@@ -189,6 +201,21 @@ impl P2POp {
         self
     }
 }
+/// All of them by an engine of the program's own, or over NCCL, where all are of one group and it has one.
+fn together(all: &[P2POp]) -> Result<Option<Vec<Work>>> {
+    let groups: Vec<_> = all.iter().map(|o| group_of(&o.options.group)).collect::<Result<_>>()?;
+    let g = &groups[0];
+    let kind = all[0].tensor.device().kind();
+    let one = groups.iter().all(|o| o.same(g)) && all.iter().all(|o| o.tensor.device().kind() == kind);
+    let Some(b) = g.own(kind).filter(|_| one) else { return Ok(None) };
+    let message = |o: &P2POp| {
+        let peer = other(g, o.peer, if o.send { "destination" } else { "source" })?;
+        g.begin(What::new(if o.send { "send" } else { "recv" }, [&o.tensor])).end(true);
+        Ok(Message { send: o.send, tensor: o.tensor.clone(), peer, tag: o.options.tag })
+    };
+    let messages: Vec<Message> = all.iter().map(message).collect::<Result<_>>()?;
+    b.batch_isend_irecv(&messages).map(Some)
+}
 /// Begins all these messages, of whatever directions.
 ///
 /// # Errors
@@ -197,6 +224,9 @@ impl P2POp {
 #[flambeau_macros::short]
 pub fn try_batch_isend_irecv(p2p_op_list: &[P2POp]) -> Result<Vec<Work>> {
     ensure!(!p2p_op_list.is_empty(), Index, "list index out of range");
+    if let Some(works) = together(p2p_op_list)? {
+        return Ok(works);
+    }
     let one = |o: &P2POp| {
         if o.send {
             try_isend(&o.tensor, o.peer, o.options.clone())

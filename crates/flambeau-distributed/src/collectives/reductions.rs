@@ -57,6 +57,14 @@ fn complex(name: &str, op: ReduceOp, t: &Tensor) -> Result<()> {
 #[doc(alias = "torch.distributed.deprecated.all_reduce")]
 #[flambeau_macros::short(with)]
 pub fn try_all_reduce(tensor: &Tensor, options: ReduceOptions) -> Result<Work> {
+    let waits = !options.async_op;
+    all_reduce_of(tensor, options, waits)
+}
+/// A sum that runs on in the tensor's own memory: for those who leave it alone until it is over.
+pub(crate) fn all_reduce_where_it_lies(tensor: &Tensor, group: &ProcessGroup) -> Result<Work> {
+    all_reduce_of(tensor, ReduceOptions::new().group(group).async_op(true), true)
+}
+fn all_reduce_of(tensor: &Tensor, options: ReduceOptions, where_it_lies: bool) -> Result<Work> {
     let g = group_of(&options.group)?;
     let (op, dtype, t) = (options.op, tensor.dtype(), tensor.clone());
     if coalesce::takes(&g, || coalesce::Call::AllReduce(t.clone(), op))? {
@@ -80,7 +88,7 @@ pub fn try_all_reduce(tensor: &Tensor, options: ReduceOptions) -> Result<Work> {
         complex("all_reduce", op, &t)?;
         bytes::check(&t)?;
         arithmetic::check(op, dtype)?;
-        let in_place = if options.async_op { None } else { bytes::InPlace::of(&t, false) };
+        let in_place = if where_it_lies { bytes::InPlace::free(&t, false, true)? } else { None };
         e.run(options.async_op, status, vec![t.clone()], move |c| {
             if let Some(mut place) = in_place {
                 return c.all_reduce(op, dtype, &mut place);

@@ -4,6 +4,7 @@ use super::bucket::{CommHook, GradBucket};
 use super::buckets::{Item, assign};
 use super::{DistributedDataParallelOptions, broadcast_coalesced, first_limits, limits};
 use crate::bytes;
+use crate::collectives::all_reduce_where_it_lies;
 use crate::group::ProcessGroup;
 use crate::sync::Monitor;
 use crate::work::Work;
@@ -61,6 +62,8 @@ struct State {
 struct Bucket {
     members: Vec<usize>,
     missing: usize,
+    /// memory for the gradients, from one backward to the next where nobody else keeps it
+    memory: Option<Tensor>,
 }
 struct Flight {
     bucket: GradBucket,
@@ -341,14 +344,27 @@ impl Reducer {
                 }
             }
         } else {
-            let mut parts = Vec::new();
+            let whole: i64 = parameters.iter().map(|p| p.numel()).sum();
+            let kept = {
+                let mut s = self.state.lock();
+                s.buckets.get_mut(index).and_then(|b| b.memory.take()).filter(|t| t.numel() == whole)
+            };
+            let all = match kept {
+                Some(t) => t,
+                None => Tensor::empty_raw(&[whole], parameters[0].dtype(), Device::Cpu)?,
+            };
+            let factor = scale.map(|d| Tensor::wrapped_raw(1.0 / d)).transpose()?;
+            let mut at = 0;
             for (i, p) in members.iter().zip(&parameters) {
-                parts.push(match grad(*i) {
-                    Some(g) => scaled(ops::reshape(&g, &[g.numel()])?)?,
-                    None => Tensor::zeros_raw(&[p.numel()], p.dtype(), Device::Cpu)?,
-                });
+                let mut mine = ops::view(&ops::narrow(&all, 0, at, p.numel())?, p.sizes())?;
+                at += p.numel();
+                match (grad(*i), &factor) {
+                    (Some(g), Some(f)) => ops::mul_out(&g, f, &mut mine)?,
+                    (Some(g), None) => ops::copy_(&mine, &g, false)?,
+                    (None, _) => ops::zero_(&mine)?,
+                }
             }
-            ops::cat(&parts, 0)?
+            all
         };
         Ok(GradBucket { index, buffer, parameters, is_last: index + 1 == n, sparse })
     }
@@ -358,7 +374,7 @@ impl Reducer {
             return flambeau_autograd::no_grad(|| h.run(bucket));
         }
         let flat = bucket.buffer.clone();
-        let work = try_all_reduce(&flat, ReduceOptions::new().group(&self.group).async_op(true))?;
+        let work = all_reduce_where_it_lies(&flat, &self.group)?;
         Ok(work.get_future().then(move |f| f.wait().map(|_| flat)))
     }
     /// All gradients have come: waits for the sums and gives each parameter its own.
@@ -396,7 +412,7 @@ impl Reducer {
             }
             // a hook may give another tensor than the buffer
             let mut at = 0;
-            for i in f.members {
+            for i in f.members.iter().copied() {
                 let p = &self.params[i];
                 let n = p.numel();
                 let strides = p.strides().to_vec();
@@ -415,6 +431,12 @@ impl Reducer {
                         p.try_set_grad(Some(g))?;
                     }
                 }
+            }
+            if !self.as_views
+                && self.hook.get().is_none()
+                && let Some(b) = self.state.lock().buckets.get_mut(f.bucket.index)
+            {
+                b.memory = Some(f.bucket.buffer);
             }
         }
         Ok(())
@@ -490,7 +512,7 @@ fn plain(r: Result<Tensor>) -> Result<Tensor> {
     })
 }
 fn opened(buckets: Vec<(Vec<usize>, usize)>) -> Vec<Bucket> {
-    buckets.into_iter().map(|(members, _)| Bucket { missing: members.len(), members }).collect()
+    buckets.into_iter().map(|(members, _)| Bucket { missing: members.len(), members, memory: None }).collect()
 }
 /// What one parameter is known by: its memory and where it begins.
 fn identity(t: &Tensor) -> (usize, i64) {

@@ -3,7 +3,7 @@
 use super::arithmetic;
 use super::mesh::Mesh;
 use super::pair::Transfer;
-use super::payload::{Payload, Piece, Place};
+use super::payload::Place;
 use crate::{ReduceOp, simulation};
 use flambeau_core::{DType, Result};
 use std::collections::VecDeque;
@@ -30,8 +30,16 @@ pub(crate) struct Call<'a> {
     pub(crate) timeout: Duration,
 }
 
-/// Reduces what is there into what has come.
-type Reducer<'a> = &'a (dyn Fn(&[u8], &mut [u8]) -> Result<()> + 'a);
+/// A reduction and what it is done with.
+#[derive(Clone, Copy)]
+struct Reducer {
+    op: ReduceOp,
+    dtype: DType,
+}
+/// As many segments are on their way at once (gloo has two), so that a rank which has to wait for its processor does not stop the others.
+pub(crate) const DEEP: usize = 8;
+/// Messages up to this length are wanted before their turn: one step less to wait for.
+pub(crate) const EARLY: usize = 64 << 10;
 
 /// How a ring cuts its data: as many segments for each rank, the last ones perhaps empty.
 struct Ring {
@@ -39,6 +47,8 @@ struct Ring {
     segment: usize,
     segments: usize,
     per_rank: usize,
+    /// segments that are on their way at once: no more than there are until one comes back
+    deep: usize,
     /// steps of one half; those after each segment has been at all ranks change nothing that counts
     steps: usize,
 }
@@ -47,10 +57,6 @@ impl Ring {
     fn part(&self, first: usize, i: usize) -> Range<usize> {
         let at = ((first * self.per_rank + i) % self.segments) * self.segment;
         at.min(self.total)..(at + self.segment).min(self.total)
-    }
-    /// Steps after which each rank has its own segments reduced.
-    fn needed(&self) -> usize {
-        self.segments - self.per_rank
     }
 }
 
@@ -75,52 +81,43 @@ impl Call<'_> {
     fn gone(&self, t: &Transfer) -> Result<()> {
         self.mesh.each(t, self.timeout, &mut |_| Ok(()))
     }
-    /// Waits for a message, hands over its pieces with their positions as they come, and gives them.
-    fn pieces(&self, t: &Transfer, mut f: impl FnMut(usize, &mut Piece) -> Result<()>) -> Result<Vec<Piece>> {
-        let (mut at, mut all) = (0, Vec::new());
-        self.mesh.each(t, self.timeout, &mut |mut p| {
-            f(at, &mut p)?;
-            at += p.len();
-            all.push(p);
-            Ok(())
-        })?;
-        Ok(all)
+    /// Begins to receive a message into a part of the data.
+    fn receive(&self, peer: usize, slot: u64, data: &dyn Place, part: Range<usize>) -> Result<Arc<Transfer>> {
+        self.mesh.recv_into(peer, slot, part.len(), data.sink(part))
+    }
+    /// Waits until that part is there.
+    fn received(&self, t: &Transfer, data: &mut dyn Place, start: usize) -> Result<()> {
+        self.mesh.each(t, self.timeout, &mut |p| data.put(start + p.at, &p))
     }
 
-    /// The first half of a ring: gives this rank's own segments, reduced. Data come from the next rank and go to the one before, two
-    /// segments at a time: what has come is reduced with what is here, and goes on as it is; `keep` leaves it here too.
+    /// The first half of a ring: afterwards this rank's own segments are reduced. Data come from the next rank and go to the one before,
+    /// several segments at a time: what has come is reduced into what is here, and that goes on.
     fn reduce_scatter_ring(
         &self,
         slot: u64,
         ring: &Ring,
         data: &mut dyn Place,
-        keep: bool,
-        reduce: Reducer<'_>,
-    ) -> Result<VecDeque<Vec<Piece>>> {
+        with: Reducer,
+        mut before_the_last: impl FnMut(&mut dyn Place) -> Result<()>,
+    ) -> Result<()> {
         let (n, me) = (self.size(), self.rank());
         let (next, before) = ((me + 1) % n, (me + n - 1) % n);
         let mut flying: VecDeque<(Option<Arc<Transfer>>, Option<Arc<Transfer>>)> = VecDeque::new();
-        // what has been reduced and not gone on, in the order in which it goes
-        let mut ready: VecDeque<Vec<Piece>> = VecDeque::new();
-        for i in 0..ring.steps + 2 {
-            if i >= 2 {
+        for i in 0..ring.steps + ring.deep {
+            if i == ring.steps {
+                before_the_last(data)?;
+            }
+            if i >= ring.deep {
                 let (sent, got) = flying.pop_front().unwrap_or_default();
-                let part = ring.part(me + 2, i - 2);
-                match got {
-                    Some(t) if keep || i - 2 < ring.needed() => {
-                        let came = self.pieces(&t, |at, piece| {
-                            let own = part.start + at..part.start + at + piece.len();
-                            data.show(own, &mut |own| reduce(own, piece))?;
-                            if keep { data.put(part.start + at, piece) } else { Ok(()) }
-                        })?;
-                        simulation::adds(part.len());
-                        if i - 2 < ring.needed() {
-                            ready.push_back(came);
-                        }
-                    }
-                    Some(t) => self.gone(&t)?,
-                    None if i - 2 < ring.needed() => ready.push_back(Vec::new()),
-                    None => {}
+                if let Some(t) = got {
+                    let part = ring.part(me + 2, i - ring.deep);
+                    self.mesh.each(&t, self.timeout, &mut |p| {
+                        let at = part.start + p.at;
+                        data.change(at..at + p.len(), &mut |own| {
+                            arithmetic::reduce(with.op, with.dtype, own, &p)
+                        })
+                    })?;
+                    simulation::adds(part.len());
                 }
                 if let Some(t) = sent {
                     self.gone(&t)?;
@@ -130,18 +127,15 @@ impl Call<'_> {
                 let (to, from) = (ring.part(me + 1, i), ring.part(me + 2, i));
                 let got =
                     if from.is_empty() { None } else { Some(self.mesh.recv(next, slot, from.len())?) };
-                // the first ones are this rank's alone, those after them have come; what goes beyond the need is any data
-                let payload = if i < ring.per_rank || i >= ring.needed() {
-                    if to.is_empty() { None } else { Some(data.payload(to)?) }
+                let sent = if to.is_empty() {
+                    None
                 } else {
-                    let came = ready.pop_front().unwrap_or_default();
-                    if to.is_empty() { None } else { Some(Payload::Pieces(came)) }
+                    Some(self.mesh.send(before, slot, data.payload(to)?)?)
                 };
-                let sent = payload.map(|p| self.mesh.send(before, slot, p)).transpose()?;
                 flying.push_back((sent, got));
             }
         }
-        Ok(ready)
+        Ok(())
     }
 
     /// A sum (or another reduction) that all ranks get.
@@ -153,50 +147,51 @@ impl Call<'_> {
             let segments = total.div_ceil(largest).max(2 * n).next_multiple_of(n);
             let segment = total.div_ceil(segments).next_multiple_of(element);
             let per_rank = segments / n;
-            let ring = Ring { total, segment, segments, per_rank, steps: segments - per_rank };
+            let (deep, steps) = (per_rank.min(DEEP), segments - per_rank);
+            let ring = Ring { total, segment, segments, per_rank, deep, steps };
             let slot = self.slot(ALL_REDUCE);
-            let mut ready = self.reduce_scatter_ring(slot, &ring, data, false, &|own, got| {
-                arithmetic::reduce(op, dtype, own, got)
-            })?;
-            // the other half: reduced segments go round
-            for (i, mine) in ready.iter().enumerate() {
-                let mut at = ring.part(me, i).start;
-                for piece in mine {
-                    data.put(at, piece)?;
-                    at += piece.len();
-                }
-            }
             let (next, before) = ((me + 1) % n, (me + n - 1) % n);
+            // the other half: reduced segments go round
+            let wanted = |data: &dyn Place, i| {
+                let from = ring.part(me + 1, i);
+                if from.is_empty() { Ok(None) } else { self.receive(next, slot, data, from).map(Some) }
+            };
+            let mut early = VecDeque::new();
+            self.reduce_scatter_ring(slot, &ring, data, Reducer { op, dtype }, |data| {
+                // what comes on this slot comes in the order in which it is wanted
+                for i in 0..if total <= EARLY { ring.steps.min(ring.deep) } else { 0 } {
+                    early.push_back(wanted(data, i)?);
+                }
+                Ok(())
+            })?;
             let mut flying: VecDeque<(Option<Arc<Transfer>>, Option<Arc<Transfer>>)> = VecDeque::new();
-            for i in 0..ring.steps + 2 {
-                if i >= 2 {
+            for i in 0..ring.steps + ring.deep {
+                if i >= ring.deep {
                     let (sent, got) = flying.pop_front().unwrap_or_default();
-                    let mut came = Vec::new();
                     if let Some(t) = got {
-                        let start = ring.part(me + 1, i - 2).start;
-                        came = self.pieces(&t, |at, piece| data.put(start + at, piece))?;
+                        self.received(&t, data, ring.part(me + 1, i - ring.deep).start)?;
                     }
-                    ready.push_back(came);
                     if let Some(t) = sent {
                         self.gone(&t)?;
                     }
                 }
                 if i < ring.steps {
-                    let (to, from) = (ring.part(me, i), ring.part(me + 1, i));
-                    let got =
-                        if from.is_empty() { None } else { Some(self.mesh.recv(next, slot, from.len())?) };
-                    let mine = ready.pop_front().unwrap_or_default();
+                    let to = ring.part(me, i);
+                    let got = early.pop_front().map_or_else(|| wanted(data, i), Ok)?;
                     let sent = if to.is_empty() {
                         None
                     } else {
-                        Some(self.mesh.send(before, slot, Payload::Pieces(mine))?)
+                        Some(self.mesh.send(before, slot, data.payload(to)?)?)
                     };
                     flying.push_back((sent, got));
                 }
             }
         }
         if op == ReduceOp::Avg {
-            data.change(&mut |b| arithmetic::divide(dtype, b, n))?;
+            data.change(0..total, &mut |b| {
+                arithmetic::divide(dtype, b, n);
+                Ok(())
+            })?;
         }
         Ok(())
     }
@@ -210,34 +205,31 @@ impl Call<'_> {
             let segment = total.div_ceil(2 * n).min(largest).next_multiple_of(element);
             let segments = total.div_ceil(segment).max(2 * n).next_multiple_of(n);
             // gloo goes on here for all but two segments, however many a rank has: others wait for them
-            let ring = Ring { total, segment, segments, per_rank: segments / n, steps: segments - 2 };
+            let ring =
+                Ring { total, segment, segments, per_rank: segments / n, deep: 2, steps: segments - 2 };
             let slot = self.slot(REDUCE);
-            let mine = self.reduce_scatter_ring(slot, &ring, data, true, &|own, got| {
-                arithmetic::reduce(op, dtype, own, got)
-            })?;
+            self.reduce_scatter_ring(slot, &ring, data, Reducer { op, dtype }, |_| Ok(()))?;
             let chunk = |r: usize| {
                 let at = r * ring.per_rank * ring.segment;
                 at.min(total)..(at + ring.per_rank * ring.segment).min(total)
             };
-            let mut at = chunk(me).start;
-            for piece in mine.iter().flatten() {
-                data.put(at, piece)?;
-                at += piece.len();
-            }
             if me == root {
                 let mut flying = Vec::new();
                 for r in (0..n).filter(|r| *r != me && !chunk(*r).is_empty()) {
-                    flying.push((chunk(r), self.mesh.recv(r, slot, chunk(r).len())?));
+                    flying.push((chunk(r), self.receive(r, slot, data, chunk(r))?));
                 }
                 for (part, t) in flying {
-                    self.pieces(&t, |at, piece| data.put(part.start + at, piece))?;
+                    self.received(&t, data, part.start)?;
                 }
             } else if !chunk(me).is_empty() {
                 self.gone(&*self.mesh.send(root, slot, data.payload(chunk(me))?)?)?;
             }
         }
         if op == ReduceOp::Avg {
-            data.change(&mut |b| arithmetic::divide(dtype, b, n))?;
+            data.change(0..total, &mut |b| {
+                arithmetic::divide(dtype, b, n);
+                Ok(())
+            })?;
         }
         Ok(())
     }
@@ -260,8 +252,8 @@ impl Call<'_> {
             if seen & (1 << bit) == 0 {
                 flying.push(self.mesh.send(peer, slot, data.payload(0..data.len())?)?);
             } else {
-                let t = self.mesh.recv(peer, slot, data.len())?;
-                self.pieces(&t, |at, piece| data.put(at, piece)).map(drop)?;
+                let t = self.receive(peer, slot, data, 0..data.len())?;
+                self.received(&t, data, 0)?;
             }
         }
         flying.iter().try_for_each(|t| self.gone(t))
@@ -270,53 +262,50 @@ impl Call<'_> {
     /// Everybody's data, one after the other.
     pub(crate) fn all_gather(&self, own: &[u8]) -> Result<Vec<u8>> {
         let mut all = vec![0; self.size() * own.len()];
-        self.all_gather_into(&own.to_vec(), &mut |at, bytes| all.put(at, bytes))?;
+        self.all_gather_into(&own.to_vec(), &mut all)?;
         Ok(all)
     }
-    /// Everybody's data, with their positions in all of them, as they come: round a ring in two halves each.
-    pub(crate) fn all_gather_into(
-        &self,
-        own: &dyn Place,
-        put: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
-    ) -> Result<()> {
+    /// Everybody's data into one place, by rank: round a ring in two halves each.
+    pub(crate) fn all_gather_into(&self, own: &dyn Place, all: &mut dyn Place) -> Result<()> {
         let (n, me, slot, len) = (self.size(), self.rank(), self.slot(ALL_GATHER), own.len());
+        let copy = |all: &mut dyn Place| own.payload(0..len)?.each(|b| all.put(me * len, b));
         // gloo sends nothing where there is nothing
-        if n > 1 && len > 0 {
-            let (to, from) = ((me + 1) % n, (me + n - 1) % n);
-            let part = |first: usize, i: usize| {
-                let at = (first + n - i / 2 % n) % n * len;
-                if i.is_multiple_of(2) { at..at + len / 2 } else { at + len / 2..at + len }
-            };
-            let mut flying: VecDeque<(Arc<Transfer>, Arc<Transfer>, usize)> = VecDeque::new();
-            // what has come and goes on
-            let mut came: VecDeque<Vec<Piece>> = VecDeque::new();
-            for i in 0..2 * (n - 1) + 2 {
-                if i >= 2
-                    && let Some((sent, got, start)) = flying.pop_front()
-                {
-                    self.gone(&sent)?;
-                    came.push_back(self.pieces(&got, |at, piece| put(start + at, piece))?);
-                }
-                if i < 2 * (n - 1) {
-                    let payload = if i < 2 {
-                        let mine = part(me, i);
-                        own.payload(mine.start - me * len..mine.end - me * len)?
-                    } else {
-                        Payload::Pieces(came.pop_front().unwrap_or_default())
-                    };
-                    let sent = self.mesh.send(to, slot, payload)?;
-                    let into = part(from, i);
-                    let got = self.mesh.recv(from, slot, into.len())?;
-                    flying.push_back((sent, got, into.start));
-                }
+        if n == 1 || len == 0 {
+            return copy(all);
+        }
+        let (to, from) = ((me + 1) % n, (me + n - 1) % n);
+        let part = |first: usize, i: usize| {
+            let at = (first + n - i / 2 % n) % n * len;
+            if i.is_multiple_of(2) { at..at + len / 2 } else { at + len / 2..at + len }
+        };
+        let mut flying: VecDeque<(Arc<Transfer>, Arc<Transfer>, usize)> = VecDeque::new();
+        for i in 0..2 * (n - 1) + 2 {
+            if i == 2 {
+                // while the first halves are on their way
+                self.mesh.flush();
+                copy(all)?;
+            }
+            if i >= 2
+                && let Some((sent, got, start)) = flying.pop_front()
+            {
+                self.received(&got, all, start)?;
+                self.gone(&sent)?;
+            }
+            if i < 2 * (n - 1) {
+                // what has come goes on
+                let mine = part(me, i);
+                let payload = if i < 2 {
+                    own.payload(mine.start - me * len..mine.end - me * len)?
+                } else {
+                    all.payload(mine)?
+                };
+                let sent = self.mesh.send(to, slot, payload)?;
+                let into = part(from, i);
+                let start = into.start;
+                flying.push_back((sent, self.receive(from, slot, all, into)?, start));
             }
         }
-        let mut at = me * len;
-        own.show(0..len, &mut |b| {
-            put(at, b)?;
-            at += b.len();
-            Ok(())
-        })
+        Ok(())
     }
 
     /// Everybody's data, of different lengths, for everybody: each goes round the ring as a whole.

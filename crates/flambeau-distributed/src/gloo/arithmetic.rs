@@ -1,4 +1,4 @@
-//! Reductions of bytes: `received = own op received`, element by element, as gloo's functions do it.
+//! Reductions of bytes: `own = own op received`, element by element, as gloo's functions do it.
 
 use crate::ReduceOp;
 use flambeau_core::{DType, Error, Result, bail, ensure};
@@ -6,9 +6,9 @@ use half::{bf16, f16};
 
 macro_rules! each {
     ($own:expr, $got:expr, $ty:ty, $n:literal, |$a:ident, $b:ident| $f:expr) => {{
-        for (x, y) in $own.as_chunks::<$n>().0.iter().zip($got.as_chunks_mut::<$n>().0) {
+        for (x, y) in $own.as_chunks_mut::<$n>().0.iter_mut().zip($got.as_chunks::<$n>().0) {
             let ($a, $b) = (<$ty>::from_le_bytes(*x), <$ty>::from_le_bytes(*y));
-            *y = ($f).to_le_bytes();
+            *x = ($f).to_le_bytes();
         }
         Ok(())
     }};
@@ -74,8 +74,8 @@ pub(crate) fn check_dtype(dtype: DType) -> Result<()> {
     Ok(())
 }
 
-/// `received = own op received`; complex numbers are pairs of reals.
-pub(crate) fn reduce(op: ReduceOp, dtype: DType, own: &[u8], got: &mut [u8]) -> Result<()> {
+/// `own = own op received`; complex numbers are pairs of reals.
+pub(crate) fn reduce(op: ReduceOp, dtype: DType, own: &mut [u8], got: &[u8]) -> Result<()> {
     match dtype {
         DType::F32 | DType::C64 => floats!(op, own, got, f32, 4),
         DType::F64 | DType::C128 => floats!(op, own, got, f64, 8),
@@ -91,7 +91,7 @@ pub(crate) fn reduce(op: ReduceOp, dtype: DType, own: &[u8], got: &mut [u8]) -> 
 /// What the reduction refuses before anything is sent.
 pub(crate) fn check(op: ReduceOp, dtype: DType) -> Result<()> {
     check_dtype(dtype)?;
-    reduce(op, dtype, &[], &mut [])?;
+    reduce(op, dtype, &mut [], &[])?;
     let floating = dtype.is_floating() || dtype.is_complex();
     ensure!(
         op != ReduceOp::Avg || floating,

@@ -2,7 +2,8 @@
 
 use super::address::{Place, host_name, own_ip};
 use super::pair::{Pair, Transfer};
-use super::payload::{Payload, Piece};
+use super::payload::{Payload, Piece, Sink};
+use super::progress::Turns;
 use crate::simulation::fabric::Port;
 use crate::store::{PrefixStore, Store};
 use crate::sync::{Monitor, Timeout, deadline};
@@ -39,7 +40,10 @@ enum Way {
 /// Connections over the network.
 pub(crate) struct Wired {
     pub(crate) rank: usize,
-    pairs: Vec<Arc<Pair>>,
+    pub(super) pairs: Vec<Pair>,
+    pub(super) turns: Turns,
+    /// the machine has fewer processors than ranks of the group
+    pub(super) crowded: bool,
     places: Vec<Place>,
     wires: Wires,
     anybody: Monitor<Vec<Anybody>>,
@@ -93,8 +97,34 @@ impl Mesh {
     }
     pub(crate) fn recv(&self, peer: usize, slot: u64, most: usize) -> Result<Arc<Transfer>> {
         match &self.way {
-            Way::Wired(w) => w.pair(peer, self.timeout())?.recv(slot, most),
+            Way::Wired(w) => w.pair(peer, self.timeout())?.recv(slot, most, None),
             Way::Simulated(p) => p.recv(peer, slot, most),
+        }
+    }
+    /// The same; what comes may be written where it belongs, and is handed over if it was not.
+    pub(crate) fn recv_into(
+        &self,
+        peer: usize,
+        slot: u64,
+        most: usize,
+        sink: Option<Box<dyn Sink>>,
+    ) -> Result<Arc<Transfer>> {
+        match &self.way {
+            Way::Wired(w) => w.pair(peer, self.timeout())?.recv(slot, most, sink),
+            Way::Simulated(p) => p.recv(peer, slot, most),
+        }
+    }
+    /// Lets what is queued go now and not when somebody waits.
+    pub(crate) fn flush(&self) {
+        if let Way::Wired(w) = &self.way {
+            w.flush();
+        }
+    }
+    /// A transfer goes on while its owner does something else.
+    pub(crate) fn leave_alone(&self, t: &Arc<Transfer>) -> Result<()> {
+        match &self.way {
+            Way::Wired(w) => w.leave_alone(t),
+            Way::Simulated(_) => Ok(()),
         }
     }
     /// A receive from whoever sends first.
@@ -112,7 +142,7 @@ impl Mesh {
         f: &mut dyn FnMut(Piece) -> Result<()>,
     ) -> Option<Result<()>> {
         match &self.way {
-            Way::Wired(_) => t.each(end, f),
+            Way::Wired(w) => w.each(t, end, f),
             Way::Simulated(p) => p.each(t, end, f),
         }
     }
@@ -179,9 +209,13 @@ impl Wired {
                 });
             }
         }
+        let here = places.iter().filter(|p| p.host == mine.host).count();
+        let crowded = std::thread::available_parallelism().is_ok_and(|n| n.get() < here);
         let all = Arc::new(Wired {
             rank,
-            pairs: (0..size).map(|p| Arc::new(Pair::new(rank, p))).collect(),
+            crowded,
+            pairs: (0..size).map(|p| Pair::new(rank, p)).collect(),
+            turns: Turns::new()?,
             places,
             wires,
             anybody: Monitor::new(Vec::new()),
@@ -219,10 +253,12 @@ impl Wired {
         let stream = stream
             .map_err(|e| Error::runtime(format!("connect {}: {}", place.address, crate::store::plain(&e))))?;
         (&stream).write_all(&place.number_for(self.rank)?.to_le_bytes())?;
-        self.pairs[peer].start(stream, self)
+        self.pairs[peer].start(stream)?;
+        self.turns.ring();
+        Ok(())
     }
     /// The connection with a peer, made now if it is made on first use.
-    fn pair(self: &Arc<Self>, peer: usize, timeout: Duration) -> Result<&Arc<Pair>> {
+    fn pair(self: &Arc<Self>, peer: usize, timeout: Duration) -> Result<&Pair> {
         let pair = &self.pairs[peer];
         if self.wires.lazy && !pair.is_connected() {
             let end = deadline(timeout);
@@ -243,35 +279,51 @@ impl Wired {
         let transfer = Transfer::new(false, self.rank);
         let mut waiting = self.anybody.lock();
         for p in (0..self.pairs.len()).filter(|p| *p != self.rank) {
-            if self.pairs[p].recv_announced(slot, most, &transfer)? {
+            if self.pairs[p].recv_announced(slot, most, &transfer) {
                 return Ok(transfer);
             }
         }
         waiting.push(Anybody { slot, most, transfer: transfer.clone() });
         Ok(transfer)
     }
-    /// A peer has announced a send that nothing was posted for; says whether somebody has waited for it.
-    pub(crate) fn anybody(&self, pair: &Pair, slot: u64) -> Result<bool> {
+    /// A peer has announced a send that nothing was posted for: perhaps somebody has waited for it.
+    pub(super) fn anybody(&self, pair: &Pair, slot: u64) {
         let mut waiting = self.anybody.lock();
         if let Some(i) = waiting.iter().position(|a| a.slot == slot)
-            && pair.take_announced(slot, waiting[i].most, &waiting[i].transfer)
+            && pair.recv_announced(slot, waiting[i].most, &waiting[i].transfer)
         {
             waiting.remove(i);
-            return Ok(true);
         }
-        Ok(false)
     }
     fn fail(&self, e: &Error) {
         for a in std::mem::take(&mut *self.anybody.lock()) {
             a.transfer.finish(Err(e.clone()));
         }
-        self.pairs.iter().for_each(|p| p.fail(e.clone()));
+        self.pairs.iter().for_each(|p| p.fail(e));
+        self.turns.ring();
+    }
+    /// Lets what is queued go, and ends the connections.
+    fn close(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+        let end = Instant::now() + Duration::from_secs(2);
+        for p in &self.pairs {
+            p.flush();
+            while !p.is_idle() && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(1));
+                p.flush();
+            }
+            // a connection that ends with something unread takes back what was sent
+            p.pump(self);
+        }
+        self.fail(&Error::runtime("the process group has been destroyed"));
+        self.turns.end();
     }
 }
-impl Drop for Wired {
+impl Drop for Mesh {
     fn drop(&mut self) {
-        self.ended.store(true, Ordering::SeqCst);
-        self.pairs.iter().for_each(|p| p.close());
+        if let Way::Wired(w) = &self.way {
+            w.close();
+        }
     }
 }
 
@@ -297,9 +349,10 @@ fn accept(listener: &TcpListener, mesh: &std::sync::Weak<Wired>, ended: &AtomicB
             && let Some(pair) = usize::try_from(rank).ok().and_then(|r| mesh.pairs.get(r))
             && pair.peer != mesh.rank
             && !pair.is_connected()
-            && pair.start(stream, &mesh).is_ok()
+            && pair.start(stream).is_ok()
         {
             awaited -= 1;
+            mesh.turns.ring();
         }
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod arithmetic;
 pub(crate) mod mesh;
 pub(crate) mod pair;
 pub(crate) mod payload;
+mod progress;
 
 pub(crate) use address::host_name;
 use flambeau_core::Result;

@@ -18,13 +18,15 @@ static POOL: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 pub(crate) struct Piece {
     buffer: Vec<u8>,
     len: usize,
+    /// where it belongs in the message
+    pub(crate) at: usize,
 }
 impl Piece {
-    /// With bytes that mean nothing yet; at most [`PIECE`] of them.
-    pub(crate) fn new(len: usize) -> Piece {
+    /// With bytes that mean nothing yet, at most [`PIECE`] of them; they belong at this position of the message.
+    pub(crate) fn new(len: usize, at: usize) -> Piece {
         let kept = || POOL.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let buffer = if len <= SMALL { vec![0; len] } else { kept().unwrap_or_else(|| vec![0; PIECE]) };
-        Piece { len: len.min(buffer.len()), buffer }
+        Piece { len: len.min(buffer.len()), buffer, at }
     }
 }
 impl Drop for Piece {
@@ -54,10 +56,14 @@ pub(crate) trait Source: Send + Sync {
     /// Shows some of them; they do not change meanwhile.
     fn view(&self, range: Range<usize>, f: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 }
+/// Where data are written as they come.
+pub(crate) trait Sink: Send + Sync {
+    /// Shows memory for some of them, if nobody else uses it at the moment; whether it did.
+    fn fill(&self, range: Range<usize>, f: &mut dyn FnMut(&mut [u8])) -> bool;
+}
 /// What a message carries.
 pub(crate) enum Payload {
     Bytes(Vec<u8>),
-    Pieces(Vec<Piece>),
     /// a part of what a source has
     Of(Arc<dyn Source>, Range<usize>),
 }
@@ -65,16 +71,18 @@ impl Payload {
     pub(crate) fn len(&self) -> usize {
         match self {
             Payload::Bytes(b) => b.len(),
-            Payload::Pieces(all) => all.iter().map(|p| p.len()).sum(),
             Payload::Of(_, r) => r.len(),
         }
     }
-    /// Hands over all of it, part by part.
+    /// Hands over all of it.
     pub(crate) fn each(&self, mut f: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.part(0..self.len(), &mut f)
+    }
+    /// Hands over a part of it.
+    pub(crate) fn part(&self, range: Range<usize>, f: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         match self {
-            Payload::Bytes(b) => f(b),
-            Payload::Pieces(all) => all.iter().try_for_each(|p| f(p)),
-            Payload::Of(source, range) => source.view(range.clone(), &mut f),
+            Payload::Bytes(b) => f(&b[range]),
+            Payload::Of(source, of) => source.view(of.start + range.start..of.start + range.end, f),
         }
     }
     /// All of it side by side.
@@ -103,10 +111,13 @@ pub(crate) trait Place {
     fn payload(&self, range: Range<usize>) -> Result<Payload>;
     /// Writes from a position on.
     fn put(&mut self, at: usize, bytes: &[u8]) -> Result<()>;
-    /// Shows some of it.
-    fn show(&self, range: Range<usize>, f: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
-    /// Changes all of it.
-    fn change(&mut self, f: &mut dyn FnMut(&mut [u8])) -> Result<()>;
+    /// Changes some of it.
+    fn change(&mut self, range: Range<usize>, f: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()>;
+    /// Where data that come can be written at once.
+    fn sink(&self, range: Range<usize>) -> Option<Box<dyn Sink>> {
+        let _ = range;
+        None
+    }
 }
 impl Place for Vec<u8> {
     fn len(&self) -> usize {
@@ -122,11 +133,39 @@ impl Place for Vec<u8> {
         }
         Ok(())
     }
-    fn show(&self, range: Range<usize>, f: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        f(&self[range])
+    fn change(&mut self, range: Range<usize>, f: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        f(&mut self[range])
     }
-    fn change(&mut self, f: &mut dyn FnMut(&mut [u8])) -> Result<()> {
-        f(self);
-        Ok(())
+}
+/// Places of one length, one behind the other; no part of a message goes over the end of one.
+pub(crate) struct Places<P> {
+    pub(crate) each: Vec<P>,
+    pub(crate) len: usize,
+}
+impl<P: Place> Places<P> {
+    fn of(&self, range: &Range<usize>) -> (usize, Range<usize>) {
+        let i = range.start / self.len.max(1);
+        (i, range.start - i * self.len..range.end - i * self.len)
+    }
+}
+impl<P: Place> Place for Places<P> {
+    fn len(&self) -> usize {
+        self.each.len() * self.len
+    }
+    fn payload(&self, range: Range<usize>) -> Result<Payload> {
+        let (i, range) = self.of(&range);
+        self.each[i].payload(range)
+    }
+    fn put(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
+        let (i, range) = self.of(&(at..at + bytes.len()));
+        self.each[i].put(range.start, bytes)
+    }
+    fn change(&mut self, range: Range<usize>, f: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        let (i, range) = self.of(&range);
+        self.each[i].change(range, f)
+    }
+    fn sink(&self, range: Range<usize>) -> Option<Box<dyn Sink>> {
+        let (i, range) = self.of(&range);
+        self.each[i].sink(range)
     }
 }

@@ -1,5 +1,6 @@
 //! The machines of a job: how long messages take between any two ranks, and what a training step takes on them.
 
+use crate::gloo::algorithms;
 use flambeau_core::types::time::CENTURY;
 use flambeau_core::{Result, ensure};
 use std::time::Duration;
@@ -138,8 +139,8 @@ impl Cluster {
 
     /// How long a sum of so many bytes over ranks `0..ranks` takes, which nothing else disturbs.
     ///
-    /// It is gloo's ring: each rank sends to the one before it and receives from the next, in pieces of at most 1 MiB of which two are on
-    /// their way at a time, `2 * (ranks - 1)` times round. A simulated world's sums take as long within a few percent.
+    /// It is gloo's ring: each rank sends to the one before it and receives from the next, in pieces of at most 1 MiB of which some
+    /// are on their way at a time, `2 * (ranks - 1)` times round. A simulated world's sums take as long within a few percent.
     pub fn all_reduce(&self, bytes: usize, ranks: usize) -> Cost {
         let mut cost = Cost::default();
         // what lies beyond is as good as without end
@@ -152,6 +153,7 @@ impl Cluster {
         let segment = bytes.div_ceil(segments).next_multiple_of(4);
         let full = bytes.div_ceil(segment).min(segments);
         let hops = (ranks - 1) as f64;
+        let deep = (segments / ranks).min(algorithms::DEEP) as f64;
         // pieces that each rank sends in one half of the ring
         let pieces = (full * (ranks - 1)).div_ceil(ranks).max(1) as f64;
         // the slowest of the links that the ring uses: it keeps the others waiting
@@ -165,21 +167,25 @@ impl Cluster {
             }
             let link = self.link(level);
             let (wire, wait) = (segment as f64 / link.bandwidth, link.latency.as_secs_f64());
-            // a piece is asked for and comes, and two of them are on their way at a time; or the wire is always busy; or a piece has to go
-            // round before the next can
-            let there_and_back = 2.0 * wait + wire;
-            let asked = ((pieces - 1.0) / 2.0).floor() * there_and_back
-                + (pieces - 1.0) % 2.0 * wire
-                + there_and_back;
-            let half = asked.max(2.0 * wait + pieces * wire).max(wait + hops * (wait + wire));
-            if half > slowest.0 {
-                slowest = (half, level, pieces * wire);
+            // a piece is asked for and comes, and several of them are on their way at a time; or the wire is always busy; or a piece has to
+            // go round before the next can. What is short has been asked for before the second half begins.
+            let half = |asked: bool| {
+                let ask = if asked { 0.0 } else { wait };
+                let there_and_back = ask + wait + wire;
+                let rounds = ((pieces - 1.0) / deep).floor() * (2.0 * wait + wire)
+                    + (pieces - 1.0) % deep * wire
+                    + there_and_back;
+                rounds.max(ask + wait + pieces * wire).max(ask + hops * (wait + wire))
+            };
+            let both = half(false) + half(bytes <= algorithms::EARLY);
+            if both > slowest.0 {
+                slowest = (both, level, pieces * wire);
             }
         }
-        let (half, level, wire) = slowest;
+        let (both, level, wire) = slowest;
         cost.level = level;
         cost.bandwidth = seconds(2.0 * wire);
-        cost.latency = seconds(2.0 * (half - wire));
+        cost.latency = seconds(both - 2.0 * wire);
         cost.sums = seconds(self.adds(segment).as_secs_f64() * pieces);
         cost
     }

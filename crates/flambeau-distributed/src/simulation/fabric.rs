@@ -272,7 +272,7 @@ fn deliver(t: &Transfer, data: &[u8]) {
         t.finish(Ok(()));
     }
     for (i, part) in data.chunks(PIECE).enumerate() {
-        let mut piece = Piece::new(part.len());
+        let mut piece = Piece::new(part.len(), i * PIECE);
         piece.copy_from_slice(part);
         t.come(piece, i * PIECE + part.len() == data.len());
     }

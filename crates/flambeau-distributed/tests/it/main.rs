@@ -8,6 +8,9 @@ mod groups;
 #[cfg(unix)]
 mod kills;
 mod launch;
+mod messages;
+#[cfg(feature = "nccl")]
+mod nccl;
 mod simulation;
 mod store;
 mod training;
