@@ -71,6 +71,8 @@ pub struct Graph {
     first: Option<u32>,
     last: Option<u32>,
     len: usize,
+    /// Counts changes of what the program does.
+    version: u64,
     /// New nodes come before it; at the end if there is none.
     before: Option<u32>,
     namespace: Namespace,
@@ -102,6 +104,7 @@ impl Clone for Graph {
             first: self.first,
             last: self.last,
             len: self.len,
+            version: self.version,
             before: self.before,
             namespace: self.namespace.clone(),
             codegen: self.codegen.clone(),
@@ -120,6 +123,7 @@ impl Graph {
             first: None,
             last: None,
             len: 0,
+            version: 0,
             before: None,
             namespace: Namespace::default(),
             codegen: CodeGen::Plain,
@@ -149,7 +153,12 @@ impl Graph {
     #[track_caller]
     fn data(&mut self, n: Node) -> &mut NodeData {
         assert_eq!(n.graph, self.id, "the node is another graph's");
+        self.version += 1;
         self.nodes[n.index as usize].as_mut().expect("the node was erased")
+    }
+    /// Which graph this is, and how often it was changed: what was found out about a program holds while this stays.
+    pub(crate) fn version(&self) -> (u32, u64) {
+        (self.id, self.version)
     }
     /// A node's target, to be changed.
     ///
@@ -251,6 +260,7 @@ impl Graph {
         self.before = None;
     }
     fn link(&mut self, index: u32, before: Option<u32>) {
+        self.version += 1;
         let prev = match before {
             Some(b) => self.nodes[b as usize].as_ref().and_then(|d| d.prev),
             None => self.last,
@@ -269,6 +279,7 @@ impl Graph {
         self.len += 1;
     }
     fn unlink(&mut self, index: u32) {
+        self.version += 1;
         let Some((prev, next)) = self.nodes[index as usize].as_ref().map(|d| (d.prev, d.next)) else {
             return;
         };

@@ -1,6 +1,6 @@
 //! Modules as graphs whose nodes call the modules inside.
 
-use super::leaves::{self, Leaf, Leaves};
+use super::leaves::{self, Leaf, Leaves, is_layer};
 use super::recorder::{Capture, Form, Level, Names, split};
 use super::wrapped;
 use crate::module::GraphModule;
@@ -8,7 +8,6 @@ use crate::node::Op;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::dispatch::registry;
 use flambeau_core::{Result, Tensor, Value};
-use flambeau_library as library;
 use flambeau_nn::Module;
 use std::rc::Rc;
 
@@ -51,12 +50,6 @@ impl SymbolicTraceOptions {
         self.names = names.iter().map(|n| n.to_string()).collect();
         self
     }
-}
-/// A layer of this library that holds no others, or that Python's tracer takes as a leaf.
-fn is_layer(m: &dyn Module) -> bool {
-    let class = m.type_name();
-    let container = matches!(&*class, "Sequential" | "ModuleList" | "ModuleDict");
-    !container && m.as_run().is_some() && library::exists(&format!("torch.nn.{class}"))
 }
 
 /// The program of a module as a graph: layers are called (`call_module`), functions have Python's names, parameters and buffers

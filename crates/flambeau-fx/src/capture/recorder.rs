@@ -1,5 +1,6 @@
 //! What a capture writes down.
 
+use super::deferred::{self, Deferred};
 use super::wrapped;
 use crate::argument::Argument;
 use crate::graph::Graph;
@@ -79,6 +80,8 @@ pub(crate) struct Recorder {
     /// The modules around: key, path, class.
     pub stack: Vec<(String, String, String)>,
     pub error: Option<flambeau_core::Error>,
+    /// Values that are not worked out yet.
+    pub deferred: Deferred,
     /// The capture around, of the function of a branch or loop.
     outer: Option<Rc<RefCell<Recorder>>>,
     /// What is used of it.
@@ -120,6 +123,7 @@ impl Capture {
             quiet: 0,
             stack: Vec::new(),
             error: None,
+            deferred: Deferred::default(),
             outer: None,
             lifted: Vec::new(),
             made: 0,
@@ -199,6 +203,14 @@ impl Capture {
     /// # Errors
     /// One that was met on the way.
     pub fn finish(self, result: Argument) -> Result<GraphModule> {
+        // what a module kept for itself has become a constant
+        let waits = {
+            let r = self.0.borrow();
+            r.attributes.iter().any(|(_, v)| matches!(v, Value::Tensor(t) if r.deferred.waits(t)))
+        };
+        if waits {
+            deferred::settle(&self.0)?;
+        }
         let mut r = self.0.borrow_mut();
         if let Some(e) = r.error.take() {
             return Err(e);
@@ -276,6 +288,10 @@ pub fn split(schema: &Schema, args: &[Value]) -> (Vec<Value>, Vec<(String, Value
 }
 
 impl Recorder {
+    /// Whether it is the capture of a branch's or loop's function.
+    pub(super) fn is_within(&self) -> bool {
+        self.outer.is_some()
+    }
     /// Says that a node stands for a tensor from now on.
     pub fn bind(&mut self, n: Node, t: &Tensor) {
         if !t.is_wrapper() && t.layout() == Layout::Strided {

@@ -1,21 +1,22 @@
 //! Observers in a graph.
 
-use super::backend_config::{BackendConfig, DTypeConfig};
-use super::custom_config::PrepareCustomConfig;
+use super::backend_config::{BackendConfig, BackendPatternConfig, DTypeConfig};
+use super::custom_config::{PrepareCustomConfig, StandaloneModuleConfigEntry};
 use super::matching::{Match, find_matches};
 use super::nodes::{
     class_of, module, object, object_type, observe, watcher, weight_and_bias, without_tensors,
 };
-use super::{Notes, Scope};
+use super::{Notes, PrepareFxOptions, Scope};
 use crate::nn::qat::Qat;
 use crate::object_types::{ObjectType, same};
 use crate::observers::{ObserverClass, ObserverSpec};
 use crate::qconfig::{Make, QConfig};
 use crate::qconfig_mapping::QConfigMapping;
 use crate::stubs::Fused;
-use flambeau_core::{DType, Error, Result};
+use flambeau_core::{DType, Error, Result, Tensor, Value, ensure};
 use flambeau_fx::{Argument, GraphModule, Node, Op};
 use flambeau_nn::Module;
+use flambeau_nn::internal::call_module;
 use std::collections::{HashMap, HashSet};
 
 /// The module around each node: its path and class; of a call of a module that module itself.
@@ -236,6 +237,27 @@ impl Prepare<'_> {
         self.m.graph.set_kwargs(n, kwargs);
         Ok(())
     }
+    /// Observes what a module is to be given as integers.
+    fn given_integers(&mut self, n: Node, entry: &StandaloneModuleConfigEntry, q: &QConfig) -> Result<()> {
+        let indexes = entry.prepare_custom_config.as_ref().map_or(&[][..], |c| &c.input_quantized_indexes);
+        let mut args = self.m.graph.node(n).args().to_vec();
+        for (i, a) in args.iter_mut().enumerate() {
+            let Argument::Node(from) = *a else { continue };
+            if !indexes.contains(&i) || self.given(from) == Some(DType::QU8) {
+                continue;
+            }
+            let users = self.m.graph.node(from).users().to_vec();
+            let like = |u: &Node| watcher(self.m, *u).is_some_and(|w| w.is_like(&q.activation));
+            let there = users.into_iter().find(like);
+            *a = match there {
+                Some(u) => u,
+                None => observe(self.m, from, &q.activation)?,
+            }
+            .into();
+        }
+        self.m.graph.set_args(n, args);
+        Ok(())
+    }
     fn output(&mut self, n: Node) -> Result<()> {
         let info = self.info(n);
         let Some(make) = info.activation.as_ref().filter(|m| !is_dynamic(m)) else { return Ok(()) };
@@ -365,8 +387,23 @@ pub(super) fn prepare(
     }
     let scopes = scopes(m);
     let qconfigs = qconfigs(m, &mapping, &scopes);
-    let matches = find_matches(m, backend.configs().iter());
+    let mut matches = find_matches(m, backend.configs().iter());
+    let own = BackendPatternConfig::new(&[]);
+    let whole = whole_calls(m, custom)?;
+    matches.retain(|f| !f.nodes.iter().any(|n| whole.contains_key(n)));
+    matches.extend(whole.keys().map(|n| Match { nodes: vec![*n], config: &own }));
     let qconfig = |m: &GraphModule, n: Node| qconfigs.get(&m.graph.node(n).name).cloned().flatten();
+    let mut standalone = HashMap::new();
+    for (n, w) in &whole {
+        let (Whole::Standalone(entry), Some(q)) = (w, qconfig(m, *n)) else { continue };
+        let path = m.graph.node(*n).target.clone();
+        if !standalone.contains_key(&path) {
+            let (graph, notes) = by_itself(m, *n, entry, &q, is_qat, backend)?;
+            m.set_graph(&path, graph);
+            standalone.insert(path, notes);
+        }
+    }
+    let mut exchanged: Vec<String> = Vec::new();
     let mut p = Prepare { m, infos: HashMap::new(), backend };
 
     for found in &matches {
@@ -421,7 +458,8 @@ pub(super) fn prepare(
     }
     // what the engine does not take stays float
     for found in &matches {
-        let supported = qconfig(p.m, found.root()).is_some_and(|q| p.is_supported(found, &q));
+        let supported = whole.contains_key(&found.root())
+            || qconfig(p.m, found.root()).is_some_and(|q| p.is_supported(found, &q));
         if !supported {
             for n in &found.nodes {
                 if p.infos.get(n).is_some_and(|i| i.activation.is_some()) {
@@ -435,7 +473,13 @@ pub(super) fn prepare(
         let Some(found) = matches.iter().find(|f| f.nodes.contains(n)) else { continue };
         let Some(q) = qconfig(p.m, *n) else { continue };
         let tensor = p.infos.get(n).is_some_and(|i| i.activation.is_some());
-        if !tensor || !p.is_supported(found, &q) {
+        let whole = whole.get(n);
+        if !tensor || !(whole.is_some() || p.is_supported(found, &q)) {
+            continue;
+        }
+        if let Some(Whole::Standalone(entry)) = whole {
+            // what it takes and gives is observed within, but for integers that it is to be given
+            p.given_integers(*n, entry, &q)?;
             continue;
         }
         observed.extend(found.nodes.iter().map(|n| p.m.graph.node(*n).name.clone()));
@@ -445,14 +489,90 @@ pub(super) fn prepare(
         if *n == found.last() {
             p.output(*n)?;
         }
+        let path = p.m.graph.node(*n).target.clone();
+        if whole.is_some() && !exchanged.contains(&path) {
+            let new = module(p.m, *n, |r| custom.observed(r.as_module()).transpose())?.flatten();
+            if let Some(new) = new {
+                p.m.set_module(&path, object(new));
+            }
+            exchanged.push(path);
+        }
     }
     m.graph.lint()?;
     m.delete_all_unused_submodules();
-    Ok(Notes { scopes, qconfigs, observed, custom: custom.clone(), is_qat })
+    Ok(Notes { scopes, qconfigs, observed, custom: custom.clone(), standalone, is_qat })
+}
+/// A call of a module that no pattern speaks of.
+enum Whole {
+    Standalone(StandaloneModuleConfigEntry),
+    Custom,
+}
+fn whole_calls(m: &GraphModule, custom: &PrepareCustomConfig) -> Result<HashMap<Node, Whole>> {
+    let mut all = HashMap::new();
+    for n in m.graph.find_nodes(Op::CallModule, None) {
+        let path = m.graph.node(n).target.clone();
+        let found = module(m, n, |r| {
+            let m = r.as_module();
+            Ok(match custom.standalone(&path, &name_of(m)) {
+                Some(entry) => Some(Whole::Standalone(entry.clone())),
+                None => custom.is_custom(m).then_some(Whole::Custom),
+            })
+        })?;
+        if let Some(Some(w)) = found {
+            all.insert(n, w);
+        }
+    }
+    Ok(all)
+}
+/// A module as a prepared graph of its own.
+fn by_itself(
+    m: &GraphModule,
+    n: Node,
+    entry: &StandaloneModuleConfigEntry,
+    q: &QConfig,
+    is_qat: bool,
+    backend: &BackendConfig,
+) -> Result<(GraphModule, Notes)> {
+    let mapping = entry.qconfig_mapping.clone();
+    let mapping = mapping.unwrap_or_else(|| QConfigMapping::new().set_global(Some(q.clone())));
+    let custom = entry.prepare_custom_config.clone().unwrap_or_default();
+    let inputs: Vec<&Tensor> = entry.example_inputs.iter().collect();
+    let graph = module(m, n, |r| {
+        let forward = |x: &[Tensor]| {
+            let given: Vec<Value> = x.iter().cloned().map(Value::Tensor).collect();
+            let mut out = call_module(r, &given, &[])?;
+            Ok(if out.len() == 1 { out.remove(0) } else { Value::Tuple(out) })
+        };
+        super::traced(r.as_module(), forward, &inputs, &custom)
+    })?;
+    let graph = graph
+        .ok_or_else(|| Error::missing("a standalone module that is no module of this library's kind"))?;
+    let simple = graph.graph.output_node().and_then(|o| graph.graph.node(o).args().first()?.node());
+    ensure!(
+        simple.is_some(),
+        Assertion,
+        "standalone module only supports returning simple value currently (not tuple, dict etc.)"
+    );
+    ensure!(
+        matches!(custom.output_quantized_indexes[..], [] | [0]),
+        Assertion,
+        "Currently only quantized output idxs = [0] is supported"
+    );
+    let mut options = PrepareFxOptions::new().prepare_custom_config(custom);
+    options = options.backend_config(entry.backend_config.clone().unwrap_or_else(|| backend.clone()));
+    let prepared = super::try_prepare_graph(graph, &mapping, is_qat, options)?;
+    Ok((prepared.module, prepared.notes))
+}
+/// The name that modules of the class print.
+fn name_of(m: &dyn Module) -> String {
+    m.as_run().map_or_else(|| m.type_name().into_owned(), |r| r.class().to_string())
 }
 /// Whether a module is one that a graph calls as a whole: layers, layers that were joined, and what the program names.
 pub(super) fn is_leaf(m: &dyn Module, path: &str, custom: &PrepareCustomConfig) -> bool {
-    let class = m.as_run().map_or_else(|| m.type_name().into_owned(), |r| r.class().to_string());
+    let class = name_of(m);
+    if custom.standalone(path, &class).is_some() || custom.is_custom(m) {
+        return true;
+    }
     if custom.non_traceable_module_names.iter().any(|n| n == path)
         || custom.non_traceable_module_classes.iter().any(|c| same(c, &class) || *c == class)
     {
