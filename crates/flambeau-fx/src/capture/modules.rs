@@ -6,6 +6,7 @@ use super::wrapped;
 use crate::module::GraphModule;
 use crate::node::Op;
 use flambeau_core::api::ergonomic::expect;
+use flambeau_core::dispatch::object::ObjectRef;
 use flambeau_core::dispatch::registry;
 use flambeau_core::{Result, Tensor, Value};
 use flambeau_nn::Module;
@@ -28,10 +29,14 @@ impl Names for Documented {
     }
 }
 
+/// What stands for a leaf, by module and path; none where it is the module itself.
+type Objects = dyn Fn(&dyn Module, &str) -> Option<Result<ObjectRef>>;
+
 /// How [`symbolic_trace_with`] captures.
 #[derive(Clone, Default)]
 pub struct SymbolicTraceOptions {
     leaf: Option<Rc<Leaf>>,
+    object: Option<Rc<Objects>>,
     names: Vec<String>,
 }
 impl SymbolicTraceOptions {
@@ -43,6 +48,15 @@ impl SymbolicTraceOptions {
     #[doc(alias = "torch.fx.Tracer.is_leaf_module")]
     pub fn is_leaf_module(mut self, f: impl Fn(&dyn Module, &str) -> bool + 'static) -> SymbolicTraceOptions {
         self.leaf = Some(Rc::new(f));
+        self
+    }
+    /// What is called in the place of leaves, by module and path. Where it gives nothing, the module is, which then must be one from
+    /// tensors to tensors of this library.
+    pub fn leaf_objects(
+        mut self,
+        f: impl Fn(&dyn Module, &str) -> Option<Result<ObjectRef>> + 'static,
+    ) -> Self {
+        self.object = Some(Rc::new(f));
         self
     }
     /// Names of the inputs.
@@ -128,7 +142,9 @@ pub fn try_symbolic_trace_with<R: Into<Value>>(
     for n in m.graph.find_nodes(Op::CallModule, None) {
         let path = m.graph.node(n).target.clone();
         if m.get(&path).is_err() {
-            m.set_module(&path, leaves::object(module.get_submodule(&path)?)?);
+            let leaf = module.get_submodule(&path)?;
+            let own = options.object.as_ref().and_then(|f| f(leaf, &path));
+            m.set_module(&path, own.unwrap_or_else(|| leaves::object(leaf))?);
         }
     }
     Ok(m)

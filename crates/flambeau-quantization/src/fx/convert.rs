@@ -7,6 +7,7 @@ use super::nodes::{
     argument, attribute_before, class_of, constant, is_method, module, object, qparams, watcher,
     weight_and_bias,
 };
+use super::own::{self, Own};
 use crate::flow;
 use crate::granularity::QuantType;
 use crate::nn::qat::Qat;
@@ -14,6 +15,7 @@ use crate::nn::reference::Reference;
 use crate::qconfig::{Make, QConfig};
 use crate::stubs::Fused;
 use flambeau_autograd::no_grad;
+use flambeau_core::dispatch::object::ObjectRef;
 use flambeau_core::{DType, Error, Result, Tensor, Value};
 use flambeau_fx::{Argument, GraphModule, Node, Op};
 use flambeau_nn as nn;
@@ -247,9 +249,10 @@ fn custom_module(
         })?;
         found = module(m, observer, |r| qparams(r.as_module()))?;
     }
-    if exchange && let Some(new) = module(m, n, |r| custom.quantized(r.as_module(), kind, found.as_ref()))? {
-        new.eval();
-        m.set_module(&target, object(new));
+    if exchange && let Some(new) = own::object(m, n, |o: &Own| custom.quantized(o, kind, found.as_ref())) {
+        let new = new?;
+        new.module().set_training(false);
+        m.set_module(&target, ObjectRef::new(new));
     }
     Ok(behind)
 }
@@ -294,8 +297,8 @@ pub(super) fn convert(
                     }
                 }
                 Op::CallModule
-                    if module(m, n, |r| Ok(custom.is_custom(r.as_module())))? == Some(true)
-                        || exchanged.contains(&d.target) =>
+                    if exchanged.contains(&d.target)
+                        || own::object(m, n, |o: &Own| custom.knows(o)) == Some(true) =>
                 {
                     let first = !exchanged.contains(&d.target);
                     exchanged.push(d.target.clone());

@@ -1,11 +1,13 @@
 //! What a program asks of the quantization of a graph beside configurations of its parts.
 
 use super::backend_config::BackendConfig;
+use super::own::{Own, Standalone};
 use crate::granularity::QuantType;
 use crate::qconfig_mapping::QConfigMapping;
+use flambeau_core::dispatch::object::ObjectRef;
 use flambeau_core::{Error, Result, Tensor};
-use flambeau_nn::Module;
-use flambeau_nn::internal::{Run, sharing};
+use flambeau_fx::GraphModule;
+use flambeau_nn::{Layer, Module};
 use std::fmt;
 use std::sync::Arc;
 
@@ -46,8 +48,8 @@ impl StandaloneModuleConfigEntry {
 }
 
 type Is = fn(&dyn Module) -> bool;
-type Observed = dyn Fn(&dyn Module) -> Result<Box<dyn Run>> + Send + Sync;
-type Quantized = dyn Fn(&dyn Module, Option<&(Tensor, Tensor)>) -> Result<Box<dyn Run>> + Send + Sync;
+type Observed = dyn Fn(&dyn Module) -> Result<Own> + Send + Sync;
+type Quantized = dyn Fn(&Own, Option<&(Tensor, Tensor)>) -> Result<Own> + Send + Sync;
 /// From one class of modules to another.
 struct Mapped<F: ?Sized> {
     name: &'static str,
@@ -65,16 +67,34 @@ impl<F: ?Sized> fmt::Debug for Mapped<F> {
         f.write_str(self.name)
     }
 }
-fn typed<M: 'static>(m: &dyn Module) -> Result<&M> {
+fn typed<M: Module + 'static>(m: &dyn Module) -> Result<&M> {
     let other = || Error::type_(format!("{} is no {}", m.type_name(), std::any::type_name::<M>()));
     m.downcast_ref::<M>().ok_or_else(other)
 }
-/// A module as one that graphs call.
-fn callable(m: &dyn Module) -> Result<Box<dyn Run>> {
-    match m.as_run() {
-        Some(r) => sharing(r),
-        None => {
-            Err(Error::missing(format!("{} as a node: it takes or gives what is no tensor", m.type_name())))
+/// Modules that are prepared by themselves: those at a path, or all of a type.
+#[derive(Clone)]
+struct Apart {
+    path: Option<String>,
+    is: Is,
+    capture: fn(&dyn Module, &StandaloneModuleConfigEntry) -> Result<GraphModule>,
+    entry: StandaloneModuleConfigEntry,
+}
+impl fmt::Debug for Apart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Apart").field("path", &self.path).field("entry", &self.entry).finish_non_exhaustive()
+    }
+}
+impl Apart {
+    fn of<M: Layer + 'static>(path: Option<&str>, entry: StandaloneModuleConfigEntry) -> Apart {
+        Apart {
+            path: path.map(str::to_string),
+            is: |m| m.is::<M>(),
+            capture: |m, e| {
+                let inputs: Vec<&Tensor> = e.example_inputs.iter().collect();
+                let custom = e.prepare_custom_config.clone().unwrap_or_default();
+                super::of_layer(typed::<M>(m)?, &inputs, &custom)
+            },
+            entry,
         }
     }
 }
@@ -84,8 +104,7 @@ fn callable(m: &dyn Module) -> Result<Box<dyn Run>> {
 #[derive(Clone, Debug, Default)]
 #[doc(alias = "torch.ao.quantization.fx.custom_config.PrepareCustomConfig")]
 pub struct PrepareCustomConfig {
-    standalone_module_names: Vec<(String, StandaloneModuleConfigEntry)>,
-    standalone_module_classes: Vec<(String, StandaloneModuleConfigEntry)>,
+    standalone: Vec<Apart>,
     float_to_observed: Vec<Mapped<Observed>>,
     pub(super) non_traceable_module_names: Vec<String>,
     pub(super) non_traceable_module_classes: Vec<String>,
@@ -98,21 +117,26 @@ impl PrepareCustomConfig {
     pub fn new() -> PrepareCustomConfig {
         PrepareCustomConfig::default()
     }
-    /// The module at a path is a graph of its own, prepared and converted by itself.
-    pub fn set_standalone_module_name(mut self, name: &str, entry: StandaloneModuleConfigEntry) -> Self {
-        self.standalone_module_names.retain(|(n, _)| n != name);
-        self.standalone_module_names.push((name.to_string(), entry));
+    /// The module at a path, whose type is `M`, is a graph of its own, prepared and converted by itself.
+    pub fn set_standalone_module_name<M: Layer + 'static>(
+        mut self,
+        name: &str,
+        entry: StandaloneModuleConfigEntry,
+    ) -> Self {
+        self.standalone.push(Apart::of::<M>(Some(name), entry));
         self
     }
-    /// The same by class, by the name that modules print.
-    pub fn set_standalone_module_class(mut self, class: &str, entry: StandaloneModuleConfigEntry) -> Self {
-        self.standalone_module_classes.retain(|(n, _)| n != class);
-        self.standalone_module_classes.push((class.to_string(), entry));
+    /// The same of all modules of a type.
+    pub fn set_standalone_module_class<M: Layer + 'static>(
+        mut self,
+        entry: StandaloneModuleConfigEntry,
+    ) -> Self {
+        self.standalone.push(Apart::of::<M>(None, entry));
         self
     }
     /// Modules of the type `F` are calls of their own, and `from_float` makes of each what is called while observers look; observers
     /// stand before and behind it. For static quantization.
-    pub fn set_float_to_observed_mapping<F: Module + 'static, O: Module + 'static>(
+    pub fn set_float_to_observed_mapping<F: Layer + 'static, O: Layer + 'static>(
         mut self,
         from_float: impl Fn(&F) -> Result<O> + Send + Sync + 'static,
     ) -> Self {
@@ -120,7 +144,7 @@ impl PrepareCustomConfig {
             name: std::any::type_name::<F>(),
             quant_type: QuantType::STATIC,
             is: |m| m.is::<F>(),
-            make: Arc::new(move |m: &dyn Module| callable(&from_float(typed::<F>(m)?)?)),
+            make: Arc::new(move |m: &dyn Module| Ok(Own::new(from_float(typed::<F>(m)?)?))),
         });
         self
     }
@@ -149,23 +173,27 @@ impl PrepareCustomConfig {
         self.preserved_attributes = attributes.iter().map(|s| s.to_string()).collect();
         self
     }
-    /// How the module at a path is prepared by itself, if it is; a path goes before a class.
-    pub(super) fn standalone(&self, path: &str, class: &str) -> Option<&StandaloneModuleConfigEntry> {
-        let found = |l: &'_ [(String, StandaloneModuleConfigEntry)], name: &str| {
-            l.iter().position(|(n, _)| n == name)
-        };
-        if let Some(i) = found(&self.standalone_module_names, path) {
-            return Some(&self.standalone_module_names[i].1);
+    /// How a module is prepared by itself, if it is; a path goes before a type, and what was said last before what was said first.
+    fn apart(&self, m: &dyn Module, path: &str) -> Option<&Apart> {
+        let said = || self.standalone.iter().rev().filter(|a| (a.is)(m));
+        let named = said().find(|a| a.path.as_deref() == Some(path));
+        named.or_else(|| said().find(|a| a.path.is_none()))
+    }
+    /// Whether a module stays one call.
+    pub(super) fn is_whole(&self, m: &dyn Module, path: &str) -> bool {
+        self.apart(m, path).is_some() || self.float_to_observed.iter().any(|c| (c.is)(m))
+    }
+    /// What stands for such a module in the graph.
+    pub(super) fn object(&self, m: &dyn Module, path: &str) -> Option<Result<ObjectRef>> {
+        if let Some(a) = self.apart(m, path) {
+            let captured = (a.capture)(m, &a.entry);
+            return Some(captured.map(|graph| {
+                let class = super::nodes::class_of(m);
+                ObjectRef::new(Standalone { graph, class, entry: a.entry.clone() })
+            }));
         }
-        found(&self.standalone_module_classes, class).map(|i| &self.standalone_module_classes[i].1)
-    }
-    /// Whether modules of its type are exchanged by the program's function.
-    pub(super) fn is_custom(&self, m: &dyn Module) -> bool {
-        self.float_to_observed.iter().any(|c| (c.is)(m))
-    }
-    /// What is called in a custom module's place while observers look.
-    pub(super) fn observed(&self, m: &dyn Module) -> Option<Result<Box<dyn Run>>> {
-        self.float_to_observed.iter().rev().find(|c| (c.is)(m)).map(|c| (c.make)(m))
+        let own = self.float_to_observed.iter().rev().find(|c| (c.is)(m));
+        own.map(|c| (c.make)(m).map(ObjectRef::new))
     }
 }
 
@@ -221,7 +249,7 @@ impl ConvertCustomConfig {
     }
     /// What `from_observed` makes stands in the place of modules of the type `O` that a configuration quantizes so. In static
     /// quantization it is given and gives quantized tensors; scale and zero point are those that the observer behind it found.
-    pub fn set_observed_to_quantized_mapping<O: Module + 'static, Q: Module + 'static>(
+    pub fn set_observed_to_quantized_mapping<O: Layer + 'static, Q: Layer + 'static>(
         mut self,
         quant_type: QuantType,
         from_observed: impl Fn(&O, Option<&(Tensor, Tensor)>) -> Result<Q> + Send + Sync + 'static,
@@ -230,8 +258,8 @@ impl ConvertCustomConfig {
             name: std::any::type_name::<O>(),
             quant_type,
             is: |m| m.is::<O>(),
-            make: Arc::new(move |m: &dyn Module, found: Option<&(Tensor, Tensor)>| {
-                callable(&from_observed(typed::<O>(m)?, found)?)
+            make: Arc::new(move |m: &Own, found: Option<&(Tensor, Tensor)>| {
+                Ok(Own::new(from_observed(typed::<O>(m.module())?, found)?))
             }),
         });
         self
@@ -241,25 +269,26 @@ impl ConvertCustomConfig {
         self.preserved_attributes = attributes.iter().map(|s| s.to_string()).collect();
         self
     }
-    pub(super) fn is_custom(&self, m: &dyn Module) -> bool {
-        self.observed_to_quantized.iter().any(|c| (c.is)(m))
-    }
-    /// The quantized module for an observed one.
+    /// The quantized module for an observed one; none where nothing is said of its type.
     pub(super) fn quantized(
         &self,
-        m: &dyn Module,
+        m: &Own,
         quant_type: QuantType,
         found: Option<&(Tensor, Tensor)>,
-    ) -> Result<Box<dyn Run>> {
-        let of_type = self.observed_to_quantized.iter().rev().filter(|c| c.quant_type == quant_type);
-        match of_type.into_iter().find(|c| (c.is)(m)) {
+    ) -> Result<Own> {
+        let of_type = |c: &&Mapped<Quantized>| c.quant_type == quant_type && (c.is)(m.module());
+        match self.observed_to_quantized.iter().rev().find(of_type) {
             Some(c) => (c.make)(m, found),
             None => Err(Error::assertion(format!(
                 "did not find corresponding observed module class for {} in mapping: {:?}",
-                m.type_name(),
+                m.module().type_name(),
                 self.observed_to_quantized
             ))),
         }
+    }
+    /// Whether something is said of its type.
+    pub(super) fn knows(&self, m: &Own) -> bool {
+        self.observed_to_quantized.iter().any(|c| (c.is)(m.module()))
     }
 }
 

@@ -12,6 +12,7 @@ mod lower;
 mod matching;
 mod native_backend_config;
 mod nodes;
+mod own;
 mod prepare;
 
 pub use backend_config::{
@@ -104,10 +105,12 @@ pub(crate) fn traced<R: Into<Value>>(
     inputs: &[&Tensor],
     custom: &PrepareCustomConfig,
 ) -> Result<GraphModule> {
-    let custom = custom.clone();
+    let (custom, own) = (custom.clone(), custom.clone());
     let leaf = move |m: &dyn Module, path: &str| prepare::is_leaf(m, path, &custom);
-    let m =
-        try_symbolic_trace_with(model, forward, inputs, SymbolicTraceOptions::new().is_leaf_module(leaf))?;
+    let options = SymbolicTraceOptions::new()
+        .is_leaf_module(leaf)
+        .leaf_objects(move |m, path| own.object(m, path));
+    let m = try_symbolic_trace_with(model, forward, inputs, options)?;
     m.train(model.is_training())?;
     Ok(m)
 }

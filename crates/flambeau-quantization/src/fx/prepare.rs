@@ -1,11 +1,12 @@
 //! Observers in a graph.
 
 use super::backend_config::{BackendConfig, BackendPatternConfig, DTypeConfig};
-use super::custom_config::{PrepareCustomConfig, StandaloneModuleConfigEntry};
+use super::custom_config::PrepareCustomConfig;
 use super::matching::{Match, find_matches};
 use super::nodes::{
     class_of, module, object, object_type, observe, watcher, weight_and_bias, without_tensors,
 };
+use super::own::{self, Own, Standalone};
 use super::{Notes, PrepareFxOptions, Scope};
 use crate::nn::qat::Qat;
 use crate::object_types::{ObjectType, same};
@@ -13,10 +14,9 @@ use crate::observers::{ObserverClass, ObserverSpec};
 use crate::qconfig::{Make, QConfig};
 use crate::qconfig_mapping::QConfigMapping;
 use crate::stubs::Fused;
-use flambeau_core::{DType, Error, Result, Tensor, Value, ensure};
+use flambeau_core::{DType, Error, Result, ensure};
 use flambeau_fx::{Argument, GraphModule, Node, Op};
 use flambeau_nn::Module;
-use flambeau_nn::internal::call_module;
 use std::collections::{HashMap, HashSet};
 
 /// The module around each node: its path and class; of a call of a module that module itself.
@@ -238,8 +238,7 @@ impl Prepare<'_> {
         Ok(())
     }
     /// Observes what a module is to be given as integers.
-    fn given_integers(&mut self, n: Node, entry: &StandaloneModuleConfigEntry, q: &QConfig) -> Result<()> {
-        let indexes = entry.prepare_custom_config.as_ref().map_or(&[][..], |c| &c.input_quantized_indexes);
+    fn given_integers(&mut self, n: Node, indexes: &[usize], q: &QConfig) -> Result<()> {
         let mut args = self.m.graph.node(n).args().to_vec();
         for (i, a) in args.iter_mut().enumerate() {
             let Argument::Node(from) = *a else { continue };
@@ -389,21 +388,19 @@ pub(super) fn prepare(
     let qconfigs = qconfigs(m, &mapping, &scopes);
     let mut matches = find_matches(m, backend.configs().iter());
     let own = BackendPatternConfig::new(&[]);
-    let whole = whole_calls(m, custom)?;
+    let whole = whole_calls(m);
     matches.retain(|f| !f.nodes.iter().any(|n| whole.contains_key(n)));
     matches.extend(whole.keys().map(|n| Match { nodes: vec![*n], config: &own }));
     let qconfig = |m: &GraphModule, n: Node| qconfigs.get(&m.graph.node(n).name).cloned().flatten();
     let mut standalone = HashMap::new();
-    for (n, w) in &whole {
-        let (Whole::Standalone(entry), Some(q)) = (w, qconfig(m, *n)) else { continue };
+    for n in whole.keys() {
         let path = m.graph.node(*n).target.clone();
-        if !standalone.contains_key(&path) {
-            let (graph, notes) = by_itself(m, *n, entry, &q, is_qat, backend)?;
-            m.set_graph(&path, graph);
-            standalone.insert(path, notes);
-        }
+        let q = qconfig(m, *n);
+        let Some(done) = own::object(m, *n, |s: &Standalone| by_itself(s, q, is_qat, backend)) else { continue };
+        let (graph, notes) = done?;
+        m.set_graph(&path, graph);
+        standalone.extend(notes.map(|n| (path, n)));
     }
-    let mut exchanged: Vec<String> = Vec::new();
     let mut p = Prepare { m, infos: HashMap::new(), backend };
 
     for found in &matches {
@@ -477,9 +474,9 @@ pub(super) fn prepare(
         if !tensor || !(whole.is_some() || p.is_supported(found, &q)) {
             continue;
         }
-        if let Some(Whole::Standalone(entry)) = whole {
+        if let Some(Whole::Standalone(integers)) = whole {
             // what it takes and gives is observed within, but for integers that it is to be given
-            p.given_integers(*n, entry, &q)?;
+            p.given_integers(*n, integers, &q)?;
             continue;
         }
         observed.extend(found.nodes.iter().map(|n| p.m.graph.node(*n).name.clone()));
@@ -489,14 +486,6 @@ pub(super) fn prepare(
         if *n == found.last() {
             p.output(*n)?;
         }
-        let path = p.m.graph.node(*n).target.clone();
-        if whole.is_some() && !exchanged.contains(&path) {
-            let new = module(p.m, *n, |r| custom.observed(r.as_module()).transpose())?.flatten();
-            if let Some(new) = new {
-                p.m.set_module(&path, object(new));
-            }
-            exchanged.push(path);
-        }
     }
     m.graph.lint()?;
     m.delete_all_unused_submodules();
@@ -504,50 +493,34 @@ pub(super) fn prepare(
 }
 /// A call of a module that no pattern speaks of.
 enum Whole {
-    Standalone(StandaloneModuleConfigEntry),
-    Custom,
+    /// It is a graph of its own, which is given integers at these places.
+    Standalone(Vec<usize>),
+    /// The program's functions exchange it.
+    Own,
 }
-fn whole_calls(m: &GraphModule, custom: &PrepareCustomConfig) -> Result<HashMap<Node, Whole>> {
-    let mut all = HashMap::new();
-    for n in m.graph.find_nodes(Op::CallModule, None) {
-        let path = m.graph.node(n).target.clone();
-        let found = module(m, n, |r| {
-            let m = r.as_module();
-            Ok(match custom.standalone(&path, &name_of(m)) {
-                Some(entry) => Some(Whole::Standalone(entry.clone())),
-                None => custom.is_custom(m).then_some(Whole::Custom),
-            })
-        })?;
-        if let Some(Some(w)) = found {
-            all.insert(n, w);
-        }
-    }
-    Ok(all)
+fn whole_calls(m: &GraphModule) -> HashMap<Node, Whole> {
+    let of = |n: Node| {
+        let integers = |s: &Standalone| {
+            s.entry.prepare_custom_config.as_ref().map_or_else(Vec::new, |c| c.input_quantized_indexes.clone())
+        };
+        let apart = own::object(m, n, integers).map(Whole::Standalone);
+        Some((n, apart.or_else(|| own::object(m, n, |_: &Own| Whole::Own))?))
+    };
+    m.graph.find_nodes(Op::CallModule, None).into_iter().filter_map(of).collect()
 }
-/// A module as a prepared graph of its own.
+/// A module as a graph of its own, prepared if there is a configuration.
 fn by_itself(
-    m: &GraphModule,
-    n: Node,
-    entry: &StandaloneModuleConfigEntry,
-    q: &QConfig,
+    s: &Standalone,
+    q: Option<QConfig>,
     is_qat: bool,
     backend: &BackendConfig,
-) -> Result<(GraphModule, Notes)> {
-    let mapping = entry.qconfig_mapping.clone();
-    let mapping = mapping.unwrap_or_else(|| QConfigMapping::new().set_global(Some(q.clone())));
-    let custom = entry.prepare_custom_config.clone().unwrap_or_default();
-    let inputs: Vec<&Tensor> = entry.example_inputs.iter().collect();
-    let graph = module(m, n, |r| {
-        let forward = |x: &[Tensor]| {
-            let given: Vec<Value> = x.iter().cloned().map(Value::Tensor).collect();
-            let mut out = call_module(r, &given, &[])?;
-            Ok(if out.len() == 1 { out.remove(0) } else { Value::Tuple(out) })
-        };
-        super::traced(r.as_module(), forward, &inputs, &custom)
-    })?;
-    let graph = graph
-        .ok_or_else(|| Error::missing("a standalone module that is no module of this library's kind"))?;
-    let simple = graph.graph.output_node().and_then(|o| graph.graph.node(o).args().first()?.node());
+) -> Result<(GraphModule, Option<Notes>)> {
+    let Some(q) = q else { return Ok((s.graph.clone(), None)) };
+    let mapping = s.entry.qconfig_mapping.clone();
+    let mapping = mapping.unwrap_or_else(|| QConfigMapping::new().set_global(Some(q)));
+    let custom = s.entry.prepare_custom_config.clone().unwrap_or_default();
+    let graph = &s.graph.graph;
+    let simple = graph.output_node().and_then(|o| graph.node(o).args().first()?.node());
     ensure!(
         simple.is_some(),
         Assertion,
@@ -559,9 +532,9 @@ fn by_itself(
         "Currently only quantized output idxs = [0] is supported"
     );
     let mut options = PrepareFxOptions::new().prepare_custom_config(custom);
-    options = options.backend_config(entry.backend_config.clone().unwrap_or_else(|| backend.clone()));
-    let prepared = super::try_prepare_graph(graph, &mapping, is_qat, options)?;
-    Ok((prepared.module, prepared.notes))
+    options = options.backend_config(s.entry.backend_config.clone().unwrap_or_else(|| backend.clone()));
+    let prepared = super::try_prepare_graph(s.graph.clone(), &mapping, is_qat, options)?;
+    Ok((prepared.module, Some(prepared.notes)))
 }
 /// The name that modules of the class print.
 fn name_of(m: &dyn Module) -> String {
@@ -570,7 +543,7 @@ fn name_of(m: &dyn Module) -> String {
 /// Whether a module is one that a graph calls as a whole: layers, layers that were joined, and what the program names.
 pub(super) fn is_leaf(m: &dyn Module, path: &str, custom: &PrepareCustomConfig) -> bool {
     let class = name_of(m);
-    if custom.standalone(path, &class).is_some() || custom.is_custom(m) {
+    if custom.is_whole(m, path) {
         return true;
     }
     if custom.non_traceable_module_names.iter().any(|n| n == path)

@@ -8,6 +8,7 @@ use flambeau_quantization::fx::{
     self, BackendConfig, ConvertCustomConfig, FuseCustomConfig, PrepareCustomConfig, PrepareFxOptions,
     StandaloneModuleConfigEntry,
 };
+use flambeau_quantization::TensorQuantizationExt as _;
 use flambeau_quantization::granularity::QuantType;
 use flambeau_quantization::qconfig::qconfig_of;
 use flambeau_quantization::qconfig_mapping::{
@@ -252,12 +253,13 @@ fn modules_stay_graphs_of_their_own() {
     flambeau_test_support::alone!();
     let x = numbers(&[6, 4]);
     let inner = nn::Sequential::new((nn::Linear::new(4, 4), nn::ReLU::new()));
+    type Inner = nn::Sequential;
     let net = nn::Sequential::new((nn::Linear::new(4, 4), inner, nn::Linear::new(4, 2)));
     net.eval();
     let hidden = numbers(&[6, 4]);
     // numbers between the model and the module
     let entry = StandaloneModuleConfigEntry::new(&[&hidden]);
-    let custom = PrepareCustomConfig::new().set_standalone_module_name("1", entry.clone());
+    let custom = PrepareCustomConfig::new().set_standalone_module_name::<Inner>("1", entry.clone());
     let options = PrepareFxOptions::new().prepare_custom_config(custom);
     let prepared = fx::try_prepare_fx(&net, &x86(), &[&x], options).unwrap();
     prepared.try_forward(&[&x]).unwrap();
@@ -274,7 +276,7 @@ fn modules_stay_graphs_of_their_own() {
     let integers =
         PrepareCustomConfig::new().set_input_quantized_indexes(&[0]).set_output_quantized_indexes(&[0]);
     let custom = PrepareCustomConfig::new()
-        .set_standalone_module_class("Sequential", entry.prepare_custom_config(integers));
+        .set_standalone_module_class::<Inner>(entry.prepare_custom_config(integers));
     let options = PrepareFxOptions::new().prepare_custom_config(custom);
     let prepared = fx::try_prepare_fx(&net, &x86(), &[&x], options).unwrap();
     prepared.try_forward(&[&x]).unwrap();
