@@ -96,6 +96,8 @@ impl Clone for Graph {
             d.args = d.args.iter().map(|a| a.map(&mut map)).collect();
             d.kwargs = d.kwargs.iter().map(|(k, a)| (k.clone(), a.map(&mut map))).collect();
             d.users = d.users.iter().map(|n| own(*n)).collect();
+            d.meta.held_until = d.meta.held_until.map(own);
+            d.meta.unused.iter_mut().for_each(|u| u.1 = u.1.map(own));
         }
         Graph {
             id,
@@ -216,6 +218,10 @@ impl Graph {
     /// How many numbers nodes may have: what tables over nodes need.
     pub(crate) fn capacity(&self) -> usize {
         self.nodes.len()
+    }
+    /// The node that comes last.
+    pub(crate) fn last_node(&self) -> Option<Node> {
+        self.last.map(|i| self.node_of(i))
     }
     /// The output node, if there is one.
     pub fn output_node(&self) -> Option<Node> {

@@ -2,8 +2,8 @@
 //!
 //! Above the gradients a program sees wrappers, whose elements it cannot read. So calls without side effects are put off: each result
 //! gets memory, whose bytes nobody has written yet, and a twin on the meta device, of which the next call's sizes follow. A call that
-//! needs values (sizes that depend on data, random numbers, a write, a module that is called as it is) works off what waits first,
-//! in order, and so sees what a run would have made.
+//! needs values (sizes that depend on data, random numbers, a write to what was there before, a module that is called as it is) works
+//! off what waits first, in order, and so sees what a run would have made.
 
 use super::recorder::{Level, Recorder};
 use flambeau_autograd::function::{self, BackwardContext, Context, Function};
@@ -153,6 +153,34 @@ fn memory(twins: &[&Tensor], args: &[Value]) -> Option<Vec<Tensor>> {
     }
     Some(fresh)
 }
+/// Whether a call writes to nothing but what waits itself.
+fn writes_what_waits(r: &Recorder, info: &OpInfo, args: &[Value]) -> bool {
+    let written = |(a, v): (&flambeau_core::types::schema::Arg, &Value)| {
+        !a.mutated || matches!(v, Value::Tensor(t) if r.deferred.waits(t))
+    };
+    info.schema.args.iter().zip(args).all(written)
+}
+/// The results of a write, which are what is written to; none where that has other sizes or another history afterwards.
+fn written(info: &OpInfo, args: &[Value], twins: &[Value], results: &[Value]) -> Option<Vec<Value>> {
+    let pairs = args.iter().zip(twins).filter_map(|(v, twin)| match (v, twin) {
+        (Value::Tensor(t), Value::Tensor(twin)) => Some((t, twin)),
+        _ => None,
+    });
+    let pairs: Vec<(&Tensor, &Tensor)> = pairs.collect();
+    let like = |(t, twin): &(&Tensor, &Tensor)| {
+        t.sizes() == twin.sizes() && t.strides() == twin.strides() && t.requires_grad() == twin.requires_grad()
+    };
+    if !pairs.iter().all(like) || info.schema.args.iter().any(|a| a.mutated && a.kw_only) {
+        return None;
+    }
+    let own = |v: &Value| match v {
+        Value::Tensor(t) => {
+            pairs.iter().find(|(_, twin)| twin.is_same(t)).map(|(t, _)| Value::Tensor((*t).clone()))
+        }
+        _ => None,
+    };
+    results.iter().map(own).collect()
+}
 /// The results of a call without their values, where that can be.
 fn put_off(
     recorder: &Rc<RefCell<Recorder>>,
@@ -165,13 +193,19 @@ fn put_off(
     }
     let twins = {
         let mut r = recorder.borrow_mut();
-        if r.level != Level::Calls || r.is_within() || !r.deferred.is_steady(info) || is_training(info, args)
-        {
+        let can = r.level == Level::Calls && !r.is_within() && r.deferred.is_steady(info);
+        if !can || is_training(info, args) || !writes_what_waits(&r, info, args) {
             return None;
         }
         args.iter().map(|v| r.deferred.twin_of(v)).collect::<Option<Vec<_>>>()?
     };
     let results = excluding(SEEN, || info.call(&twins)).ok()?;
+    if info.schema.mutates() {
+        let values = written(info, args, &twins, &results)?;
+        let waiting = Waiting { info, args: args.to_vec(), results: Vec::new() };
+        recorder.borrow_mut().deferred.waiting.push(waiting);
+        return Some(Ok(values));
+    }
     let found = all(&results)?;
     let mut given = Vec::new();
     twins.iter().for_each(|v| {

@@ -116,8 +116,7 @@ pub(crate) fn traced<R: Into<Value>>(
 }
 /// What is kept although the program does not use it, as it was before something was taken away.
 fn kept(m: &GraphModule, paths: &[String]) -> Vec<(String, Value)> {
-    let named = |p: &str| paths.iter().any(|k| k == p);
-    m.attributes().iter().filter(|(p, _)| named(p)).cloned().collect()
+    paths.iter().filter_map(|p| Some((p.clone(), m.get(p).ok()?))).collect()
 }
 fn put_back(m: &mut GraphModule, kept: Vec<(String, Value)>) {
     for (path, v) in kept {
