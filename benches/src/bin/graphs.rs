@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use torch::fx::{self, GraphModule, Interpreter, PlannedInterpreter};
 use torch::library::Value;
 use torch::prelude::*;
+use torch::profiler::{ProfileOptions, profile};
 use torch::{Tensor, export};
 
 /// The shortest of many calls, in microseconds: for a second, and three times at least.
@@ -70,6 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let small = input::fill([1, 3, 32, 32], 1);
     let run = |x: &[Tensor]| net.call(&x[0]);
     row("capture of ResNet-18, layers", shortest(|| fx::symbolic_trace(&net, run, &[&x])));
+    row("ResNet-18 without a capture", shortest(|| net.call(&x)));
     row("capture of ResNet-18, operators", shortest(|| fx::make_fx(run)(&[&x])));
     row("the same at 32x32", shortest(|| fx::make_fx(run)(&[&small])));
     row("export of ResNet-18", shortest(|| export::export(&net, run, &[&x])));
@@ -80,6 +82,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let chain = |x: &Tensor| (0..100).fold(x.clone(), |y, _| (&y + &b).relu());
     let m = fx::make_fx(|x: &[Tensor]| chain(&x[0]))(&[&a]);
     beside("200 operators on one element", || chain(&a), &m, &a);
+
+    // what a profiler adds to an operator while it is on
+    let calls = || (0..1000).for_each(|_| drop(black_box(&a + &b)));
+    let best = |n: usize| {
+        let once = |_| {
+            let t = Instant::now();
+            calls();
+            t.elapsed().as_secs_f64() * 1e6
+        };
+        (0..n).map(once).fold(f64::INFINITY, f64::min)
+    };
+    let (off, mut on) = (best(200), f64::INFINITY);
+    profile(ProfileOptions::new(), |_| on = best(200));
+    println!("an operator with a profiler: {:.0} ns more than {off:.0} ns", on - off);
 
     let layers = fx::symbolic_trace(&net, run, &[&x]);
     beside("ResNet-18 of layers", || net.call(&x), &layers, &x);
@@ -112,6 +128,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     export::save(&export::export(&net, run, &[&x]), &path)?;
     let first = || -> torch::Result<Tensor> { export::load(&path)?.module()?.try_forward(&[&x]) };
     first()?;
+    row("ResNet-18's .pt2 loaded", shortest(|| export::load(&path)));
+    let loaded = export::load(&path)?;
+    row("and made a module", shortest(|| loaded.module()));
     let ours = shortest(first);
     row("ResNet-18 from .pt2 to its first result", ours);
     if let Ok(python) = std::env::var("FLAMBEAU_PYTHON") {

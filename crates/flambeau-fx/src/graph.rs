@@ -71,6 +71,8 @@ pub struct Graph {
     first: Option<u32>,
     last: Option<u32>,
     len: usize,
+    /// Counts changes of what the program does.
+    version: u64,
     /// New nodes come before it; at the end if there is none.
     before: Option<u32>,
     namespace: Namespace,
@@ -94,6 +96,8 @@ impl Clone for Graph {
             d.args = d.args.iter().map(|a| a.map(&mut map)).collect();
             d.kwargs = d.kwargs.iter().map(|(k, a)| (k.clone(), a.map(&mut map))).collect();
             d.users = d.users.iter().map(|n| own(*n)).collect();
+            d.meta.held_until = d.meta.held_until.map(own);
+            d.meta.unused.iter_mut().for_each(|u| u.1 = u.1.map(own));
         }
         Graph {
             id,
@@ -102,6 +106,7 @@ impl Clone for Graph {
             first: self.first,
             last: self.last,
             len: self.len,
+            version: self.version,
             before: self.before,
             namespace: self.namespace.clone(),
             codegen: self.codegen.clone(),
@@ -120,6 +125,7 @@ impl Graph {
             first: None,
             last: None,
             len: 0,
+            version: 0,
             before: None,
             namespace: Namespace::default(),
             codegen: CodeGen::Plain,
@@ -149,7 +155,12 @@ impl Graph {
     #[track_caller]
     fn data(&mut self, n: Node) -> &mut NodeData {
         assert_eq!(n.graph, self.id, "the node is another graph's");
+        self.version += 1;
         self.nodes[n.index as usize].as_mut().expect("the node was erased")
+    }
+    /// Which graph this is, and how often it was changed: what was found out about a program holds while this stays.
+    pub(crate) fn version(&self) -> (u32, u64) {
+        (self.id, self.version)
     }
     /// A node's target, to be changed.
     ///
@@ -208,6 +219,10 @@ impl Graph {
     pub(crate) fn capacity(&self) -> usize {
         self.nodes.len()
     }
+    /// The node that comes last.
+    pub(crate) fn last_node(&self) -> Option<Node> {
+        self.last.map(|i| self.node_of(i))
+    }
     /// The output node, if there is one.
     pub fn output_node(&self) -> Option<Node> {
         let last = self.node_of(self.last?);
@@ -251,6 +266,7 @@ impl Graph {
         self.before = None;
     }
     fn link(&mut self, index: u32, before: Option<u32>) {
+        self.version += 1;
         let prev = match before {
             Some(b) => self.nodes[b as usize].as_ref().and_then(|d| d.prev),
             None => self.last,
@@ -269,6 +285,7 @@ impl Graph {
         self.len += 1;
     }
     fn unlink(&mut self, index: u32) {
+        self.version += 1;
         let Some((prev, next)) = self.nodes[index as usize].as_ref().map(|d| (d.prev, d.next)) else {
             return;
         };

@@ -126,14 +126,10 @@ impl<'a> Interpreter<'a> {
     pub fn new(module: &'a GraphModule) -> Interpreter<'a> {
         Interpreter { module }
     }
-    /// The value of the output node for these inputs, one for each placeholder.
-    ///
-    /// # Errors
-    /// Missing inputs; those of the nodes.
-    pub fn run(&self, inputs: &[Value]) -> Result<Value> {
-        self.run_with(inputs, &mut Plain(self.module))
+    pub(crate) fn module(&self) -> &'a GraphModule {
+        self.module
     }
-    /// The same, with other calls.
+    /// As [`run`](Interpreter::run), with other calls.
     ///
     /// # Errors
     /// As [`run`](Interpreter::run).

@@ -41,8 +41,8 @@ fn block(g: &Graph, n: Node) -> Option<((bool, usize), usize)> {
     }
 }
 
-/// The memory that the program's tensors take, step by step, if each is dropped after its last use: of a captured graph whose
-/// sizes are numbers. Views share the memory of what they are views of.
+/// The memory that the program's tensors take, step by step: of a captured graph whose sizes are numbers. Views share the memory of
+/// what they are views of. A tensor is there until its last use, and where the capture ran on memory as long as the program held it.
 ///
 /// What an operator makes for itself counts at its step where the capture ran on memory; on the meta device it does not.
 ///
@@ -62,7 +62,8 @@ pub fn memory(m: &GraphModule) -> MemoryReport {
     let mut blocks: HashMap<(bool, usize), (usize, usize, usize, bool, Node)> = HashMap::new();
     for (i, n) in nodes.iter().enumerate() {
         let Some((key, bytes)) = block(g, *n) else { continue };
-        let last = g.node(*n).users().iter().filter_map(|u| place.get(u)).max().copied().unwrap_or(i);
+        let uses = g.node(*n).users().iter().chain(&g.node(*n).meta.held_until);
+        let last = uses.filter_map(|u| place.get(u)).max().copied().unwrap_or(i).max(i);
         let stays = matches!(g.node(*n).op, Op::Placeholder | Op::GetAttr);
         let b = blocks.entry(key).or_insert((i, last, bytes, stays, *n));
         b.1 = b.1.max(last);
@@ -75,6 +76,14 @@ pub fn memory(m: &GraphModule) -> MemoryReport {
         if !stays {
             change[*first] += *bytes as i64;
             fresh[*first] += *bytes;
+            change[last + 1] -= *bytes as i64;
+        }
+    }
+    for (i, n) in nodes.iter().enumerate() {
+        for (bytes, until) in &g.node(*n).meta.unused {
+            let last = until.and_then(|u| place.get(&u).copied()).unwrap_or(i).max(i);
+            change[i] += *bytes as i64;
+            fresh[i] += *bytes;
             change[last + 1] -= *bytes as i64;
         }
     }
@@ -98,6 +107,13 @@ pub fn memory(m: &GraphModule) -> MemoryReport {
             .filter(|(first, last, _, stays, _)| !stays && *first <= i && i <= *last)
             .map(|(first, _, bytes, _, n)| (*first, g.node(*n).name.clone(), *bytes))
             .collect();
+        for (at, n) in nodes.iter().enumerate().take(i + 1) {
+            let d = g.node(*n);
+            let there = d.meta.unused.iter().filter(|(_, until)| {
+                until.and_then(|u| place.get(&u).copied()).unwrap_or(at).max(at) >= i
+            });
+            alive.extend(there.map(|(bytes, _)| (at, d.name.clone(), *bytes)));
+        }
         alive.sort_by_key(|(first, _, bytes)| (std::cmp::Reverse(*bytes), *first));
         report.alive = alive.into_iter().map(|(_, name, bytes)| (name, bytes)).collect();
     }

@@ -1,5 +1,6 @@
 //! What is known of a node's result.
 
+use crate::node::Node;
 use crate::symbolic::Expr;
 use flambeau_core::tensor::geometry::is_contiguous_format;
 use flambeau_core::{DType, Device, Layout, MemoryFormat, Tensor, Value};
@@ -23,6 +24,11 @@ pub struct Meta {
     pub storage: Option<(usize, usize)>,
     /// The most bytes at once of the tensors that the call made, its results included, where a capture on memory saw it.
     pub made: usize,
+    /// The last call during which the captured program had a handle on its result, beyond those of the calls that use it: what is
+    /// saved for a backward pass, what a variable keeps.
+    pub held_until: Option<Node>,
+    /// Results that the program does not use: their bytes, and the last call during which it had a handle on them.
+    pub unused: Vec<(usize, Option<Node>)>,
     /// What the program's author annotated it with: `torch.fx.traceback.annotate`.
     pub custom: Vec<(String, Value)>,
     /// Further notes, by name.

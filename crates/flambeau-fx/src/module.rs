@@ -4,6 +4,7 @@ use crate::code::{CodeGen, CodeOptions};
 use crate::graph::Graph;
 use crate::interpreter::Interpreter;
 use crate::node::{Node, Op};
+use crate::plan::Bound;
 use crate::pytree::{self, TreeSpec};
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef, no_attribute};
 use flambeau_core::{Error, Result, Tensor, Value};
@@ -35,6 +36,8 @@ pub struct GraphModule {
     attributes: Vec<(String, Value)>,
     places: HashMap<String, usize>,
     training: AtomicBool,
+    /// What is known of its runs.
+    pub(crate) bound: Bound,
 }
 /// The same graph with the same modules and tensors.
 impl Clone for GraphModule {
@@ -45,6 +48,7 @@ impl Clone for GraphModule {
             attributes: self.attributes.clone(),
             places: self.places.clone(),
             training: AtomicBool::new(self.is_training()),
+            bound: Bound::default(),
         }
     }
 }
@@ -58,6 +62,7 @@ impl GraphModule {
             attributes: Vec::new(),
             places: HashMap::new(),
             training: AtomicBool::new(true),
+            bound: Bound::default(),
         }
     }
     /// The same under another class name.
@@ -75,6 +80,7 @@ impl GraphModule {
     }
     /// As [`set`](GraphModule::set), of any value.
     pub fn set_value(&mut self, path: &str, v: Value) {
+        self.bound.forget();
         match self.places.get(path) {
             Some(i) => self.attributes[*i].1 = v,
             None => {
@@ -94,6 +100,7 @@ impl GraphModule {
     /// Takes away what stands at a path; says whether there was something.
     pub fn remove(&mut self, path: &str) -> bool {
         let Some(i) = self.places.remove(path) else { return false };
+        self.bound.forget();
         self.attributes.remove(i);
         for at in self.places.values_mut().filter(|at| **at > i) {
             *at -= 1;

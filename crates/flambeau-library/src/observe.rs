@@ -21,8 +21,9 @@ thread_local! {
     static ON: Cell<bool> = const { Cell::new(false) };
     static SEEN: RefCell<Vec<Called>> = const { RefCell::new(Vec::new()) };
 }
+/// Whether somebody on this thread wants to see the calls.
 #[inline]
-pub(crate) fn is_on() -> bool {
+pub fn is_on() -> bool {
     ON.get()
 }
 #[cold]

@@ -98,15 +98,27 @@ pub mod quantization {
             get_native_backend_config,
         };
     }
+    /// What [`quantize_fx`] is to heed (`torch.ao.quantization.fx`).
+    #[cfg(feature = "graphs")]
+    pub mod fx {
+        /// Modules that stay calls, classes that are exchanged, what is kept (`torch.ao.quantization.fx.custom_config`).
+        #[doc(alias = "torch.ao.quantization.fx.custom_config")]
+        pub mod custom_config {
+            pub use flambeau_quantization::fx::{
+                ConvertCustomConfig, FuseCustomConfig, PrepareCustomConfig, StandaloneModuleConfigEntry,
+            };
+        }
+    }
     /// Quantization of captured graphs (`torch.ao.quantization.quantize_fx`).
     #[cfg(feature = "graphs")]
     #[doc(alias = "torch.ao.quantization.quantize_fx")]
     pub mod quantize_fx {
         pub use flambeau_quantization::fx::{
-            ObservedGraphModule, PrepareCustomConfig, PrepareFxOptions, convert_fx, convert_to_reference_fx,
-            fuse_fx, prepare_fx, prepare_fx_with, prepare_graph, prepare_qat_fx, prepare_qat_fx_with,
-            try_convert_fx, try_convert_to_reference_fx, try_fuse_fx, try_prepare_fx, try_prepare_graph,
-            try_prepare_qat_fx,
+            ConvertCustomConfig, ConvertFxOptions, FuseCustomConfig, FuseFxOptions, ObservedGraphModule,
+            PrepareCustomConfig, PrepareFxOptions, StandaloneModuleConfigEntry, convert_fx, convert_fx_with,
+            convert_to_reference_fx, convert_to_reference_fx_with, fuse_fx, fuse_fx_with, prepare_fx,
+            prepare_fx_with, prepare_graph, prepare_qat_fx, prepare_qat_fx_with, try_convert_fx,
+            try_convert_to_reference_fx, try_fuse_fx, try_prepare_fx, try_prepare_graph, try_prepare_qat_fx,
         };
     }
 }

@@ -39,9 +39,12 @@ fn wanted(t: &Tensor) -> bool {
     wrapped::is_traced(t) && current().is_some_and(|r| r.borrow().quiet == 0)
 }
 fn outer() -> Result<Rc<RefCell<Recorder>>> {
-    current().ok_or_else(|| {
+    let outer = current().ok_or_else(|| {
         Error::runtime("a branch or loop of a captured program was reached after the capture had ended")
-    })
+    })?;
+    // the functions run on the tensors inside
+    super::deferred::settle(&outer)?;
+    Ok(outer)
 }
 fn raw(t: &Tensor) -> Tensor {
     match wrapped::unwrapped(&Value::Tensor(t.clone())) {

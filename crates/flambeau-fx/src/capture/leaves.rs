@@ -1,11 +1,13 @@
 //! Modules while they are called: which of them are nodes, and which are around a node.
 
+use super::deferred;
 use super::recorder::current;
 use super::wrapped;
 use crate::node::Op;
 use flambeau_core::dispatch::object::ObjectRef;
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor, Value};
+use flambeau_library as library;
 use flambeau_nn::internal::{ModuleObject, sharing};
 use flambeau_nn::modules::module::{register_module_forward_hook, register_module_forward_pre_hook};
 use flambeau_nn::{HookHandle, HookOptions, Module};
@@ -78,6 +80,12 @@ impl Drop for Leaves {
 fn tensors(all: &[Value]) -> Vec<Tensor> {
     all.iter().filter_map(|v| if let Value::Tensor(t) = v { Some(t.clone()) } else { None }).collect()
 }
+/// A layer of this library that holds no others, or that Python's tracer takes as a leaf.
+pub(super) fn is_layer(m: &dyn Module) -> bool {
+    let class = m.type_name();
+    let container = matches!(&*class, "Sequential" | "ModuleList" | "ModuleDict");
+    !container && m.as_run().is_some() && library::exists(&format!("torch.nn.{class}"))
+}
 fn before(m: &dyn Module, inputs: &[Tensor]) -> Option<Vec<Tensor>> {
     let (w, recorder) = (watched()?, current()?);
     let mut r = recorder.borrow_mut();
@@ -93,16 +101,23 @@ fn before(m: &dyn Module, inputs: &[Tensor]) -> Option<Vec<Tensor>> {
     } else {
         r.stack.push((String::new(), String::new(), m.type_name().into_owned()));
     }
-    let raw: Vec<Value> = inputs.iter().map(|t| wrapped::unwrapped(&Value::Tensor(t.clone()))).collect();
-    let mut open = w.open.borrow_mut();
-    if is_leaf {
-        r.quiet += 1;
-        let given = tensors(&raw);
-        open.push(Some(raw));
-        return Some(given);
+    if !is_leaf {
+        w.open.borrow_mut().push(None);
+        return None;
     }
-    open.push(None);
-    None
+    let raw: Vec<Value> = inputs.iter().map(|t| wrapped::unwrapped(&Value::Tensor(t.clone()))).collect();
+    let given = tensors(&raw);
+    r.quiet += 1;
+    w.open.borrow_mut().push(Some(raw));
+    // layers of numbers call operators and read nothing; others may read what they are given: masks, places, and whatever they like
+    if is_layer(m) && matches!(inputs, [x] if x.dtype().is_floating()) {
+        return None;
+    }
+    drop(r);
+    if let Err(e) = deferred::settle(&recorder) {
+        recorder.borrow_mut().error.get_or_insert(e);
+    }
+    Some(given)
 }
 fn after(m: &dyn Module, _: &[Tensor], outputs: &[Tensor]) -> Option<Vec<Tensor>> {
     let (w, recorder) = (watched()?, current()?);

@@ -6,12 +6,15 @@
 //! the dispatch key `Tracer`. Sizes are plain integers: a captured graph holds for the sizes of its inputs, and flambeau-export captures
 //! at several to find out how numbers follow from sizes.
 //!
+//! Above the gradients ([`symbolic_trace`], flambeau-export) values are worked out only where something asks for them (`deferred`).
+//!
 //! Branches and loops that are functions (`torch.cond`, `while_loop`, `map`, `scan`) become calls of graphs (`control`).
 //!
 //! What this does not see: elements written by hand (`elements_mut`), tensors made of vectors (they become constants), and
 //! what a composite's body makes of numbers alone where the body is recorded in the composite's place.
 
 mod control;
+mod deferred;
 mod leaves;
 mod make_fx;
 mod modules;

@@ -1,14 +1,14 @@
 //! Modules as graphs whose nodes call the modules inside.
 
-use super::leaves::{self, Leaf, Leaves};
+use super::leaves::{self, Leaf, Leaves, is_layer};
 use super::recorder::{Capture, Form, Level, Names, split};
 use super::wrapped;
 use crate::module::GraphModule;
 use crate::node::Op;
 use flambeau_core::api::ergonomic::expect;
+use flambeau_core::dispatch::object::ObjectRef;
 use flambeau_core::dispatch::registry;
 use flambeau_core::{Result, Tensor, Value};
-use flambeau_library as library;
 use flambeau_nn::Module;
 use std::rc::Rc;
 
@@ -29,10 +29,14 @@ impl Names for Documented {
     }
 }
 
+/// What stands for a leaf, by module and path; none where it is the module itself.
+type Objects = dyn Fn(&dyn Module, &str) -> Option<Result<ObjectRef>>;
+
 /// How [`symbolic_trace_with`] captures.
 #[derive(Clone, Default)]
 pub struct SymbolicTraceOptions {
     leaf: Option<Rc<Leaf>>,
+    object: Option<Rc<Objects>>,
     names: Vec<String>,
 }
 impl SymbolicTraceOptions {
@@ -46,17 +50,20 @@ impl SymbolicTraceOptions {
         self.leaf = Some(Rc::new(f));
         self
     }
+    /// What is called in the place of leaves, by module and path. Where it gives nothing, the module is, which then must be one from
+    /// tensors to tensors of this library.
+    pub fn leaf_objects(
+        mut self,
+        f: impl Fn(&dyn Module, &str) -> Option<Result<ObjectRef>> + 'static,
+    ) -> Self {
+        self.object = Some(Rc::new(f));
+        self
+    }
     /// Names of the inputs.
     pub fn names(mut self, names: &[&str]) -> SymbolicTraceOptions {
         self.names = names.iter().map(|n| n.to_string()).collect();
         self
     }
-}
-/// A layer of this library that holds no others, or that Python's tracer takes as a leaf.
-fn is_layer(m: &dyn Module) -> bool {
-    let class = m.type_name();
-    let container = matches!(&*class, "Sequential" | "ModuleList" | "ModuleDict");
-    !container && m.as_run().is_some() && library::exists(&format!("torch.nn.{class}"))
 }
 
 /// The program of a module as a graph: layers are called (`call_module`), functions have Python's names, parameters and buffers
@@ -135,7 +142,9 @@ pub fn try_symbolic_trace_with<R: Into<Value>>(
     for n in m.graph.find_nodes(Op::CallModule, None) {
         let path = m.graph.node(n).target.clone();
         if m.get(&path).is_err() {
-            m.set_module(&path, leaves::object(module.get_submodule(&path)?)?);
+            let leaf = module.get_submodule(&path)?;
+            let own = options.object.as_ref().and_then(|f| f(leaf, &path));
+            m.set_module(&path, own.unwrap_or_else(|| leaves::object(leaf))?);
         }
     }
     Ok(m)

@@ -1,5 +1,6 @@
 //! What a capture writes down.
 
+use super::deferred::{self, Deferred};
 use super::wrapped;
 use crate::argument::Argument;
 use crate::graph::Graph;
@@ -79,12 +80,30 @@ pub(crate) struct Recorder {
     /// The modules around: key, path, class.
     pub stack: Vec<(String, String, String)>,
     pub error: Option<flambeau_core::Error>,
+    /// Values that are not worked out yet.
+    pub deferred: Deferred,
     /// The capture around, of the function of a branch or loop.
     outer: Option<Rc<RefCell<Recorder>>>,
     /// What is used of it.
     lifted: Vec<Tensor>,
     /// The most bytes at once of the tensors that the last call made.
     made: usize,
+    /// Memory that the program has a handle on, as far as is known.
+    held: Vec<Held>,
+}
+/// A block of memory: the node that made it, and its tensors so far.
+struct Held {
+    node: Node,
+    tensors: Vec<Tensor>,
+}
+impl Held {
+    /// Whether nobody but the capture has a handle on it: two for each tensor, and those of views on what they are views of.
+    fn is_free(&self) -> bool {
+        let n = self.tensors.len();
+        let views = self.tensors.iter().filter(|t| t.view_base().is_some()).count();
+        self.tensors.first().is_none_or(|t| t.storage().handle_count() == n)
+            && self.tensors.iter().map(|t| t.handle_count()).sum::<usize>() == 2 * n + views
+    }
 }
 
 thread_local! {
@@ -120,9 +139,11 @@ impl Capture {
             quiet: 0,
             stack: Vec::new(),
             error: None,
+            deferred: Deferred::default(),
             outer: None,
             lifted: Vec::new(),
             made: 0,
+            held: Vec::new(),
         })))
     }
     /// One of a function within the program of another: what it uses of that program becomes its inputs.
@@ -174,6 +195,7 @@ impl Capture {
             Level::Kernels => {
                 let to = self.0.clone();
                 let _mode = overrides::push_dispatch_mode(move |call: &overrides::OperatorCall<'_>| {
+                    to.borrow_mut().let_go();
                     let record = Record::new();
                     let results = record.during(|| call.call_on())?;
                     to.borrow_mut().made = record.peak();
@@ -199,7 +221,16 @@ impl Capture {
     /// # Errors
     /// One that was met on the way.
     pub fn finish(self, result: Argument) -> Result<GraphModule> {
+        // what a module kept for itself has become a constant
+        let waits = {
+            let r = self.0.borrow();
+            r.attributes.iter().any(|(_, v)| matches!(v, Value::Tensor(t) if r.deferred.waits(t)))
+        };
+        if waits {
+            deferred::settle(&self.0)?;
+        }
         let mut r = self.0.borrow_mut();
+        r.let_go();
         if let Some(e) = r.error.take() {
             return Err(e);
         }
@@ -208,6 +239,12 @@ impl Capture {
         let unused: Vec<Node> =
             r.graph.nodes().filter(|n| r.parts.contains(n) && r.graph.node(*n).users().is_empty()).collect();
         for n in unused {
+            let d = r.graph.node(n);
+            let of = d.args().first().and_then(Argument::node);
+            if let (Some(of), Some((_, bytes))) = (of, d.meta.storage) {
+                let kept = (bytes, d.meta.held_until);
+                r.graph.meta_mut(of).unused.push(kept);
+            }
             r.graph.erase_node(n)?;
         }
         let graph = std::mem::take(&mut r.graph);
@@ -276,14 +313,45 @@ pub fn split(schema: &Schema, args: &[Value]) -> (Vec<Value>, Vec<(String, Value
 }
 
 impl Recorder {
+    /// Whether it is the capture of a branch's or loop's function.
+    pub(super) fn is_within(&self) -> bool {
+        self.outer.is_some()
+    }
     /// Says that a node stands for a tensor from now on.
     pub fn bind(&mut self, n: Node, t: &Tensor) {
         if !t.is_wrapper() && t.layout() == Layout::Strided {
             let meta = self.graph.meta_mut(n);
             meta.val = Some(Val::Tensor(TensorMeta::of(t)));
             meta.storage = Some((t.storage().id(), t.storage().nbytes()));
+            self.hold(n, t);
         }
         self.know(t, n.into());
+    }
+    /// Below the gradients, and on memory, the time is noted for which the program holds what a call made.
+    fn hold(&mut self, n: Node, t: &Tensor) {
+        let made = !matches!(self.graph.node(n).op, Op::Placeholder | Op::GetAttr);
+        if self.level != Level::Kernels || t.device() != Device::Cpu || !made {
+            return;
+        }
+        match self.held.iter_mut().rev().find(|h| h.tensors.iter().any(|o| o.storage().same(t.storage()))) {
+            Some(h) if h.tensors.iter().any(|o| o.is_same(t)) => {}
+            Some(h) => h.tensors.push(t.clone()),
+            // a view of what stays is nothing of its own
+            None if t.view_base().is_some() => {}
+            None => self.held.push(Held { node: n, tensors: vec![t.clone()] }),
+        }
+    }
+    /// Notes what the program has let go of since the last call.
+    fn let_go(&mut self) {
+        let Some(last) = self.graph.last_node() else { return };
+        let gone: Vec<Node> = self.held.iter().filter(|h| h.is_free()).map(|h| h.node).collect();
+        if gone.is_empty() {
+            return;
+        }
+        self.held.retain(|h| !gone.contains(&h.node));
+        for n in gone {
+            self.graph.meta_mut(n).held_until = Some(last);
+        }
     }
     fn know(&mut self, t: &Tensor, a: Argument) {
         if let Some(p) = place(t) {

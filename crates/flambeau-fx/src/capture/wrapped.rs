@@ -1,5 +1,6 @@
 //! Tensors of a program that is being captured.
 
+use super::deferred;
 use super::recorder::{Level, current};
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::op::OpInfo;
@@ -133,7 +134,7 @@ fn call(info: &'static OpInfo, args: &[Value]) -> Result<Option<Vec<Value>>> {
         )));
     };
     let raw: Vec<Value> = args.iter().map(unwrapped).collect();
-    let results = excluding(KeySet::of(Key::Tracer), || info.call(&raw))?;
+    let results = deferred::call(&recorder, info, &raw)?;
     if recorder.borrow().level == Level::Calls {
         recorder.borrow_mut().saw(info.name, info.python, &info.schema, &raw, &results)?;
     }

@@ -56,15 +56,20 @@ pub(super) struct View {
     pub(super) list: Option<usize>,
 }
 impl Call {
-    pub(super) fn run(&self, arena: &Arena, values: &[Option<Value>], args: &mut [Value]) -> Result<Value> {
-        if let Some(view) = &self.view
+    pub(super) fn run(
+        &self,
+        arena: Option<&Arena>,
+        values: &[Option<Value>],
+        args: &mut [Value],
+    ) -> Result<Value> {
+        if let (Some(view), Some(arena)) = (&self.view, arena)
             && let Some(v) = self.kept(arena, view)
         {
             return Ok(v);
         }
         let over = self.over.as_ref().filter(|(_, piece)| {
             let first = self.slots.first().map(|s| values.get(s.from.node.index as usize));
-            matches!(first, Some(Some(Some(Value::Tensor(t)))) if arena.has_only(*piece, t, 1))
+            matches!((first, arena), (Some(Some(Some(Value::Tensor(t)))), Some(a)) if a.has_only(*piece, t, 1))
         });
         let filled = self.fill(values, args);
         let results = filled.and_then(|()| match over {
@@ -83,7 +88,7 @@ impl Call {
             }
         }
         let v = self.form.value(results?)?;
-        if let Some(view) = &self.view {
+        if let (Some(view), Some(arena)) = (&self.view, arena) {
             let all = std::slice::from_ref(&v);
             for (i, v) in v.items().unwrap_or(all).iter().enumerate() {
                 if let Value::Tensor(t) = v {

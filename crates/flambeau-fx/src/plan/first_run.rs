@@ -14,11 +14,17 @@ use flambeau_core::{Result, Tensor, Value};
 use flambeau_library::observe::{self, Called};
 use std::ops::Range;
 
-/// Runs a graph, and makes a plan of what it did.
-pub(super) fn run(m: &GraphModule, inputs: &[Value], calls: &mut dyn Calls) -> Result<(Value, Option<Plan>)> {
+/// Runs a graph, and makes a plan of what it did; one without memory only says which operators are called with what.
+pub(super) fn run(
+    m: &GraphModule,
+    inputs: &[Value],
+    calls: &mut dyn Calls,
+    memory: bool,
+) -> Result<(Value, Plan)> {
     let record = Record::new();
     let mut r = Recording {
         m,
+        memory,
         record: &record,
         facts: (0..m.graph.capacity()).map(|_| Fact::default()).collect(),
         drafts: Vec::new(),
@@ -26,10 +32,10 @@ pub(super) fn run(m: &GraphModule, inputs: &[Value], calls: &mut dyn Calls) -> R
         alive: Vec::new(),
         views: 0,
     };
-    let value = record.during(|| r.run(inputs, calls))?;
+    let value = if memory { record.during(|| r.run(inputs, calls))? } else { r.run(inputs, calls)? };
     let Recording { drafts, gone, views, .. } = r;
     let given = inputs.iter().map(Given::of).collect();
-    Ok((value, Some(planned(&record, drafts, &gone, views, given))))
+    Ok((value, planned(&record, drafts, &gone, views, given)))
 }
 
 /// What is known of a node's value.
@@ -51,6 +57,8 @@ struct Draft {
 }
 struct Recording<'a> {
     m: &'a GraphModule,
+    /// Whether tensors are to lie in an arena. Where they do not, gradients may be recorded, so nothing is kept that has a history.
+    memory: bool,
     record: &'a Record,
     facts: Vec<Fact>,
     drafts: Vec<Draft>,
@@ -136,7 +144,7 @@ impl Recording<'_> {
             let own = self.m.own(&d.target).is_some();
             self.facts[at] = Fact {
                 settled: own && !holds(&v, |v| matches!(v, Value::Object(_))),
-                constant: own && matches!(v, Value::Tensor(_)),
+                constant: self.memory && own && matches!(v, Value::Tensor(_)),
                 ..Fact::default()
             };
             let action = if own { Action::Known(v.clone()) } else { Action::Other };
@@ -153,6 +161,10 @@ impl Recording<'_> {
             self.facts[at].steady = self.facts[of.index as usize].steady;
             self.rooted(at, &v);
             return Ok((v, Action::Item(of, i), None));
+        }
+        // a module may be changed behind the graph's back
+        if !self.memory && d.op == Op::CallModule {
+            return Ok((v, Action::Other, None));
         }
         let (action, over) = self.call(at, d, values, called, &v, &fresh);
         if let Action::Known(_) = action {
@@ -241,7 +253,7 @@ impl Recording<'_> {
         let Some((one, slots, form)) = bound() else { return (Action::Other, None) };
         let pure = !one.op.info().schema.mutates();
         let mut view = None;
-        if pure && fresh.is_empty() {
+        if self.memory && pure && fresh.is_empty() {
             if let Value::Tensor(t) = v
                 && let Some(s) =
                     slots.iter().find(|s| s.from.item.is_none() && is_value(values, s.from.node, t))

@@ -1,5 +1,6 @@
 //! Graphs that run again and again: the first run is written down, and later ones follow it.
 
+mod bound;
 mod call;
 mod first_run;
 mod seen;
@@ -7,6 +8,7 @@ mod seen;
 use crate::interpreter::{Calls, Interpreter, Plain, arguments, input, perform};
 use crate::module::GraphModule;
 use crate::node::Node;
+pub(crate) use bound::Bound;
 use call::Call;
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::gradients::grad_mode::no_grad_guard;
@@ -62,7 +64,10 @@ struct Plan {
 }
 /// What one run needs for itself.
 struct Lane {
-    arena: Arena,
+    arena: Option<Arena>,
+    own: Own,
+}
+struct Own {
     values: Vec<Option<Value>>,
     args: Vec<Vec<Value>>,
 }
@@ -150,23 +155,17 @@ impl PlannedInterpreter {
     /// As [`run`](PlannedInterpreter::run).
     pub fn run_with(&self, inputs: &[Value], calls: &mut dyn Calls) -> Result<Value> {
         let _guard = no_grad_guard();
-        if effective(KeySet::EMPTY).without(KeySet::of(Key::Autograd)).0 != 0
-            || !inputs.iter().all(seen::is_plain)
-        {
+        if !is_plain(inputs) {
             return Interpreter::new(&self.module).run_with(inputs, calls);
         }
         match self.find(inputs) {
             Some(plan) => self.follow(&plan, inputs, calls),
             None => {
-                let (value, plan) = first_run::run(&self.module, inputs, calls)?;
-                if let Some(plan) = plan {
-                    let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-                    plans.insert(0, Arc::new(plan));
-                    let most = plans.len().min(PLANS);
-                    let old = plans.split_off(most);
-                    drop(plans);
-                    drop(old);
-                }
+                let (value, plan) = first_run::run(&self.module, inputs, calls, true)?;
+                let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+                let old = added(&mut plans, plan);
+                drop(plans);
+                drop(old);
                 Ok(value)
             }
         }
@@ -189,54 +188,69 @@ impl PlannedInterpreter {
     }
 
     fn find(&self, inputs: &[Value]) -> Option<Arc<Plan>> {
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = plans.iter().position(|p| {
-            p.given.len() == inputs.len() && p.given.iter().zip(inputs).all(|(g, v)| g.is(v))
-        })?;
-        if at > 0 {
-            plans[..=at].rotate_right(1);
-        }
-        Some(plans[0].clone())
+        found(&mut self.plans.lock().unwrap_or_else(PoisonError::into_inner), inputs)
     }
     fn follow(&self, plan: &Plan, inputs: &[Value], calls: &mut dyn Calls) -> Result<Value> {
         let waiting = plan.lanes.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let Lane { arena, mut values, mut args } = match waiting {
-            Some(lane) => lane,
-            None => plan.lane(self.module.graph.capacity())?,
+        let (arena, mut own) = match waiting {
+            Some(Lane { arena: Some(arena), own }) => (arena, own),
+            _ => {
+                let arena = Arena::new(&plan.parts, &plan.pieces, plan.views)?;
+                (arena, plan.own(self.module.graph.capacity()))
+            }
         };
         let (result, arena) =
-            arena.during(|arena| plan.run(&self.module, arena, &mut values, &mut args, inputs, calls));
-        values.iter_mut().for_each(|v| *v = None);
-        if let Some(arena) = arena {
-            let lane = Lane { arena, values, args };
-            plan.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
+            arena.during(|arena| plan.run(&self.module, Some(arena), &mut own, inputs, calls));
+        if arena.is_some() {
+            plan.keep(Lane { arena, own });
         }
         result
     }
 }
+/// Puts a plan first; gives those for which there is no place any more.
+fn added(plans: &mut Vec<Arc<Plan>>, plan: Plan) -> Vec<Arc<Plan>> {
+    plans.insert(0, Arc::new(plan));
+    let most = plans.len().min(PLANS);
+    plans.split_off(most)
+}
+/// The plan for such inputs, which is the first from now on.
+fn found(plans: &mut [Arc<Plan>], inputs: &[Value]) -> Option<Arc<Plan>> {
+    let at = plans.iter().position(|p| seen::are(&p.given, inputs))?;
+    if at > 0 {
+        plans[..=at].rotate_right(1);
+    }
+    Some(plans[0].clone())
+}
+/// Whether operators are called on this thread, and on these inputs, as on any tensors in memory.
+fn is_plain(inputs: &[Value]) -> bool {
+    effective(KeySet::EMPTY).without(KeySet::of(Key::Autograd)).0 == 0 && inputs.iter().all(seen::is_plain)
+}
 impl Plan {
-    fn lane(&self, nodes: usize) -> Result<Lane> {
-        let arena = Arena::new(&self.parts, &self.pieces, self.views)?;
+    fn own(&self, nodes: usize) -> Own {
         let args = self.steps.iter().map(|s| match &s.action {
             Action::Call(c) => c.args.clone(),
             _ => Vec::new(),
         });
-        Ok(Lane { arena, values: (0..nodes).map(|_| None).collect(), args: args.collect() })
+        Own { values: (0..nodes).map(|_| None).collect(), args: args.collect() }
+    }
+    fn keep(&self, mut lane: Lane) {
+        lane.own.values.iter_mut().for_each(|v| *v = None);
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
     }
     fn run(
         &self,
         m: &GraphModule,
-        arena: &Arena,
-        values: &mut [Option<Value>],
-        args: &mut [Vec<Value>],
+        arena: Option<&Arena>,
+        own: &mut Own,
         inputs: &[Value],
         calls: &mut dyn Calls,
     ) -> Result<Value> {
         let g = &m.graph;
+        let Own { values, args } = own;
         let mut given = inputs.iter();
         let mut planned = true;
         for (step, args) in self.steps.iter().zip(args) {
-            if planned {
+            if planned && let Some(arena) = arena {
                 arena.serve(step.pieces.clone());
             }
             let v = match &step.action {
@@ -256,7 +270,9 @@ impl Plan {
             };
             if planned && !step.seen.is(&v) {
                 planned = false;
-                arena.serve(0..0);
+                if let Some(arena) = arena {
+                    arena.serve(0..0);
+                }
             }
             calls.saw(step.node, &v)?;
             if let Action::Output = step.action {

@@ -78,6 +78,10 @@ impl Given {
         self.seen.is(v) && (self.offset, self.bits) == details(v)
     }
 }
+/// Whether inputs are such.
+pub(super) fn are(given: &[Given], inputs: &[Value]) -> bool {
+    given.len() == inputs.len() && given.iter().zip(inputs).all(|(g, v)| g.is(v))
+}
 /// What a tensor has beside its geometry that views depend on.
 fn details(v: &Value) -> (i64, (bool, bool, bool)) {
     match v {

@@ -1,7 +1,9 @@
 //! Graphs: building, printing, running, changing.
 
+mod bound;
 mod building;
 mod capture;
+mod deferred;
 mod nested;
 mod passes;
 mod symbols;

@@ -4,8 +4,8 @@ use super::flows::object;
 use super::mappings::mapping_of;
 use super::observers::SPACES;
 use crate::fx::{
-    ObservedGraphModule, PrepareCustomConfig, PrepareFxOptions, traced, try_convert_fx,
-    try_convert_to_reference_fx, try_fuse_fx, try_prepare_graph,
+    ConvertFxOptions, FuseFxOptions, ObservedGraphModule, PrepareCustomConfig, PrepareFxOptions, traced,
+    try_convert_fx, try_convert_to_reference_fx, try_fuse_fx, try_prepare_graph,
 };
 use flambeau_core::dispatch::object::{Kwargs, Object, ObjectRef};
 use flambeau_core::dispatch::value::FromValue;
@@ -85,7 +85,7 @@ fn prepare(name: &'static str, is_qat: bool, a: &[Value], k: &Kwargs) -> Result<
 }
 fn convert(
     name: &'static str,
-    f: fn(&ObservedGraphModule) -> Result<GraphModule>,
+    f: fn(&ObservedGraphModule, ConvertFxOptions) -> Result<GraphModule>,
     a: &[Value],
     k: &Kwargs,
 ) -> Result<Vec<Value>> {
@@ -100,7 +100,7 @@ fn convert(
         _ => None,
     };
     let m = m.ok_or_else(|| Error::assertion("incoming model must be produced by prepare_fx"))?;
-    graph(f(&m.0)?)
+    graph(f(&m.0, ConvertFxOptions::new())?)
 }
 const FUNCTIONS: &[(&str, NativeFn)] = &[
     ("prepare_fx", |a, k| prepare("prepare_fx", false, a, k)),
@@ -115,7 +115,7 @@ const FUNCTIONS: &[(&str, NativeFn)] = &[
         // joining asks no sizes; a capture runs the model, and by name there are no inputs to run it on
         match s.must(0)? {
             Value::Object(o) if let Some(m) = o.downcast::<GraphModule>() => {
-                graph(try_fuse_fx(m.clone(), None)?)
+                graph(try_fuse_fx(m.clone(), FuseFxOptions::new())?)
             }
             _ => Err(Error::missing(
                 "fuse_fx by name of a module, which runs it to capture it: prepare_fx has example inputs",

@@ -2,17 +2,21 @@
 
 use super::Notes;
 use super::backend_config::BackendConfig;
+use super::custom_config::ConvertCustomConfig;
 use super::nodes::{
     argument, attribute_before, class_of, constant, is_method, module, object, qparams, watcher,
     weight_and_bias,
 };
+use super::own::{self, Own};
 use crate::flow;
+use crate::granularity::QuantType;
 use crate::nn::qat::Qat;
 use crate::nn::reference::Reference;
 use crate::qconfig::{Make, QConfig};
 use crate::stubs::Fused;
 use flambeau_autograd::no_grad;
-use flambeau_core::{DType, Result, Tensor, Value};
+use flambeau_core::dispatch::object::ObjectRef;
+use flambeau_core::{DType, Error, Result, Tensor, Value};
 use flambeau_fx::{Argument, GraphModule, Node, Op};
 use flambeau_nn as nn;
 use flambeau_nn::internal::Run;
@@ -200,13 +204,71 @@ fn look_at_weights(m: &GraphModule, backend: &BackendConfig) -> Result<()> {
     }
     Ok(())
 }
+/// The kind of quantization that a configuration asks for.
+fn quant_type(q: &QConfig) -> QuantType {
+    let (activation, dynamic) = match &q.activation {
+        Make::Observer(o) => (o.dtype, o.is_dynamic),
+        Make::FakeQuantize(f) => (f.observer.dtype, f.observer.is_dynamic),
+        Make::Identity => (DType::F32, false),
+    };
+    match (dynamic, activation) {
+        (true, _) => QuantType::DYNAMIC,
+        (false, DType::F32) => QuantType::WEIGHT_ONLY,
+        _ => QuantType::STATIC,
+    }
+}
+/// Gives the integers themselves instead of the numbers that they stand for.
+fn without_dequantize(m: &mut GraphModule, n: Node, i: usize) -> Result<()> {
+    let Some(from) = argument(m, n, i).filter(|a| is_method(m, *a, "dequantize")) else { return Ok(()) };
+    if let Some(q) = argument(m, from, 0) {
+        m.graph.replace_input(n, from, q);
+        if m.graph.node(from).users().is_empty() {
+            m.graph.erase_node(from)?;
+        }
+    }
+    Ok(())
+}
+/// A module of the program's own becomes the one that its function makes; gives the observer behind it, which is no part of the graph
+/// any more.
+fn custom_module(
+    m: &mut GraphModule,
+    n: Node,
+    notes: &Notes,
+    custom: &ConvertCustomConfig,
+    exchange: bool,
+) -> Result<Option<Node>> {
+    let (name, target) = (m.graph.node(n).name.clone(), m.graph.node(n).target.clone());
+    let Some(q) = notes.qconfigs.get(&name).cloned().flatten() else { return Ok(None) };
+    let kind = quant_type(&q);
+    let (mut behind, mut found) = (None, None);
+    if kind == QuantType::STATIC {
+        without_dequantize(m, n, 0)?;
+        behind = m.graph.node(n).users().iter().copied().find(|u| watcher(m, *u).is_some());
+        let observer = behind.ok_or_else(|| {
+            Error::assertion("Expected activation_post_process to be present for observed custom module")
+        })?;
+        found = module(m, observer, |r| qparams(r.as_module()))?;
+    }
+    if exchange && let Some(new) = own::object(m, n, |o: &Own| custom.quantized(o, kind, found.as_ref())) {
+        let new = new?;
+        new.module().set_training(false);
+        m.set_module(&target, ObjectRef::new(new));
+    }
+    Ok(behind)
+}
 /// A graph with observers as one that rounds.
-pub(super) fn convert(m: &mut GraphModule, notes: &Notes, backend: &BackendConfig) -> Result<()> {
+pub(super) fn convert(
+    m: &mut GraphModule,
+    notes: &Notes,
+    custom: &ConvertCustomConfig,
+    backend: &BackendConfig,
+) -> Result<()> {
     no_grad(|| {
         look_at_weights(m, backend)?;
         let all: Vec<Node> = m.graph.nodes().collect();
         let mut inputs = 0;
         let mut done: Vec<String> = Vec::new();
+        let (mut behind_custom, mut exchanged): (Vec<Node>, Vec<String>) = (Vec::new(), Vec::new());
         for n in all {
             let d = m.graph.node(n);
             match d.op {
@@ -217,7 +279,31 @@ pub(super) fn convert(m: &mut GraphModule, notes: &Notes, backend: &BackendConfi
                     inputs += 1;
                 }
                 Op::Output => kept_quantized(m, n, &notes.custom.output_quantized_indexes),
+                // a module of the program's own gives integers by itself
+                Op::CallModule if behind_custom.contains(&n) => {
+                    if let Some(from) = argument(m, n, 0) {
+                        m.graph.replace_all_uses_with(n, from);
+                        m.graph.erase_node(n)?;
+                        dequantized(m, from);
+                    }
+                }
                 Op::CallModule if watcher(m, n).is_some() => rounded(m, n, notes)?,
+                Op::CallModule if let Some(inner) = notes.standalone.get(&d.target) => {
+                    for i in &inner.custom.input_quantized_indexes {
+                        without_dequantize(m, n, *i)?;
+                    }
+                    if !inner.custom.output_quantized_indexes.is_empty() {
+                        dequantized(m, n);
+                    }
+                }
+                Op::CallModule
+                    if exchanged.contains(&d.target)
+                        || own::object(m, n, |o: &Own| custom.knows(o)) == Some(true) =>
+                {
+                    let first = !exchanged.contains(&d.target);
+                    exchanged.push(d.target.clone());
+                    behind_custom.extend(custom_module(m, n, notes, custom, first)?);
+                }
                 // a layer that is called twice is exchanged once
                 Op::CallModule if !done.contains(&d.target) => {
                     done.push(d.target.clone());

@@ -12,12 +12,15 @@ mod lower;
 mod matching;
 mod native_backend_config;
 mod nodes;
+mod own;
 mod prepare;
 
 pub use backend_config::{
     BackendConfig, BackendPatternConfig, DTypeConfig, DTypeWithConstraints, ObservationType,
 };
-pub use custom_config::PrepareCustomConfig;
+pub use custom_config::{
+    ConvertCustomConfig, FuseCustomConfig, PrepareCustomConfig, StandaloneModuleConfigEntry,
+};
 pub use native_backend_config::get_native_backend_config;
 
 use crate::qconfig::QConfig;
@@ -37,6 +40,8 @@ pub(crate) struct Notes {
     qconfigs: HashMap<String, Option<QConfig>>,
     observed: HashSet<String>,
     custom: PrepareCustomConfig,
+    /// Of modules that were prepared by themselves, by their paths.
+    standalone: HashMap<String, Notes>,
     is_qat: bool,
 }
 
@@ -100,12 +105,38 @@ pub(crate) fn traced<R: Into<Value>>(
     inputs: &[&Tensor],
     custom: &PrepareCustomConfig,
 ) -> Result<GraphModule> {
-    let custom = custom.clone();
+    let (custom, own) = (custom.clone(), custom.clone());
     let leaf = move |m: &dyn Module, path: &str| prepare::is_leaf(m, path, &custom);
-    let m =
-        try_symbolic_trace_with(model, forward, inputs, SymbolicTraceOptions::new().is_leaf_module(leaf))?;
+    let options = SymbolicTraceOptions::new()
+        .is_leaf_module(leaf)
+        .leaf_objects(move |m, path| own.object(m, path));
+    let m = try_symbolic_trace_with(model, forward, inputs, options)?;
     m.train(model.is_training())?;
     Ok(m)
+}
+/// What is kept although the program does not use it, as it was before something was taken away.
+fn kept(m: &GraphModule, paths: &[String]) -> Vec<(String, Value)> {
+    paths.iter().filter_map(|p| Some((p.clone(), m.get(p).ok()?))).collect()
+}
+fn put_back(m: &mut GraphModule, kept: Vec<(String, Value)>) {
+    for (path, v) in kept {
+        if m.get(&path).is_err() {
+            m.set_value(&path, v);
+        }
+    }
+}
+/// Puts parameters, buffers and modules of the model into its graph.
+fn preserve(m: &mut GraphModule, model: &dyn Module, paths: &[String]) -> Result<()> {
+    for path in paths.iter().filter(|p| m.get(p).is_err()).cloned().collect::<Vec<_>>() {
+        if let Some((_, p)) = model.named_parameters().into_iter().find(|(n, _)| *n == path) {
+            m.set(&path, Tensor::clone(&p));
+        } else if let Some((_, b)) = model.named_buffers().into_iter().find(|(n, _)| *n == path) {
+            m.set(&path, Tensor::clone(&b));
+        } else if let Ok(inner) = model.get_submodule(&path) {
+            m.set_module(&path, flambeau_fx::capture::object(inner)?);
+        }
+    }
+    Ok(())
 }
 fn of_layer(model: &impl Layer, inputs: &[&Tensor], custom: &PrepareCustomConfig) -> Result<GraphModule> {
     ensure!(
@@ -114,7 +145,9 @@ fn of_layer(model: &impl Layer, inputs: &[&Tensor], custom: &PrepareCustomConfig
         "the model takes one tensor, but {} example inputs are given",
         inputs.len()
     );
-    traced(model.as_module(), |x: &[Tensor]| model.try_forward(&x[0]), inputs, custom)
+    let mut m = traced(model.as_module(), |x: &[Tensor]| model.try_forward(&x[0]), inputs, custom)?;
+    preserve(&mut m, model.as_module(), &custom.preserved_attributes)?;
+    Ok(m)
 }
 /// Prepares a graph that was captured otherwise, such as that of a model of several inputs: layers are joined, observers put between
 /// the calls, and for training (`is_qat`) layers with weights exchanged for those that round them.
@@ -130,9 +163,11 @@ pub fn try_prepare_graph(
     options: PrepareFxOptions,
 ) -> Result<ObservedGraphModule> {
     let backend = options.backend_config.unwrap_or_else(get_native_backend_config);
+    let kept = kept(&graph, &options.prepare_custom_config.preserved_attributes);
     fuse::fuse(&mut graph, is_qat, &backend)?;
     let notes =
         prepare::prepare(&mut graph, qconfig_mapping, is_qat, &options.prepare_custom_config, &backend)?;
+    put_back(&mut graph, kept);
     Ok(ObservedGraphModule { module: graph, notes })
 }
 /// Captures a model, joins layers that follow each other and puts observers between the calls. Calls on sample data fill them; then
@@ -196,6 +231,28 @@ pub fn try_prepare_qat_fx(
     let graph = of_layer(model, example_inputs, &options.prepare_custom_config)?;
     try_prepare_graph(graph, qconfig_mapping, true, options)
 }
+/// How [`fuse_fx_with`] joins.
+#[derive(Clone, Debug, Default)]
+pub struct FuseFxOptions {
+    fuse_custom_config: FuseCustomConfig,
+    backend_config: Option<BackendConfig>,
+}
+impl FuseFxOptions {
+    /// For this library's kernels.
+    pub fn new() -> FuseFxOptions {
+        FuseFxOptions::default()
+    }
+    /// What is kept.
+    pub fn fuse_custom_config(mut self, c: FuseCustomConfig) -> Self {
+        self.fuse_custom_config = c;
+        self
+    }
+    /// For another engine.
+    pub fn backend_config(mut self, c: BackendConfig) -> Self {
+        self.backend_config = Some(c);
+        self
+    }
+}
 /// Joins layers of a captured graph that follow each other, for evaluation: a convolution takes the batch normalisation behind it
 /// into its numbers, and a ReLU behind a layer becomes part of it.
 ///
@@ -209,39 +266,84 @@ pub fn try_prepare_qat_fx(
 /// let net = nn::Sequential::new((nn::Conv2d::new(1, 2, 3), nn::BatchNorm2d::new(2), nn::ReLU::new()));
 /// net.eval();
 /// let x = torch::zeros([1, 1, 4, 4]);
-/// let m = fuse_fx(fx::symbolic_trace(&net, |x: &[Tensor]| net.call(&x[0]), &[&x]), None);
+/// let m = fuse_fx(fx::symbolic_trace(&net, |x: &[Tensor]| net.call(&x[0]), &[&x]));
 /// assert_eq!(m.graph.len(), 3);
 /// ```
 #[doc(alias = "torch.ao.quantization.quantize_fx.fuse_fx")]
-#[flambeau_macros::short]
-pub fn try_fuse_fx(mut graph: GraphModule, backend_config: Option<&BackendConfig>) -> Result<GraphModule> {
-    let native = backend_config.is_none().then(get_native_backend_config);
-    if let Some(backend) = backend_config.or(native.as_ref()) {
-        fuse::fuse(&mut graph, false, backend)?;
-    }
+#[flambeau_macros::short(with)]
+pub fn try_fuse_fx(mut graph: GraphModule, options: FuseFxOptions) -> Result<GraphModule> {
+    let kept = kept(&graph, &options.fuse_custom_config.preserved_attributes);
+    let backend = options.backend_config.unwrap_or_else(get_native_backend_config);
+    fuse::fuse(&mut graph, false, &backend)?;
+    put_back(&mut graph, kept);
     Ok(graph)
+}
+
+/// How [`convert_fx_with`] converts.
+#[derive(Clone, Debug, Default)]
+pub struct ConvertFxOptions {
+    convert_custom_config: ConvertCustomConfig,
+    backend_config: Option<BackendConfig>,
+}
+impl ConvertFxOptions {
+    /// For this library's kernels.
+    pub fn new() -> ConvertFxOptions {
+        ConvertFxOptions::default()
+    }
+    /// Which modules of the program's own stand in the place of others, and what is kept.
+    pub fn convert_custom_config(mut self, c: ConvertCustomConfig) -> Self {
+        self.convert_custom_config = c;
+        self
+    }
+    /// For another engine: the one that the graph was prepared for.
+    pub fn backend_config(mut self, c: BackendConfig) -> Self {
+        self.backend_config = Some(c);
+        self
+    }
+}
+/// Converts a prepared graph, and those in it that were prepared by themselves.
+fn converted(m: &GraphModule, notes: &Notes, options: &ConvertFxOptions, lower: bool) -> Result<GraphModule> {
+    let mut m = m.clone();
+    let kept = kept(&m, &options.convert_custom_config.preserved_attributes);
+    let backend = options.backend_config.clone().unwrap_or_else(get_native_backend_config);
+    convert::convert(&mut m, notes, &options.convert_custom_config, &backend)?;
+    for (path, notes) in &notes.standalone {
+        let inner = m.submodule(path)?;
+        if let Some(inner) = inner.downcast::<GraphModule>() {
+            let own = ConvertFxOptions {
+                backend_config: options.backend_config.clone(),
+                ..ConvertFxOptions::new()
+            };
+            let new = converted(inner, notes, &own, lower)?;
+            m.set_graph(path, new);
+        }
+    }
+    if lower {
+        lower::lower(&mut m, notes)?;
+    }
+    nodes::drop_unused(&mut m);
+    put_back(&mut m, kept);
+    Ok(m)
 }
 /// A graph of quantized layers and operators, by what the observers of a prepared one saw. The prepared graph stays as it is.
 ///
 /// # Errors
-/// Observers that saw nothing that can be quantized; weights and observers that do not fit.
+/// Observers that saw nothing that can be quantized; weights and observers that do not fit; a module of the program's own without a
+/// function that makes it of the observed one.
 #[doc(alias = "torch.ao.quantization.quantize_fx.convert_fx")]
-#[flambeau_macros::short]
-pub fn try_convert_fx(prepared: &ObservedGraphModule) -> Result<GraphModule> {
-    let mut m = try_convert_to_reference_fx(prepared)?;
-    lower::lower(&mut m, &prepared.notes)?;
-    nodes::drop_unused(&mut m);
-    Ok(m)
+#[flambeau_macros::short(with)]
+pub fn try_convert_fx(prepared: &ObservedGraphModule, options: ConvertFxOptions) -> Result<GraphModule> {
+    converted(&prepared.module, &prepared.notes, &options, true)
 }
 /// A graph that computes with numbers and rounds where [`convert_fx`]'s has integers: what other engines read.
 ///
 /// # Errors
 /// As [`convert_fx`].
 #[doc(alias = "torch.ao.quantization.quantize_fx.convert_to_reference_fx")]
-#[flambeau_macros::short]
-pub fn try_convert_to_reference_fx(prepared: &ObservedGraphModule) -> Result<GraphModule> {
-    let mut m = prepared.module.clone();
-    convert::convert(&mut m, &prepared.notes, &get_native_backend_config())?;
-    nodes::drop_unused(&mut m);
-    Ok(m)
+#[flambeau_macros::short(with)]
+pub fn try_convert_to_reference_fx(
+    prepared: &ObservedGraphModule,
+    options: ConvertFxOptions,
+) -> Result<GraphModule> {
+    converted(&prepared.module, &prepared.notes, &options, false)
 }

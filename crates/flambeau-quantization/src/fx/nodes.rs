@@ -1,5 +1,6 @@
 //! What nodes of a graph call, and changes of graphs with their modules.
 
+use super::own::{self, Own, Standalone};
 use crate::fake_quantize::FakeQuantize;
 use crate::nn::qat::Qat;
 use crate::nn::reference::Reference;
@@ -50,7 +51,11 @@ pub(super) fn class_of(m: &dyn Module) -> String {
 pub(super) fn object_type(m: &GraphModule, n: Node) -> Option<String> {
     let d = m.graph.node(n);
     match d.op {
-        Op::CallModule => module(m, n, |r| Ok(class_of(r.as_module()))).ok().flatten(),
+        Op::CallModule => module(m, n, |r| Ok(class_of(r.as_module())))
+            .ok()
+            .flatten()
+            .or_else(|| own::object(m, n, |o: &Own| class_of(o.module())))
+            .or_else(|| own::object(m, n, |o: &Standalone| o.class.clone())),
         Op::CallFunction | Op::CallMethod => Some(d.target.clone()),
         _ => None,
     }

@@ -1,19 +1,20 @@
 //! Observers in a graph.
 
-use super::backend_config::{BackendConfig, DTypeConfig};
+use super::backend_config::{BackendConfig, BackendPatternConfig, DTypeConfig};
 use super::custom_config::PrepareCustomConfig;
 use super::matching::{Match, find_matches};
 use super::nodes::{
     class_of, module, object, object_type, observe, watcher, weight_and_bias, without_tensors,
 };
-use super::{Notes, Scope};
+use super::own::{self, Own, Standalone};
+use super::{Notes, PrepareFxOptions, Scope};
 use crate::nn::qat::Qat;
 use crate::object_types::{ObjectType, same};
 use crate::observers::{ObserverClass, ObserverSpec};
 use crate::qconfig::{Make, QConfig};
 use crate::qconfig_mapping::QConfigMapping;
 use crate::stubs::Fused;
-use flambeau_core::{DType, Error, Result};
+use flambeau_core::{DType, Error, Result, ensure};
 use flambeau_fx::{Argument, GraphModule, Node, Op};
 use flambeau_nn::Module;
 use std::collections::{HashMap, HashSet};
@@ -236,6 +237,26 @@ impl Prepare<'_> {
         self.m.graph.set_kwargs(n, kwargs);
         Ok(())
     }
+    /// Observes what a module is to be given as integers.
+    fn given_integers(&mut self, n: Node, indexes: &[usize], q: &QConfig) -> Result<()> {
+        let mut args = self.m.graph.node(n).args().to_vec();
+        for (i, a) in args.iter_mut().enumerate() {
+            let Argument::Node(from) = *a else { continue };
+            if !indexes.contains(&i) || self.given(from) == Some(DType::QU8) {
+                continue;
+            }
+            let users = self.m.graph.node(from).users().to_vec();
+            let like = |u: &Node| watcher(self.m, *u).is_some_and(|w| w.is_like(&q.activation));
+            let there = users.into_iter().find(like);
+            *a = match there {
+                Some(u) => u,
+                None => observe(self.m, from, &q.activation)?,
+            }
+            .into();
+        }
+        self.m.graph.set_args(n, args);
+        Ok(())
+    }
     fn output(&mut self, n: Node) -> Result<()> {
         let info = self.info(n);
         let Some(make) = info.activation.as_ref().filter(|m| !is_dynamic(m)) else { return Ok(()) };
@@ -365,8 +386,21 @@ pub(super) fn prepare(
     }
     let scopes = scopes(m);
     let qconfigs = qconfigs(m, &mapping, &scopes);
-    let matches = find_matches(m, backend.configs().iter());
+    let mut matches = find_matches(m, backend.configs().iter());
+    let own = BackendPatternConfig::new(&[]);
+    let whole = whole_calls(m);
+    matches.retain(|f| !f.nodes.iter().any(|n| whole.contains_key(n)));
+    matches.extend(whole.keys().map(|n| Match { nodes: vec![*n], config: &own }));
     let qconfig = |m: &GraphModule, n: Node| qconfigs.get(&m.graph.node(n).name).cloned().flatten();
+    let mut standalone = HashMap::new();
+    for n in whole.keys() {
+        let path = m.graph.node(*n).target.clone();
+        let q = qconfig(m, *n);
+        let Some(done) = own::object(m, *n, |s: &Standalone| by_itself(s, q, is_qat, backend)) else { continue };
+        let (graph, notes) = done?;
+        m.set_graph(&path, graph);
+        standalone.extend(notes.map(|n| (path, n)));
+    }
     let mut p = Prepare { m, infos: HashMap::new(), backend };
 
     for found in &matches {
@@ -421,7 +455,8 @@ pub(super) fn prepare(
     }
     // what the engine does not take stays float
     for found in &matches {
-        let supported = qconfig(p.m, found.root()).is_some_and(|q| p.is_supported(found, &q));
+        let supported = whole.contains_key(&found.root())
+            || qconfig(p.m, found.root()).is_some_and(|q| p.is_supported(found, &q));
         if !supported {
             for n in &found.nodes {
                 if p.infos.get(n).is_some_and(|i| i.activation.is_some()) {
@@ -435,7 +470,13 @@ pub(super) fn prepare(
         let Some(found) = matches.iter().find(|f| f.nodes.contains(n)) else { continue };
         let Some(q) = qconfig(p.m, *n) else { continue };
         let tensor = p.infos.get(n).is_some_and(|i| i.activation.is_some());
-        if !tensor || !p.is_supported(found, &q) {
+        let whole = whole.get(n);
+        if !tensor || !(whole.is_some() || p.is_supported(found, &q)) {
+            continue;
+        }
+        if let Some(Whole::Standalone(integers)) = whole {
+            // what it takes and gives is observed within, but for integers that it is to be given
+            p.given_integers(*n, integers, &q)?;
             continue;
         }
         observed.extend(found.nodes.iter().map(|n| p.m.graph.node(*n).name.clone()));
@@ -448,11 +489,63 @@ pub(super) fn prepare(
     }
     m.graph.lint()?;
     m.delete_all_unused_submodules();
-    Ok(Notes { scopes, qconfigs, observed, custom: custom.clone(), is_qat })
+    Ok(Notes { scopes, qconfigs, observed, custom: custom.clone(), standalone, is_qat })
+}
+/// A call of a module that no pattern speaks of.
+enum Whole {
+    /// It is a graph of its own, which is given integers at these places.
+    Standalone(Vec<usize>),
+    /// The program's functions exchange it.
+    Own,
+}
+fn whole_calls(m: &GraphModule) -> HashMap<Node, Whole> {
+    let of = |n: Node| {
+        let integers = |s: &Standalone| {
+            s.entry.prepare_custom_config.as_ref().map_or_else(Vec::new, |c| c.input_quantized_indexes.clone())
+        };
+        let apart = own::object(m, n, integers).map(Whole::Standalone);
+        Some((n, apart.or_else(|| own::object(m, n, |_: &Own| Whole::Own))?))
+    };
+    m.graph.find_nodes(Op::CallModule, None).into_iter().filter_map(of).collect()
+}
+/// A module as a graph of its own, prepared if there is a configuration.
+fn by_itself(
+    s: &Standalone,
+    q: Option<QConfig>,
+    is_qat: bool,
+    backend: &BackendConfig,
+) -> Result<(GraphModule, Option<Notes>)> {
+    let Some(q) = q else { return Ok((s.graph.clone(), None)) };
+    let mapping = s.entry.qconfig_mapping.clone();
+    let mapping = mapping.unwrap_or_else(|| QConfigMapping::new().set_global(Some(q)));
+    let custom = s.entry.prepare_custom_config.clone().unwrap_or_default();
+    let graph = &s.graph.graph;
+    let simple = graph.output_node().and_then(|o| graph.node(o).args().first()?.node());
+    ensure!(
+        simple.is_some(),
+        Assertion,
+        "standalone module only supports returning simple value currently (not tuple, dict etc.)"
+    );
+    ensure!(
+        matches!(custom.output_quantized_indexes[..], [] | [0]),
+        Assertion,
+        "Currently only quantized output idxs = [0] is supported"
+    );
+    let mut options = PrepareFxOptions::new().prepare_custom_config(custom);
+    options = options.backend_config(s.entry.backend_config.clone().unwrap_or_else(|| backend.clone()));
+    let prepared = super::try_prepare_graph(s.graph.clone(), &mapping, is_qat, options)?;
+    Ok((prepared.module, Some(prepared.notes)))
+}
+/// The name that modules of the class print.
+fn name_of(m: &dyn Module) -> String {
+    m.as_run().map_or_else(|| m.type_name().into_owned(), |r| r.class().to_string())
 }
 /// Whether a module is one that a graph calls as a whole: layers, layers that were joined, and what the program names.
 pub(super) fn is_leaf(m: &dyn Module, path: &str, custom: &PrepareCustomConfig) -> bool {
-    let class = m.as_run().map_or_else(|| m.type_name().into_owned(), |r| r.class().to_string());
+    let class = name_of(m);
+    if custom.is_whole(m, path) {
+        return true;
+    }
     if custom.non_traceable_module_names.iter().any(|n| n == path)
         || custom.non_traceable_module_classes.iter().any(|c| same(c, &class) || *c == class)
     {

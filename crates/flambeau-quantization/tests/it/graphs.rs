@@ -4,7 +4,12 @@ use flambeau_core::{DType, Tensor, Value};
 use flambeau_fx::{Argument, Graph, GraphModule, Op};
 use flambeau_nn::internal::ModuleObject;
 use flambeau_nn::{self as nn, Module as _};
-use flambeau_quantization::fx::{self, BackendConfig, PrepareCustomConfig, PrepareFxOptions};
+use flambeau_quantization::fx::{
+    self, BackendConfig, ConvertCustomConfig, FuseCustomConfig, PrepareCustomConfig, PrepareFxOptions,
+    StandaloneModuleConfigEntry,
+};
+use flambeau_quantization::TensorQuantizationExt as _;
+use flambeau_quantization::granularity::QuantType;
 use flambeau_quantization::qconfig::qconfig_of;
 use flambeau_quantization::qconfig_mapping::{
     QConfigMapping, get_default_qat_qconfig_mapping, get_default_qconfig_mapping,
@@ -223,10 +228,10 @@ fn layers_are_joined_for_evaluation_alone() {
     flambeau_test_support::alone!();
     let m = residual();
     m.train(true).unwrap();
-    let e = fx::try_fuse_fx(m, None).unwrap_err();
+    let e = fx::try_fuse_fx(m, fx::FuseFxOptions::new()).unwrap_err();
     assert_eq!(e.message(), "Fusion only for eval!");
     let (m, x) = (residual(), numbers(&[2, 3, 4, 4]));
-    let fused = fx::fuse_fx(m.clone(), None);
+    let fused = fx::fuse_fx(m.clone());
     assert_eq!(fused.graph.len(), m.graph.len() - 2);
     assert!(farthest(&fused.try_forward(&[&x]).unwrap(), &m.try_forward(&[&x]).unwrap()) < 1e-4);
 }
@@ -241,4 +246,118 @@ fn converted_graphs_are_called_by_name_and_print() {
     let of =
         |name: &str| flambeau_library::call(name, &[Value::Int(1)], &[]).unwrap_err().message().to_string();
     assert!(of("torch.ao.quantization.quantize_fx.convert_fx").contains("produced by prepare_fx"));
+}
+
+#[test]
+fn modules_stay_graphs_of_their_own() {
+    flambeau_test_support::alone!();
+    let x = numbers(&[6, 4]);
+    let inner = nn::Sequential::new((nn::Linear::new(4, 4), nn::ReLU::new()));
+    type Inner = nn::Sequential;
+    let net = nn::Sequential::new((nn::Linear::new(4, 4), inner, nn::Linear::new(4, 2)));
+    net.eval();
+    let hidden = numbers(&[6, 4]);
+    // numbers between the model and the module
+    let entry = StandaloneModuleConfigEntry::new(&[&hidden]);
+    let custom = PrepareCustomConfig::new().set_standalone_module_name::<Inner>("1", entry.clone());
+    let options = PrepareFxOptions::new().prepare_custom_config(custom);
+    let prepared = fx::try_prepare_fx(&net, &x86(), &[&x], options).unwrap();
+    prepared.try_forward(&[&x]).unwrap();
+    let quantized = fx::convert_fx(&prepared);
+    let of = |m: &GraphModule| classes(m.submodule("1").unwrap().downcast::<GraphModule>().unwrap());
+    assert!(of(&prepared).contains(&"LinearReLU".to_string()), "{:?}", of(&prepared));
+    let want = ["x", "torch.quantize_per_tensor", "QuantizedLinearReLU", "dequantize", "output"];
+    assert_eq!(
+        of(&quantized).iter().filter(|c| !c.contains('_') || c.starts_with("torch.")).collect::<Vec<_>>(),
+        want
+    );
+    assert!(farthest(&quantized.try_forward(&[&x]).unwrap(), &net.call(&x)) < 0.1);
+    // integers
+    let integers =
+        PrepareCustomConfig::new().set_input_quantized_indexes(&[0]).set_output_quantized_indexes(&[0]);
+    let custom = PrepareCustomConfig::new()
+        .set_standalone_module_class::<Inner>(entry.prepare_custom_config(integers));
+    let options = PrepareFxOptions::new().prepare_custom_config(custom);
+    let prepared = fx::try_prepare_fx(&net, &x86(), &[&x], options).unwrap();
+    prepared.try_forward(&[&x]).unwrap();
+    let quantized = fx::convert_fx(&prepared);
+    assert_eq!(of(&quantized), ["x", "QuantizedLinearReLU", "output"]);
+    assert!(farthest(&quantized.try_forward(&[&x]).unwrap(), &net.call(&x)) < 0.1);
+    let reference = fx::convert_to_reference_fx(&prepared);
+    assert!(of(&reference).contains(&"LinearReLU".to_string()), "{:?}", of(&reference));
+}
+/// A layer of the program's own.
+#[derive(Debug, nn::Module)]
+struct Scale {
+    by: f64,
+}
+#[nn::forward]
+impl Scale {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        x * self.by
+    }
+}
+#[derive(Debug, nn::Module)]
+struct ScaleIntegers {
+    by: f64,
+    scale: f64,
+    zero_point: i64,
+}
+#[nn::forward]
+impl ScaleIntegers {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        assert_eq!(x.dtype(), DType::QU8);
+        let y = x.dequantize() * self.by;
+        flambeau_quantization::generated::functions::quantize_per_tensor(
+            &y,
+            self.scale,
+            self.zero_point,
+            DType::QU8,
+        )
+    }
+}
+#[test]
+fn modules_of_a_program_are_exchanged_by_its_functions() {
+    flambeau_test_support::alone!();
+    let x = numbers(&[6, 4]);
+    let net = nn::Sequential::new((nn::Linear::new(4, 4), Scale { by: 3.0 }, nn::Linear::new(4, 2)));
+    net.eval();
+    let custom = PrepareCustomConfig::new()
+        .set_float_to_observed_mapping(|s: &Scale| Ok(Scale { by: s.by }))
+        .set_preserved_attributes(&["0.bias", "2"]);
+    let options = PrepareFxOptions::new().prepare_custom_config(custom);
+    let prepared = fx::try_prepare_fx(&net, &x86(), &[&x], options).unwrap();
+    prepared.try_forward(&[&x]).unwrap();
+    let found = classes(&prepared);
+    let at = found.iter().position(|c| c == "Scale").unwrap();
+    assert!(found[at - 1].ends_with("Observer") && found[at + 1].ends_with("Observer"), "{found:?}");
+    let none = fx::try_convert_fx(&prepared, fx::ConvertFxOptions::new());
+    assert!(none.is_ok(), "a class that nothing is said of stays: {:?}", none.err());
+    let convert = |kind: QuantType| {
+        let custom = ConvertCustomConfig::new()
+            .set_observed_to_quantized_mapping(kind, |s: &Scale, found: Option<&(Tensor, Tensor)>| {
+                let (scale, zero) = found.expect("an observer stands behind it");
+                Ok(ScaleIntegers { by: s.by, scale: scale.item(), zero_point: zero.item() })
+            })
+            .set_preserved_attributes(&["0.bias"]);
+        fx::try_convert_fx(&prepared, fx::ConvertFxOptions::new().convert_custom_config(custom))
+    };
+    let quantized = convert(QuantType::STATIC).unwrap();
+    let found = classes(&quantized);
+    let at = found.iter().position(|c| c == "ScaleIntegers").unwrap();
+    assert_eq!((&*found[at - 1], &*found[at + 1]), ("QuantizedLinear", "QuantizedLinear"), "{found:?}");
+    assert!(farthest(&quantized.try_forward(&[&x]).unwrap(), &net.call(&x)) < 0.2);
+    assert!(quantized.get("0.bias").is_ok());
+    let e = convert(QuantType::DYNAMIC).unwrap_err();
+    assert!(e.message().starts_with("did not find corresponding observed module class for Scale"), "{e}");
+}
+#[test]
+fn joining_keeps_what_is_asked_for() {
+    flambeau_test_support::alone!();
+    let mut m = residual();
+    m.set_module("spare", ModuleObject::make(nn::Linear::new(2, 2)));
+    assert!(fx::fuse_fx(m.clone()).get("spare").is_err());
+    let options = fx::FuseFxOptions::new()
+        .fuse_custom_config(FuseCustomConfig::new().set_preserved_attributes(&["spare"]));
+    assert!(fx::fuse_fx_with(m, options).get("spare").is_ok());
 }
