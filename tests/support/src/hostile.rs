@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 const LIMIT_KB: u64 = 3 << 20;
 /// A call that runs this long hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How a report of such a call begins.
+const HANGS: &str = "runs for more than";
 /// Findings after which the rest is not tried.
 const ENOUGH: usize = 200;
 const FROM: &str = "FLAMBEAU_HOSTILE_FROM";
@@ -47,6 +49,13 @@ impl Calls<'_> {
     }
     /// The same in an address space of so many KB.
     pub fn judge_within(&self, limit_kb: u64, environment: &[(&str, &str)]) {
+        self.judge_by(limit_kb, environment, PATIENCE, false);
+    }
+    /// The same where loops may be long: a call that takes longer than this is stopped, which is no finding.
+    pub fn judge_but_for_long_loops(&self, patience: Duration) {
+        self.judge_by(LIMIT_KB, &[], patience, true);
+    }
+    fn judge_by(&self, limit_kb: u64, environment: &[(&str, &str)], patience: Duration, long: bool) {
         if let (Ok(from), Some(file)) = (std::env::var(FROM), std::env::var_os(FILE)) {
             return self.child(from.parse().expect("a number"), Path::new(&file));
         }
@@ -58,7 +67,7 @@ impl Calls<'_> {
         let mut findings = Vec::new();
         let mut next = 0;
         while next < self.count && findings.len() < ENOUGH {
-            let why = self.watch(next, &file, limit_kb, environment);
+            let why = self.watch(next, &file, limit_kb, environment, patience);
             let (at, mut found) = read(&file);
             // shown at once under --nocapture: a long list is worked off while it grows
             found.iter().for_each(|f| eprintln!("{f}"));
@@ -67,8 +76,10 @@ impl Calls<'_> {
                 None => next = self.count,
                 Some(why) => {
                     let at = at.unwrap_or(next);
-                    findings.push(format!("{}: {why}", (self.name)(at)));
-                    eprintln!("{}", findings[findings.len() - 1]);
+                    if !(long && why.starts_with(HANGS)) {
+                        findings.push(format!("{}: {why}", (self.name)(at)));
+                        eprintln!("{}", findings[findings.len() - 1]);
+                    }
                     // one death per operator: what else it does wrong is found when this is mended
                     let group = |i: usize| (self.name)(i).split_whitespace().next().map(str::to_string);
                     next = (at + 1..self.count).find(|i| group(*i) != group(at)).unwrap_or(self.count);
@@ -88,7 +99,14 @@ impl Calls<'_> {
     }
 
     /// Runs a child from call `from` on; `None` when it came to the end.
-    fn watch(&self, from: usize, file: &Path, limit_kb: u64, environment: &[(&str, &str)]) -> Option<String> {
+    fn watch(
+        &self,
+        from: usize,
+        file: &Path,
+        limit_kb: u64,
+        environment: &[(&str, &str)],
+        patience: Duration,
+    ) -> Option<String> {
         let exe = std::env::current_exe().expect("the test binary");
         for f in [file.to_path_buf(), progress(file)] {
             fs::write(f, "").expect("a file in the temporary directory");
@@ -126,10 +144,10 @@ impl Calls<'_> {
             let at = last_step(file);
             if at != last {
                 (last, since) = (at, Instant::now());
-            } else if since.elapsed() > PATIENCE {
+            } else if since.elapsed() > patience {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Some(format!("runs for more than {PATIENCE:?}"));
+                return Some(format!("{HANGS} {patience:?}"));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

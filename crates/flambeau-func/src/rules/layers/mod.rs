@@ -48,7 +48,7 @@ pub(crate) fn fold(c: &Call<'_>) -> Result<Vec<Value>> {
         } else if is_sizes(a.name) {
             let mut sizes = c.ints(i)?;
             if let Some(n) = sizes.first_mut() {
-                *n *= c.batch();
+                *n = c.times(*n);
             }
             args[i] = ints(sizes);
         }

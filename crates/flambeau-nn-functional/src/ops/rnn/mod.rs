@@ -141,6 +141,7 @@ impl Net<'_> {
     fn packed(&self, data: &Tensor, sizes: &Tensor, hx: &Tensor, cx: Option<&Tensor>) -> Result<Done> {
         let steps = int_vector(sizes)?;
         ensure!(!steps.is_empty(), Runtime, "batch_sizes can not be empty");
+        ensure!(steps.iter().all(|n| *n >= 0), Runtime, "batch_sizes can not be negative");
         ensure!(data.dim() == 2, Runtime, "input must have 2 dimensions, got {}", data.dim());
         // sequences longer than what was packed have steps without rows
         let mut left = data.sizes()[0];
