@@ -339,11 +339,8 @@ fn nondeterministic_seeds_differ() {
 #[cfg(not(miri))]
 fn elements_that_go_past_the_caches() {
     type Draw = fn(&mut Generator, &mut [f32]);
-    let draws: [Draw; 3] = [
-        |g, o| g.uniform(o, -1.0, 3.0),
-        |g, o| g.normal(o, 0.5, 2.0),
-        |g, o| g.dropout_mask(o, 0.25),
-    ];
+    let draws: [Draw; 3] =
+        [|g, o| g.uniform(o, -1.0, 3.0), |g, o| g.normal(o, 0.5, 2.0), |g, o| g.dropout_mask(o, 0.25)];
     let n = crate::engine::cache::stream_threshold() / 4 + 16 * 1001;
     let mut all = vec![0f32; n + 16];
     let start = all.as_ptr().align_offset(64);
