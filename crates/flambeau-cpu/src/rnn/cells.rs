@@ -4,13 +4,15 @@ use super::{Cell, RecurrentScalar};
 use crate::engine::isa::{Isa, Job, Level, best_for};
 
 /// Lanes that are computed together; local arrays, so that no two slices have to be told apart.
-const L: usize = 16;
+const L: usize = 32;
 
 #[inline(always)]
 fn load<T: RecurrentScalar>(s: &[T], at: usize, n: usize) -> [T; L] {
     let mut out = [T::ZERO; L];
     if n == L {
         out.copy_from_slice(&s[at..at + L]);
+    } else if n == L / 2 {
+        out[..L / 2].copy_from_slice(&s[at..at + L / 2]);
     } else {
         out[..n].copy_from_slice(&s[at..at + n]);
     }
@@ -20,6 +22,8 @@ fn load<T: RecurrentScalar>(s: &[T], at: usize, n: usize) -> [T; L] {
 fn store<T: RecurrentScalar>(v: &[T; L], s: &mut [T], at: usize, n: usize) {
     if n == L {
         s[at..at + L].copy_from_slice(v);
+    } else if n == L / 2 {
+        s[at..at + L / 2].copy_from_slice(&v[..L / 2]);
     } else {
         s[at..at + n].copy_from_slice(&v[..n]);
     }
@@ -41,8 +45,8 @@ fn map<T: RecurrentScalar, const N: usize>(x: [&[T; L]; N], f: impl Fn([T; N]) -
 fn biased<T: RecurrentScalar>(x: &[T], at: usize, bias: &[T], to: usize, n: usize) -> [T; L] {
     map([&load(x, at, n), &load(bias, to, n)], |[x, b]| x + b)
 }
-/// Runs a body for `n` lanes from lane `j` on of each of `rows` rows of `h`. It stands there twice: with a constant for whole
-/// groups of lanes, whose copies are loads and stores then and no calls.
+/// Runs a body for `n` lanes from lane `j` on of each of `rows` rows of `h`. It stands there several times: with constants for
+/// whole and half groups of lanes, whose copies are loads and stores then and no calls.
 macro_rules! lanes {
     ($rows:expr, $h:expr, |$r:ident, $j:ident, $n:ident| $body:block) => {
         for $r in 0..$rows {
@@ -51,7 +55,10 @@ macro_rules! lanes {
                 let $n = L;
                 $body
             }
-            if whole < $h {
+            if $h - whole == L / 2 {
+                let ($j, $n) = (whole, L / 2);
+                $body
+            } else if whole < $h {
                 let ($j, $n) = (whole, $h - whole);
                 $body
             }
@@ -102,11 +109,12 @@ impl<T: RecurrentScalar> Job for Forward<'_, T> {
             }),
             Cell::Lstm => lanes!(rows, units, |r, j, n| {
                 let (from, own, to) = (r * parts * units + j, r * h + first + j, r * width + first + j);
-                let part = |p: usize| biased(sums, from + p * units, bias, p * h + first + j, n);
-                let i = map([&part(0)], |[x]| x.sigmoid_gate::<I>());
-                let f = map([&part(1)], |[x]| x.sigmoid_gate::<I>());
-                let g = map([&part(2)], |[x]| x.tanh_gate::<I>());
-                let o = map([&part(3)], |[x]| x.sigmoid_gate::<I>());
+                let at = first + j;
+                let i = map([&biased(sums, from, bias, at, n)], |[x]| x.sigmoid_gate::<I>());
+                let f = map([&biased(sums, from + units, bias, h + at, n)], |[x]| x.sigmoid_gate::<I>());
+                let g = map([&biased(sums, from + 2 * units, bias, 2 * h + at, n)], |[x]| x.tanh_gate::<I>());
+                let o =
+                    map([&biased(sums, from + 3 * units, bias, 3 * h + at, n)], |[x]| x.sigmoid_gate::<I>());
                 let c = map([&f, &load(state, own, n), &i, &g], |[f, c, i, g]| i.fma::<I>(g, f * c));
                 let y = map([&o, &c], |[o, c]| o * c.tanh_gate::<I>());
                 store(&i, gates, to, n);
@@ -118,11 +126,12 @@ impl<T: RecurrentScalar> Job for Forward<'_, T> {
             }),
             Cell::Gru => lanes!(rows, units, |r, j, n| {
                 let (from, own, to) = (r * parts * units + j, r * h + first + j, r * width + first + j);
-                let part = |p: usize| biased(sums, from + p * units, bias, p * h + first + j, n);
-                let reset = map([&part(0)], |[x]| x.sigmoid_gate::<I>());
-                let update = map([&part(1)], |[x]| x.sigmoid_gate::<I>());
-                let hidden = part(3);
-                let new = map([&part(2), &reset, &hidden], |[x, r, h]| r.fma::<I>(h, x).tanh_gate::<I>());
+                let at = first + j;
+                let reset = map([&biased(sums, from, bias, at, n)], |[x]| x.sigmoid_gate::<I>());
+                let update = map([&biased(sums, from + units, bias, h + at, n)], |[x]| x.sigmoid_gate::<I>());
+                let input = biased(sums, from + 2 * units, bias, 2 * h + at, n);
+                let hidden = biased(sums, from + 3 * units, bias, 3 * h + at, n);
+                let new = map([&input, &reset, &hidden], |[x, r, h]| r.fma::<I>(h, x).tanh_gate::<I>());
                 let y = map([&update, &load(state, own, n), &new], |[z, h, n]| z.fma::<I>(h - n, n));
                 store(&reset, gates, to, n);
                 store(&update, gates, to + h, n);

@@ -210,3 +210,27 @@ fn both_types_and_many_rows_agree() {
         }
     }
 }
+
+/// Milliseconds of a layer of 64 steps of 32 rows: `cargo test --release -p flambeau-cpu --lib rnn -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures, asserts nothing"]
+fn speed() {
+    crate::engine::parallel::set_num_threads(1);
+    for cell in [Cell::Tanh, Cell::Lstm, Cell::Gru] {
+        let (h, k) = (256, 128);
+        let l = Layer::new(cell, h, h, &[32; 64], false);
+        let (n, s) = (cell.gates() * h, l.shape());
+        let few = |v: Vec<f64>| v.into_iter().map(|x| x as f32 / 16.0).collect::<Vec<f32>>();
+        let all: Vec<Vec<f32>> = l.all.iter().map(|v| few(v.clone())).collect();
+        let (x, ih) = (few(values(s.rows() * k, 7)), few(values(n * k, 8)));
+        let mut out = vec![0f32; s.rows() * h];
+        let mut gates = vec![0f32; if n == h { 0 } else { s.rows() * s.width() }];
+        let mut cells = vec![0f32; if cell == Cell::Lstm { s.rows() * h } else { 0 }];
+        let best = (0..60).map(|_| {
+            let t = std::time::Instant::now();
+            forward(&s, Input { x: &x, ih: &ih }, weights(&all), &mut gates, &mut out, &mut cells);
+            t.elapsed().as_secs_f64()
+        });
+        println!("{cell:?}: {:.2} ms", best.fold(f64::INFINITY, f64::min) * 1e3);
+    }
+}
