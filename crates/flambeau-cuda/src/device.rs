@@ -56,7 +56,8 @@ pub(crate) fn ordinal(device: Device) -> Result<usize> {
 /// # Errors
 /// None today: a device has its default stream always.
 pub(crate) fn here(device: usize) -> Result<Stream> {
-    Ok(STREAMS.with(|s| s.get(device).map_or(0, Cell::get)))
+    // there are streams while a thread ends, too
+    Ok(STREAMS.try_with(|s| s.get(device).map_or(0, Cell::get)).unwrap_or(0))
 }
 /// Runs a closure with another stream as the thread's own.
 pub(crate) fn with_stream<R>(device: usize, stream: Stream, f: impl FnOnce() -> R) -> R {
@@ -71,7 +72,7 @@ pub(crate) fn with_stream<R>(device: usize, stream: Stream, f: impl FnOnce() -> 
 }
 /// Makes a stream of a device the thread's own: the one before.
 fn choose(device: usize, stream: Stream) -> Stream {
-    STREAMS.with(|s| s.get(device).map_or(0, |own| own.replace(stream)))
+    STREAMS.try_with(|s| s.get(device).map_or(0, |own| own.replace(stream))).unwrap_or(0)
 }
 /// Multiprocessors of a device.
 ///

@@ -375,7 +375,8 @@ fn schema(call: &OperatorCall<'_>) -> String {
     name
 }
 fn see_this_thread() {
-    if !SEEN.replace(true) {
+    if !SEEN.get() {
+        SEEN.set(true);
         // as long as the thread: nobody turns the search off
         std::mem::forget(overrides::push_dispatch_mode(Looking));
     }
