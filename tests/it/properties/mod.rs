@@ -11,6 +11,7 @@ mod extremes;
 mod forms;
 mod gradients;
 mod layouts;
+mod loops;
 mod meta;
 mod storages;
 mod threads;

@@ -168,7 +168,9 @@ fn written(info: &OpInfo, args: &[Value], twins: &[Value], results: &[Value]) ->
     });
     let pairs: Vec<(&Tensor, &Tensor)> = pairs.collect();
     let like = |(t, twin): &(&Tensor, &Tensor)| {
-        t.sizes() == twin.sizes() && t.strides() == twin.strides() && t.requires_grad() == twin.requires_grad()
+        t.sizes() == twin.sizes()
+            && t.strides() == twin.strides()
+            && t.requires_grad() == twin.requires_grad()
     };
     if !pairs.iter().all(like) || info.schema.args.iter().any(|a| a.mutated && a.kw_only) {
         return None;

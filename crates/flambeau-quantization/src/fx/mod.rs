@@ -107,9 +107,8 @@ pub(crate) fn traced<R: Into<Value>>(
 ) -> Result<GraphModule> {
     let (custom, own) = (custom.clone(), custom.clone());
     let leaf = move |m: &dyn Module, path: &str| prepare::is_leaf(m, path, &custom);
-    let options = SymbolicTraceOptions::new()
-        .is_leaf_module(leaf)
-        .leaf_objects(move |m, path| own.object(m, path));
+    let options =
+        SymbolicTraceOptions::new().is_leaf_module(leaf).leaf_objects(move |m, path| own.object(m, path));
     let m = try_symbolic_trace_with(model, forward, inputs, options)?;
     m.train(model.is_training())?;
     Ok(m)

@@ -396,7 +396,9 @@ pub(super) fn prepare(
     for n in whole.keys() {
         let path = m.graph.node(*n).target.clone();
         let q = qconfig(m, *n);
-        let Some(done) = own::object(m, *n, |s: &Standalone| by_itself(s, q, is_qat, backend)) else { continue };
+        let Some(done) = own::object(m, *n, |s: &Standalone| by_itself(s, q, is_qat, backend)) else {
+            continue;
+        };
         let (graph, notes) = done?;
         m.set_graph(&path, graph);
         standalone.extend(notes.map(|n| (path, n)));
@@ -501,7 +503,10 @@ enum Whole {
 fn whole_calls(m: &GraphModule) -> HashMap<Node, Whole> {
     let of = |n: Node| {
         let integers = |s: &Standalone| {
-            s.entry.prepare_custom_config.as_ref().map_or_else(Vec::new, |c| c.input_quantized_indexes.clone())
+            s.entry
+                .prepare_custom_config
+                .as_ref()
+                .map_or_else(Vec::new, |c| c.input_quantized_indexes.clone())
         };
         let apart = own::object(m, n, integers).map(Whole::Standalone);
         Some((n, apart.or_else(|| own::object(m, n, |_: &Own| Whole::Own))?))

@@ -4,11 +4,11 @@ use flambeau_core::{DType, Tensor, Value};
 use flambeau_fx::{Argument, Graph, GraphModule, Op};
 use flambeau_nn::internal::ModuleObject;
 use flambeau_nn::{self as nn, Module as _};
+use flambeau_quantization::TensorQuantizationExt as _;
 use flambeau_quantization::fx::{
     self, BackendConfig, ConvertCustomConfig, FuseCustomConfig, PrepareCustomConfig, PrepareFxOptions,
     StandaloneModuleConfigEntry,
 };
-use flambeau_quantization::TensorQuantizationExt as _;
 use flambeau_quantization::granularity::QuantType;
 use flambeau_quantization::qconfig::qconfig_of;
 use flambeau_quantization::qconfig_mapping::{
