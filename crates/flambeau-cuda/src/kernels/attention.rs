@@ -215,7 +215,10 @@ fn backward(a: &args::FusedAttentionBackward, [gq, gk, gv]: [&Tensor; 3]) -> Res
         dropout: None,
     };
     let d = ordinal(q.device())?;
-    let shape = Shape { blocks: up(lse.numel(), if wide(q.dtype()) == q.dtype() { 4 } else { 16 }).clamp(1, 1 << 20) as u32, threads: 128 };
+    let shape = Shape {
+        blocks: up(lse.numel(), if wide(q.dtype()) == q.dtype() { 4 } else { 16 }).clamp(1, 1 << 20) as u32,
+        threads: 128,
+    };
     let which = Which("attention_delta", 0, [q.dtype() as u8, 0, 0, 0]);
     let text = || text(FILE, &format!("ATTENTION_DELTA(k, {own})"));
     launch(d, which, text, shape, sums.args(0, 1)?)?;
