@@ -149,10 +149,14 @@ impl Sum<'_> {
         let device = ordinal(out.device())?;
         let depth = columns.max(s[3]).max(self.second.map_or(0, |s| s[0].sizes()[3]));
         let (units, drops) = (units(d, device)?, self.dropout.is_some());
-        let packs = || [self.x, self.y].into_iter().chain(self.b).all(in_packs);
+        // of both gradients `b` is written
+        let read = self.b.filter(|_| self.mode != "OF_BOTH");
+        let packs = || {
+            [self.x, self.y].into_iter().chain(self.second.into_iter().flatten()).chain(read).all(in_packs)
+        };
         if units == Units::Groups
             && depth <= 128
-            && (self.mode != "FORWARD" || packs())
+            && packs()
             && let Some(tile) = Tile::of(self.mode, depth, self.mask.is_some(), drops)
         {
             return self.by_groups(own, device, tile);

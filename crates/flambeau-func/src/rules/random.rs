@@ -93,9 +93,9 @@ pub(crate) fn batched(c: &Call<'_>) -> Result<Vec<Value>> {
     args[0] = Value::Tensor(first);
     c.info.call(&args)
 }
-/// Operators that draw what only depends on the sizes of their tensor: masks of dropout, states of generators.
+/// Operators that draw what only depends on the sizes of their tensor: masks of dropout.
 fn by_sizes(c: &Call<'_>) -> bool {
-    c.info.name.starts_with('_') && (is(c, "p") || is(c, "lower") || c.info.name == "_philox_states")
+    c.info.name.starts_with('_') && (is(c, "p") || is(c, "lower"))
 }
 fn different(c: &Call<'_>) -> Result<Vec<Value>> {
     let mut args = c.args.to_vec();
