@@ -53,7 +53,7 @@ fn at_the_end(f: fn()) -> Option<String> {
             if first {
                 f();
             }
-            KEPT.with(|k| *k.borrow_mut() = Some(AtEnd(Box::new(f))));
+            let _ = KEPT.try_with(|k| k.replace(Some(AtEnd(Box::new(f)))));
             f();
         });
         match t.map(std::thread::JoinHandle::join) {

@@ -331,10 +331,14 @@ const CALLS: &[Call] = &[
                 for active in [1, 2, i64::MAX] {
                     let o = ScheduleOptions { wait: a, warmup: b, active, repeat: a, skip_first: b };
                     let Ok(s) = schedule(o) else { continue };
-                    NUMBERS.into_iter().for_each(|n| drop(s(n)));
+                    NUMBERS.into_iter().for_each(|n| {
+                        let _ = s(n);
+                    });
                     let o = ScheduleOptions { wait: a, warmup: b, active, repeat: 0, skip_first: 0 };
                     if let Ok(s) = schedule(o) {
-                        NUMBERS.into_iter().for_each(|n| drop(s(n)));
+                        NUMBERS.into_iter().for_each(|n| {
+                            let _ = s(n);
+                        });
                     }
                 }
             }
