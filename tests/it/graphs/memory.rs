@@ -33,23 +33,10 @@ fn agrees(what: &str, m: &dyn nn::Module, net: &dyn Fn(&Tensor) -> Tensor, x: &T
     let (told, taken) = ((report.peak - report.resident) as f64, record.peak() as f64);
     assert!(
         (told - taken).abs() <= 0.02 * taken,
-        "{what}: {told} bytes told, {taken} taken at {:?}: {:?}",
-        report.at,
-        report.alive
+        "{what}: {told} bytes told, {taken} taken at {:?}",
+        report.at
     );
     assert!(taken > 100_000.0, "{what}: {taken}");
-}
-
-#[derive(Debug, Module)]
-struct Recurrent {
-    lstm: nn::LSTM,
-    fc: nn::Linear,
-}
-#[nn::forward]
-impl Recurrent {
-    fn forward(&self, x: &Tensor) -> Tensor {
-        self.fc.call(&self.lstm.call(x, None).0)
-    }
 }
 
 #[test]
@@ -60,11 +47,6 @@ fn what_is_told_is_what_steps_take() {
     agrees("GPT", &gpt, &|x| gpt.call(x), &torch::randn([4, 32, 32]));
     let resnet = ResNet18::new(10, 8);
     agrees("ResNet", &resnet, &|x| resnet.call(x), &torch::randn([2, 3, 64, 64]));
-    let lstm = Recurrent {
-        lstm: nn::LSTMOptions::new(24, 64).num_layers(2).batch_first(true).build(),
-        fc: nn::Linear::new(64, 30),
-    };
-    agrees("LSTM", &lstm, &|x| lstm.call(x), &torch::randn([8, 40, 24]));
 }
 
 /// 70 billion parameters and a step of training on them, for which no memory is there.

@@ -42,7 +42,7 @@ impl Deferred {
             let generator = info.schema.args.iter().any(|a| a.ty == Ty::OptGenerator);
             let depends = |t: &Tag| matches!(t, Tag::DynamicOutputShape | Tag::DataDependentOutput);
             // operators of the program's own may do anything
-            !generator && !info.schema.mutates() && tags(info.name).is_some_and(|l| !l.iter().any(depends))
+            !generator && tags(info.name).is_some_and(|l| !l.iter().any(depends))
         })
     }
     fn twin(&mut self, t: &Tensor) -> Option<Tensor> {

@@ -100,9 +100,19 @@ impl Held {
     /// Whether nobody but the capture has a handle on it: two for each tensor, and those of views on what they are views of.
     fn is_free(&self) -> bool {
         let n = self.tensors.len();
-        let views = self.tensors.iter().filter(|t| t.view_base().is_some()).count();
-        self.tensors.first().is_none_or(|t| t.storage().handle_count() == n)
-            && self.tensors.iter().map(|t| t.handle_count()).sum::<usize>() == 2 * n + views
+        let (mut inside, mut others): (usize, Vec<(&Tensor, usize)>) = (0, Vec::new());
+        for base in self.tensors.iter().filter_map(|t| t.view_base()) {
+            if self.tensors.iter().any(|t| t.is_same(base)) {
+                inside += 1;
+            } else if let Some(o) = others.iter_mut().find(|o| o.0.is_same(base)) {
+                o.1 += 1;
+            } else {
+                others.push((base, 1));
+            }
+        }
+        self.tensors.first().is_none_or(|t| t.storage().handle_count() == n + others.len())
+            && self.tensors.iter().map(|t| t.handle_count()).sum::<usize>() == 2 * n + inside
+            && others.iter().all(|(base, views)| base.handle_count() == *views)
     }
 }
 
