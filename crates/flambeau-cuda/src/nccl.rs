@@ -6,6 +6,7 @@ pub use crate::driver::nccl::Reduction;
 use crate::driver::nccl::{self as raw, Raw};
 use crate::driver::{Address, driver};
 use crate::kernels::{self, lists};
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{DType, Device, Result, Tensor, ensure};
 use std::sync::PoisonError;

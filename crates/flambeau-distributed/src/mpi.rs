@@ -179,7 +179,9 @@ impl State {
                 Ok(Job::Recv(w)) => self.wanted.push(w),
                 Err(()) => {
                     // what goes is waited for: its memory may not go before
-                    going.into_iter().filter_map(|g| g.request).for_each(|r| drop(r.wait()));
+                    going.into_iter().filter_map(|g| g.request).for_each(|r| {
+                        r.wait();
+                    });
                     return false;
                 }
             }
@@ -302,7 +304,7 @@ fn operation(op: ReduceOp) -> Result<SystemOperation> {
 macro_rules! typed {
     ($dtype:expr, $op:expr, $bytes:expr, $f:ident($($more:expr),*)) => {{
         let bits = matches!($op, ReduceOp::BitAnd | ReduceOp::BitOr | ReduceOp::BitXor);
-        let float = $dtype.is_floating_point();
+        let float = matches!($dtype, DType::F32 | DType::F64);
         ensure!(!(bits && float), Runtime, "Cannot use ReduceOp.{} with non-integral dtype", $op.name());
         match $dtype {
             DType::F32 => $f(numbers($bytes, f32::from_le_bytes), f32::to_le_bytes, $($more),*),

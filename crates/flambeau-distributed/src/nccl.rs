@@ -4,6 +4,7 @@
 use crate::backend::{BackendArguments, CollectiveBackend, Message};
 use crate::reduce_op::ReduceOp;
 use crate::work::Work;
+use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{DType, Device, Result, Tensor, bail, ensure, ops};
 use flambeau_cuda::nccl::{self, Communicator, Reduction};

@@ -7,8 +7,7 @@
 //! It needs the system's MPI and libclang while it is built (Debian: `libopenmpi-dev`, `openmpi-bin`, `libclang-dev`).
 
 use torch::distributed::{
-    self as dist, AllToAllOptions, CollectiveOptions, MessageOptions, NewGroupOptions, P2POp, ReduceOp,
-    ReduceOptions,
+    self as dist, AllToAllOptions, CollectiveOptions, MessageOptions, P2POp, ReduceOp, ReduceOptions,
 };
 use torch::prelude::*;
 
@@ -72,7 +71,7 @@ fn main() {
 
     // a part of the ranks, and a sum that goes on meanwhile
     let even: Vec<i64> = (0..n).step_by(2).collect();
-    let group = dist::new_group_with(NewGroupOptions::new().ranks(even.clone()));
+    let group = dist::new_group(&even);
     let t = own();
     let w = dist::all_reduce_with(&t, ReduceOptions::new().group(&group).async_op(true));
     w.wait();

@@ -1,8 +1,12 @@
 /* What the tests need of NCCL, for ranks that are threads of one process and devices that are emulated, whose memory is the host's:
    each call waits for all ranks and works at once. Numbers are float32; other types are moved alone. */
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Addresses of emulated devices have a mark above those of the host. */
+#define AT(p) ((void *)((uintptr_t)(p) & 0xffffffffffffull))
 
 struct world {
   char id[128];
@@ -68,8 +72,9 @@ int ncclCommDestroy(struct comm *c) { free(c); return 0; }
 int ncclCommAbort(struct comm *c) { free(c); return 0; }
 int ncclBroadcast(const void *a, void *b, size_t n, int type, int root, struct comm *c, void *s) {
   struct world *w = c->world;
-  if (c->rank == root) w->from[root] = a;
+  if (c->rank == root) w->from[root] = AT(a);
   all(w);
+  b = AT(b);
   if (b != w->from[root]) memcpy(b, w->from[root], n * width(type));
   all(w);
   return 0;
@@ -93,25 +98,25 @@ static int reduce(struct world *w, float *to, size_t at, size_t n, int type, int
   return 0;
 }
 int ncclAllReduce(const void *a, void *b, size_t n, int type, int op, struct comm *c, void *s) {
-  c->world->from[c->rank] = a;
+  c->world->from[c->rank] = AT(a);
   all(c->world);
-  return reduce(c->world, b, 0, n, type, op);
+  return reduce(c->world, AT(b), 0, n, type, op);
 }
 int ncclReduce(const void *a, void *b, size_t n, int type, int op, int root, struct comm *c, void *s) {
-  c->world->from[c->rank] = a;
+  c->world->from[c->rank] = AT(a);
   all(c->world);
-  return reduce(c->world, c->rank == root ? b : 0, 0, n, type, op);
+  return reduce(c->world, c->rank == root ? AT(b) : 0, 0, n, type, op);
 }
 int ncclReduceScatter(const void *a, void *b, size_t n, int type, int op, struct comm *c, void *s) {
-  c->world->from[c->rank] = a;
+  c->world->from[c->rank] = AT(a);
   all(c->world);
-  return reduce(c->world, b, c->rank * n, n, type, op);
+  return reduce(c->world, AT(b), c->rank * n, n, type, op);
 }
 int ncclAllGather(const void *a, void *b, size_t n, int type, struct comm *c, void *s) {
   struct world *w = c->world;
-  w->from[c->rank] = a;
+  w->from[c->rank] = AT(a);
   all(w);
-  for (int r = 0; r < w->size; r++) memcpy((char *)b + r * n * width(type), w->from[r], n * width(type));
+  for (int r = 0; r < w->size; r++) memcpy((char *)AT(b) + r * n * width(type), w->from[r], n * width(type));
   all(w);
   return 0;
 }
@@ -124,13 +129,13 @@ int ncclGroupStart(void) { inside++; return 0; }
 int ncclSend(const void *a, size_t n, int type, int peer, struct comm *c, void *s) {
   struct world *w = c->world;
   mine = c;
-  w->out[c->rank][w->outs[c->rank]].data = a;
+  w->out[c->rank][w->outs[c->rank]].data = AT(a);
   w->out[c->rank][w->outs[c->rank]++].peer = peer;
   return inside ? 0 : 4;
 }
 int ncclRecv(void *b, size_t n, int type, int peer, struct comm *c, void *s) {
   mine = c;
-  in[ins].to = b;
+  in[ins].to = AT(b);
   in[ins].bytes = n * width(type);
   in[ins++].peer = peer;
   return inside ? 0 : 4;
