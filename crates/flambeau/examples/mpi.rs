@@ -48,7 +48,7 @@ fn main() {
     assert_eq!(floats(&part), [n as f32; 2]);
     // one row for rank 0, two for rank 1, and so on
     let rows: Vec<i64> = (1..=n).collect();
-    let (given, got) = (torch::full([rows.iter().sum()], rank as f64), torch::zeros([(rank + 1) * n]));
+    let (given, got) = (torch::full([rows.iter().sum::<i64>()], rank as f64), torch::zeros([(rank + 1) * n]));
     let splits =
         AllToAllOptions::new().input_split_sizes(rows).output_split_sizes(vec![rank + 1; n as usize]);
     dist::all_to_all_single_with(&got, &given, splits);
