@@ -1,7 +1,7 @@
 //! Products on the calling thread whose right operand serves several of them, brought once into the order that they read.
 //! Rows of a matrix that lie a power of two apart share a few places of the first cache level; side by side they do not.
 
-use super::unpacked::{self, COLS, ROWS, Terms, Tile, available, tile, turn};
+use super::unpacked::{self, COLS, ROWS, Tile, available, tile, turn};
 use super::{RawMat, RawOut, WideScalar};
 use crate::copy::transpose::transpose_copy;
 use std::any::TypeId;
@@ -51,6 +51,10 @@ pub(crate) struct Right<T> {
 unsafe impl<T: Sync> Sync for Right<T> {}
 
 impl<T: WideScalar> Right<T> {
+    /// Whether products with prepared operands are faster here than those of [`super::gemm()`].
+    pub fn turns() -> bool {
+        panels::<T>()
+    }
     /// Elements that preparing takes.
     pub fn room(k: usize, n: usize) -> usize {
         k * if panels::<T>() { n.next_multiple_of(COLS) } else { n }
@@ -129,17 +133,14 @@ impl<T: WideScalar> Right<T> {
                 let (p, end) = (part * self.k / parts, (part + 1) * self.k / parts);
                 for i in (0..m).step_by(ROWS) {
                     let row = |r: usize| a.at((i + r).min(m - 1), p).p;
-                    let terms = [Terms {
+                    let t = Tile {
                         rows: std::array::from_fn(row),
+                        m: ROWS.min(m - i),
                         b: panel.wrapping_add(p * COLS),
                         outer: 1,
                         a_step: 0,
                         b_step: 0,
                         inner: &terms[..end - p],
-                    }];
-                    let t = Tile {
-                        terms: &terms,
-                        m: ROWS.min(m - i),
                         n: COLS.min(n - j),
                         c: c.at(i, j).p,
                         ldc: c.rs,
@@ -153,109 +154,9 @@ impl<T: WideScalar> Right<T> {
     }
 }
 
-/// Terms of operands whose rows lie densely, of a panel.
-static ALONG: [(u32, u32); DEPTH] = {
-    let mut all = [(0, 0); DEPTH];
-    let mut p = 0;
-    while p < DEPTH {
-        all[p] = (p as u32, (p * COLS) as u32);
-        p += 1;
-    }
-    all
-};
-/// The widest right operand of [`sum`].
-pub(crate) fn widest<T: 'static>() -> usize {
-    if panels::<T>() { COLS } else { usize::MAX }
-}
-/// `C = A B + A' B'`, or `A B` alone, without a way through C between them. Rows of all are contiguous; the right operands have
-/// `n` columns, at most [`widest`].
-///
-/// # Safety
-/// The matrices are valid, those of the right operands unchanged since; they overlap not, and nobody uses C meanwhile.
-pub(crate) unsafe fn sum<T: WideScalar>(m: usize, n: usize, pairs: &[(RawMat<T>, Right<T>)], c: RawOut<T>) {
-    assert!(pairs.iter().all(|(a, b)| b.n == n && a.cs == 1) && n <= widest::<T>(), "product: columns");
-    assert!((1..=2).contains(&pairs.len()) && c.cs == 1, "product: pairs");
-    if m == 0 || n == 0 {
-        return;
-    }
-    if !panels::<T>() {
-        for (i, (a, b)) in pairs.iter().enumerate() {
-            // SAFETY: the caller's promise.
-            unsafe { b.product(m, (0, n), *a, i > 0, c) };
-        }
-        return;
-    }
-    let c = c.cast::<f32>();
-    for i in (0..m).step_by(ROWS) {
-        let none = Terms {
-            rows: [std::ptr::null(); ROWS],
-            b: std::ptr::null(),
-            outer: 0,
-            a_step: 0,
-            b_step: 0,
-            inner: &[],
-        };
-        let (mut terms, mut count) = ([none; 4], 0);
-        for (a, b) in pairs {
-            let (a, panel) = (a.cast::<f32>(), b.data.cast::<f32>());
-            let mut from = 0;
-            while from < b.k {
-                // whole depths, then the rest
-                let left = b.k - from;
-                let (outer, depth) = if left < DEPTH { (1, left) } else { (left / DEPTH, DEPTH) };
-                terms[count] = Terms {
-                    rows: std::array::from_fn(|r| a.at((i + r).min(m - 1), from).p),
-                    b: panel.wrapping_add(from * COLS),
-                    outer,
-                    a_step: DEPTH,
-                    b_step: DEPTH * COLS,
-                    inner: &ALONG[..depth],
-                };
-                count += 1;
-                from += outer * depth;
-            }
-        }
-        let t =
-            Tile { terms: &terms[..count], m: ROWS.min(m - i), n, c: c.at(i, 0).p, ldc: c.rs, add: false };
-        // SAFETY: a tile of the caller's matrices and of panels.
-        unsafe { tile(&t) };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn check_sum<T: WideScalar>(of: impl Fn(f64) -> T) {
-        let value = |i: usize| of(((i * 7919 % 23) as f64) - 11.0);
-        for (m, n, k, k2) in
-            [(1, 1, 1, 2), (9, 48, 256, 0), (13, 33, 700, 255), (3, 40, 0, 513), (8, 7, 5, 512)]
-        {
-            let of = |n: usize| (0..n).map(value).collect::<Vec<T>>();
-            let (a, a2, b, b2) = (of(m * k), of(m * k2), of(n * k), of(n * k2));
-            let [mut room, mut room2] = [k, k2].map(|k| vec![T::ZERO; Right::<T>::room(k, n)]);
-            let mut c = vec![value(5); m * n];
-            // SAFETY: the vectors have these sizes.
-            unsafe {
-                let right = Right::of_columns(RawMat::new(b.as_ptr(), 1, k), k, n, &mut room);
-                let right2 = Right::of_columns(RawMat::new(b2.as_ptr(), 1, k2), k2, n, &mut room2);
-                let pairs = [(RawMat::rows(a.as_ptr(), k), right), (RawMat::rows(a2.as_ptr(), k2), right2)];
-                let count = if k2 == 0 { 1 } else { 2 };
-                sum(m, n, &pairs[..count], RawOut::rows(c.as_mut_ptr(), n));
-            }
-            for (at, got) in c.iter().enumerate() {
-                let (i, j) = (at / n, at % n);
-                let first = (0..k).fold(T::ZERO, |s, p| s.plus(a[i * k + p].times(b[j * k + p])));
-                let want = (0..k2).fold(first, |s, p| s.plus(a2[i * k2 + p].times(b2[j * k2 + p])));
-                assert_eq!(got.to_string_of(), want.to_string_of(), "{m} {n} {k} {k2}");
-            }
-        }
-    }
-    #[test]
-    fn sums_of_products() {
-        check_sum(|v| v as f32);
-        check_sum(|v| v);
-    }
 
     fn check<T: WideScalar>(of: impl Fn(f64) -> T) {
         let value = |i: usize| of(((i * 7919 % 23) as f64) - 11.0);

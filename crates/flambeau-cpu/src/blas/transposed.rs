@@ -2,7 +2,7 @@
 //! is stored transposed (`x W^T`, what linear layers compute). The gemm crate packs both operands, and takes a tenth longer for
 //! it: of the right one here, panel by panel is turned, by shuffles of whole vectors.
 
-use super::unpacked::{COLS, LINE, ROWS, Terms, Tile, available, column_tiles, tile, turn};
+use super::unpacked::{COLS, LINE, ROWS, Tile, available, column_tiles, tile, turn};
 use super::{RawMat, RawOut};
 use crate::engine::cache::prefetch_later;
 use crate::engine::scratch::with_scratch;
@@ -92,17 +92,14 @@ pub(super) unsafe fn try_product(
                     for i in (0..rows).step_by(ROWS) {
                         coming.ask();
                         let row = |r: usize| a.at(first + (i + r).min(rows - 1), p).p;
-                        let terms = [Terms {
+                        let t = Tile {
                             rows: std::array::from_fn(row),
+                            m: ROWS.min(rows - i),
                             b: panel.as_ptr(),
                             outer: 1,
                             a_step: 0,
                             b_step: 0,
                             inner: &inner[..depth],
-                        }];
-                        let t = Tile {
-                            terms: &terms,
-                            m: ROWS.min(rows - i),
                             n,
                             c: c.at(first + i, j).p,
                             ldc: c.rs,

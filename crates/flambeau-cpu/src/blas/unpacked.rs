@@ -14,11 +14,12 @@ const LANES: usize = 16;
 /// Terms of a sum that are taken at a time, so that their rows of B stay in the first cache level.
 const DEPTH: usize = 256;
 
-/// Terms `s` of the sums `A[i][s] B[s][j]` of a tile, walked in two loops.
-#[derive(Clone, Copy)]
-pub(crate) struct Terms<'a> {
-    /// Where the rows of A start. Rows beyond those that are stored are computed too, so their pointers repeat valid ones.
+/// One register tile: `C[i][j] (+)= sum A[i][s] B[s][j]`, where the terms `s` of the sums are walked in two loops.
+pub(crate) struct Tile<'a> {
+    /// Where the rows of A start. Rows beyond `m` are computed too, so their pointers repeat valid ones.
     pub rows: [*const f32; ROWS],
+    /// Rows that are stored.
+    pub m: usize,
     /// The first row of B.
     pub b: *const f32,
     /// Steps of the outer loop, and what each adds to the places in A and B.
@@ -27,13 +28,6 @@ pub(crate) struct Terms<'a> {
     pub b_step: usize,
     /// The inner loop: places in A and B, counted from those of the outer loop.
     pub inner: &'a [(u32, u32)],
-}
-/// One register tile: `C[i][j] (+)= sum A[i][s] B[s][j]`.
-pub(crate) struct Tile<'a> {
-    /// Of one product, or of several whose results are added.
-    pub terms: &'a [Terms<'a>],
-    /// Rows that are stored.
-    pub m: usize,
     /// Columns, 1 to [`COLS`].
     pub n: usize,
     pub c: *mut f32,
@@ -111,36 +105,34 @@ mod x86 {
     pub(super) unsafe fn tile<const N: usize>(t: &Tile) {
         let last = (u32::MAX >> (32 - (t.n - (N - 1) * LANES))) as __mmask16;
         let mut acc = [[_mm512_setzero_ps(); N]; ROWS];
+        let (rows, mut a, mut b) = (t.rows, 0, t.b);
         // The result's lines are on their way while the sums are computed: C may be far away.
         for i in 0..t.m {
             let row = t.c.wrapping_add(i * t.ldc);
             (0..N).for_each(|j| prefetch(row.wrapping_add(j * LANES).cast()));
             prefetch(row.wrapping_add(t.n - 1).cast());
         }
-        for t in t.terms {
-            let (rows, mut a, mut b) = (t.rows, 0, t.b);
-            for _ in 0..t.outer {
-                for &(in_a, in_b) in t.inner {
-                    let (at, from) = (a + in_a as usize, b.wrapping_add(in_b as usize));
-                    let mut v = [_mm512_setzero_ps(); N];
-                    for (j, v) in v.iter_mut().enumerate() {
-                        let from = from.wrapping_add(j * LANES);
-                        // SAFETY: the caller's promise; the mask ends at column n.
-                        *v = unsafe {
-                            if j + 1 < N { _mm512_loadu_ps(from) } else { _mm512_maskz_loadu_ps(last, from) }
-                        };
-                    }
-                    for i in 0..ROWS {
-                        // SAFETY: the caller's promise.
-                        let s = _mm512_set1_ps(unsafe { *rows[i].add(at) });
-                        for j in 0..N {
-                            acc[i][j] = _mm512_fmadd_ps(s, v[j], acc[i][j]);
-                        }
+        for _ in 0..t.outer {
+            for &(in_a, in_b) in t.inner {
+                let (at, from) = (a + in_a as usize, b.wrapping_add(in_b as usize));
+                let mut v = [_mm512_setzero_ps(); N];
+                for (j, v) in v.iter_mut().enumerate() {
+                    let from = from.wrapping_add(j * LANES);
+                    // SAFETY: the caller's promise; the mask ends at column n.
+                    *v = unsafe {
+                        if j + 1 < N { _mm512_loadu_ps(from) } else { _mm512_maskz_loadu_ps(last, from) }
+                    };
+                }
+                for i in 0..ROWS {
+                    // SAFETY: the caller's promise.
+                    let s = _mm512_set1_ps(unsafe { *rows[i].add(at) });
+                    for j in 0..N {
+                        acc[i][j] = _mm512_fmadd_ps(s, v[j], acc[i][j]);
                     }
                 }
-                a += t.a_step;
-                b = b.wrapping_add(t.b_step);
             }
+            a += t.a_step;
+            b = b.wrapping_add(t.b_step);
         }
         for i in 0..ROWS {
             if i < t.m {
@@ -288,17 +280,14 @@ pub(crate) unsafe fn product(
         column_tiles(n, |j, n| {
             for i in (0..m).step_by(ROWS) {
                 let row = |r: usize| a.at((i + r).min(m - 1), p).p;
-                let terms = [Terms {
+                let t = Tile {
                     rows: std::array::from_fn(row),
+                    m: ROWS.min(m - i),
                     b: b.at(p, j).p,
                     outer: 1,
                     a_step: 0,
                     b_step: 0,
                     inner,
-                }];
-                let t = Tile {
-                    terms: &terms,
-                    m: ROWS.min(m - i),
                     n,
                     c: c.at(i, j).p,
                     ldc: c.rs,

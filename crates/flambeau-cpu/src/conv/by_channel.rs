@@ -3,7 +3,7 @@
 //! out. The price is turning the weight and the results, which pays for small images and large batches.
 
 use super::by_position::{Plan, Sweep};
-use crate::blas::unpacked::{COLS, ROWS, Store, Terms, Tile, column_tiles, store, tile, turn};
+use crate::blas::unpacked::{COLS, ROWS, Store, Tile, column_tiles, store, tile, turn};
 use crate::engine::SharedMut;
 use crate::engine::parallel::{num_threads, parallel_chunks};
 use crate::engine::room::{collected, filled, room};
@@ -168,17 +168,14 @@ impl Plan<'_> {
                         for (at, acc) in at.chunks(ROWS).zip(acc.chunks_mut(ROWS * COLS)) {
                             let row =
                                 |r: usize| src[at[r.min(at.len() - 1)].0 + c * self.grid.len..].as_ptr();
-                            let terms = [Terms {
+                            let t = Tile {
                                 rows: std::array::from_fn(row),
+                                m: at.len(),
                                 b: panel[c * self.taps * COLS..].as_ptr(),
                                 outer: block.min(self.channels - c),
                                 a_step: self.grid.len,
                                 b_step: self.taps * COLS,
                                 inner: &class.taps,
-                            }];
-                            let t = Tile {
-                                terms: &terms,
-                                m: at.len(),
                                 n,
                                 c: acc.as_mut_ptr(),
                                 ldc: COLS,

@@ -4,7 +4,7 @@
 
 use super::by_patches::mirrored_lead;
 use super::shape::ConvShape;
-use crate::blas::unpacked::{COLS, ROWS, Store, Terms, Tile, available, column_tiles, store, tile};
+use crate::blas::unpacked::{COLS, ROWS, Store, Tile, available, column_tiles, store, tile};
 use crate::copy::transpose::transpose_copy;
 use crate::engine::SharedMut;
 use crate::engine::parallel::{num_threads, parallel_chunks};
@@ -207,17 +207,14 @@ impl<'a> Plan<'a> {
                             |r: usize| w[(i + r).min(self.rows - 1) * row_step + c * channel_step..].as_ptr();
                         let rows = std::array::from_fn(row);
                         for (&(p, n), acc) in tiles.iter().zip(acc.chunks_exact_mut(self.rows * COLS)) {
-                            let terms = [Terms {
+                            let t = Tile {
                                 rows,
+                                m: ROWS.min(self.rows - i),
                                 b: src[c * self.grid.len + p..].as_ptr(),
                                 outer: block.min(self.channels - c),
                                 a_step: channel_step,
                                 b_step: self.grid.len,
                                 inner: &sweep.taps,
-                            }];
-                            let t = Tile {
-                                terms: &terms,
-                                m: ROWS.min(self.rows - i),
                                 n,
                                 c: acc[i * COLS..].as_mut_ptr(),
                                 ldc: COLS,
@@ -405,17 +402,14 @@ pub(super) fn backward_weight(s: &ConvShape, x: &[f32], gy: &[f32], gw: &mut [f3
                                     let at = r / count * grid.len + offsets[r % count];
                                     src[at + grid.at([d, h, c])..].as_ptr()
                                 };
-                                let terms = [Terms {
+                                let t = Tile {
                                     rows: std::array::from_fn(row),
+                                    m: ROWS.min(rows - i),
                                     b: gy[((d * oh + h) * ow + c) * og + j..].as_ptr(),
                                     outer,
                                     a_step: grid.size[2],
                                     b_step: ow * og,
                                     inner,
-                                }];
-                                let t = Tile {
-                                    terms: &terms,
-                                    m: ROWS.min(rows - i),
                                     n,
                                     c: acc[i * og + j..].as_mut_ptr(),
                                     ldc: og,

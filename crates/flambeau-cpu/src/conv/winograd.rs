@@ -7,7 +7,7 @@
 
 use super::by_position::Grid;
 use super::shape::ConvShape;
-use crate::blas::unpacked::{COLS, ROWS, Terms, Tile, available, column_tiles, tile, turn};
+use crate::blas::unpacked::{COLS, ROWS, Tile, available, column_tiles, tile, turn};
 use crate::engine::SharedMut;
 use crate::engine::accumulate::fold;
 use crate::engine::cache::prefetch;
@@ -414,17 +414,14 @@ impl<'a> Plan<'a> {
                     let (left, right) = (&all[place * size..], &moved[place * each..]);
                     for k in (0..c).step_by(DEPTH) {
                         column_tiles(n, |j, n| {
-                            let terms = [Terms {
+                            let t = Tile {
                                 rows: std::array::from_fn(|i| left[i.min(m - 1) * c + k..].as_ptr()),
+                                m,
                                 b: right[k * step + j..].as_ptr(),
                                 outer: 1,
                                 a_step: 0,
                                 b_step: 0,
                                 inner: &terms[..DEPTH.min(c - k)],
-                            }];
-                            let t = Tile {
-                                terms: &terms,
-                                m,
                                 n,
                                 c: products[place * ROWS * step + j..].as_mut_ptr(),
                                 ldc: step,

@@ -1,9 +1,7 @@
 //! Drawing many words at once and turning them into values, in vector code where the conversion allows it.
 
 use super::Generator;
-use crate::engine::cache::{copy_run, finish, streams};
 use crate::engine::isa::{self, Isa, Job};
-use crate::engine::scratch::with_scratch;
 use crate::num::Stored;
 use flambeau_dtype::{B8, Element};
 use half::{bf16, f16};
@@ -128,24 +126,6 @@ impl<T, F: Fn(u64) -> T> Job for Map64<'_, T, F> {
             *o = (self.2)((u64::from(w[0]) << 32) | u64::from(w[1]));
         }
     }
-}
-
-/// Bytes that are made at a time where all of them are too many for the caches.
-const NEAR: usize = 16 << 10;
-/// Has `make` write all elements in order: at their places, or part by part beside them, from where they go past the caches.
-pub(super) fn parts<T: Element>(out: &mut [T], mut make: impl FnMut(&mut [T])) {
-    if !streams(out.as_ptr().cast(), NEAR, size_of_val(out)) {
-        return make(out);
-    }
-    let near = NEAR / size_of::<T>();
-    with_scratch::<T, _>(near, |block| {
-        for to in out.chunks_mut(near) {
-            let block = &mut block[..to.len()];
-            make(block);
-            copy_run(to, block, true);
-        }
-    });
-    finish(true);
 }
 
 impl Generator {

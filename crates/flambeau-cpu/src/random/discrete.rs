@@ -1,10 +1,10 @@
 //! Bernoulli, dropout, integers, permutations.
 
 use super::Generator;
-use super::bulk::{RandomFloat, RandomInt, RandomValue, parts, unit24, unit53};
+use super::bulk::{RandomFloat, RandomInt, RandomValue, unit24, unit53};
 use crate::engine::isa::{self, Isa, Job};
 use crate::engine::room::collected;
-use flambeau_dtype::{DType, Element};
+use flambeau_dtype::DType;
 
 /// Above this length a 32-bit draw modulo the length is too uneven, and PyTorch's algorithm changes.
 const RANDPERM_SMALL: usize = (u32::MAX / 20) as usize;
@@ -16,10 +16,6 @@ fn rem(w: u32, m: u32) -> u32 {
     let q = (f64::from(w) / f64::from(m)).floor();
     (-q).mul_add(f64::from(m), f64::from(w)) as u32
 }
-
-/// Bits of an element.
-trait Bits: bytemuck::Pod + Element {}
-impl<B: bytemuck::Pod + Element> Bits for B {}
 
 struct Targets<'a>(&'a [u32], &'a mut [u32], u32);
 impl Job for Targets<'_> {
@@ -42,10 +38,10 @@ impl Generator {
     fn choose<T: RandomValue>(&mut self, out: &mut [T], p: f64, yes: T, no: T) {
         // u < p for u = k / 2^53, decided on integers.
         let limit = (p * 9_007_199_254_740_992.0).ceil() as u64;
-        fn pick<B: Bits>(g: &mut Generator, limit: u64, out: &mut [B], yes: B, no: B) {
-            parts(out, |p| g.map64(p, |w| if (w & ((1 << 53) - 1)) < limit { yes } else { no }));
+        fn pick<B: bytemuck::Pod>(g: &mut Generator, limit: u64, out: &mut [B], yes: B, no: B) {
+            g.map64(out, |w| if (w & ((1 << 53) - 1)) < limit { yes } else { no });
         }
-        fn of<T: RandomValue, B: Bits>(g: &mut Generator, limit: u64, out: &mut [T], yes: T, no: T) {
+        fn of<T: RandomValue, B: bytemuck::Pod>(g: &mut Generator, limit: u64, out: &mut [T], yes: T, no: T) {
             pick::<B>(g, limit, bytemuck::cast_slice_mut(out), bytemuck::cast(yes), bytemuck::cast(no));
         }
         match size_of::<T>() {

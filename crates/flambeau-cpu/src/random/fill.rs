@@ -1,7 +1,7 @@
 //! Uniform and normal.
 
 use super::Generator;
-use super::bulk::{RandomFloat, parts, unit24, unit53};
+use super::bulk::{RandomFloat, unit24, unit53};
 use crate::engine::isa::{self, Isa, Job};
 use flambeau_dtype::DType;
 
@@ -100,18 +100,16 @@ impl Generator {
         // The conversion can round up to the excluded end; PyTorch then takes the other end.
         if T::WIDE {
             let range = to - from;
-            let value = |w| {
+            self.map64(out, |w| {
                 let v = T::of_f64(unit53(w).mul_add(range, from));
                 if v == high { low } else { v }
-            };
-            parts(out, |p| self.map64(p, value));
+            });
         } else {
             let (from, range) = (from as f32, to as f32 - from as f32);
-            let value = |w| {
+            self.map32(out, |w| {
                 let v = T::of_f32(unit24(w).mul_add(range, from));
                 if v == high { low } else { v }
-            };
-            parts(out, |p| self.map32(p, value));
+            });
         }
     }
 
@@ -139,7 +137,7 @@ impl Generator {
         let is_f32 = T::DTYPE == DType::F32;
         let mut go = |g: &mut Generator, part: &mut [T]| match bytemuck::try_cast_slice_mut::<T, f32>(part) {
             // A float32 buffer needs no pass buffer in between.
-            Ok(all) if is_f32 => parts(all, |p| p.chunks_mut(PASS).for_each(|p| run(g, p))),
+            Ok(p) if is_f32 => p.chunks_mut(PASS).for_each(|p| run(g, p)),
             Ok(_) | Err(_) => g.passes(part, &mut pass, run, T::of_f32),
         };
         go(self, &mut out[..whole]);

@@ -333,28 +333,3 @@ fn nondeterministic_seeds_differ() {
     assert_ne!(a, b);
     assert_eq!(g.initial_seed(), b);
 }
-
-/// More elements than the caches hold are those of shorter calls, one after the other.
-#[test]
-#[cfg(not(miri))]
-fn elements_that_go_past_the_caches() {
-    type Draw = fn(&mut Generator, &mut [f32]);
-    let draws: [Draw; 3] =
-        [|g, o| g.uniform(o, -1.0, 3.0), |g, o| g.normal(o, 0.5, 2.0), |g, o| g.dropout_mask(o, 0.25)];
-    let n = crate::engine::cache::stream_threshold() / 4 + 16 * 1001;
-    let mut all = vec![0f32; n + 16];
-    let start = all.as_ptr().align_offset(64);
-    let mut some = vec![0f32; 16 * 5003];
-    for draw in draws {
-        let [mut g, mut h] = [Generator::new(7), Generator::new(7)];
-        let all = &mut all[start..start + n];
-        g.random();
-        h.random();
-        draw(&mut g, all);
-        for part in all.chunks(some.len()) {
-            draw(&mut h, &mut some[..part.len()]);
-            assert!(part == &some[..part.len()]);
-        }
-        assert_eq!(g.random(), h.random());
-    }
-}

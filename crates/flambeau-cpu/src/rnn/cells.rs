@@ -11,8 +11,6 @@ fn load<T: RecurrentScalar>(s: &[T], at: usize, n: usize) -> [T; L] {
     let mut out = [T::ZERO; L];
     if n == L {
         out.copy_from_slice(&s[at..at + L]);
-    } else if n == L / 2 {
-        out[..L / 2].copy_from_slice(&s[at..at + L / 2]);
     } else {
         out[..n].copy_from_slice(&s[at..at + n]);
     }
@@ -22,8 +20,6 @@ fn load<T: RecurrentScalar>(s: &[T], at: usize, n: usize) -> [T; L] {
 fn store<T: RecurrentScalar>(v: &[T; L], s: &mut [T], at: usize, n: usize) {
     if n == L {
         s[at..at + L].copy_from_slice(v);
-    } else if n == L / 2 {
-        s[at..at + L / 2].copy_from_slice(&v[..L / 2]);
     } else {
         s[at..at + n].copy_from_slice(&v[..n]);
     }
@@ -45,8 +41,8 @@ fn map<T: RecurrentScalar, const N: usize>(x: [&[T; L]; N], f: impl Fn([T; N]) -
 fn biased<T: RecurrentScalar>(x: &[T], at: usize, bias: &[T], to: usize, n: usize) -> [T; L] {
     map([&load(x, at, n), &load(bias, to, n)], |[x, b]| x + b)
 }
-/// Runs a body for `n` lanes from lane `j` on of each of `rows` rows of `h`. It stands there several times: with constants for
-/// whole and half groups of lanes, whose copies are loads and stores then and no calls.
+/// Runs a body for `n` lanes from lane `j` on of each of `rows` rows of `h`. It stands there twice: with a constant for whole
+/// groups of lanes, whose copies are loads and stores then and no calls.
 macro_rules! lanes {
     ($rows:expr, $h:expr, |$r:ident, $j:ident, $n:ident| $body:block) => {
         for $r in 0..$rows {
@@ -55,10 +51,7 @@ macro_rules! lanes {
                 let $n = L;
                 $body
             }
-            if $h - whole == L / 2 {
-                let ($j, $n) = (whole, L / 2);
-                $body
-            } else if whole < $h {
+            if whole < $h {
                 let ($j, $n) = (whole, $h - whole);
                 $body
             }
@@ -66,16 +59,11 @@ macro_rules! lanes {
     };
 }
 
-/// Gates before the activations to gates after them, and the next state, of the units from the `first` on.
+/// Gates before the activations to gates after them, and the next state.
 pub(super) struct Forward<'a, T> {
     pub cell: Cell,
     pub hidden: usize,
-    pub first: usize,
-    /// `[rows, parts, units]`: before the activations.
-    pub sums: &'a [T],
-    /// Units of a part.
-    pub units: usize,
-    /// `[rows, parts * hidden]`: after them; of a plain unit it is the result.
+    /// `[rows, parts * hidden]`; of a plain unit it is the result.
     pub gates: &'a mut [T],
     /// `[parts * hidden]`
     pub bias: &'a [T],
@@ -91,53 +79,51 @@ impl<T: RecurrentScalar> Job for Forward<'_, T> {
     const BEST: Level = best_for::<T>();
     #[inline(always)]
     fn run<I: Isa>(self) {
-        let Forward { cell, hidden: h, first, sums, units, gates, bias, state, cells, out } = self;
-        let parts = cell.parts();
-        let width = parts * h;
+        let Forward { cell, hidden: h, gates, bias, state, cells, out } = self;
+        let width = cell.parts() * h;
         let rows = gates.len() / width;
         match cell {
-            Cell::Relu => lanes!(rows, units, |r, j, n| {
-                let y = map([&biased(sums, r * units + j, bias, first + j, n)], |[v]| {
+            Cell::Relu => lanes!(rows, h, |r, j, n| {
+                let x = [&load(gates, r * h + j, n), &load(bias, j, n)];
+                let y = map(x, |[x, b]| {
+                    let v = x + b;
                     // NaN stays
                     if v < T::ZERO { T::ZERO } else { v }
                 });
-                store(&y, gates, r * h + first + j, n);
+                store(&y, gates, r * h + j, n);
             }),
-            Cell::Tanh => lanes!(rows, units, |r, j, n| {
-                let y = map([&biased(sums, r * units + j, bias, first + j, n)], |[x]| x.tanh_gate::<I>());
-                store(&y, gates, r * h + first + j, n);
+            Cell::Tanh => lanes!(rows, h, |r, j, n| {
+                let x = [&load(gates, r * h + j, n), &load(bias, j, n)];
+                store(&map(x, |[x, b]| (x + b).tanh_gate::<I>()), gates, r * h + j, n);
             }),
-            Cell::Lstm => lanes!(rows, units, |r, j, n| {
-                let (from, own, to) = (r * parts * units + j, r * h + first + j, r * width + first + j);
-                let at = first + j;
-                let i = map([&biased(sums, from, bias, at, n)], |[x]| x.sigmoid_gate::<I>());
-                let f = map([&biased(sums, from + units, bias, h + at, n)], |[x]| x.sigmoid_gate::<I>());
-                let g = map([&biased(sums, from + 2 * units, bias, 2 * h + at, n)], |[x]| x.tanh_gate::<I>());
-                let o =
-                    map([&biased(sums, from + 3 * units, bias, 3 * h + at, n)], |[x]| x.sigmoid_gate::<I>());
-                let c = map([&f, &load(state, own, n), &i, &g], |[f, c, i, g]| i.fma::<I>(g, f * c));
+            Cell::Lstm => lanes!(rows, h, |r, j, n| {
+                let at = r * width + j;
+                let i = map([&biased(gates, at, bias, j, n)], |[x]| x.sigmoid_gate::<I>());
+                let f = map([&biased(gates, at + h, bias, h + j, n)], |[x]| x.sigmoid_gate::<I>());
+                let g = map([&biased(gates, at + 2 * h, bias, 2 * h + j, n)], |[x]| x.tanh_gate::<I>());
+                let o = map([&biased(gates, at + 3 * h, bias, 3 * h + j, n)], |[x]| x.sigmoid_gate::<I>());
+                let c = map([&f, &load(state, r * h + j, n), &i, &g], |[f, c, i, g]| i.fma::<I>(g, f * c));
                 let y = map([&o, &c], |[o, c]| o * c.tanh_gate::<I>());
-                store(&i, gates, to, n);
-                store(&f, gates, to + h, n);
-                store(&g, gates, to + 2 * h, n);
-                store(&o, gates, to + 3 * h, n);
-                store(&c, cells, own, n);
-                store(&y, out, own, n);
+                store(&i, gates, at, n);
+                store(&f, gates, at + h, n);
+                store(&g, gates, at + 2 * h, n);
+                store(&o, gates, at + 3 * h, n);
+                store(&c, cells, r * h + j, n);
+                store(&y, out, r * h + j, n);
             }),
-            Cell::Gru => lanes!(rows, units, |r, j, n| {
-                let (from, own, to) = (r * parts * units + j, r * h + first + j, r * width + first + j);
-                let at = first + j;
-                let reset = map([&biased(sums, from, bias, at, n)], |[x]| x.sigmoid_gate::<I>());
-                let update = map([&biased(sums, from + units, bias, h + at, n)], |[x]| x.sigmoid_gate::<I>());
-                let input = biased(sums, from + 2 * units, bias, 2 * h + at, n);
-                let hidden = biased(sums, from + 3 * units, bias, 3 * h + at, n);
+            Cell::Gru => lanes!(rows, h, |r, j, n| {
+                let at = r * width + j;
+                let reset = map([&biased(gates, at, bias, j, n)], |[x]| x.sigmoid_gate::<I>());
+                let update = map([&biased(gates, at + h, bias, h + j, n)], |[x]| x.sigmoid_gate::<I>());
+                let input = biased(gates, at + 2 * h, bias, 2 * h + j, n);
+                let hidden = biased(gates, at + 3 * h, bias, 3 * h + j, n);
                 let new = map([&input, &reset, &hidden], |[x, r, h]| r.fma::<I>(h, x).tanh_gate::<I>());
-                let y = map([&update, &load(state, own, n), &new], |[z, h, n]| z.fma::<I>(h - n, n));
-                store(&reset, gates, to, n);
-                store(&update, gates, to + h, n);
-                store(&new, gates, to + 2 * h, n);
-                store(&hidden, gates, to + 3 * h, n);
-                store(&y, out, own, n);
+                let y = map([&update, &load(state, r * h + j, n), &new], |[z, h, n]| z.fma::<I>(h - n, n));
+                store(&reset, gates, at, n);
+                store(&update, gates, at + h, n);
+                store(&new, gates, at + 2 * h, n);
+                store(&hidden, gates, at + 3 * h, n);
+                store(&y, out, r * h + j, n);
             }),
         }
     }

@@ -43,7 +43,7 @@ pub fn forward(
 ) -> Option<()> {
     erased!(w.hh, T in [FLOAT], same(x, ih, w.bias, w.hr, w.h0, w.c0, gates, out, cells) => {
         let input = Input { x: x.get(), ih: ih.get() };
-        super::forward::<T>(s, input, w.get(), gates.get(), out.get(), cells.get())
+        super::forward::<T>(s, Some(input), w.get(), gates.get(), out.get(), cells.get())
     })
 }
 

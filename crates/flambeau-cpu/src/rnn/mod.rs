@@ -5,8 +5,8 @@
 mod cells;
 pub mod erased;
 
-use crate::blas::prepared::{Right, sum, widest};
-use crate::blas::{MatmulScalar, PARALLEL_MACS, RawMat, RawOut, WideScalar, unpacked};
+use crate::blas::prepared::Right;
+use crate::blas::{Mat, MatmulScalar, PARALLEL_MACS, RawMat, RawOut, WideScalar, gemm, unpacked};
 use crate::engine::isa::{self, Isa};
 use crate::engine::parallel::{num_threads, parallel_chunks};
 use crate::engine::room::{collected, filled};
@@ -193,35 +193,18 @@ pub struct Input<'a, T> {
     pub ih: &'a [T],
 }
 
-/// Which gate of the input's weight and which of the hidden state's add up to each part of a row of gates.
-fn sources(cell: Cell) -> &'static [[Option<usize>; 2]] {
-    match cell {
-        Cell::Relu | Cell::Tanh => &[[Some(0); 2]],
-        Cell::Lstm => &[[Some(0); 2], [Some(1); 2], [Some(2); 2], [Some(3); 2]],
-        // the reset gate weighs the hidden state's part of the new gate
-        Cell::Gru => &[[Some(0); 2], [Some(1); 2], [Some(2), None], [None, Some(2)]],
-    }
-}
-/// Rows of a step whose sums are made at a time, so that they stay near until the gates are made of them.
-const ROWS_NEAR: usize = 64;
-
-/// Units that are computed together, and the weights of each part of their gates.
-struct Block<T> {
-    first: usize,
-    units: usize,
-    /// Of the input and of the hidden state.
-    parts: Vec<[Option<Right<T>>; 2]>,
-}
+/// Rows of a step from which its input is multiplied with the step: the gates then stay near.
+const LEAST_ROWS: usize = 32;
 
 /// Runs the layer. `gates` `[rows, width]` becomes what the gradient needs: the gates' values, and for a gated unit the hidden
-/// part of its new gate. A plain unit has its gates in `out` `[rows, out]` and none here.
+/// part of its new gate. A plain unit has its gates in `out` `[rows, out]` and none here. Without `input` they hold its part.
 /// `cells` `[rows, hidden]` are the cell states of a long short-term memory.
 ///
 /// # Panics
 /// If a slice has the wrong length: a bug of the caller.
 pub fn forward<T: RecurrentScalar>(
     s: &RecurrentShape,
-    input: Input<T>,
+    input: Option<Input<T>>,
     w: Weights<T>,
     gates: &mut [T],
     out: &mut [T],
@@ -229,69 +212,66 @@ pub fn forward<T: RecurrentScalar>(
 ) {
     s.check();
     w.check(s);
-    let (rows, h, p, width) = (s.rows(), s.hidden, s.out, s.width());
-    let n = s.cell.gates() * h;
-    let features = input.ih.len().checked_div(n).unwrap_or(0);
     assert!(
-        input.ih.len() == span::product([n, features]) && input.x.len() == span::product([rows, features]),
+        input.is_none_or(|i| {
+            let n = s.cell.gates() * s.hidden;
+            i.ih.len().is_multiple_of(n) && i.x.len() == span::product([s.rows(), i.ih.len() / n])
+        }),
         "recurrent: input"
     );
-    let (plain, lstm) = (s.cell.gates() == 1, s.cell == Cell::Lstm);
+    let (rows, h, p, width) = (s.rows(), s.hidden, s.out, s.width());
+    let plain = s.cell.gates() == 1;
     assert!(
         out.len() == span::product([rows, p])
             && gates.len() == if plain { 0 } else { span::product([rows, width]) },
         "recurrent: gates"
     );
-    assert!(cells.len() == if lstm { span::product([rows, h]) } else { 0 }, "recurrent: cells");
-    if h == 0 {
-        return out.fill(T::ZERO);
-    }
+    assert!(
+        cells.len() == if s.cell == Cell::Lstm { span::product([rows, h]) } else { 0 },
+        "recurrent: cells"
+    );
     if rows == 0 {
         return;
     }
-    let sources = sources(s.cell);
-    let mut cuts = Vec::new();
-    if h <= widest::<T>() {
-        cuts.push((0, h));
-    } else {
-        unpacked::column_tiles(h, |first, units| cuts.push((first, units)));
+    let stretches = stretches(s.cell, h);
+    let n = s.cell.gates() * h;
+    // Steps of few rows would read the input's weight for little: all rows at once then.
+    let by_step = input.filter(|_| Right::<T>::turns() && s.batch().min(s.chunk()) >= LEAST_ROWS);
+    if let Some(i) = input.filter(|_| by_step.is_none()) {
+        let k = i.ih.len() / n;
+        let (a, b) = (Mat { data: i.x, row: k, col: 1 }, Mat { data: i.ih, row: 1, col: k });
+        let to = if plain { &mut *out } else { &mut *gates };
+        gemm(rows, n, k, T::ONE, a, b, T::ZERO, Mat { data: to, row: width, col: 1 });
     }
-    let count = |side: usize| sources.iter().filter(|p| p[side].is_some()).count();
-    let of_block = |n: usize| count(0) * Right::<T>::room(features, n) + count(1) * Right::<T>::room(p, n);
-    let sizes = cuts.iter().map(|c| of_block(c.1)).sum::<usize>();
+    let features = by_step.map_or(0, |i| i.ih.len() / n);
+    let sizes = stretches.iter().map(|g| Right::<T>::room(p, g.2)).sum::<usize>();
     let sizes = sizes + if w.hr.is_some() { Right::<T>::room(h, p) } else { 0 };
+    let sizes = sizes + if by_step.is_some() { Right::<T>::room(features, n) } else { 0 };
     with_scratch::<T, _>(sizes, |mut room| {
-        let mut turned = |weight: &[T], k: usize, gate: usize, first: usize, n: usize| {
-            let room = take(&mut room, Right::<T>::room(k, n));
-            let rows = &weight[(gate * h + first) * k..][..n * k];
-            // SAFETY: `n` rows of the weight.
-            unsafe { Right::of_columns(RawMat::new(rows.as_ptr(), 1, k), k, n, room) }
+        let gate = |g: &(usize, usize, usize)| {
+            let room = take(&mut room, Right::<T>::room(p, g.2));
+            // SAFETY: rows of the weights, whose length was checked.
+            (g.1, g.2, unsafe {
+                Right::of_columns(RawMat::new(w.hh[g.0 * p..].as_ptr(), 1, p), p, g.2, room)
+            })
         };
-        let blocks: Vec<Block<T>> = collected(cuts.iter().map(|(first, units)| {
-            let (first, units) = (*first, *units);
-            let parts = collected(sources.iter().map(|[x, own]| {
-                [
-                    x.map(|g| turned(input.ih, features, g, first, units)),
-                    own.map(|g| turned(w.hh, p, g, first, units)),
-                ]
-            }));
-            Block { first, units, parts }
-        }));
+        let hh: Vec<_> = collected(stretches.iter().map(gate));
         let hr = w.hr.map(|m| {
             let room = take(&mut room, Right::<T>::room(h, p));
             // SAFETY: the projection's length was checked.
             unsafe { Right::of_columns(RawMat::new(m.as_ptr(), 1, h), h, p, room) }
         });
+        let ih = by_step.map(|i| {
+            let room = take(&mut room, Right::<T>::room(features, n));
+            // SAFETY: the weight's length is a whole number of rows.
+            (i.x, unsafe { Right::of_columns(RawMat::new(i.ih.as_ptr(), 1, features), features, n, room) })
+        });
         let no_bias = if w.bias.is_none() { filled(T::ZERO, width) } else { Vec::new() };
         let bias = w.bias.unwrap_or(&no_bias);
         let (starts, chunk) = (s.starts(), s.chunk());
-        let near = chunk.min(ROWS_NEAR);
-        let most = cuts.iter().map(|c| c.1).max().unwrap_or(0);
-        let (sums, projected) = (near * sources.len() * most, if hr.is_some() { chunk * h } else { 0 });
         let (out, gates, cells) = (SharedMut::new(out), SharedMut::new(gates), SharedMut::new(cells));
         parallel_chunks(s.batch().div_ceil(chunk), &|i| {
-            with_scratch::<T, _>(sums + projected, |room| {
-                let (sums, raw) = room.split_at_mut(sums);
+            with_scratch::<T, _>(if hr.is_some() { chunk * h } else { 0 }, |raw| {
                 let steps = s.steps.len();
                 for k in 0..steps {
                     let t = if s.reverse { steps - 1 - k } else { k };
@@ -308,59 +288,53 @@ pub fn forward<T: RecurrentScalar>(
                             Some(row) => out.ptr().wrapping_add(row * p).cast_const(),
                             None => w.h0[from * p..].as_ptr(),
                         };
-                        let x = input.x[at * features..].as_ptr();
-                        for (block, r) in
-                            blocks.iter().flat_map(|b| (0..m).step_by(near).map(move |r| (b, r)))
-                        {
-                            let (m, at, units) = (near.min(m - r), at + r, block.units);
-                            let step = sources.len() * units;
-                            for (q, part) in block.parts.iter().enumerate() {
-                                let x = RawMat::rows(x.wrapping_add(r * features), features);
-                                let own = RawMat::rows(last.wrapping_add(r * p), p);
-                                let to = RawOut::rows(sums[q * units..].as_mut_ptr(), step);
-                                // SAFETY: rows of the input and of the state before, which this chunk wrote; the sums
-                                // are its own.
-                                unsafe {
-                                    match *part {
-                                        [Some(w), Some(u)] => sum(m, units, &[(x, w), (own, u)], to),
-                                        [Some(w), None] => sum(m, units, &[(x, w)], to),
-                                        [None, Some(u)] => sum(m, units, &[(own, u)], to),
-                                        [None, None] => {}
-                                    }
-                                }
+                        let g = if plain { &out } else { &gates };
+                        let row = g.ptr().wrapping_add(at * width);
+                        // SAFETY: rows of this chunk alone; those of the step before were written by it too. The weights'
+                        // lengths were checked.
+                        unsafe {
+                            if let Some((x, ih)) = &ih {
+                                let x = RawMat::rows(x[at * features..].as_ptr(), features);
+                                ih.product(m, (0, n), x, false, RawOut::rows(row, width));
                             }
-                            // SAFETY: rows of this chunk, written by it before; `state` and `result` are none of the
-                            // other two.
-                            unsafe {
-                                let state = match (s.cell, before) {
-                                    (Cell::Lstm, Some(row)) => &*cells.slice((row + r) * h, m * h),
-                                    (Cell::Lstm, None) => &w.c0.unwrap_or(&[])[(from + r) * h..][..m * h],
-                                    _ => std::slice::from_raw_parts(last.wrapping_add(r * p), m * p),
-                                };
-                                let result = match hr {
-                                    Some(_) => &mut raw[r * h..][..m * h],
-                                    None if plain => &mut [],
-                                    None => out.slice(at * p, m * p),
-                                };
-                                let g = if plain { &out } else { &gates };
-                                isa::run(Forward {
-                                    cell: s.cell,
-                                    hidden: h,
-                                    first: block.first,
-                                    sums: &sums[..m * step],
-                                    units,
-                                    gates: g.slice(at * width, m * width),
-                                    bias,
-                                    state,
-                                    cells: if lstm { cells.slice(at * h, m * h) } else { &mut [] },
-                                    out: result,
-                                });
+                            for (g, (to, n, hh)) in hh.iter().enumerate() {
+                                // the second stretch has no part of the input's
+                                let to = RawOut::rows(row.wrapping_add(*to), width);
+                                hh.product(m, (0, *n), RawMat::rows(last, p), g == 0, to);
                             }
                         }
-                        if let Some(hr) = &hr {
-                            let to = RawOut::rows(out.ptr().wrapping_add(at * p), p);
-                            // SAFETY: rows of this chunk alone; the projection's length was checked.
-                            unsafe { hr.product(m, (0, p), RawMat::rows(raw.as_ptr(), h), false, to) };
+                        // SAFETY: rows of this chunk, written by it before; `state` and `result` are none of the other two.
+                        unsafe {
+                            let state = match (s.cell, before) {
+                                (Cell::Lstm, Some(row)) => &*cells.slice(row * h, m * h),
+                                (Cell::Lstm, None) => &w.c0.unwrap_or(&[])[from * h..to * h],
+                                _ => std::slice::from_raw_parts(last, m * p),
+                            };
+                            let lstm = s.cell == Cell::Lstm;
+                            let result = match hr {
+                                Some(_) => &mut raw[..m * h],
+                                None if plain => &mut [],
+                                None => out.slice(at * p, m * p),
+                            };
+                            isa::run(Forward {
+                                cell: s.cell,
+                                hidden: h,
+                                gates: g.slice(at * width, m * width),
+                                bias,
+                                state,
+                                cells: if lstm { cells.slice(at * h, m * h) } else { &mut [] },
+                                out: result,
+                            });
+                            if let Some(hr) = &hr {
+                                let to = out.ptr().wrapping_add(at * p);
+                                hr.product(
+                                    m,
+                                    (0, p),
+                                    RawMat::rows(raw.as_ptr(), h),
+                                    false,
+                                    RawOut::rows(to, p),
+                                );
+                            }
                         }
                     }
                 }
