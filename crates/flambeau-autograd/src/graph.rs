@@ -1,8 +1,8 @@
 //! Tools around the graph (`torch.autograd.graph`): writes to saved tensors, versions, and the engine's threads.
 
 pub use crate::saved::{
-    PackHook, PackedValue, SavedTensorsHooksGuard, UnpackHook, plain_saved_tensors, save_on_cpu,
-    save_on_cpu_with, saved_tensors_hooks,
+    PackHook, PackedValue, SaveOnCpuOptions, SavedTensorsHooksGuard, UnpackHook, plain_saved_tensors,
+    save_on_cpu, save_on_cpu_with, saved_tensors_hooks,
 };
 use crate::shorthand;
 use flambeau_core::internal::RawTensor as _;

@@ -378,8 +378,10 @@ const CALLS: &[Call] = &[
         let _ = (
             ops::mm(&w, &w),
             ops::mm(&w, &w),
-            torch::zeros_with([2i64, 1 << 40, 3], Device::Meta)
-                .bmm(&torch::zeros_with([2i64, 3, 1 << 40], Device::Meta)),
+            ops::bmm(
+                &torch::zeros_with([2i64, 1 << 40, 3], Device::Meta),
+                &torch::zeros_with([2i64, 3, 1 << 40], Device::Meta),
+            ),
         );
         c.stop();
         ends((c.get_total_flops(), c.get_table(None), c.get_table(Some(0))))

@@ -270,7 +270,7 @@ const REGIONS: &[(&str, Region)] = &[
 
 /// How many calls the suite makes of all: every so many-th. `FLAMBEAU_ATTACK=1` makes all.
 fn stride() -> usize {
-    std::env::var("FLAMBEAU_ATTACK").ok().and_then(|n| n.parse().ok()).filter(|n| *n > 0).unwrap_or(61)
+    std::env::var("FLAMBEAU_ATTACK").ok().and_then(|n| n.parse().ok()).filter(|n| *n > 0).unwrap_or(601)
 }
 #[test]
 fn every_operator_within_regions() {

@@ -164,7 +164,8 @@ impl Object for SaveOnCpu {
     fn method(&self, name: &str, _: &[Value], _: &Kwargs) -> Result<Vec<Value>> {
         match name {
             "__enter__" => {
-                let guard = crate::saved::save_on_cpu_with(self.0);
+                let guard =
+                    crate::saved::save_on_cpu_with(crate::saved::SaveOnCpuOptions::new().pin_memory(self.0));
                 REGIONS.try_with(|r| r.borrow_mut().push(guard)).map_err(|_| ending())?;
             }
             "__exit__" => drop(REGIONS.try_with(|r| r.borrow_mut().pop()).map_err(|_| ending())?),

@@ -1,7 +1,6 @@
 //! What a program's kernel of an existing operator gives, compared with what the operator gives: its other forms, and those
 //! that are made of it, rely on number, sizes, dtype, layout and device.
 
-use crate::dispatch::op::OpInfo;
 use crate::dispatch::value::{NamedTuple, Value};
 use crate::ensure;
 use crate::tensor::geometry::SizeVec;
@@ -93,17 +92,18 @@ pub(super) fn sizes(results: &[Value]) -> Vec<SizeVec> {
 ///
 /// # Errors
 /// Another number of tensors or other sizes than the operator's rule for tensors without data says, where it has one.
-pub(super) fn check_sizes(info: &'static OpInfo, args: &[Value], results: &[Value]) -> Result<()> {
-    if info.schema.mutates() {
-        return Ok(());
-    }
-    let Some(rule) = foretold(|args| info.call(args), args) else { return Ok(()) };
+pub(super) fn check_sizes(
+    name: &str,
+    call: impl FnOnce(&[Value]) -> Result<Vec<Value>>,
+    args: &[Value],
+    results: &[Value],
+) -> Result<()> {
+    let Some(rule) = foretold(call, args) else { return Ok(()) };
     let (got, want) = (sizes(results), sizes(&rule));
     ensure!(
         got == want,
         Runtime,
-        "{}: a mode gave tensors of sizes {got:?}, the operator gives {want:?}",
-        info.name
+        "{name}: a mode gave tensors of sizes {got:?}, the operator gives {want:?}"
     );
     Ok(())
 }

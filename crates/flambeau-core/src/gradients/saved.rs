@@ -460,13 +460,30 @@ pub fn saved_tensors_hooks(pack: PackHook, unpack: UnpackHook) -> SavedTensorsHo
 pub fn plain_saved_tensors() -> SavedTensorsHooksGuard {
     push(None)
 }
+/// Arguments of [`save_on_cpu`].
+#[derive(Clone, Debug, Default)]
+pub struct SaveOnCpuOptions {
+    pin_memory: bool,
+}
+impl SaveOnCpuOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Keeps the copies in pinned memory where there is a device that reads it: copies back need not wait (default: false).
+    pub fn pin_memory(mut self, on: bool) -> Self {
+        self.pin_memory = on;
+        self
+    }
+}
 /// Keeps saved tensors in CPU memory and copies them back for backward.
 #[doc(alias = "torch.autograd.graph.save_on_cpu")]
 pub fn save_on_cpu() -> SavedTensorsHooksGuard {
-    save_on_cpu_with(false)
+    save_on_cpu_with(SaveOnCpuOptions::new())
 }
-/// [`save_on_cpu`], with `pin_memory` in pinned memory where there is a device that reads it: copies back need not wait.
-pub fn save_on_cpu_with(pin_memory: bool) -> SavedTensorsHooksGuard {
+/// [`save_on_cpu`] with options.
+pub fn save_on_cpu_with(options: SaveOnCpuOptions) -> SavedTensorsHooksGuard {
+    let pin_memory = options.pin_memory;
     saved_tensors_hooks(
         Arc::new(move |t| {
             let device = t.device();

@@ -5,6 +5,7 @@ use crate::tensor::geometry::{self, SizeVec, fmt_sizes, wrap_dim};
 use crate::tensor::handle::{LazyBits, Tensor, tensor_list};
 use crate::types::error::{Error, Result};
 use crate::{DType, bail, ensure};
+use smallvec::SmallVec;
 
 #[inline]
 fn sv(s: &[i64]) -> SizeVec {
@@ -134,12 +135,12 @@ pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
         self_.dim(),
         dims.len()
     );
-    let mut seen = 0u64;
+    let mut seen = SmallVec::<[bool; 8]>::from_elem(false, self_.dim());
     let (mut sizes, mut strides) = (SizeVec::new(), SizeVec::new());
     for &d in dims {
         let d = wrap_dim(d, self_.dim())?;
-        ensure!(seen & (1 << d) == 0, Runtime, "permute(): duplicate dims are not allowed.");
-        seen |= 1 << d;
+        ensure!(!seen[d], Runtime, "permute(): duplicate dims are not allowed.");
+        seen[d] = true;
         sizes.push(self_.sizes()[d]);
         strides.push(self_.strides()[d]);
     }

@@ -61,7 +61,7 @@ impl Bound {
     fn written_down(&self, m: &GraphModule, inputs: &[Value], version: (u32, u64)) -> Result<Value> {
         let (value, plan) = first_run::run(m, inputs, &mut Plain(m), false)?;
         let mut s = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = if s.version == version { added(&mut s.plans, plan) } else { Vec::new() };
+        let old = if s.version == version { added(&mut s.plans, plan, inputs) } else { Vec::new() };
         drop(s);
         drop(old);
         Ok(value)

@@ -163,7 +163,7 @@ impl PlannedInterpreter {
             None => {
                 let (value, plan) = first_run::run(&self.module, inputs, calls, true)?;
                 let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-                let old = added(&mut plans, plan);
+                let old = added(&mut plans, plan, inputs);
                 drop(plans);
                 drop(old);
                 Ok(value)
@@ -207,9 +207,13 @@ impl PlannedInterpreter {
         result
     }
 }
-/// Puts a plan first; gives those for which there is no place any more.
-fn added(plans: &mut Vec<Arc<Plan>>, plan: Plan) -> Vec<Arc<Plan>> {
-    plans.insert(0, Arc::new(plan));
+/// Puts a plan for such inputs first; gives those for which there is no place any more. Where another thread was quicker, its plan stays.
+fn added(plans: &mut Vec<Arc<Plan>>, plan: Plan, inputs: &[Value]) -> Vec<Arc<Plan>> {
+    let plan = Arc::new(plan);
+    if found(plans, inputs).is_some() {
+        return vec![plan];
+    }
+    plans.insert(0, plan);
     let most = plans.len().min(PLANS);
     plans.split_off(most)
 }

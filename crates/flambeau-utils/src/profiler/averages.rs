@@ -39,9 +39,9 @@ impl FunctionEventAvg {
         self.count += 1;
         self.cpu_time_total += e.cpu_time_total();
         self.self_cpu_time_total += e.self_cpu_time();
-        self.cpu_memory_usage += e.cpu_memory_usage;
-        self.self_cpu_memory_usage += e.self_cpu_memory_usage();
-        self.flops += e.flops;
+        self.cpu_memory_usage = self.cpu_memory_usage.saturating_add(e.cpu_memory_usage);
+        self.self_cpu_memory_usage = self.self_cpu_memory_usage.saturating_add(e.self_cpu_memory_usage());
+        self.flops = self.flops.saturating_add(e.flops);
         self.top |= e.parent.is_none();
         if self.stack.is_empty() {
             self.stack.clone_from(&e.stack);
