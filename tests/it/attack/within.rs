@@ -254,7 +254,7 @@ const REGIONS: &[(&str, Region)] = &[
         let all = tensors(v);
         let shared = all.iter().map(|t| {
             let flat = ops::reshape(&t.detach(), &[-1])?;
-            ops::as_strided(&flat, t.sizes(), &vec![0; t.dim() as usize], Some(0))
+            ops::as_strided(&flat, t.sizes(), &vec![0; t.dim()], Some(0))
         });
         let shared: Vec<Tensor> = shared.zip(&all).map(|(s, t)| s.unwrap_or_else(|_| t.clone())).collect();
         shown(&call(op, v, &shared)?);

@@ -373,7 +373,8 @@ impl Pair {
     pub(crate) fn watched(&self) -> Option<(Arc<TcpStream>, bool)> {
         let s = self.state.lock();
         let stream = s.stream.clone().filter(|_| s.failed.is_none())?;
-        Some((stream, !s.writing && !(s.out.is_empty() && s.outgoing.is_empty())))
+        let more = !s.out.is_empty() || !s.outgoing.is_empty();
+        Some((stream, more && !s.writing))
     }
     /// Whether anything is expected of the peer.
     pub(crate) fn is_awaited(&self) -> bool {
