@@ -182,7 +182,7 @@ fn seed(name: &str, round: usize) -> Dice {
 
 #[test]
 fn every_name_with_random_arguments() {
-    let rounds = std::env::var("FLAMBEAU_ATTACK_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
+    let rounds = std::env::var("FLAMBEAU_ATTACK_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(2);
     let first: usize = std::env::var("FLAMBEAU_ATTACK_AT").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
     let only = std::env::var("FLAMBEAU_ATTACK_ONLY").unwrap_or_default();
     let names: Vec<String> = library::names().into_iter().filter(|n| n.contains(&only)).collect();
