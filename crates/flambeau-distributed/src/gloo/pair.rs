@@ -203,8 +203,8 @@ impl Outgoing {
         Ok(())
     }
     /// Writes what goes; whether that was all.
-    fn write(&mut self, stream: &TcpStream) -> Result<bool> {
-        let (mut full, mut out) = (false, stream);
+    fn write(&mut self, stream: &Connection) -> Result<bool> {
+        let (mut full, mut out) = (false, &**stream);
         let mut write = |a: &[u8], b: &[u8]| {
             let n = match (a, b) {
                 (a, []) => out.write(a),
@@ -225,7 +225,7 @@ impl Outgoing {
                 Err(e) => Err(e),
             }
         };
-        let lost = |e: &io::Error| broken(e, stream.peer_addr().ok());
+        let lost = |e: &io::Error| broken(e, stream.peer);
         if let Some((data, at, _)) = &mut self.long {
             let mut begun = *at;
             data.part(*at..data.len(), &mut |b| {
@@ -312,7 +312,7 @@ impl Message {
 
 #[derive(Default)]
 struct State {
-    stream: Option<Arc<TcpStream>>,
+    stream: Option<Arc<Connection>>,
     failed: Option<Error>,
     slots: HashMap<u64, Slot>,
     out: VecDeque<Frame>,
@@ -334,12 +334,26 @@ pub(crate) struct Pair {
     incoming: Mutex<Incoming>,
 }
 
+/// A connection, and where the peer is.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    peer: Option<SocketAddr>,
+}
+impl std::ops::Deref for Connection {
+    type Target = TcpStream;
+    fn deref(&self) -> &TcpStream {
+        &self.stream
+    }
+}
+
 impl Pair {
     pub(crate) fn new(me: usize, peer: usize) -> Pair {
         Pair { me, peer, state: Monitor::new(State::default()), incoming: Mutex::new(Incoming::default()) }
     }
     /// The connection is there.
     pub(crate) fn start(&self, stream: TcpStream) -> Result<()> {
+        // asked for now: of a connection that the peer has broken it is not to be had
+        let peer = stream.peer_addr().ok();
         stream.set_nodelay(true)?;
         roomy(&stream);
         stream.set_nonblocking(true)?;
@@ -349,7 +363,7 @@ impl Pair {
                 let _ = stream.shutdown(Shutdown::Both);
                 return Ok(());
             }
-            s.stream = Some(Arc::new(stream));
+            s.stream = Some(Arc::new(Connection { stream, peer }));
         }
         self.state.notify();
         Ok(())
@@ -370,7 +384,7 @@ impl Pair {
         self.state.lock().stream.is_some()
     }
     /// What is to be watched, if anything: the connection, and whether something waits to be written.
-    pub(crate) fn watched(&self) -> Option<(Arc<TcpStream>, bool)> {
+    pub(crate) fn watched(&self) -> Option<(Arc<Connection>, bool)> {
         let s = self.state.lock();
         let stream = s.stream.clone().filter(|_| s.failed.is_none())?;
         let more = !s.out.is_empty() || !s.outgoing.is_empty();
@@ -514,9 +528,9 @@ impl Pair {
             }
         }
     }
-    fn read(&self, stream: &TcpStream, incoming: &mut Incoming, mesh: &Wired) -> Result<bool> {
-        let (mut moved, mut source) = (false, stream);
-        let lost = |e: &io::Error| lost(e, stream.peer_addr().ok());
+    fn read(&self, stream: &Connection, incoming: &mut Incoming, mesh: &Wired) -> Result<bool> {
+        let (mut moved, mut source) = (false, &**stream);
+        let lost = |e: &io::Error| lost(e, stream.peer);
         if incoming.ahead.is_empty() {
             incoming.ahead = vec![0; AHEAD];
         }
@@ -543,7 +557,7 @@ impl Pair {
                     Err(e) => return Err(lost(&e)),
                 };
                 if ended {
-                    return Err(closed(stream.peer_addr().ok()));
+                    return Err(closed(stream.peer));
                 }
                 moved = true;
                 let over = m.at == m.length;
@@ -560,7 +574,7 @@ impl Pair {
                 ahead.copy_within(unread.clone(), 0);
                 *unread = 0..unread.len();
                 let n = match source.read(&mut ahead[unread.end..]) {
-                    Ok(0) => return Err(closed(stream.peer_addr().ok())),
+                    Ok(0) => return Err(closed(stream.peer)),
                     Ok(n) => n,
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(moved),
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,

@@ -181,7 +181,7 @@ impl Wired {
         let mut all: Vec<PollFd<'_>> = watched
             .iter()
             .map(|(s, writes)| {
-                PollFd::new(&**s, if *writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN })
+                PollFd::new(&***s, if *writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN })
             })
             .collect();
         all.push(PollFd::new(self.turns.bell.hears(), PollFlags::IN));
