@@ -53,11 +53,15 @@ impl Turns {
         self.state.notify();
         self.ring();
     }
-    fn leave(&self) {
-        let mut s = self.state.lock();
+}
+/// Leads until it is dropped, which a panic does as well: nobody waits for a leader that is no more.
+struct Leader<'a>(&'a Turns);
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        let mut s = self.0.state.lock();
         s.leading = false;
         if s.followers > 0 || !s.left.is_empty() {
-            self.state.notify();
+            self.0.state.notify();
         }
     }
 }
@@ -123,9 +127,8 @@ impl Wired {
         }
         s.leading = true;
         drop(s);
-        let ready = self.lead(end, &mut |_| t.is_ready());
-        self.turns.leave();
-        ready
+        let _leader = Leader(&self.turns);
+        self.lead(end, &mut |_| t.is_ready())
     }
     /// Reads and writes until it is enough; false when the moment has passed.
     fn lead(&self, end: Instant, enough: &mut dyn FnMut(usize) -> bool) -> bool {
@@ -231,9 +234,9 @@ impl Wired {
             let first = s.left.front().cloned();
             s.leading = true;
             drop(s);
+            let _leader = Leader(&self.turns);
             let end = now() + Duration::from_secs(1);
             self.lead(end, &mut |followers| followers > 0 || first.as_ref().is_none_or(|t| t.is_done()));
-            self.turns.leave();
         }
     }
 }
