@@ -159,7 +159,8 @@ pub(super) unsafe fn stretch<V: Vector<T: Point>>(g: &Stretch<V::T>) {
             }
             let _ = other;
             let next = (i + 1).min(g.lines.end - 1);
-            let ahead = (raw.src.wrapping_add(raw.from.start(next)), raw.dst.wrapping_add(raw.to.start(next)));
+            let ahead =
+                (raw.src.wrapping_add(raw.from.start(next)), raw.dst.wrapping_add(raw.to.start(next)));
             if g.shape.is_from_real() {
                 last::<V, false>(g, from, Out::Planes(to), ahead);
                 after_real::<V>(g, to, dst);

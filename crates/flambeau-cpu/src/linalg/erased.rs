@@ -410,12 +410,13 @@ pub fn svd(
             }
         });
     }
-    if m >= n && m <= TURNED && (want != Vectors::Full || m == n) {
+    if m >= n && (want != Vectors::Full || m == n) {
         side_by_side!(info.len(), m, n, a.dtype(), T => {
             let u = u.map_or(&mut [][..], |u| u.get::<T>());
             let vh = vh.map_or(&mut [][..], |v| v.get::<T>());
             let (a, s) = (a.get::<T>(), s.get::<T>());
-            many::svd(&*a, (m, n), u, s, vh, want != Vectors::None, info);
+            let kernel = if m <= TURNED { many::svd } else { many::svd_of_large };
+            kernel(&*a, (m, n), u, s, vh, want != Vectors::None, info);
             each::<T>(a, [m, n], u, s, vh, want, info, true)
         });
     }

@@ -70,10 +70,7 @@ pub fn linalg_solve_with_factors_cpu(
 }
 /// Batches of small matrices, each with a right-hand side of its own, go from their memory to the results in one kernel. False
 /// if these are none, or the results do not lie by columns.
-fn side_by_side(
-    x: &args::LinalgSolveWithFactors,
-    [result, lu, pivots, info]: [&Tensor; 4],
-) -> Result<bool> {
+fn side_by_side(x: &args::LinalgSolveWithFactors, [result, lu, pivots, info]: [&Tensor; 4]) -> Result<bool> {
     let vector = is_vector(x.a, x.b);
     let b = if vector { core::unsqueeze(x.b, -1)? } else { x.b.clone() };
     let out = if vector { core::unsqueeze(result, -1)? } else { result.clone() };

@@ -186,7 +186,13 @@ pub(super) unsafe fn lower<V: Vector<T: Real>>(a: *mut V::T, n: usize, care: &mu
 }
 /// QR decompositions of `m x n` matrices by columns: R above, reflectors below, their factors in `tau`.
 #[inline(always)]
-pub(super) unsafe fn reflectors<V: Vector<T: Wide>>(a: *mut V::T, m: usize, n: usize, tau: *mut V::T, care: &mut Marks) {
+pub(super) unsafe fn reflectors<V: Vector<T: Wide>>(
+    a: *mut V::T,
+    m: usize,
+    n: usize,
+    tau: *mut V::T,
+    care: &mut Marks,
+) {
     // SAFETY: the caller's promise: `a` has `m * n` elements, `tau` the smaller side's number.
     unsafe {
         let k = m.min(n);

@@ -6,12 +6,15 @@
 //! matrix has the same result wherever it stands in its batch.
 
 mod factor;
+mod sides;
 mod spectrum;
-mod together;
 #[cfg(test)]
 mod tests;
+mod together;
+mod turns;
 
 pub(super) use factor::{cholesky, geqrf, inverse, lu_factor, lu_solve, orgqr};
+pub(super) use sides::svd_of_large;
 pub(super) use spectrum::{eigh, svd};
 pub(super) use together::{SOLVED, Solved, cholesky_of, qr, solve};
 

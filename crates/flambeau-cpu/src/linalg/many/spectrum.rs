@@ -2,21 +2,19 @@
 
 use super::super::field::Real;
 use super::super::tridiagonal;
+use super::turns::{Apart, Row, Turns, unmarked};
 use super::{
-    Group, Marks, PLACES, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild, places, product,
-    set, subtract, suits,
+    Group, Marks, PLACES, SIDE, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild, places,
+    product, set, subtract, suits,
 };
 use crate::engine::SharedMut;
 use crate::engine::isa::level;
 use crate::engine::simd::Vector;
 use crate::num::Arith;
 
-/// Numbers of the places.
-type Row<T> = [T; PLACES];
-
 /// Marks places whose largest number is too large or too small for squares of it.
 #[inline(always)]
-unsafe fn mark_extreme<V: Vector<T: Real>>(p: *const V::T, count: usize, care: &mut Marks) {
+pub(super) unsafe fn mark_extreme<V: Vector<T: Real>>(p: *const V::T, count: usize, care: &mut Marks) {
     let (tiny, huge) = (V::T::of(1e-9), V::T::of(1e9));
     // SAFETY: the caller's promise.
     unsafe {
@@ -94,18 +92,20 @@ unsafe fn reduce<V: Vector<T: Wide>>(
 /// Steps for one eigenvalue after which a place is left to the kernel of single matrices.
 const STEPS: usize = 40;
 
-/// Diagonalises tridiagonal matrices by implicit QL steps; the columns of `z` are turned along, if there are any.
+/// Diagonalises tridiagonal matrices by implicit QL steps; the columns of `z` are turned along, each matrix's after a step of
+/// all, if there are any.
 #[inline(always)]
 unsafe fn diagonalise<V: Vector<T: Real>>(
     n: usize,
     (d, e): (*mut V::T, *mut V::T),
-    z: Option<*mut V::T>,
+    z: Option<Apart<V::T>>,
     care: &mut Marks,
 ) {
     let (zero, one) = (V::T::ZERO, V::T::ONE);
+    let mut turns = Turns { cos: [[one; PLACES]; SIDE], sin: [[zero; PLACES]; SIDE] };
     let (two, eps) = (V::T::of(2.0), V::T::EPS);
     let small = |e: V::T, a: V::T, b: V::T| e * e <= eps * eps * (a.magnitude() * b.magnitude()) + V::T::SAFE;
-    // SAFETY: the caller's promise: `d` and `e` have `n` elements, `z` has `n * n`.
+    // SAFETY: the caller's promise: `d` and `e` have `n` elements, `z` has `n` columns.
     unsafe {
         for l in 0..n - 1 {
             for step in 0..=STEPS {
@@ -167,9 +167,11 @@ unsafe fn diagonalise<V: Vector<T: Real>>(
                     }
                     set(e, i + 1, V::load(e1.as_ptr()));
                     set(d, i + 1, V::load(d1.as_ptr()));
-                    if let Some(z) = z {
-                        let (x, y) = (z.add(i * n * V::N), z.add((i + 1) * n * V::N));
-                        turn::<V>(x, y, n, V::load(c.as_ptr()), V::load(s.as_ptr()));
+                    (turns.cos[i], turns.sin[i]) = (c, s);
+                }
+                if let Some(z) = z {
+                    for k in (0..V::N).filter(|k| end[*k] != l) {
+                        z.turn::<V, true>(k, (l, end[k]), &turns);
                     }
                 }
                 let (mut el, mut dl) = (places::<V>(e, l), places::<V>(d, l));
@@ -186,7 +188,7 @@ unsafe fn diagonalise<V: Vector<T: Real>>(
     }
 }
 /// Places of numbers in ascending order; NaN last.
-fn ascending<T: Real>(n: usize, at: impl Fn(usize) -> T, order: &mut [usize]) {
+pub(super) fn ascending<T: Real>(n: usize, at: impl Fn(usize) -> T, order: &mut [usize]) {
     for i in 0..n {
         let (v, mut j) = (at(i), i);
         while j > 0 && at(order[j - 1]) > v {
@@ -209,7 +211,8 @@ pub(in super::super) fn eigh<T: Wide>(
     let (batch, each) = (info.len(), n * n);
     assert!(suits(batch, n, n) && a.len() == batch * each && values.len() == batch * n);
     let (a, values, info) = (SharedMut::new(a), SharedMut::new(values), SharedMut::new(info));
-    groups::<T>(batch, 6 * n * n * n, 2 * each + 4 * n, |g, buffer| {
+    let apart = if vectors { Apart::<T>::room(n, n) } else { 0 };
+    groups::<T>(batch, 6 * n * n * n, 2 * each + 4 * n + PLACES + apart, |g, buffer| {
         let mut care = [false; PLACES];
         let (all, results) = (a.ptr(), values.ptr());
         let (memory, care_of) = (buffer.as_mut_ptr(), &mut care);
@@ -232,18 +235,20 @@ pub(in super::super) fn eigh<T: Wide>(
                 let rest = n - 1;
                 product::<V>((part(1), n), tau, [rest; 3], (q.add((n + 1) * V::N), n));
             }
-            diagonalise::<V>(n, (d, e), vectors.then_some(q), care_of);
+            let z = Apart::new::<V>(part(2 * n * n + 4 * n + PLACES), n, n);
+            if vectors {
+                z.take::<V>(q, n);
+            }
+            diagonalise::<V>(n, (d, e), vectors.then_some(z), care_of);
             mark_wild::<V>(d, n, care_of);
-            let mut order = [0; super::SIDE];
-            for l in (0..g.count).filter(|l| !care_of[*l]) {
+            let mut order = [0; SIDE];
+            for l in unmarked(g.count, care_of) {
                 ascending(n, |i| *d.add(i * V::N + l), &mut order);
                 let (to, from) = (results.add(g.at(l) * n), all.add(g.at(l) * n * n));
                 for (i, o) in order[..n].iter().enumerate() {
                     *to.add(i) = *d.add(o * V::N + l);
                     if vectors {
-                        for r in 0..n {
-                            *from.add(i * n + r) = *q.add((o * n + r) * V::N + l);
-                        }
+                        z.column(l, *o).copy_to_nonoverlapping(from.add(i * n), n);
                     }
                 }
             }
@@ -355,7 +360,7 @@ pub(in super::super) fn svd<T: Wide>(
                 }
             }
             straighten::<V>(memory, m, n, vectors.then_some(v), care_of);
-            let mut lengths = [[T::ZERO; PLACES]; super::SIDE];
+            let mut lengths = [[T::ZERO; PLACES]; SIDE];
             for (c, length) in lengths[..n].iter_mut().enumerate() {
                 let mut sum = V::splat(T::ZERO);
                 for r in 0..m {
@@ -364,7 +369,7 @@ pub(in super::super) fn svd<T: Wide>(
                 }
                 sum.sqrt().store(length.as_mut_ptr());
             }
-            let mut order = [0; super::SIDE];
+            let mut order = [0; SIDE];
             for l in 0..g.count {
                 ascending(n, |i| -lengths[i][l], &mut order);
                 let (most, least) = (lengths[order[0]][l], lengths[order[n - 1]][l]);

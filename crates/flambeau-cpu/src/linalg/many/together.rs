@@ -31,14 +31,7 @@ pub(in super::super) struct Solved<'a, T> {
 pub(in super::super) const SOLVED: usize = SIDE;
 
 /// Solves `A X = B`, `n` rows of `k` elements in each B, and gives the decompositions too.
-pub(in super::super) fn solve<T: Wide>(
-    a: &[T],
-    by_rows: bool,
-    n: usize,
-    b: &[T],
-    k: usize,
-    to: Solved<T>,
-) {
+pub(in super::super) fn solve<T: Wide>(a: &[T], by_rows: bool, n: usize, b: &[T], k: usize, to: Solved<T>) {
     let (batch, each, some) = (to.info.len(), n * n, n * k);
     assert!(suits(batch, n, n) && (1..=SOLVED).contains(&k));
     assert!(a.len() == batch * each && b.len() == batch * some && to.lu.len() == a.len());
@@ -95,7 +88,13 @@ pub(in super::super) fn solve<T: Wide>(
 }
 
 /// Cholesky decompositions by columns of matrices whose lower half counts, zeros above; as in [`super::super::erased::cholesky`].
-pub(in super::super) fn cholesky_of<T: Wide>(a: &[T], by_rows: bool, n: usize, l: &mut [T], info: &mut [i32]) {
+pub(in super::super) fn cholesky_of<T: Wide>(
+    a: &[T],
+    by_rows: bool,
+    n: usize,
+    l: &mut [T],
+    info: &mut [i32],
+) {
     let (batch, each) = (info.len(), n * n);
     assert!(suits(batch, n, n) && a.len() == batch * each && l.len() == a.len());
     let order = by_rows.then(|| turned(n, n));
