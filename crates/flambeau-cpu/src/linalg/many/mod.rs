@@ -269,7 +269,7 @@ unsafe fn mark_wild<V: Vector<T: Real>>(p: *const V::T, count: usize, care: &mut
     }
 }
 
-/// `y[r] -= sum over q of a[r, q] x[q]` for `R` rows: those of `y` and `a` follow each other.
+/// `y[r] -= sum over q of a[r, q] x[q]` for `R` rows, those of `y` and `a` follow each other; `count` is not 0.
 #[inline(always)]
 unsafe fn tile<V: Vector, const R: usize>(
     y: *mut V::T,
@@ -279,18 +279,19 @@ unsafe fn tile<V: Vector, const R: usize>(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut sum = [get::<V>(y, 0); R];
+        // the sum by itself: taken off one by one, each product would be rounded to the last digit of `y`
+        let mut sum = [get::<V>(a, 0).mul(get(x, 0)); R];
         for r in 1..R {
-            sum[r] = get::<V>(y, r);
+            sum[r] = get::<V>(a, r).mul(get(x, 0));
         }
-        for q in 0..count {
+        for q in 1..count {
             let f = get::<V>(x, q * step);
             for r in 0..R {
-                sum[r] = get::<V>(a, q * column + r).fnma(f, sum[r]);
+                sum[r] = get::<V>(a, q * column + r).fma(f, sum[r]);
             }
         }
         for r in 0..R {
-            set(y, r, sum[r]);
+            set(y, r, get::<V>(y, r).sub(sum[r]));
         }
     }
 }
@@ -336,13 +337,13 @@ unsafe fn tile_of_four<V: Vector, const R: usize>(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut sum = [[get::<V>(y, 0); R]; 4];
+        let mut sum = [[get::<V>(a, 0); R]; 4];
         for c in 0..4 {
             for r in 0..R {
-                sum[c][r] = get::<V>(y, c * ld + r);
+                sum[c][r] = get::<V>(a, r).mul(get(x, c * x_column));
             }
         }
-        for q in 0..count {
+        for q in 1..count {
             let mut rows = [get::<V>(a, q * column); R];
             for r in 1..R {
                 rows[r] = get::<V>(a, q * column + r);
@@ -350,13 +351,13 @@ unsafe fn tile_of_four<V: Vector, const R: usize>(
             for c in 0..4 {
                 let f = get::<V>(x, c * x_column + q * x_row);
                 for r in 0..R {
-                    sum[c][r] = rows[r].fnma(f, sum[c][r]);
+                    sum[c][r] = rows[r].fma(f, sum[c][r]);
                 }
             }
         }
         for c in 0..4 {
             for r in 0..R {
-                set(y, c * ld + r, sum[c][r]);
+                set(y, c * ld + r, get::<V>(y, c * ld + r).sub(sum[c][r]));
             }
         }
     }

@@ -2,7 +2,7 @@
 //! together.
 
 use super::super::field::Real;
-use super::spectrum::{ascending, mark_extreme};
+use super::spectrum::{ascending, mark_extreme, narrow, wide};
 use super::turns::{Apart, Row, Turns, unmarked};
 use super::{
     Group, Marks, PLACES, SIDE, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild, places,
@@ -92,46 +92,44 @@ unsafe fn reduce<V: Vector<T: Wide>>(a: *mut V::T, m: usize, n: usize, to: &Part
 /// Steps for one value after which a place is left to the kernel of single matrices.
 const STEPS: usize = 40;
 
-/// Makes bidiagonal matrices diagonal by implicit QR steps with shifts; the columns of vectors from the left and the right are
-/// turned along, each matrix's after a step of all, if there are any.
+/// A hypotenuse, and both legs' parts of it.
+#[inline(always)]
+fn split(x: f64, y: f64) -> (f64, f64, f64) {
+    let r = (x * x + y * y).sqrt();
+    let by = if r > 0.0 { 1.0 / r } else { 0.0 };
+    (r, if r > 0.0 { x * by } else { 1.0 }, y * by)
+}
+/// Makes bidiagonal matrices diagonal by implicit QR steps with shifts, in f64; the columns of vectors from the left and the right
+/// are turned along, each matrix's after a step of all, if there are any.
 #[inline(always)]
 unsafe fn diagonalise<V: Vector<T: Real>>(
     n: usize,
-    (d, e): (*mut V::T, *mut V::T),
+    (d_at, e_at): (*mut V::T, *mut V::T),
     vectors: Option<(Apart<V::T>, Apart<V::T>)>,
     care: &mut Marks,
 ) {
-    let (zero, one, eps) = (V::T::ZERO, V::T::ONE, V::T::EPS);
-    let turns = || Turns { cos: [[one; PLACES]; SIDE], sin: [[zero; PLACES]; SIDE] };
+    let turns = || Turns { cos: [[V::T::ONE; PLACES]; SIDE], sin: [[V::T::ZERO; PLACES]; SIDE] };
     let (mut from_left, mut from_right) = (turns(), turns());
-    // a hypotenuse, and both legs' parts of it
-    let split = |x: V::T, y: V::T| {
-        let r = (x * x + y * y).root();
-        let by = if r > zero { one / r } else { zero };
-        (r, if r > zero { x * by } else { one }, y * by)
-    };
+    let eps = V::T::EPS.wide();
     // SAFETY: the caller's promise: `d` and `e` have `n` elements, the vectors `n` columns.
     unsafe {
+        let (mut d, mut e) = (wide::<V>(d_at, n), wide::<V>(e_at, n));
         // what is nothing beside the largest number
-        let mut nothing: Row<V::T> = [zero; PLACES];
-        for i in 0..n {
-            let (x, y) = (places::<V>(d, i), places::<V>(e, i));
+        let mut nothing: Row<f64> = [0.0; PLACES];
+        for (x, y) in d[..n].iter().zip(&e[..n]) {
             for k in 0..V::N {
-                nothing[k] = nothing[k].larger(x[k].magnitude()).larger(y[k].magnitude());
+                nothing[k] = nothing[k].max(x[k].abs()).max(y[k].abs());
             }
         }
-        nothing.iter_mut().for_each(|x| *x = *x * eps * V::T::of(0.125));
+        nothing.iter_mut().for_each(|x| *x *= eps * 0.125);
         for high in (1..n).rev() {
             for step in 0..=STEPS {
                 // where each place's block begins; at `high` where it is done with this value
                 let mut low = [0; PLACES];
                 for i in 0..high {
-                    let (ei, a, b) = (places::<V>(e, i), places::<V>(d, i), places::<V>(d, i + 1));
                     for k in 0..V::N {
-                        let small = eps * (a[k].magnitude() + b[k].magnitude());
-                        if ei[k].magnitude() <= small.larger(nothing[k]) {
-                            low[k] = i + 1;
-                        }
+                        let small = (eps * (d[i][k].abs() + d[i + 1][k].abs())).max(nothing[k]);
+                        low[k] = if e[i][k].abs() <= small { i + 1 } else { low[k] };
                     }
                 }
                 for k in 0..V::N {
@@ -147,23 +145,21 @@ unsafe fn diagonalise<V: Vector<T: Real>>(
                     break;
                 }
                 // the shift is the end's eigenvalue of the square
-                let mut shift: Row<V::T> = [zero; PLACES];
-                let (dm, dn) = (places::<V>(d, high - 1), places::<V>(d, high));
-                let em = places::<V>(e, high - 1);
-                let el = if high > 1 { places::<V>(e, high - 2) } else { [zero; PLACES] };
+                let mut shift: Row<f64> = [0.0; PLACES];
+                let (dm, dn, em) = (&d[high - 1], &d[high], &e[high - 1]);
                 for k in 0..V::N {
-                    let el = if low[k] + 1 < high { el[k] } else { zero };
+                    let el = if low[k] + 1 < high { e[high.max(2) - 2][k] } else { 0.0 };
                     let last = dn[k] * dn[k] + em[k] * em[k];
-                    let a = (dm[k] * dm[k] + el * el - last) * V::T::of(0.5);
+                    let a = (dm[k] * dm[k] + el * el - last) * 0.5;
                     let b = dm[k] * em[k];
-                    let by = a + (a * a + b * b).root().with_sign(a);
-                    shift[k] = last - if by == zero { zero } else { b * b / by };
+                    let by = a + (a * a + b * b).sqrt().copysign(a);
+                    shift[k] = last - if by == 0.0 { 0.0 } else { b * b / by };
                 }
-                let mut bulge: Row<V::T> = [zero; PLACES];
-                let mut before: Row<V::T> = [zero; PLACES];
+                let (mut bulge, mut before): (Row<f64>, Row<f64>) = ([0.0; PLACES], [0.0; PLACES]);
                 for i in from..high {
-                    let (mut d0, mut d1) = (places::<V>(d, i), places::<V>(d, i + 1));
-                    let (mut e0, mut e1) = (places::<V>(e, i), places::<V>(e, i + 1));
+                    let (mut d0, mut d1, mut e0, mut e1) = (d[i], d[i + 1], e[i], e[i + 1]);
+                    // the element before, which the turn from the right makes whole
+                    let mut made = if i > 0 { e[i - 1] } else { [0.0; PLACES] };
                     let (c, s) = (&mut from_right.cos[i], &mut from_right.sin[i]);
                     let (c_left, s_left) = (&mut from_left.cos[i], &mut from_left.sin[i]);
                     for k in 0..V::N {
@@ -175,32 +171,21 @@ unsafe fn diagonalise<V: Vector<T: Real>>(
                         let g = cos * e0[k] - sin * d0[k];
                         let (h, next) = (sin * d1[k], cos * d1[k]);
                         let (size, cos_left, sin_left) = split(f, h);
-                        if runs {
-                            before[k] = cos_left * g + sin_left * next;
-                            d0[k] = size;
-                            d1[k] = cos_left * next - sin_left * g;
-                            bulge[k] = sin_left * e1[k];
-                            // of the element before, which the turn from the right has made whole
-                            shift[k] = if begins { zero } else { r };
-                            e0[k] = before[k];
-                            e1[k] = if i + 1 < high { cos_left * e1[k] } else { e1[k] };
-                        }
-                        (c[k], s[k]) = (cos, sin);
-                        (c_left[k], s_left[k]) = (cos_left, sin_left);
+                        let above = cos_left * g + sin_left * next;
+                        before[k] = if runs { above } else { before[k] };
+                        bulge[k] = if runs { sin_left * e1[k] } else { bulge[k] };
+                        made[k] = if runs && !begins { r } else { made[k] };
+                        d0[k] = if runs { size } else { d0[k] };
+                        d1[k] = if runs { cos_left * next - sin_left * g } else { d1[k] };
+                        e0[k] = if runs { above } else { e0[k] };
+                        e1[k] = if runs && i + 1 < high { cos_left * e1[k] } else { e1[k] };
+                        (c[k], s[k]) = (V::T::of(cos), V::T::of(sin));
+                        (c_left[k], s_left[k]) = (V::T::of(cos_left), V::T::of(sin_left));
                     }
-                    if i > from {
-                        let mut e_before = places::<V>(e, i - 1);
-                        for k in 0..V::N {
-                            if i > low[k] && low[k] != high {
-                                e_before[k] = shift[k];
-                            }
-                        }
-                        set(e, i - 1, V::load(e_before.as_ptr()));
+                    if i > 0 {
+                        e[i - 1] = made;
                     }
-                    set(d, i, V::load(d0.as_ptr()));
-                    set(d, i + 1, V::load(d1.as_ptr()));
-                    set(e, i, V::load(e0.as_ptr()));
-                    set(e, i + 1, V::load(e1.as_ptr()));
+                    (d[i], d[i + 1], e[i], e[i + 1]) = (d0, d1, e0, e1);
                 }
                 if let Some((u, v)) = vectors {
                     for k in (0..V::N).filter(|k| low[*k] != high) {
@@ -210,6 +195,7 @@ unsafe fn diagonalise<V: Vector<T: Real>>(
                 }
             }
         }
+        narrow::<V>(&d, d_at, n);
     }
 }
 
@@ -279,8 +265,9 @@ pub(in super::super) fn svd_of_large<T: Wide>(
                     *values.add(at * n + i) = value.magnitude();
                     if vectors {
                         let sign = T::ONE.with_sign(value);
-                        u.column(l, *o).copy_to_nonoverlapping(left.add((at * n + i) * m), m);
-                        let v = v.column(l, *o);
+                        let (by, sign) = (u.length::<V>(l, *o, m), sign * v.length::<V>(l, *o, n));
+                        let (u, v) = (u.column(l, *o), v.column(l, *o));
+                        (0..m).for_each(|r| *left.add((at * n + i) * m + r) = *u.add(r) * by);
                         for r in 0..n {
                             *right.add((at * n + r) * n + i) = *v.add(r) * sign;
                         }

@@ -1,8 +1,10 @@
 //! Turns of neighbouring columns of single matrices: where the places of a vector need different numbers of steps, vectors of
 //! each matrix are turned on their own, along its columns, which stay in the nearest cache.
 
+use super::super::field::Real;
 use super::{Marks, PLACES, SIDE, get};
 use crate::engine::simd::Vector;
+use crate::num::Arith;
 
 /// Numbers of the places.
 pub(super) type Row<T> = [T; PLACES];
@@ -113,6 +115,29 @@ impl<T: Copy> Apart<T> {
             for w in 0..W {
                 kept[w].store(end.add(w * V::N));
             }
+        }
+    }
+}
+impl<T: Real> Apart<T> {
+    /// By what a column is to be multiplied for its length to be 1: the cosines and sines of many turns are rounded ones.
+    ///
+    /// # Safety
+    /// As [`Apart::column`].
+    #[inline(always)]
+    pub(super) unsafe fn length<V: Vector<T = T>>(&self, place: usize, c: usize, rows: usize) -> T {
+        // SAFETY: the caller's promise; whole vectors of rows, then the others.
+        unsafe {
+            let (column, mut sum) = (self.column(place, c), V::splat(T::ZERO));
+            let whole = rows / V::N;
+            for i in 0..whole {
+                let x = get::<V>(column, i);
+                sum = x.fma(x, sum);
+            }
+            let mut parts = [T::ZERO; PLACES];
+            sum.store(parts.as_mut_ptr());
+            let all = parts[..V::N].iter().fold(0.0, |s, x| s + x.wide());
+            let rest = (whole * V::N..rows).map(|r| (*column.add(r)).wide());
+            T::of(1.0 / rest.fold(all, |s, x| s + x * x).sqrt())
         }
     }
 }
