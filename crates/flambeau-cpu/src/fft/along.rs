@@ -7,6 +7,7 @@ use super::butterfly::{self, Parts, Pass, eight, four, load};
 use super::lines::Raw;
 use super::num_traits_like::Float;
 use super::{Plan, Point, Shape, root};
+use crate::engine::cache::prefetch;
 use crate::engine::isa::level;
 use crate::engine::parallel::parallel_for;
 use crate::engine::room::room;
@@ -157,13 +158,16 @@ pub(super) unsafe fn stretch<V: Vector<T: Point>>(g: &Stretch<V::T>) {
                 (to, other) = (other, to);
             }
             let _ = other;
+            let next = (i + 1).min(g.lines.end - 1);
+            let ahead =
+                (raw.src.wrapping_add(raw.from.start(next)), raw.dst.wrapping_add(raw.to.start(next)));
             if g.shape.is_from_real() {
-                last::<V, false>(g, from, Out::Planes(to));
+                last::<V, false>(g, from, Out::Planes(to), ahead);
                 after_real::<V>(g, to, dst);
             } else if raw.forward {
-                last::<V, false>(g, from, Out::Line(dst));
+                last::<V, false>(g, from, Out::Line(dst), ahead);
             } else {
-                last::<V, true>(g, from, Out::Line(dst));
+                last::<V, true>(g, from, Out::Line(dst), ahead);
             }
         }
     }
@@ -215,12 +219,18 @@ unsafe fn rows<V: Vector<T: Float>>(re: *const V::T, im: *const V::T, w: &[Compl
     }
 }
 
-/// Turns, transposes and transforms the rows of the matrix at `from`.
+/// Turns, transposes and transforms the rows of the matrix at `from`. The lines that are read and written next are asked for
+/// meanwhile: a line that begins a page, or whose elements are taken with steps between, comes too late by itself.
 ///
 /// # Safety
 /// `from` holds a line, so does what is written; the machine has the instructions.
 #[inline(always)]
-unsafe fn last<V: Vector<T: Point>, const BACK: bool>(g: &Stretch<V::T>, from: *const V::T, out: Out<V::T>) {
+unsafe fn last<V: Vector<T: Point>, const BACK: bool>(
+    g: &Stretch<V::T>,
+    from: *const V::T,
+    out: Out<V::T>,
+    (next_src, next_dst): (*const V::T, *mut V::T),
+) {
     let (n, step, len) = (V::N, 2 * V::N, g.along.len);
     let m = len / n;
     let parts: Parts = if BACK { (n, 0) } else { (0, n) };
@@ -232,6 +242,10 @@ unsafe fn last<V: Vector<T: Point>, const BACK: bool>(g: &Stretch<V::T>, from: *
         let by = V::splat(g.raw.scale);
         for k in (0..m).step_by(n) {
             for i in 0..n {
+                for at in ((k + i) * step..(k + i + 1) * step).step_by(64 / size_of::<V::T>()) {
+                    prefetch(next_src.wrapping_add(at).cast());
+                    prefetch(next_dst.wrapping_add(at).cast::<u8>().cast_const());
+                }
                 let w = load::<V>(turns.add((k + i) * step), (0, n));
                 let x = load::<V>(from.add((k + i) * step), parts).times(w);
                 x.re.store(re.add(i * n));

@@ -123,6 +123,44 @@ pub fn lu_solve(
         fine.into_inner()
     })
 }
+/// Solves `A X = B` for batches of small real matrices: those of A by rows or by columns, `n` rows of `k` elements in each B. Gives
+/// decompositions by columns with their pivots and `info` as [`lu_factor`] does, and solutions by columns. `None` for all others.
+pub fn solve(
+    a: Any<'_>,
+    by_rows: bool,
+    n: usize,
+    (b, k): (Any<'_>, usize),
+    (lu, pivots, info): (AnyMut<'_>, &mut [i32], &mut [i32]),
+    x: AnyMut<'_>,
+) -> Option<()> {
+    if (1..=many::SOLVED).contains(&k) {
+        side_by_side!(info.len(), n, n, a.dtype(), T => {
+            let to = many::Solved { lu: lu.get::<T>(), pivots, info, x: x.get::<T>() };
+            many::solve(a.get::<T>(), by_rows, n, b.get::<T>(), k, to);
+        });
+    }
+    None
+}
+/// Cholesky decompositions by columns of batches of small real matrices, by rows or by columns, whose lower half counts; zeros
+/// above, `info` as [`cholesky`] gives it. `None` for all others.
+pub fn cholesky_of(a: Any<'_>, by_rows: bool, n: usize, l: AnyMut<'_>, info: &mut [i32]) -> Option<()> {
+    side_by_side!(info.len(), n, n, a.dtype(), T => many::cholesky_of(a.get::<T>(), by_rows, n, l.get::<T>(), info));
+    None
+}
+/// Reduced QR decompositions, by columns, of batches of small real `m x n` matrices by rows or by columns. `None` for all others.
+pub fn reduced_qr(
+    a: Any<'_>,
+    by_rows: bool,
+    [m, n]: [usize; 2],
+    q: AnyMut<'_>,
+    r: AnyMut<'_>,
+    batch: usize,
+) -> Option<()> {
+    side_by_side!(batch, m, n, a.dtype(), T => {
+        many::qr(a.get::<T>(), by_rows, (m, n), q.get::<T>(), r.get::<T>(), batch);
+    });
+    None
+}
 /// Signs (or directions) and logarithms of the magnitudes (of the real dtype) of determinants, by LU decompositions.
 pub fn lu_slogdet(lu_: Any<'_>, n: usize, pivots: &[i32], sign: AnyMut<'_>, log: AnyMut<'_>) -> Option<()> {
     fn each<T: Field>(a: &[T], n: usize, pivots: &[i32], sign: &mut [T], log: &mut [T::Real]) {
@@ -372,12 +410,13 @@ pub fn svd(
             }
         });
     }
-    if m >= n && m <= TURNED && (want != Vectors::Full || m == n) {
+    if m >= n && (want != Vectors::Full || m == n) {
         side_by_side!(info.len(), m, n, a.dtype(), T => {
             let u = u.map_or(&mut [][..], |u| u.get::<T>());
             let vh = vh.map_or(&mut [][..], |v| v.get::<T>());
             let (a, s) = (a.get::<T>(), s.get::<T>());
-            many::svd(&*a, (m, n), u, s, vh, want != Vectors::None, info);
+            let kernel = if m <= TURNED { many::svd } else { many::svd_of_large };
+            kernel(&*a, (m, n), u, s, vh, want != Vectors::None, info);
             each::<T>(a, [m, n], u, s, vh, want, info, true)
         });
     }

@@ -1,6 +1,6 @@
 //! Cholesky decompositions, and solutions with them.
 
-use super::util::{common_batch, done, expanded, eye, mh};
+use super::util::{common_batch, done, expanded, eye, lies_by_rows, mh, mt};
 use crate::generated::args;
 use crate::ops;
 use flambeau_core::backend::matrices::{
@@ -23,6 +23,9 @@ pub fn linalg_cholesky_ex_shape(x: &args::LinalgCholeskyEx) -> Result<[OutMeta; 
 /// `linalg_cholesky_ex`
 pub fn linalg_cholesky_ex_cpu(x: &args::LinalgCholeskyEx, [l, info]: [&Tensor; 2]) -> Result<()> {
     let (a, n) = (x.self_, sides(x.self_).0 as usize);
+    if !x.upper && side_by_side(a, n, [l, info])? {
+        return if x.check_errors { positive("linalg.cholesky_ex", info) } else { Ok(()) };
+    }
     // the kernel reads the upper half by rows, which by columns is the lower one
     let upper = if x.upper { Some(rows(a)?) } else { None };
     let work = upper.as_ref().unwrap_or(l);
@@ -37,6 +40,16 @@ pub fn linalg_cholesky_ex_cpu(x: &args::LinalgCholeskyEx, [l, info]: [&Tensor; 2
         write(l, u)?;
     }
     if x.check_errors { positive("linalg.cholesky_ex", info) } else { Ok(()) }
+}
+/// Batches of small matrices go from their memory to the result in one kernel. False if these are none, or the result does not
+/// lie by columns.
+fn side_by_side(a: &Tensor, n: usize, [l, info]: [&Tensor; 2]) -> Result<bool> {
+    let Some(by_rows) = lies_by_rows(a)? else { return Ok(false) };
+    if !mt(l)?.is_contiguous() || !info.is_contiguous() {
+        return Ok(false);
+    }
+    let held = Access::new(&[a], &[l, info])?;
+    Ok(erased::cholesky_of(held.any(0)?, by_rows, n, held.any_mut(0)?, held.slice_mut(1)?).is_some())
 }
 fn positive(name: &str, info: &Tensor) -> Result<()> {
     check_info(

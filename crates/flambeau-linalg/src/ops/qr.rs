@@ -1,6 +1,6 @@
 //! QR decompositions, and products with Householder reflectors.
 
-use super::util::{count, done, mh};
+use super::util::{count, done, lies_by_rows, mh, mt};
 use crate::generated::args;
 use crate::ops;
 use flambeau_core::backend::matrices::{
@@ -37,6 +37,9 @@ pub fn linalg_qr_shape(x: &args::LinalgQr) -> Result<[OutMeta; 2]> {
 pub fn linalg_qr_cpu(x: &args::LinalgQr, [q, r]: [&Tensor; 2]) -> Result<()> {
     let (m, n) = sides(x.a);
     let (k, d) = (m.min(n), x.a.dtype());
+    if x.mode == "reduced" && side_by_side(x.a, [q, r])? {
+        return Ok(());
+    }
     let work = columns(x.a)?;
     let tau = factored(&work)?;
     let top = if x.mode == "complete" { m } else { k };
@@ -51,6 +54,19 @@ pub fn linalg_qr_cpu(x: &args::LinalgQr, [q, r]: [&Tensor; 2]) -> Result<()> {
         "geqrf_cpu",
         d,
     )
+}
+/// Batches of small matrices go from their memory to the results in one kernel. False if these are none, or the results do not
+/// lie by columns.
+fn side_by_side(a: &Tensor, [q, r]: [&Tensor; 2]) -> Result<bool> {
+    let Some(by_rows) = lies_by_rows(a)? else { return Ok(false) };
+    if !mt(q)?.is_contiguous() || !mt(r)?.is_contiguous() {
+        return Ok(false);
+    }
+    let (m, n) = sides(a);
+    let held = Access::new(&[a], &[q, r])?;
+    let sizes = [m, n].map(|s| s as usize);
+    let many = count(a.sizes());
+    Ok(erased::reduced_qr(held.any(0)?, by_rows, sizes, held.any_mut(0)?, held.any_mut(1)?, many).is_some())
 }
 /// Decomposes in place a tensor that lies by columns.
 fn factored(work: &Tensor) -> Result<Tensor> {

@@ -1,7 +1,7 @@
 //! Solutions of linear equations, determinants, inverses of tensors.
 
 use super::lu::{factor, solve_into};
-use super::util::{common_batch, count, done, expanded, fits, is_vector, mt};
+use super::util::{common_batch, count, done, expanded, fits, is_vector, lies_by_rows, mt};
 use crate::generated::args;
 use crate::ops;
 use flambeau_core::backend::matrices::{
@@ -51,6 +51,9 @@ pub fn linalg_solve_with_factors_cpu(
     [result, lu, pivots, info]: [&Tensor; 4],
 ) -> Result<()> {
     let n = sides(x.a).0;
+    if x.left && side_by_side(x, [result, lu, pivots, info])? {
+        return if x.check_errors { solvable("torch.linalg.solve_ex", info) } else { Ok(()) };
+    }
     write(lu, x.a)?;
     factor(lu, (n as usize, n as usize), pivots, info)?;
     let vector = is_vector(x.a, x.b);
@@ -64,6 +67,30 @@ pub fn linalg_solve_with_factors_cpu(
         solve_into(&columns(&expanded(lu, &all)?)?, &pivots, &expanded(&b, &all)?, x.left, false, &out)?;
     }
     if x.check_errors { solvable("torch.linalg.solve_ex", info) } else { Ok(()) }
+}
+/// Batches of small matrices, each with a right-hand side of its own, go from their memory to the results in one kernel. False
+/// if these are none, or the results do not lie by columns.
+fn side_by_side(x: &args::LinalgSolveWithFactors, [result, lu, pivots, info]: [&Tensor; 4]) -> Result<bool> {
+    let vector = is_vector(x.a, x.b);
+    let b = if vector { core::unsqueeze(x.b, -1)? } else { x.b.clone() };
+    let out = if vector { core::unsqueeze(result, -1)? } else { result.clone() };
+    let Some(by_rows) = lies_by_rows(x.a)? else { return Ok(false) };
+    let fits = batch(&b) == batch(x.a) && mt(lu)?.is_contiguous() && mt(&out)?.is_contiguous();
+    if !fits || !pivots.is_contiguous() || !info.is_contiguous() {
+        return Ok(false);
+    }
+    let b = rows(&b)?;
+    let (n, k) = sides(&b);
+    let held = Access::new(&[x.a, &b], &[&out, lu, pivots, info])?;
+    let done = erased::solve(
+        held.any(0)?,
+        by_rows,
+        n as usize,
+        (held.any(1)?, k as usize),
+        (held.any_mut(1)?, held.slice_mut(2)?, held.slice_mut(3)?),
+        held.any_mut(0)?,
+    );
+    Ok(done.is_some())
 }
 fn solvable(name: &str, info: &Tensor) -> Result<()> {
     check_info(name, info, |k| k > 0, |_| "The solver failed because the input matrix is singular.".into())

@@ -35,6 +35,16 @@ pub fn expanded(a: &Tensor, batch: &[i64]) -> Result<Tensor> {
 pub fn common_batch(a: &Tensor, b: &Tensor) -> Result<SizeVec> {
     geometry::broadcast_shapes(&a.sizes()[..a.dim() - 2], &b.sizes()[..b.dim() - 2])
 }
+/// Whether matrices lie densely by rows (true), by columns (false), or otherwise.
+pub fn lies_by_rows(a: &Tensor) -> Result<Option<bool>> {
+    if a.is_conj() || a.is_neg() {
+        return Ok(None);
+    }
+    if a.is_contiguous() {
+        return Ok(Some(true));
+    }
+    Ok(mt(a)?.is_contiguous().then_some(false))
+}
 /// Number of matrices.
 pub fn count(sizes: &[i64]) -> usize {
     sizes[..sizes.len() - 2].iter().fold(1, |n: i64, s| n.saturating_mul(*s)) as usize

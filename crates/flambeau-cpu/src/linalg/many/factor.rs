@@ -6,67 +6,85 @@ use super::super::{cholesky as one_cholesky, lu, qr};
 use super::Group;
 use super::{
     Marks, PLACES, Pivots, SIDE, Vectors, Wide, bring, clear, exchange, get, groups, head, job, mark_wild,
-    places, product, put_back, reflect, set, subtract, suits,
+    places, product, put_back, reflect, reflect_twice, set, subtract, subtract_all, subtract_rows, suits,
 };
 use crate::engine::SharedMut;
 use crate::engine::isa::level;
 use crate::engine::simd::Vector;
 use crate::num::Arith;
 
-/// LU decompositions of `m x n` matrices by columns, a column at a time from all those before it.
+/// Columns that are brought up to date together.
+const PANEL: usize = 4;
+
+/// LU decompositions of `m x n` matrices by columns, a few columns at a time from all those before them.
 #[inline(always)]
-unsafe fn decompose<V: Vector<T: Real>>(
+pub(super) unsafe fn decompose<V: Vector<T: Real>>(
     a: *mut V::T,
     m: usize,
     n: usize,
     pivots: &mut Pivots,
     care: &mut Marks,
 ) {
-    const BLOCK: usize = 8;
     // SAFETY: the caller's promise: the buffer has `m * n` elements, and pivots are rows.
     unsafe {
-        for j in 0..n {
-            let column = a.add(j * m * V::N);
-            let steps = j.min(m);
+        for from in (0..n).step_by(PANEL) {
+            let wide = PANEL.min(n - from);
+            let (panel, steps) = (a.add(from * m * V::N), from.min(m));
             for (k, rows) in pivots[..steps].iter().enumerate() {
-                exchange::<V>(column, 1, 1, k, rows, 1);
+                exchange::<V>(panel, m, wide, k, rows, 1);
             }
-            let (mut i, x) = (0, (column.cast_const(), 1));
-            while i < steps {
-                let rows = BLOCK.min(steps - i);
-                subtract::<V>(column.add(i * V::N), rows, (a.add(i * V::N), m), x, i);
+            for i in (0..steps).step_by(PANEL) {
+                let rows = PANEL.min(steps - i);
+                let at = panel.add(i * V::N);
+                subtract_all::<V>(at, (rows, wide, m), (a.add(i * V::N), m), panel, i);
                 for q in i..i + rows {
-                    let f = get::<V>(column, q);
                     for r in q + 1..i + rows {
-                        set(column, r, get::<V>(a, q * m + r).fnma(f, get(column, r)));
+                        let l = get::<V>(a, q * m + r);
+                        for c in 0..wide {
+                            set(panel, c * m + r, l.fnma(get(panel, c * m + q), get(panel, c * m + r)));
+                        }
                     }
                 }
-                i += rows;
             }
-            if j >= m {
+            if from >= m {
                 continue;
             }
-            subtract::<V>(column.add(j * V::N), m - j, (a.add(j * V::N), m), x, steps);
-            let mut most = places::<V>(column, j).map(|v| v.magnitude());
-            let mut best = [j as u8; PLACES];
-            for i in j + 1..m {
-                let row = places::<V>(column, i);
-                for l in 0..V::N {
-                    let more = row[l].magnitude() > most[l];
-                    most[l] = if more { row[l].magnitude() } else { most[l] };
-                    best[l] = if more { i as u8 } else { best[l] };
+            let below = panel.add(steps * V::N);
+            subtract_all::<V>(below, (m - steps, wide, m), (a.add(steps * V::N), m), panel, steps);
+            for j in from..from + wide {
+                let (column, end) = (a.add(j * m * V::N), j.min(m));
+                for q in from..end {
+                    for r in q + 1..end {
+                        let l = get::<V>(a, q * m + r);
+                        set(column, r, l.fnma(get(column, q), get(column, r)));
+                    }
                 }
-            }
-            for l in 0..V::N {
-                // NaN is no pivot either
-                let fine = most[l] >= V::T::SAFE;
-                care[l] |= !fine;
-            }
-            pivots[j] = best;
-            exchange::<V>(a, m, j + 1, j, &best, 1);
-            let by = V::splat(V::T::ONE).div(get(column, j));
-            for i in j + 1..m {
-                set(column, i, get::<V>(column, i).mul(by));
+                if j >= m {
+                    continue;
+                }
+                let x = (column.add(from * V::N).cast_const(), 1);
+                subtract::<V>(column.add(j * V::N), m - j, (a.add((from * m + j) * V::N), m), x, j - from);
+                let mut most = places::<V>(column, j).map(|v| v.magnitude());
+                let mut best = [j as u8; PLACES];
+                for i in j + 1..m {
+                    let row = places::<V>(column, i);
+                    for l in 0..V::N {
+                        let more = row[l].magnitude() > most[l];
+                        most[l] = if more { row[l].magnitude() } else { most[l] };
+                        best[l] = if more { i as u8 } else { best[l] };
+                    }
+                }
+                for l in 0..V::N {
+                    // NaN is no pivot either
+                    let fine = most[l] >= V::T::SAFE;
+                    care[l] |= !fine;
+                }
+                pivots[j] = best;
+                exchange::<V>(a, m, from + wide, j, &best, 1);
+                let by = V::splat(V::T::ONE).div(get(column, j));
+                for i in j + 1..m {
+                    set(column, i, get::<V>(column, i).mul(by));
+                }
             }
         }
         mark_wild::<V>(a, m * n, care);
@@ -109,7 +127,7 @@ unsafe fn invert<V: Vector<T: Real>>(lu: *const V::T, n: usize, w: *mut V::T) {
 }
 /// Solves with a triangle in place: `n` rows of `k` elements in `y`. Its element `(i, q)` stands at `i * row + q * column`.
 #[inline(always)]
-unsafe fn substitute<V: Vector>(
+pub(super) unsafe fn substitute<V: Vector>(
     a: *const V::T,
     (row, column): (usize, usize),
     (upper, unit): (bool, bool),
@@ -132,43 +150,72 @@ unsafe fn substitute<V: Vector>(
         }
     }
 }
-/// Cholesky decompositions L by columns, zeros above.
+/// Cholesky decompositions L by columns, zeros above; a few columns at a time from all those before them.
 #[inline(always)]
-unsafe fn lower<V: Vector<T: Real>>(a: *mut V::T, n: usize, care: &mut Marks) {
+pub(super) unsafe fn lower<V: Vector<T: Real>>(a: *mut V::T, n: usize, care: &mut Marks) {
     // SAFETY: the caller's promise: the buffer has `n * n` elements.
     unsafe {
-        for i in 0..n {
-            let column = a.add(i * n * V::N);
-            subtract::<V>(column.add(i * V::N), n - i, (a.add(i * V::N), n), (a.add(i * V::N), n), i);
-            let d = places::<V>(column, i);
-            for l in 0..V::N {
-                let positive = d[l] > V::T::ZERO;
-                care[l] |= !positive;
+        for from in (0..n).step_by(PANEL) {
+            let wide = PANEL.min(n - from);
+            let panel = a.add((from * n + from) * V::N);
+            // what the columns take off each other stands in rows of those before
+            let left = a.add(from * V::N);
+            subtract_rows::<V>(panel, (n - from, wide, n), (left, n), left, from);
+            for i in from..from + wide {
+                let column = a.add(i * n * V::N);
+                let l = a.add((from * n + i) * V::N);
+                subtract::<V>(column.add(i * V::N), n - i, (l, n), (l, n), i - from);
+                let d = places::<V>(column, i);
+                for l in 0..V::N {
+                    let positive = d[l] > V::T::ZERO;
+                    care[l] |= !positive;
+                }
+                let root = get::<V>(column, i).sqrt();
+                let by = V::splat(V::T::ONE).div(root);
+                set(column, i, root);
+                for j in i + 1..n {
+                    set(column, j, get::<V>(column, j).mul(by));
+                }
             }
-            let root = get::<V>(column, i).sqrt();
-            let by = V::splat(V::T::ONE).div(root);
-            set(column, i, root);
-            for j in i + 1..n {
-                set(column, j, get::<V>(column, j).mul(by));
-            }
-            for j in 0..i {
-                set(column, j, V::splat(V::T::ZERO));
-            }
+        }
+        for i in 1..n {
+            clear::<V>(a.add(i * n * V::N), i);
         }
         mark_wild::<V>(a, n * n, care);
     }
 }
 /// QR decompositions of `m x n` matrices by columns: R above, reflectors below, their factors in `tau`.
 #[inline(always)]
-unsafe fn reflectors<V: Vector<T: Wide>>(a: *mut V::T, m: usize, n: usize, tau: *mut V::T, care: &mut Marks) {
+pub(super) unsafe fn reflectors<V: Vector<T: Wide>>(
+    a: *mut V::T,
+    m: usize,
+    n: usize,
+    tau: *mut V::T,
+    care: &mut Marks,
+) {
     // SAFETY: the caller's promise: `a` has `m * n` elements, `tau` the smaller side's number.
     unsafe {
-        for j in 0..m.min(n) {
+        let k = m.min(n);
+        for j in (0..k).step_by(2) {
             let (column, rest) = (a.add((j * m + j) * V::N), m - j);
             let (t, beta) = head::<V>(column, rest, care);
-            reflect::<V>(column, t, a.add(((j + 1) * m + j) * V::N), m, n - j - 1, rest);
-            set(column, 0, beta);
             set(tau, j, t);
+            if j + 1 == k {
+                reflect::<V>(column, t, a.add(((j + 1) * m + j) * V::N), m, n - j - 1, rest);
+                set(column, 0, beta);
+                continue;
+            }
+            let next = a.add(((j + 1) * m + j) * V::N);
+            reflect::<V>(column, t, next, m, 1, rest);
+            let (s, gamma) = head::<V>(next.add(V::N), rest - 1, care);
+            set(tau, j + 1, s);
+            let above = get::<V>(next, 0);
+            set(next, 0, V::splat(V::T::ZERO));
+            let both = [(column.cast_const(), t), (next.cast_const(), s)];
+            reflect_twice::<V>(both, next.add(m * V::N), m, n - j - 2, rest);
+            set(column, 0, beta);
+            set(next, 0, above);
+            set(next, 1, gamma);
         }
         mark_wild::<V>(a, m * n, care);
     }

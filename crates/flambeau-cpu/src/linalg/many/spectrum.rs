@@ -2,21 +2,19 @@
 
 use super::super::field::Real;
 use super::super::tridiagonal;
+use super::turns::{Apart, Row, Turns, unmarked};
 use super::{
-    Group, Marks, PLACES, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild, places, product,
-    set, subtract, suits,
+    Group, Marks, PLACES, SIDE, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild, places,
+    product, set, subtract, suits,
 };
 use crate::engine::SharedMut;
 use crate::engine::isa::level;
 use crate::engine::simd::Vector;
 use crate::num::Arith;
 
-/// Numbers of the places.
-type Row<T> = [T; PLACES];
-
 /// Marks places whose largest number is too large or too small for squares of it.
 #[inline(always)]
-unsafe fn mark_extreme<V: Vector<T: Real>>(p: *const V::T, count: usize, care: &mut Marks) {
+pub(super) unsafe fn mark_extreme<V: Vector<T: Real>>(p: *const V::T, count: usize, care: &mut Marks) {
     let (tiny, huge) = (V::T::of(1e-9), V::T::of(1e9));
     // SAFETY: the caller's promise.
     unsafe {
@@ -94,27 +92,28 @@ unsafe fn reduce<V: Vector<T: Wide>>(
 /// Steps for one eigenvalue after which a place is left to the kernel of single matrices.
 const STEPS: usize = 40;
 
-/// Diagonalises tridiagonal matrices by implicit QL steps; the columns of `z` are turned along, if there are any.
+/// Diagonalises tridiagonal matrices by implicit QL steps; the columns of `z` are turned along, each matrix's after a step of
+/// all, if there are any. The steps are in f64: many of them follow each other, and none is worth less than the last digit.
 #[inline(always)]
 unsafe fn diagonalise<V: Vector<T: Real>>(
     n: usize,
-    (d, e): (*mut V::T, *mut V::T),
-    z: Option<*mut V::T>,
+    (d_at, e_at): (*mut V::T, *mut V::T),
+    z: Option<Apart<V::T>>,
     care: &mut Marks,
 ) {
-    let (zero, one) = (V::T::ZERO, V::T::ONE);
-    let (two, eps) = (V::T::of(2.0), V::T::EPS);
-    let small = |e: V::T, a: V::T, b: V::T| e * e <= eps * eps * (a.magnitude() * b.magnitude()) + V::T::SAFE;
-    // SAFETY: the caller's promise: `d` and `e` have `n` elements, `z` has `n * n`.
+    let mut turns = Turns { cos: [[V::T::ONE; PLACES]; SIDE], sin: [[V::T::ZERO; PLACES]; SIDE] };
+    let (eps, safe) = (V::T::EPS.wide(), V::T::SAFE.wide());
+    let small = |e: f64, a: f64, b: f64| e * e <= eps * eps * (a.abs() * b.abs()) + safe;
+    // SAFETY: the caller's promise: `d` and `e` have `n` elements, `z` has `n` columns.
     unsafe {
+        let (mut d, mut e) = (wide::<V>(d_at, n), wide::<V>(e_at, n));
         for l in 0..n - 1 {
             for step in 0..=STEPS {
                 // where each place's block ends; none where it is done with this eigenvalue
                 let mut end = [n - 1; PLACES];
                 for m in (l..n - 1).rev() {
-                    let (em, a, b) = (places::<V>(e, m), places::<V>(d, m), places::<V>(d, m + 1));
                     for k in 0..V::N {
-                        if small(em[k], a[k], b[k]) {
+                        if small(e[m][k], d[m][k], d[m + 1][k]) {
                             end[k] = m;
                         }
                     }
@@ -131,62 +130,80 @@ unsafe fn diagonalise<V: Vector<T: Real>>(
                 if last == l {
                     break;
                 }
-                let (el, dl, dn) = (places::<V>(e, l), places::<V>(d, l), places::<V>(d, l + 1));
                 // from the shift, what is taken of the last number of a block
-                let mut shift: Row<V::T> = [zero; PLACES];
+                let mut shift: Row<f64> = [0.0; PLACES];
                 for k in 0..V::N {
                     if end[k] != l {
-                        let g = (dn[k] - dl[k]) / (two * el[k]);
-                        let r = (g * g + one).root();
-                        shift[k] = dl[k] - el[k] / (g + r.with_sign(g));
+                        let g = (d[l + 1][k] - d[l][k]) / (2.0 * e[l][k]);
+                        let r = (g * g + 1.0).sqrt();
+                        shift[k] = d[l][k] - e[l][k] / (g + r.copysign(g));
                     }
                 }
-                let (mut g, mut p): (Row<V::T>, Row<V::T>) = ([zero; PLACES], [zero; PLACES]);
-                let (mut c, mut s): (Row<V::T>, Row<V::T>) = ([one; PLACES], [zero; PLACES]);
+                let (mut g, mut p): (Row<f64>, Row<f64>) = ([0.0; PLACES], [0.0; PLACES]);
+                let (mut c, mut s): (Row<f64>, Row<f64>) = ([1.0; PLACES], [0.0; PLACES]);
                 for i in (l..last).rev() {
-                    let (mut e1, mut d1) = (places::<V>(e, i + 1), places::<V>(d, i + 1));
-                    let (e0, d0) = (places::<V>(e, i), places::<V>(d, i));
+                    let (mut e1, mut d1) = (e[i + 1], d[i + 1]);
+                    let (e0, d0) = (e[i], d[i]);
+                    let (cos, sin) = (&mut turns.cos[i], &mut turns.sin[i]);
                     for k in 0..V::N {
                         let (begins, runs) = (i + 1 == end[k], i < end[k]);
                         let gk = if begins { d1[k] - shift[k] } else { g[k] };
-                        let (sk, ck) = if begins { (one, one) } else { (s[k], c[k]) };
+                        let (sk, ck) = if begins { (1.0, 1.0) } else { (s[k], c[k]) };
                         let (f, b) = (sk * e0[k], ck * e0[k]);
-                        let r = (f * f + gk * gk).root();
-                        let by = if r > zero { one / r } else { zero };
-                        let (cn, sn) = (if r > zero { gk * by } else { one }, f * by);
+                        let r = (f * f + gk * gk).sqrt();
+                        let by = if r > 0.0 { 1.0 / r } else { 0.0 };
+                        let (cn, sn) = (if r > 0.0 { gk * by } else { 1.0 }, f * by);
                         let h = d1[k] - p[k];
-                        let t = (d0[k] - h) * sn + two * cn * b;
-                        if runs {
-                            // the place after a block keeps its zero
-                            e1[k] = if begins { zero } else { r };
-                            p[k] = sn * t;
-                            d1[k] = h + p[k];
-                            g[k] = cn * t - b;
-                            (c[k], s[k]) = (cn, sn);
-                        }
+                        let t = (d0[k] - h) * sn + 2.0 * cn * b;
+                        // the place after a block keeps its zero
+                        e1[k] = if runs { if begins { 0.0 } else { r } } else { e1[k] };
+                        p[k] = if runs { sn * t } else { p[k] };
+                        d1[k] = if runs { h + p[k] } else { d1[k] };
+                        g[k] = if runs { cn * t - b } else { g[k] };
+                        c[k] = if runs { cn } else { c[k] };
+                        s[k] = if runs { sn } else { s[k] };
+                        (cos[k], sin[k]) = (V::T::of(c[k]), V::T::of(s[k]));
                     }
-                    set(e, i + 1, V::load(e1.as_ptr()));
-                    set(d, i + 1, V::load(d1.as_ptr()));
-                    if let Some(z) = z {
-                        let (x, y) = (z.add(i * n * V::N), z.add((i + 1) * n * V::N));
-                        turn::<V>(x, y, n, V::load(c.as_ptr()), V::load(s.as_ptr()));
+                    (e[i + 1], d[i + 1]) = (e1, d1);
+                }
+                if let Some(z) = z {
+                    for k in (0..V::N).filter(|k| end[*k] != l) {
+                        z.turn::<V, true>(k, (l, end[k]), &turns);
                     }
                 }
-                let (mut el, mut dl) = (places::<V>(e, l), places::<V>(d, l));
                 for k in 0..V::N {
                     if end[k] != l {
-                        dl[k] = dl[k] - p[k];
-                        el[k] = g[k];
+                        d[l][k] -= p[k];
+                        e[l][k] = g[k];
                     }
                 }
-                set(e, l, V::load(el.as_ptr()));
-                set(d, l, V::load(dl.as_ptr()));
             }
         }
+        narrow::<V>(&d, d_at, n);
+    }
+}
+/// Elements of a buffer in f64.
+#[inline(always)]
+pub(super) unsafe fn wide<V: Vector<T: Real>>(p: *const V::T, count: usize) -> [Row<f64>; SIDE] {
+    let mut all = [[0.0; PLACES]; SIDE];
+    for (i, row) in all[..count].iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        let from = unsafe { places::<V>(p, i) };
+        row.iter_mut().zip(from).for_each(|(to, x)| *to = x.wide());
+    }
+    all
+}
+/// And back.
+#[inline(always)]
+pub(super) unsafe fn narrow<V: Vector<T: Real>>(all: &[Row<f64>; SIDE], p: *mut V::T, count: usize) {
+    for (i, row) in all[..count].iter().enumerate() {
+        let row = row.map(V::T::of);
+        // SAFETY: the caller's promise.
+        unsafe { set(p, i, V::load(row.as_ptr())) };
     }
 }
 /// Places of numbers in ascending order; NaN last.
-fn ascending<T: Real>(n: usize, at: impl Fn(usize) -> T, order: &mut [usize]) {
+pub(super) fn ascending<T: Real>(n: usize, at: impl Fn(usize) -> T, order: &mut [usize]) {
     for i in 0..n {
         let (v, mut j) = (at(i), i);
         while j > 0 && at(order[j - 1]) > v {
@@ -209,7 +226,8 @@ pub(in super::super) fn eigh<T: Wide>(
     let (batch, each) = (info.len(), n * n);
     assert!(suits(batch, n, n) && a.len() == batch * each && values.len() == batch * n);
     let (a, values, info) = (SharedMut::new(a), SharedMut::new(values), SharedMut::new(info));
-    groups::<T>(batch, 6 * n * n * n, 2 * each + 4 * n, |g, buffer| {
+    let apart = if vectors { Apart::<T>::room(n, n) } else { 0 };
+    groups::<T>(batch, 6 * n * n * n, 2 * each + 4 * n + PLACES + apart, |g, buffer| {
         let mut care = [false; PLACES];
         let (all, results) = (a.ptr(), values.ptr());
         let (memory, care_of) = (buffer.as_mut_ptr(), &mut care);
@@ -232,18 +250,22 @@ pub(in super::super) fn eigh<T: Wide>(
                 let rest = n - 1;
                 product::<V>((part(1), n), tau, [rest; 3], (q.add((n + 1) * V::N), n));
             }
-            diagonalise::<V>(n, (d, e), vectors.then_some(q), care_of);
+            let z = Apart::new::<V>(part(2 * n * n + 4 * n + PLACES), n, n);
+            if vectors {
+                z.take::<V>(q, n);
+            }
+            diagonalise::<V>(n, (d, e), vectors.then_some(z), care_of);
             mark_wild::<V>(d, n, care_of);
-            let mut order = [0; super::SIDE];
-            for l in (0..g.count).filter(|l| !care_of[*l]) {
+            let mut order = [0; SIDE];
+            for l in unmarked(g.count, care_of) {
                 ascending(n, |i| *d.add(i * V::N + l), &mut order);
                 let (to, from) = (results.add(g.at(l) * n), all.add(g.at(l) * n * n));
                 for (i, o) in order[..n].iter().enumerate() {
                     *to.add(i) = *d.add(o * V::N + l);
                     if vectors {
-                        for r in 0..n {
-                            *from.add(i * n + r) = *q.add((o * n + r) * V::N + l);
-                        }
+                        let by = z.length::<V>(l, *o, n);
+                        let z = z.column(l, *o);
+                        (0..n).for_each(|r| *from.add(i * n + r) = *z.add(r) * by);
                     }
                 }
             }
@@ -355,7 +377,7 @@ pub(in super::super) fn svd<T: Wide>(
                 }
             }
             straighten::<V>(memory, m, n, vectors.then_some(v), care_of);
-            let mut lengths = [[T::ZERO; PLACES]; super::SIDE];
+            let mut lengths = [[T::ZERO; PLACES]; SIDE];
             for (c, length) in lengths[..n].iter_mut().enumerate() {
                 let mut sum = V::splat(T::ZERO);
                 for r in 0..m {
@@ -364,7 +386,7 @@ pub(in super::super) fn svd<T: Wide>(
                 }
                 sum.sqrt().store(length.as_mut_ptr());
             }
-            let mut order = [0; super::SIDE];
+            let mut order = [0; SIDE];
             for l in 0..g.count {
                 ascending(n, |i| -lengths[i][l], &mut order);
                 let (most, least) = (lengths[order[0]][l], lengths[order[n - 1]][l]);

@@ -138,12 +138,123 @@ fn factors<T: Real>(tolerance: f64) {
         }
     }
 }
+/// Each matrix turned over, so that rows follow each other instead of columns.
+fn flipped<T: Real>(a: &[T], m: usize, n: usize) -> Vec<T> {
+    a.chunks(m * n).flat_map(|a| (0..m * n).map(|e| a[e % n * m + e / n])).collect()
+}
+fn together<T: Real>(tolerance: f64) {
+    for (m, n) in SIDES {
+        let finite = |v: &T| if v.wide().is_nan() { T::of(0.5) } else { *v };
+        let a: Vec<T> = nasty::<T>(m, n, (m * 5 + n) as u64).iter().map(finite).collect();
+        let k = m.min(n);
+        for by_rows in [false, true] {
+            let from = if by_rows { flipped(&a, m, n) } else { a.clone() };
+            let (mut q, mut r) = (vec![T::ONE; COUNT * m * k], vec![T::ONE; COUNT * k * n]);
+            let to = (AnyMut::new(&mut q), AnyMut::new(&mut r));
+            erased::reduced_qr(Any::new(&from), by_rows, [m, n], to.0, to.1, COUNT).unwrap();
+            for i in 0..COUNT {
+                let (q, r) = (&q[i * m * k..][..m * k], &r[i * k * n..][..k * n]);
+                let back: Vec<T> = times(q, r, [m, k, n]).into_iter().map(T::of).collect();
+                close(&back, &a[i * m * n..][..m * n], tolerance, "Q R");
+                assert!((0..k * n).all(|e| e % k <= e / k || r[e] == T::ZERO), "below the diagonal");
+                right_angles(q, m, k, tolerance);
+            }
+            if m != n {
+                continue;
+            }
+            let nasty = nasty::<T>(n, n, n as u64);
+            let from = if by_rows { flipped(&nasty, n, n) } else { nasty.clone() };
+            for k in [1, 4, 7] {
+                let b = sample::<T>(COUNT * n * k, 3);
+                let (mut lu, mut pivots, mut info) = (nasty.clone(), vec![0; COUNT * n], vec![9; COUNT]);
+                erased::lu_factor(AnyMut::new(&mut lu), n, n, &mut pivots, &mut info, true).unwrap();
+                let mut y = b.clone();
+                erased::lu_solve(Any::new(&lu), n, &pivots, AnyMut::new(&mut y), k, COUNT, Turned::No);
+                let (mut own, mut rows, mut found) = (b.clone(), vec![7; COUNT * n], vec![7; COUNT]);
+                let mut x = vec![T::ONE; COUNT * n * k];
+                own.resize(nasty.len(), T::ZERO);
+                let to = (AnyMut::new(&mut own), &mut rows[..], &mut found[..]);
+                let b = (Any::new(&b), k);
+                erased::solve(Any::new(&from), by_rows, n, b, to, AnyMut::new(&mut x)).unwrap();
+                assert_eq!((&rows, &found), (&pivots, &info), "{n}");
+                close(&own, &lu, tolerance, "lu of solve");
+                for (i, (x, y)) in flipped(&x, n, k).iter().zip(&y).enumerate() {
+                    let (x, y) = (x.wide(), y.wide());
+                    assert!(x == y || (x.is_nan() && y.is_nan()), "{x} against {y} at {i}");
+                }
+            }
+            let mut positive = nasty.clone();
+            for i in 0..COUNT * n {
+                let at = i / n * n * n + i % n * (n + 1);
+                positive[at] = positive[at] + T::of(n as f64);
+            }
+            let from = if by_rows { flipped(&positive, n, n) } else { positive.clone() };
+            let (mut l, mut info, mut found) = (positive.clone(), vec![9; COUNT], vec![8; COUNT]);
+            erased::cholesky(AnyMut::new(&mut l), n, &mut info).unwrap();
+            let mut own = vec![T::ONE; positive.len()];
+            erased::cholesky_of(Any::new(&from), by_rows, n, AnyMut::new(&mut own), &mut found).unwrap();
+            assert_eq!(found, info);
+            close(&own, &l, tolerance, "cholesky");
+        }
+    }
+}
+#[test]
+fn together_they_give_the_same() {
+    together::<f64>(1e-12);
+    together::<f32>(2e-5);
+}
 #[test]
 fn factors_are_those_of_single_matrices() {
     factors::<f64>(1e-11);
     factors::<f32>(2e-3);
 }
 
+/// The columns of `q`, each of `m` numbers, are of length 1 and at right angles.
+#[track_caller]
+fn right_angles<T: Real>(q: &[T], m: usize, k: usize, tolerance: f64) {
+    let one: Vec<T> = times(&flipped(q, m, k), q, [k, m, k]).into_iter().map(T::of).collect();
+    let eye: Vec<T> = (0..k * k).map(|e| T::of(f64::from(u8::from(e / k == e % k)))).collect();
+    close(&one, &eye, tolerance, "right angles");
+}
+/// Matrices whose values are equal, or vanish: of one direction, of two, a reflection, alone on the diagonal.
+fn alike<T: Real>(m: usize, n: usize) -> Vec<T> {
+    let (x, y) = (sample::<T>(m, 1), sample::<T>(n, 2));
+    let of = |i: usize, r: usize, c: usize| match i % 6 {
+        0 => T::ONE,
+        1 => x[r] * y[c],
+        2 => x[r] * y[c] + x[(r + 3) % m] * y[(c + 1) % n],
+        3 => T::of(f64::from(u8::from(r == c)) - 2.0 / n.max(m) as f64),
+        4 => T::of(if r == c { (r / 2) as f64 } else { 0.0 }),
+        _ => T::of(if r.abs_diff(c) == 1 { 1.0 } else { 0.0 }),
+    };
+    (0..COUNT).flat_map(|i| (0..m * n).map(move |e| (i, e % m, e / m))).map(|(i, r, c)| of(i, r, c)).collect()
+}
+fn alike_spectra<T: Real>(tolerance: f64) {
+    for (m, n) in SIDES.into_iter().filter(|(m, n)| m >= n) {
+        let a = alike::<T>(m, n);
+        let (each, mut work) = (m * n, a.clone());
+        let (mut u, mut s) = (a.clone(), vec![T::ZERO; COUNT * n]);
+        let (mut vh, mut info) = (vec![T::ZERO; COUNT * n * n], vec![7; COUNT]);
+        let to = (AnyMut::new(&mut u), AnyMut::new(&mut vh));
+        let values = AnyMut::new(&mut s);
+        let want = Vectors::Reduced;
+        erased::svd(AnyMut::new(&mut work), [m, n], Some(to.0), values, Some(to.1), want, &mut info).unwrap();
+        assert_eq!(info, [0; COUNT]);
+        for i in 0..COUNT {
+            let (u, vh) = (&u[i * each..][..each], &vh[i * n * n..][..n * n]);
+            right_angles(u, m, n, tolerance);
+            right_angles(vh, n, n, tolerance);
+            let us: Vec<T> = u.iter().enumerate().map(|(e, x)| *x * s[i * n + e / m]).collect();
+            let back: Vec<T> = times(&us, vh, [m, n, n]).into_iter().map(T::of).collect();
+            close(&back, &a[i * each..][..each], tolerance * 10.0, "U S V");
+        }
+    }
+}
+#[test]
+fn equal_values_have_vectors_at_right_angles() {
+    alike_spectra::<f64>(1e-12);
+    alike_spectra::<f32>(1e-5);
+}
 fn spectra<T: Real>(tolerance: f64) {
     for (m, n) in SIDES {
         let a = nasty::<T>(m, n, (m * 7 + n) as u64);
@@ -174,6 +285,8 @@ fn spectra<T: Real>(tolerance: f64) {
             let us: Vec<T> = u.iter().enumerate().map(|(e, x)| *x * s[i * k + e / m]).collect();
             let back: Vec<T> = times(&us, vh, [m, k, n]).into_iter().map(T::of).collect();
             close(&back, &a[i * each..(i + 1) * each], tolerance * 10.0, "U S V");
+            right_angles(u, m, k, tolerance * 10.0);
+            right_angles(&flipped(vh, k, n), n, k, tolerance * 10.0);
         }
         if m != n {
             continue;

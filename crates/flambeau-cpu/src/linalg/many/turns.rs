@@ -1,0 +1,147 @@
+//! Turns of neighbouring columns of single matrices: where the places of a vector need different numbers of steps, vectors of
+//! each matrix are turned on their own, along its columns, which stay in the nearest cache.
+
+use super::super::field::Real;
+use super::{Marks, PLACES, SIDE, get};
+use crate::engine::simd::Vector;
+use crate::num::Arith;
+
+/// Numbers of the places.
+pub(super) type Row<T> = [T; PLACES];
+
+/// Cosines and sines of turns of columns `(i, i + 1)`, by `i` and place.
+pub(super) struct Turns<T> {
+    pub cos: [Row<T>; SIDE],
+    pub sin: [Row<T>; SIDE],
+}
+/// Matrices of a group apart: `columns` columns each, `ld` numbers from one to the next, a multiple of a vector's.
+#[derive(Clone, Copy)]
+pub(super) struct Apart<T> {
+    at: *mut T,
+    columns: usize,
+    ld: usize,
+}
+impl<T: Copy> Apart<T> {
+    /// Vectors of room for matrices of so many rows and columns.
+    pub(super) fn room(rows: usize, columns: usize) -> usize {
+        rows.next_multiple_of(PLACES) * columns
+    }
+    /// In a buffer with [`Apart::room`].
+    pub(super) fn new<V: Vector<T = T>>(at: *mut T, rows: usize, columns: usize) -> Self {
+        Apart { at, columns, ld: rows.next_multiple_of(V::N) }
+    }
+    /// Column `c` of the matrix in a place.
+    ///
+    /// # Safety
+    /// There are such a matrix and column.
+    #[inline(always)]
+    pub(super) unsafe fn column(&self, place: usize, c: usize) -> *mut T {
+        // SAFETY: the caller's promise.
+        unsafe { self.at.add((place * self.columns + c) * self.ld) }
+    }
+    /// Takes them out of a buffer of vectors, by columns of `rows` elements, behind which stands as much as a vector's places more.
+    ///
+    /// # Safety
+    /// The machine has the vector's instructions, and the buffers are as long as that.
+    #[inline(always)]
+    pub(super) unsafe fn take<V: Vector<T = T>>(&self, buffer: *const T, rows: usize) {
+        let n = V::N;
+        for c in 0..self.columns {
+            for r in (0..rows).step_by(n) {
+                let from = (c * rows + r) * n;
+                // SAFETY: the caller's promise; rows beyond the last are filled with what stands there.
+                unsafe {
+                    V::square(|k| buffer.add(from + k * n), |l| self.column(l, c).add(r), None);
+                }
+            }
+        }
+    }
+    /// Turns columns `first` to `last` of the matrix in a place: pairs from the first on, `(x, y) -> (c x + s y, c y - s x)`, or with
+    /// `DOWN` from the last on, `(x, y) -> (c x - s y, c y + s x)`.
+    ///
+    /// # Safety
+    /// As [`Apart::take`]; there are such columns.
+    #[inline(always)]
+    pub(super) unsafe fn turn<V: Vector<T = T>, const DOWN: bool>(
+        &self,
+        place: usize,
+        (first, last): (usize, usize),
+        turns: &Turns<T>,
+    ) {
+        let mut r = 0;
+        // SAFETY: the caller's promise; the rows are whole vectors.
+        unsafe {
+            while r + 4 * V::N <= self.ld {
+                self.turn_rows::<V, 4, DOWN>(place, r, (first, last), turns);
+                r += 4 * V::N;
+            }
+            while r < self.ld {
+                self.turn_rows::<V, 1, DOWN>(place, r, (first, last), turns);
+                r += V::N;
+            }
+        }
+    }
+    /// [`Apart::turn`] of `W` vectors of rows: a column between two turns stays in registers.
+    #[inline(always)]
+    unsafe fn turn_rows<V: Vector<T = T>, const W: usize, const DOWN: bool>(
+        &self,
+        place: usize,
+        r: usize,
+        (first, last): (usize, usize),
+        turns: &Turns<T>,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let base = self.column(place, 0).add(r);
+            let column = |c: usize| base.add(c * self.ld);
+            let start = column(if DOWN { last } else { first });
+            let mut kept = [get::<V>(start, 0); W];
+            for w in 1..W {
+                kept[w] = get::<V>(start, w);
+            }
+            for step in 0..last - first {
+                let i = if DOWN { last - 1 - step } else { first + step };
+                let cos = V::splat(turns.cos[i][place]);
+                let sin = V::splat(turns.sin[i][place]);
+                let (other, done) =
+                    if DOWN { (column(i), column(i + 1)) } else { (column(i + 1), column(i)) };
+                for w in 0..W {
+                    let x = get::<V>(other, w);
+                    x.fma(sin, kept[w].mul(cos)).store(done.add(w * V::N));
+                    kept[w] = kept[w].fnma(sin, x.mul(cos));
+                }
+            }
+            let end = column(if DOWN { first } else { last });
+            for w in 0..W {
+                kept[w].store(end.add(w * V::N));
+            }
+        }
+    }
+}
+impl<T: Real> Apart<T> {
+    /// By what a column is to be multiplied for its length to be 1: the cosines and sines of many turns are rounded ones.
+    ///
+    /// # Safety
+    /// As [`Apart::column`].
+    #[inline(always)]
+    pub(super) unsafe fn length<V: Vector<T = T>>(&self, place: usize, c: usize, rows: usize) -> T {
+        // SAFETY: the caller's promise; whole vectors of rows, then the others.
+        unsafe {
+            let (column, mut sum) = (self.column(place, c), V::splat(T::ZERO));
+            let whole = rows / V::N;
+            for i in 0..whole {
+                let x = get::<V>(column, i);
+                sum = x.fma(x, sum);
+            }
+            let mut parts = [T::ZERO; PLACES];
+            sum.store(parts.as_mut_ptr());
+            let all = parts[..V::N].iter().fold(0.0, |s, x| s + x.wide());
+            let rest = (whole * V::N..rows).map(|r| (*column.add(r)).wide());
+            T::of(1.0 / rest.fold(all, |s, x| s + x * x).sqrt())
+        }
+    }
+}
+/// The places that are not marked.
+pub(super) fn unmarked(count: usize, care: &Marks) -> impl Iterator<Item = usize> + '_ {
+    (0..count).filter(|l| !care[*l])
+}
