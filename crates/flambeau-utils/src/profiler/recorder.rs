@@ -2,8 +2,9 @@
 
 use super::flops::estimate;
 use flambeau_core::dispatch::op::OpInfo;
-use flambeau_core::dispatch::overrides::{ModeGuard, OperatorCall, push_dispatch_mode, push_function_mode};
-use flambeau_core::{Result, Value};
+use flambeau_core::Value;
+use flambeau_core::dispatch::overrides::ModeGuard;
+use flambeau_core::dispatch::watch::{Watcher, push_watcher};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -118,17 +119,16 @@ impl Recorder {
         })
     }
     #[cold]
-    fn more(&self, what: &What, args: Option<&[Value]>) -> Box<More> {
-        let input_shapes = match args {
-            Some(a) if self.shapes => a.iter().map(sizes).collect(),
-            _ => Vec::new(),
-        };
-        let flops = if self.flops { args.map_or(0, |a| estimate(&name(what), &input_shapes, a)) } else { 0 };
+    fn more(&self, what: &What, args: Option<&dyn Fn() -> Vec<Value>>) -> Box<More> {
+        let args = args.filter(|_| self.shapes || self.flops).map_or(Vec::new(), |values| values());
+        let input_shapes = if self.shapes { args.iter().map(sizes).collect() } else { Vec::new() };
+        let counted = self.flops && matches!(what, What::Operator(_));
+        let flops = if counted { estimate(&name(what), &input_shapes, &args) } else { 0 };
         let stack = if self.stack { frames() } else { Vec::new() };
         let before = if self.memory { allocated() } else { 0 };
         Box::new(More { input_shapes, flops, stack, allocated: [before; 2] })
     }
-    fn begin(&mut self, what: What, args: Option<&[Value]>) -> usize {
+    fn begin(&mut self, what: What, args: Option<&dyn Fn() -> Vec<Value>>) -> usize {
         let i = self.noted.len();
         let wanted = self.shapes || self.memory || self.stack || self.flops;
         let more = wanted.then(|| self.more(&what, args));
@@ -246,24 +246,24 @@ pub(super) struct Recording {
     recorder: Rc<RefCell<Recorder>>,
     _modes: [ModeGuard; 2],
 }
-/// Ends its event when dropped, also where the call panics.
-struct Running<'a>(&'a RefCell<Recorder>, usize);
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.borrow_mut().end(self.1);
-    }
-}
-/// The same for a label, which nothing outlives.
+/// Ends a label's event when dropped.
 struct Open(Rc<RefCell<Recorder>>, usize);
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.borrow_mut().end(self.1);
     }
 }
-fn noted(to: &RefCell<Recorder>, c: &OperatorCall<'_>) -> Result<Vec<Value>> {
-    let i = to.borrow_mut().begin(What::Operator(c.operator()), Some(c.args()));
-    let _running = Running(to, i);
-    c.call_on()
+struct Noting(Rc<RefCell<Recorder>>);
+impl Watcher for Noting {
+    fn begin(&self, info: &'static OpInfo, inner: bool, args: &dyn Fn() -> Vec<Value>) -> Option<usize> {
+        let mut r = self.0.borrow_mut();
+        // below the gradients the same call comes again
+        let again = inner && r.is_just_begun(info);
+        (!again).then(|| r.begin(What::Operator(info), Some(args)))
+    }
+    fn end(&self, call: usize) {
+        self.0.borrow_mut().end(call);
+    }
 }
 impl Recording {
     pub(super) fn new(mut what: Recorder) -> Recording {
@@ -271,14 +271,8 @@ impl Recording {
         let recorder = Rc::new(RefCell::new(what));
         // while the thread ends labels find no recorder
         let _ = CURRENT.try_with(|c| c.borrow_mut().push(recorder.clone()));
-        let (calls, parts) = (recorder.clone(), recorder.clone());
-        let whole = push_function_mode(move |c: &OperatorCall<'_>| noted(&calls, c));
-        let inner = push_dispatch_mode(move |c: &OperatorCall<'_>| {
-            // the same call, below the gradients
-            let again = parts.borrow().is_just_begun(c.operator());
-            if again { c.call_on() } else { noted(&parts, c) }
-        });
-        Recording { recorder, _modes: [whole, inner] }
+        let _modes = push_watcher(Rc::new(Noting(recorder.clone())));
+        Recording { recorder, _modes }
     }
     /// Marks the begin of a step.
     pub(super) fn mark(&self, label: String) {

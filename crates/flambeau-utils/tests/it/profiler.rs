@@ -137,3 +137,24 @@ fn memory_timeline_shows_what_is_taken() {
     assert!(p.export_memory_timeline(folder.path().join("t.raw.json.gz")).is_err());
     assert!(profile(ProfileOptions::new(), |_| work()).export_memory_timeline(&path).is_err());
 }
+
+/// What an operator costs more while it is recorded, in nanoseconds; the release build counts.
+#[test]
+#[ignore = "a measurement"]
+fn speed() {
+    let x = Tensor::from_vec(vec![1f32], [1]);
+    let calls = 20_000;
+    let time = || {
+        let t = std::time::Instant::now();
+        (0..calls).for_each(|_| drop(ops::add(&x, &x, 1.into()).unwrap()));
+        t.elapsed().as_nanos() as f64 / calls as f64
+    };
+    let (mut off, mut on) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..20 {
+        off = off.min(time());
+        let mut seen = f64::INFINITY;
+        profile(ProfileOptions::new(), |_| seen = time());
+        on = on.min(seen);
+    }
+    println!("add: {off:.0} ns, recorded {on:.0} ns");
+}
