@@ -217,7 +217,9 @@ impl<'a> Plan<'a> {
                             for (_, n, to) in &pieces {
                                 for r in i..self.rows.min(i + ROWS) {
                                     let row = out.wrapping_add(to + r * plane);
-                                    (0..*n).step_by(LINE).for_each(|e| prefetch_later(row.wrapping_add(e).cast()));
+                                    (0..*n)
+                                        .step_by(LINE)
+                                        .for_each(|e| prefetch_later(row.wrapping_add(e).cast()));
                                     prefetch_later(row.wrapping_add(n - 1).cast());
                                 }
                             }

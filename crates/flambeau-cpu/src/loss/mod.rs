@@ -179,7 +179,8 @@ impl<T: Float> Job for Slope<'_, T> {
 fn log_sum<T: Float>(s: &LossShape, x: &[T], i: usize, weight: Option<&[T]>, smooth: bool) -> (f64, f64) {
     let value = |c: usize| x[s.at(i, c)].up().f64();
     let row = (s.l == 1).then(|| &x[i * s.c..(i + 1) * s.c]);
-    let greatest = || (0..s.c).map(value).fold(f64::NEG_INFINITY, |a, v| if v > a || v.is_nan() { v } else { a });
+    let greatest =
+        || (0..s.c).map(value).fold(f64::NEG_INFINITY, |a, v| if v > a || v.is_nan() { v } else { a });
     let top = row.map_or_else(greatest, |r| isa::run(Top(r)));
     if top.is_infinite() {
         // All classes impossible, or an infinite one: the difference below is NaN, as in separate operations.

@@ -12,6 +12,8 @@ use crate::num::{Arith, Compute, Float, Order, Stored};
 use crate::reduction::fold::GRAIN;
 
 type Op<T> = <T as Stored>::Compute;
+/// Elements of a row that are computed together.
+const LANES: usize = 16;
 /// Columns that a strided softmax handles together.
 const W: usize = 64;
 
@@ -48,8 +50,21 @@ impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
                     prefetch(x.as_ptr().wrapping_add(n).cast::<u8>().wrapping_add(at));
                     prefetch(y.as_ptr().cast::<u8>().wrapping_add(at));
                 }
-                for (tmp, x) in tmp.iter_mut().zip(&x[c * step..]) {
-                    *tmp = (x.up() - m).exp::<I>();
+                let (rows, rest) = x[c * step..][..tmp.len()].as_chunks::<LANES>();
+                let (to, to_rest) = tmp.as_chunks_mut::<LANES>();
+                for (to, x) in to.iter_mut().zip(rows) {
+                    for j in 0..LANES {
+                        to[j] = (x[j].up() - m).exp::<I>();
+                    }
+                }
+                if !rest.is_empty() {
+                    // one by one these would cost as much as many vectors
+                    let (mut last, mut all) = ([rest[0]; LANES], [Op::<T>::ZERO; LANES]);
+                    last[..rest.len()].copy_from_slice(rest);
+                    for j in 0..LANES {
+                        all[j] = (last[j].up() - m).exp::<I>();
+                    }
+                    to_rest.copy_from_slice(&all[..rest.len()]);
                 }
             }
             let s = fold::<I, _, _, _>([&*tmp], Op::<T>::ZERO, |[v]| v, |a, b| a + b);

@@ -234,7 +234,8 @@ pub fn cast_loop(from: DType, to: DType) -> Option<LoopFn> {
         prepare: None,
         inputs: 1,
         params: 0,
-        forms: false, in_place: false,
+        forms: false,
+        in_place: false,
         out: plain(to),
         ins: [input; 3],
     })
