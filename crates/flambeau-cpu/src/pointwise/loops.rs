@@ -8,7 +8,7 @@ use std::num::Wrapping;
 use num_complex::Complex;
 
 use super::convert::Conv;
-use super::strided::{IN_PLACE, Kernel, LoopFn, Prepare, Slot};
+use super::strided::{Kernel, LoopFn, Prepare, Slot};
 use super::{FromParam, Loop, Param};
 use crate::DType;
 use crate::engine::isa::{Isa, Level, Portable, V3, V4};
@@ -28,8 +28,6 @@ pub trait Formula: Copy {
     const SIZES: [usize; 3];
     /// What it writes.
     type Out: Copy;
-    /// A loop of its own for results in the place of the first input; else they pass through a block.
-    const IN_PLACE: bool = Self::FORMS && size_of::<Self::Out>() == Self::SIZES[0];
     /// Loads the scalar arguments.
     ///
     /// # Safety
@@ -42,11 +40,7 @@ pub trait Formula: Copy {
     unsafe fn at<I: Isa>(self, p: [*const u8; 3], i: [usize; 3]) -> Self::Out;
 }
 
-/// Elements of which all inputs are read before one is written, where the output is an input.
-pub(crate) const TOGETHER: usize = 16;
-/// The contiguous loops of a formula. `form` 0: all inputs are runs; 1 or 2: that input of a binary one is a scalar;
-/// [`IN_PLACE`]: all are runs of a multiple of [`TOGETHER`] elements, and the results go where the first one is, `out` being
-/// nothing.
+/// The contiguous loops of a formula. `form` 0: all inputs are runs; 1 or 2: that input of a binary one is a scalar.
 /// That the output is a mutable slice tells the compiler that no input overlaps it.
 #[inline(always)]
 unsafe fn body<I: Isa, F: Formula>(
@@ -67,15 +61,6 @@ unsafe fn body<I: Isa, F: Formula>(
         } else if F::FORMS && form == 2 {
             for i in 0..n {
                 *out.add(i) = f.at::<I>(ins, [i, 0, i]);
-            }
-        } else if F::IN_PLACE && form == IN_PLACE {
-            let to = ins[0].cast_mut().cast::<F::Out>();
-            for i in (0..n / TOGETHER * TOGETHER).step_by(TOGETHER) {
-                let mut all = [MaybeUninit::<F::Out>::uninit(); TOGETHER];
-                for (k, v) in all.iter_mut().enumerate() {
-                    v.write(f.at::<I>(ins, [i + k; 3]));
-                }
-                to.add(i).cast::<[MaybeUninit<F::Out>; TOGETHER]>().write(all);
             }
         } else {
             for i in 0..n {
@@ -128,7 +113,6 @@ fn staged<F: Formula>(kernel: Kernel, i: Conv, o: Conv, prepare: Option<Prepare>
         inputs: F::N as u8,
         params: F::P as u8,
         forms: F::FORMS,
-        in_place: F::IN_PLACE,
         out: Slot { work: size_of::<F::Out>() as u8, conv: o },
         ins: [slot(0), slot(1), slot(2)],
     }

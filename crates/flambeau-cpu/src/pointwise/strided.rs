@@ -5,7 +5,6 @@
 use std::mem::MaybeUninit;
 
 use super::convert::Conv;
-use super::loops::TOGETHER;
 use super::{Param, STREAM};
 use crate::engine::cache::{prefetch, stream_copy, stream_fence};
 use crate::engine::isa::{self, Isa, Job, Level};
@@ -15,8 +14,6 @@ pub(crate) type Kernel =
     unsafe fn(out: &mut [MaybeUninit<u8>], ins: [*const u8; 3], n: usize, params: *const Param, form: u8);
 /// The form of kernels without forms of their own that run on blocks, since memory is not dense.
 pub(crate) const APART: u8 = 3;
-/// The form of kernels with a loop of its own for results in the place of the first input.
-pub(crate) const IN_PLACE: u8 = 4;
 /// Fits a scalar argument to the dtype.
 pub(crate) type Prepare = fn(Param) -> Param;
 
@@ -49,7 +46,6 @@ pub struct LoopFn {
     pub(crate) inputs: u8,
     pub(crate) params: u8,
     pub(crate) forms: bool,
-    pub(crate) in_place: bool,
     pub(crate) out: Slot,
     pub(crate) ins: [Slot; 3],
 }
@@ -247,21 +243,6 @@ unsafe fn run_strided(
     if direct && form == 0 && plain[..k].iter().all(|p| *p) {
         // SAFETY: all operands are dense runs of the kernel's elements.
         return unsafe { kernel(dense(out, n, d.out.work), ins, n, params, 0) };
-    }
-    let alike = form == 0 && plain_out && plain[..k].iter().all(|p| *p);
-    let whole = n / TOGETHER * TOGETHER;
-    if d.in_place && alike && whole > 0 && std::ptr::eq(ins[0], out) {
-        // not through a block and back: such runs are bound by memory, that of the first cache level included
-        let size = d.out.work as usize;
-        // SAFETY: all operands are dense runs of the kernel's elements, and the first is the output, which may be written; what is
-        // left of them passes through a block.
-        return unsafe {
-            kernel(&mut [], [out.cast_const(), ins[1], ins[2]], whole, params, IN_PLACE);
-            if whole < n {
-                let (to, from) = (out.add(whole * size), ins.map(|p| p.wrapping_add(whole * size)));
-                blocks(d, kernel, to, so, from, si, plain, n - whole, params, form, direct, stream)
-            }
-        };
     }
     // SAFETY: same contract.
     unsafe { blocks(d, kernel, out, so, ins, si, plain, n, params, form, direct, stream) }

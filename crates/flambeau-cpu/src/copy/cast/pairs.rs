@@ -235,7 +235,6 @@ pub fn cast_loop(from: DType, to: DType) -> Option<LoopFn> {
         inputs: 1,
         params: 0,
         forms: false,
-        in_place: false,
         out: plain(to),
         ins: [input; 3],
     })

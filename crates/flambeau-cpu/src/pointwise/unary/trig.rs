@@ -113,16 +113,7 @@ fn lookup<const COS: bool>(d: DType, l: Level) -> Option<Loop> {
     };
     let slot = Slot { work: 4, conv };
     let kernel = Some(kernel::<COS> as crate::pointwise::Kernel);
-    let run = LoopFn {
-        kernel,
-        prepare: None,
-        inputs: 1,
-        params: 0,
-        forms: false,
-        in_place: false,
-        out: slot,
-        ins: [slot; 3],
-    };
+    let run = LoopFn { kernel, prepare: None, inputs: 1, params: 0, forms: false, out: slot, ins: [slot; 3] };
     Some(Loop { run, out: d, ins: [d; 3] })
 }
 /// Sine.
