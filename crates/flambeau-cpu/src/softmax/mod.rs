@@ -23,6 +23,14 @@ fn max<O: PartialOrd>(a: O, b: O) -> O {
     if b > a { b } else { a }
 }
 
+/// `exp(x - m)` of as many elements as a vector may have.
+#[inline(always)]
+fn together<I: Isa, T: Float>(x: &[T; LANES], m: Op<T>, to: &mut [Op<T>; LANES]) {
+    for (to, x) in to.iter_mut().zip(x) {
+        *to = (x.up() - m).exp::<I>();
+    }
+}
+
 /// How a row's sum and its logarithm are rounded: of halves that were widened, PyTorch keeps halves.
 pub type Keep = Option<fn(f64) -> f64>;
 
@@ -50,22 +58,16 @@ impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
                     prefetch(x.as_ptr().wrapping_add(n).cast::<u8>().wrapping_add(at));
                     prefetch(y.as_ptr().cast::<u8>().wrapping_add(at));
                 }
-                let (rows, rest) = x[c * step..][..tmp.len()].as_chunks::<LANES>();
-                let (to, to_rest) = tmp.as_chunks_mut::<LANES>();
-                for (to, x) in to.iter_mut().zip(rows) {
-                    for j in 0..LANES {
-                        to[j] = (x[j].up() - m).exp::<I>();
-                    }
+                let (to, _) = tmp.as_chunks_mut::<LANES>();
+                for (to, x) in to.iter_mut().zip(x[c * step..].as_chunks().0) {
+                    together::<I, T>(x, m, to);
                 }
-                if !rest.is_empty() {
-                    // one by one these would cost as much as many vectors
-                    let (mut last, mut all) = ([rest[0]; LANES], [Op::<T>::ZERO; LANES]);
-                    last[..rest.len()].copy_from_slice(rest);
-                    for j in 0..LANES {
-                        all[j] = (last[j].up() - m).exp::<I>();
-                    }
-                    to_rest.copy_from_slice(&all[..rest.len()]);
-                }
+            }
+            // one by one, what is left would cost as much as many vectors: some are computed twice instead
+            match (x.last_chunk(), tmp.last_chunk_mut()) {
+                (Some(x), Some(to)) if n % LANES > 0 => together::<I, T>(x, m, to),
+                (Some(_), Some(_)) => {}
+                _ => tmp.iter_mut().zip(x).for_each(|(to, x)| *to = (x.up() - m).exp::<I>()),
             }
             let s = fold::<I, _, _, _>([&*tmp], Op::<T>::ZERO, |[v]| v, |a, b| a + b);
             if LOG {
