@@ -1,7 +1,7 @@
 //! `flambeau-bench [--set rows|networks|growth] --threads N --out FILE [--only TEXT[,TEXT]] [--min-time SECONDS] [--exact]
 //! [--program PATH] [--list]`: times the rows of `rows.json`, the networks of `networks.json` or the operators of `growth.json`,
 //! and writes one JSON file, again after each row. `--exact` computes networks in float64 too. `--machine` writes what the
-//! machine can do instead.
+//! machine can do instead. `--profile` prints the operators of ten calls of each row, by their own time.
 //!
 //! `cargo xtask bench` builds it, runs it, runs PyTorch beside it, and compares.
 #![forbid(unsafe_code)]
@@ -62,6 +62,7 @@ struct Args {
     list: bool,
     exact: bool,
     machine: bool,
+    profile: bool,
 }
 impl Default for Args {
     fn default() -> Self {
@@ -76,6 +77,7 @@ impl Default for Args {
             list: false,
             exact: false,
             machine: false,
+            profile: false,
         }
     }
 }
@@ -106,6 +108,7 @@ fn arguments() -> Result<Args, String> {
             "--list" => a.list = true,
             "--exact" => a.exact = true,
             "--machine" => a.machine = true,
+            "--profile" => a.profile = true,
             other => return Err(format!("unknown argument {other}")),
         }
     }
@@ -155,6 +158,9 @@ fn measure(row: &Row, a: &Args, record: &mut Map<String, Value>) -> Result<(), F
         }
         Work::Time(mut body) => {
             let check = body.once().filter(|_| row.check);
+            if a.profile {
+                return profile(&mut *body);
+            }
             let t = measure::measure(&mut *body, a.min_time, a.threads);
             timing(&t, record);
             if let Some(c) = check {
@@ -162,6 +168,17 @@ fn measure(row: &Row, a: &Args, record: &mut Map<String, Value>) -> Result<(), F
             }
         }
     }
+    Ok(())
+}
+
+/// Prints what the operators of a row take of its time.
+fn profile(body: &mut dyn row::Body) -> Result<(), Failure> {
+    use torch::profiler::{ProfileOptions, TableOptions};
+    body.repeat(3);
+    let p = torch::profiler::profile(ProfileOptions::new(), |_| body.repeat(10));
+    let o = TableOptions::default().sort_by("self_cpu_time_total").row_limit(40);
+    let table = p.key_averages(false).table(o).map_err(|e| Failure::Error(e.to_string()))?;
+    println!("{table}");
     Ok(())
 }
 

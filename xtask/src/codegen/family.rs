@@ -456,6 +456,8 @@ fn adaptor(out: &mut String, form: &Form) {
     vals.extend(outs.iter().map(|o| format!("&&*{o}")));
     let _ = writeln!(out, "fn {}_adaptor({}) -> Result<{}> {{", form.stem(), form.params_text(), form.ret());
     let given = format!("(&{stat}_INFO, &[{}])", vals.join(", "));
+    let again = format!("ops::{}({})", form.ident(), form.names_text());
+    let _ = writeln!(out, "if let Some(_seen) = watched{given} {{\nreturn {again};\n}}");
     let call = format!("call_fallback{given}");
     let targets: Vec<String> = if mutable { vec![arg_ident(&form.row.schema.args[0].name)] } else { outs };
     if !targets.is_empty() {

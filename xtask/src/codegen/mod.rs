@@ -212,6 +212,7 @@ fn root_module(c: &CrateTable, core: &str, modules: &[String], derivatives: &[St
          pub use {core}::types::device::Device;\n\
          pub use {core}::dispatch::convention::{{Convention, Habit, Right}};\n\
          pub use {core}::dispatch::op::{{Differentiability, call_fallback, fallback}};\n\
+         pub use {core}::dispatch::watch::watched;\n\
          pub use {core}::dispatch::{{Key, KeySet, Op, OpInfo}};\n\
          pub use {core}::backend::pinned;\n\
          pub use {core}::dispatch::arguments::{{device_keys, list_keys, opt_keys, opt_list_keys}};\n\

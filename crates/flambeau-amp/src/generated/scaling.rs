@@ -58,6 +58,11 @@ fn amp_foreach_non_finite_check_and_unscale_inplace_adaptor(
     found_inf: &Tensor,
     inv_scale: &Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE__INFO, &[&self_, &found_inf, &inv_scale])
+    {
+        return ops::amp_foreach_non_finite_check_and_unscale_(self_, found_inf, inv_scale);
+    }
     call_fallback(&AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE__INFO, &[&self_, &found_inf, &inv_scale])
         .map(drop)
 }
@@ -121,6 +126,19 @@ fn amp_update_scale_inplace_adaptor(
     scale_backoff_factor: f64,
     growth_interval: i64,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &AMP_UPDATE_SCALE__INFO,
+        &[&self_, &growth_tracker, &found_inf, &scale_growth_factor, &scale_backoff_factor, &growth_interval],
+    ) {
+        return ops::amp_update_scale_(
+            self_,
+            growth_tracker,
+            found_inf,
+            scale_growth_factor,
+            scale_backoff_factor,
+            growth_interval,
+        );
+    }
     call_fallback(
         &AMP_UPDATE_SCALE__INFO,
         &[&self_, &growth_tracker, &found_inf, &scale_growth_factor, &scale_backoff_factor, &growth_interval],

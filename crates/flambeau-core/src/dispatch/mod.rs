@@ -20,6 +20,7 @@ mod results;
 pub mod stand_in;
 pub mod value;
 mod value_parts;
+pub mod watch;
 pub mod wrapper;
 
 pub use crate::types::keys::{ALL_KEYS, KEYS, Key, KeySet};

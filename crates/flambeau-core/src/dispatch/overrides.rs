@@ -26,6 +26,7 @@ use crate::dispatch::op::OpInfo;
 use crate::dispatch::registry::{self, UserFallback};
 use crate::dispatch::results;
 use crate::dispatch::value::Value;
+use crate::dispatch::watch::{Watched, Watcher};
 use crate::tensor::geometry::SizeVec;
 use crate::types::deep;
 use crate::types::error::Result;
@@ -111,7 +112,7 @@ impl OperatorCall<'_> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
+pub(super) enum Level {
     Function,
     Dispatch,
 }
@@ -124,9 +125,18 @@ impl Level {
     }
 }
 
+/// Who sees calls.
+#[derive(Clone)]
+pub(super) enum Mode {
+    /// Is shown a call, and makes it or not.
+    Shown(Rc<dyn OperatorMode>),
+    /// Is told of it.
+    Watches(Rc<dyn Watcher>),
+}
+
 struct Stack {
     /// Every mode that was pushed, with its number.
-    modes: RefCell<Vec<(u64, Rc<dyn OperatorMode>)>>,
+    modes: RefCell<Vec<(u64, Mode)>>,
     /// How many of them see calls: fewer while one of them runs.
     active: Cell<usize>,
 }
@@ -149,7 +159,7 @@ fn set_active(level: Level, n: usize) {
 }
 
 /// The modes from one on see nothing until dropped: that one is running.
-struct Running {
+pub(super) struct Running {
     level: Level,
     id: u64,
 }
@@ -164,17 +174,30 @@ impl Drop for Running {
     }
 }
 
-/// Shows the call to the mode on top, or makes it where there is none.
-fn run(level: Level, info: &'static OpInfo, args: &[Value]) -> Result<Vec<Value>> {
-    let top = with(level, |s| {
+/// Whether the mode on top is only told of calls.
+pub(super) fn is_watched(level: Level) -> bool {
+    with(level, |s| {
+        matches!(s.modes.borrow().get(s.active.get().wrapping_sub(1)), Some((_, Mode::Watches(_))))
+    })
+}
+/// The mode on top, if there is one; only those below it see calls until the guard is dropped.
+pub(super) fn step_below(level: Level) -> Option<(Mode, Running)> {
+    let (id, mode, below) = with(level, |s| {
         let n = s.active.get();
         let top = s.modes.borrow().get(n.wrapping_sub(1)).cloned();
         top.map(|(id, mode)| (id, mode, n - 1))
-    });
-    match top {
-        Some((id, mode, below)) => {
-            set_active(level, below);
-            let _running = Running { level, id };
+    })?;
+    set_active(level, below);
+    Some((mode, Running { level, id }))
+}
+/// Shows the call to the mode on top, or makes it where there is none.
+fn run(level: Level, info: &'static OpInfo, args: &[Value]) -> Result<Vec<Value>> {
+    match step_below(level) {
+        Some((Mode::Watches(w), running)) => {
+            let _watched = Watched::new(w, running, info, level == Level::Dispatch, &|| args.to_vec());
+            run(level, info, args)
+        }
+        Some((Mode::Shown(mode), _running)) => {
             order::none_held("a mode runs");
             let call = OperatorCall { info, args, level, given: RefCell::default() };
             let results = mode.call(&call)?;
@@ -217,7 +240,7 @@ impl Drop for ModeGuard {
     }
 }
 
-fn push(level: Level, mode: Rc<dyn OperatorMode>) -> ModeGuard {
+pub(super) fn push(level: Level, mode: Mode) -> ModeGuard {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {
         for level in [Level::Function, Level::Dispatch] {
@@ -239,11 +262,11 @@ fn push(level: Level, mode: Rc<dyn OperatorMode>) -> ModeGuard {
 }
 /// Shows every operator call of this thread, as it is made, to `mode` until the guard is dropped.
 pub fn push_function_mode(mode: impl OperatorMode + 'static) -> ModeGuard {
-    push(Level::Function, Rc::new(mode))
+    push(Level::Function, Mode::Shown(Rc::new(mode)))
 }
 /// Shows every call of an operator that is not made of others, below the gradients, to `mode` until the guard is dropped.
 pub fn push_dispatch_mode(mode: impl OperatorMode + 'static) -> ModeGuard {
-    push(Level::Dispatch, Rc::new(mode))
+    push(Level::Dispatch, Mode::Shown(Rc::new(mode)))
 }
 
 /// Runs `f` unseen by this thread's modes.

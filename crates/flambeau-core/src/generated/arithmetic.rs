@@ -60,6 +60,9 @@ fn add_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::add(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn add_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ADD_INFO, &[&self_, &other, &alpha]) {
+        return ops::add(self_, other, alpha);
+    }
     fallback(&ADD_INFO, &[&self_, &other, &alpha])
 }
 
@@ -112,6 +115,9 @@ fn add_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn add_inplace_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&ADD__INFO, &[&self_, &other, &alpha]) {
+        return ops::add_(self_, other, alpha);
+    }
     call_fallback(&ADD__INFO, &[&self_, &other, &alpha]).map(drop)
 }
 
@@ -161,6 +167,9 @@ fn add_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn add_out_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ADD_OUT_INFO, &[&self_, &other, &alpha, &&*out]) {
+        return ops::add_out(self_, other, alpha, out);
+    }
     let v = call_fallback(&ADD_OUT_INFO, &[&self_, &other, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -222,6 +231,9 @@ fn sub_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sub(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn sub_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SUB_INFO, &[&self_, &other, &alpha]) {
+        return ops::sub(self_, other, alpha);
+    }
     fallback(&SUB_INFO, &[&self_, &other, &alpha])
 }
 
@@ -277,6 +289,9 @@ fn sub_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn sub_inplace_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&SUB__INFO, &[&self_, &other, &alpha]) {
+        return ops::sub_(self_, other, alpha);
+    }
     call_fallback(&SUB__INFO, &[&self_, &other, &alpha]).map(drop)
 }
 
@@ -326,6 +341,9 @@ fn sub_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn sub_out_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SUB_OUT_INFO, &[&self_, &other, &alpha, &&*out]) {
+        return ops::sub_out(self_, other, alpha, out);
+    }
     let v = call_fallback(&SUB_OUT_INFO, &[&self_, &other, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -383,6 +401,9 @@ fn rsub_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::rsub(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn rsub_adaptor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RSUB_INFO, &[&self_, &other, &alpha]) {
+        return ops::rsub(self_, other, alpha);
+    }
     fallback(&RSUB_INFO, &[&self_, &other, &alpha])
 }
 
@@ -421,6 +442,9 @@ fn rsub_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::rsub_scalar(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn rsub_scalar_adaptor(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RSUB_SCALAR_INFO, &[&self_, &other, &alpha]) {
+        return ops::rsub_scalar(self_, other, alpha);
+    }
     fallback(&RSUB_SCALAR_INFO, &[&self_, &other, &alpha])
 }
 
@@ -474,6 +498,9 @@ fn mul_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::mul(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn mul_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MUL_INFO, &[&self_, &other]) {
+        return ops::mul(self_, other);
+    }
     fallback(&MUL_INFO, &[&self_, &other])
 }
 
@@ -519,6 +546,9 @@ fn mul_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn mul_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MUL__INFO, &[&self_, &other]) {
+        return ops::mul_(self_, other);
+    }
     call_fallback(&MUL__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -566,6 +596,9 @@ fn mul_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn mul_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MUL_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::mul_out(self_, other, out);
+    }
     let v = call_fallback(&MUL_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -631,6 +664,9 @@ fn div_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::div(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn div_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DIV_INFO, &[&self_, &other]) {
+        return ops::div(self_, other);
+    }
     fallback(&DIV_INFO, &[&self_, &other])
 }
 
@@ -683,6 +719,9 @@ fn div_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn div_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&DIV__INFO, &[&self_, &other]) {
+        return ops::div_(self_, other);
+    }
     call_fallback(&DIV__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -730,6 +769,9 @@ fn div_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn div_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&DIV_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::div_out(self_, other, out);
+    }
     let v = call_fallback(&DIV_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -780,6 +822,9 @@ fn div_mode_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn div_mode_adaptor(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DIV_MODE_INFO, &[&self_, &other, &rounding_mode]) {
+        return ops::div_mode(self_, other, rounding_mode);
+    }
     fallback(&DIV_MODE_INFO, &[&self_, &other, &rounding_mode])
 }
 
@@ -826,6 +871,9 @@ fn div_mode_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn div_mode_inplace_adaptor(self_: &Tensor, other: &Tensor, rounding_mode: Option<&str>) -> Result<()> {
+    if let Some(_seen) = watched(&DIV_MODE__INFO, &[&self_, &other, &rounding_mode]) {
+        return ops::div_mode_(self_, other, rounding_mode);
+    }
     call_fallback(&DIV_MODE__INFO, &[&self_, &other, &rounding_mode]).map(drop)
 }
 
@@ -889,6 +937,9 @@ fn div_mode_out_adaptor(
     rounding_mode: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&DIV_MODE_OUT_INFO, &[&self_, &other, &rounding_mode, &&*out]) {
+        return ops::div_mode_out(self_, other, rounding_mode, out);
+    }
     let v = call_fallback(&DIV_MODE_OUT_INFO, &[&self_, &other, &rounding_mode, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -947,6 +998,9 @@ fn floor_divide_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::floor_divide(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn floor_divide_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FLOOR_DIVIDE_INFO, &[&self_, &other]) {
+        return ops::floor_divide(self_, other);
+    }
     fallback(&FLOOR_DIVIDE_INFO, &[&self_, &other])
 }
 
@@ -995,6 +1049,9 @@ fn floor_divide_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn floor_divide_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&FLOOR_DIVIDE__INFO, &[&self_, &other]) {
+        return ops::floor_divide_(self_, other);
+    }
     call_fallback(&FLOOR_DIVIDE__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -1042,6 +1099,9 @@ fn floor_divide_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn floor_divide_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&FLOOR_DIVIDE_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::floor_divide_out(self_, other, out);
+    }
     let v = call_fallback(&FLOOR_DIVIDE_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1100,6 +1160,9 @@ fn remainder_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::remainder(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn remainder_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&REMAINDER_INFO, &[&self_, &other]) {
+        return ops::remainder(self_, other);
+    }
     fallback(&REMAINDER_INFO, &[&self_, &other])
 }
 
@@ -1148,6 +1211,9 @@ fn remainder_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn remainder_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&REMAINDER__INFO, &[&self_, &other]) {
+        return ops::remainder_(self_, other);
+    }
     call_fallback(&REMAINDER__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -1195,6 +1261,9 @@ fn remainder_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn remainder_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&REMAINDER_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::remainder_out(self_, other, out);
+    }
     let v = call_fallback(&REMAINDER_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1247,6 +1316,9 @@ fn fmod_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fmod(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn fmod_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FMOD_INFO, &[&self_, &other]) {
+        return ops::fmod(self_, other);
+    }
     fallback(&FMOD_INFO, &[&self_, &other])
 }
 
@@ -1289,6 +1361,9 @@ fn fmod_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn fmod_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&FMOD__INFO, &[&self_, &other]) {
+        return ops::fmod_(self_, other);
+    }
     call_fallback(&FMOD__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -1336,6 +1411,9 @@ fn fmod_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn fmod_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&FMOD_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::fmod_out(self_, other, out);
+    }
     let v = call_fallback(&FMOD_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1390,6 +1468,9 @@ fn pow_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::pow(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn pow_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&POW_INFO, &[&self_, &exponent]) {
+        return ops::pow(self_, exponent);
+    }
     fallback(&POW_INFO, &[&self_, &exponent])
 }
 
@@ -1438,6 +1519,9 @@ fn pow_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn pow_inplace_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&POW__INFO, &[&self_, &exponent]) {
+        return ops::pow_(self_, exponent);
+    }
     call_fallback(&POW__INFO, &[&self_, &exponent]).map(drop)
 }
 
@@ -1485,6 +1569,9 @@ fn pow_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn pow_out_adaptor(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&POW_OUT_INFO, &[&self_, &exponent, &&*out]) {
+        return ops::pow_out(self_, exponent, out);
+    }
     let v = call_fallback(&POW_OUT_INFO, &[&self_, &exponent, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1518,6 +1605,9 @@ fn float_power_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::float_power(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn float_power_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FLOAT_POWER_INFO, &[&self_, &exponent]) {
+        return ops::float_power(self_, exponent);
+    }
     fallback(&FLOAT_POWER_INFO, &[&self_, &exponent])
 }
 
@@ -1555,6 +1645,9 @@ fn float_power_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn float_power_inplace_adaptor(self_: &Tensor, exponent: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&FLOAT_POWER__INFO, &[&self_, &exponent]) {
+        return ops::float_power_(self_, exponent);
+    }
     call_fallback(&FLOAT_POWER__INFO, &[&self_, &exponent]).map(drop)
 }
 
@@ -1605,6 +1698,9 @@ fn float_power_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn float_power_out_adaptor(self_: &Tensor, exponent: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&FLOAT_POWER_OUT_INFO, &[&self_, &exponent, &&*out]) {
+        return ops::float_power_out(self_, exponent, out);
+    }
     let v = call_fallback(&FLOAT_POWER_OUT_INFO, &[&self_, &exponent, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1658,6 +1754,9 @@ fn maximum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::maximum(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn maximum_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MAXIMUM_INFO, &[&self_, &other]) {
+        return ops::maximum(self_, other);
+    }
     fallback(&MAXIMUM_INFO, &[&self_, &other])
 }
 
@@ -1706,6 +1805,9 @@ fn maximum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn maximum_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MAXIMUM_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::maximum_out(self_, other, out);
+    }
     let v = call_fallback(&MAXIMUM_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1759,6 +1861,9 @@ fn minimum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::minimum(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn minimum_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MINIMUM_INFO, &[&self_, &other]) {
+        return ops::minimum(self_, other);
+    }
     fallback(&MINIMUM_INFO, &[&self_, &other])
 }
 
@@ -1807,6 +1912,9 @@ fn minimum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn minimum_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MINIMUM_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::minimum_out(self_, other, out);
+    }
     let v = call_fallback(&MINIMUM_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1860,6 +1968,9 @@ fn fmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fmax(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn fmax_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FMAX_INFO, &[&self_, &other]) {
+        return ops::fmax(self_, other);
+    }
     fallback(&FMAX_INFO, &[&self_, &other])
 }
 
@@ -1908,6 +2019,9 @@ fn fmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn fmax_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&FMAX_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::fmax_out(self_, other, out);
+    }
     let v = call_fallback(&FMAX_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1961,6 +2075,9 @@ fn fmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fmin(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn fmin_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FMIN_INFO, &[&self_, &other]) {
+        return ops::fmin(self_, other);
+    }
     fallback(&FMIN_INFO, &[&self_, &other])
 }
 
@@ -2009,6 +2126,9 @@ fn fmin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn fmin_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&FMIN_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::fmin_out(self_, other, out);
+    }
     let v = call_fallback(&FMIN_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2064,6 +2184,9 @@ fn clamp_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     .into_values()
 }
 fn clamp_tensor_adaptor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CLAMP_TENSOR_INFO, &[&self_, &min, &max]) {
+        return ops::clamp_tensor(self_, min, max);
+    }
     fallback(&CLAMP_TENSOR_INFO, &[&self_, &min, &max])
 }
 
@@ -2114,6 +2237,9 @@ fn clamp_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn clamp_tensor_inplace_adaptor(self_: &Tensor, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<()> {
+    if let Some(_seen) = watched(&CLAMP_TENSOR__INFO, &[&self_, &min, &max]) {
+        return ops::clamp_tensor_(self_, min, max);
+    }
     call_fallback(&CLAMP_TENSOR__INFO, &[&self_, &min, &max]).map(drop)
 }
 
@@ -2177,6 +2303,9 @@ fn clamp_tensor_out_adaptor(
     max: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&CLAMP_TENSOR_OUT_INFO, &[&self_, &min, &max, &&*out]) {
+        return ops::clamp_tensor_out(self_, min, max, out);
+    }
     let v = call_fallback(&CLAMP_TENSOR_OUT_INFO, &[&self_, &min, &max, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2226,6 +2355,9 @@ fn clamp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::clamp(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn clamp_adaptor(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CLAMP_INFO, &[&self_, &min, &max]) {
+        return ops::clamp(self_, min, max);
+    }
     fallback(&CLAMP_INFO, &[&self_, &min, &max])
 }
 
@@ -2272,6 +2404,9 @@ fn clamp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn clamp_inplace_adaptor(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
+    if let Some(_seen) = watched(&CLAMP__INFO, &[&self_, &min, &max]) {
+        return ops::clamp_(self_, min, max);
+    }
     call_fallback(&CLAMP__INFO, &[&self_, &min, &max]).map(drop)
 }
 
@@ -2332,6 +2467,9 @@ fn clamp_out_adaptor(
     max: Option<Scalar>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&CLAMP_OUT_INFO, &[&self_, &min, &max, &&*out]) {
+        return ops::clamp_out(self_, min, max, out);
+    }
     let v = call_fallback(&CLAMP_OUT_INFO, &[&self_, &min, &max, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2384,6 +2522,9 @@ fn clamp_min_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::clamp_min_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn clamp_min_tensor_adaptor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CLAMP_MIN_TENSOR_INFO, &[&self_, &min]) {
+        return ops::clamp_min_tensor(self_, min);
+    }
     fallback(&CLAMP_MIN_TENSOR_INFO, &[&self_, &min])
 }
 
@@ -2426,6 +2567,9 @@ fn clamp_min_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn clamp_min_tensor_inplace_adaptor(self_: &Tensor, min: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CLAMP_MIN_TENSOR__INFO, &[&self_, &min]) {
+        return ops::clamp_min_tensor_(self_, min);
+    }
     call_fallback(&CLAMP_MIN_TENSOR__INFO, &[&self_, &min]).map(drop)
 }
 
@@ -2473,6 +2617,9 @@ fn clamp_min_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn clamp_min_tensor_out_adaptor(self_: &Tensor, min: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CLAMP_MIN_TENSOR_OUT_INFO, &[&self_, &min, &&*out]) {
+        return ops::clamp_min_tensor_out(self_, min, out);
+    }
     let v = call_fallback(&CLAMP_MIN_TENSOR_OUT_INFO, &[&self_, &min, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2519,6 +2666,9 @@ fn clamp_min_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::clamp_min(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn clamp_min_adaptor(self_: &Tensor, min: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CLAMP_MIN_INFO, &[&self_, &min]) {
+        return ops::clamp_min(self_, min);
+    }
     fallback(&CLAMP_MIN_INFO, &[&self_, &min])
 }
 
@@ -2561,6 +2711,9 @@ fn clamp_min_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn clamp_min_inplace_adaptor(self_: &Tensor, min: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&CLAMP_MIN__INFO, &[&self_, &min]) {
+        return ops::clamp_min_(self_, min);
+    }
     call_fallback(&CLAMP_MIN__INFO, &[&self_, &min]).map(drop)
 }
 
@@ -2610,6 +2763,9 @@ fn clamp_min_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn clamp_min_out_adaptor(self_: &Tensor, min: Scalar, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CLAMP_MIN_OUT_INFO, &[&self_, &min, &&*out]) {
+        return ops::clamp_min_out(self_, min, out);
+    }
     let v = call_fallback(&CLAMP_MIN_OUT_INFO, &[&self_, &min, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2662,6 +2818,9 @@ fn clamp_max_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::clamp_max_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn clamp_max_tensor_adaptor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CLAMP_MAX_TENSOR_INFO, &[&self_, &max]) {
+        return ops::clamp_max_tensor(self_, max);
+    }
     fallback(&CLAMP_MAX_TENSOR_INFO, &[&self_, &max])
 }
 
@@ -2704,6 +2863,9 @@ fn clamp_max_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn clamp_max_tensor_inplace_adaptor(self_: &Tensor, max: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CLAMP_MAX_TENSOR__INFO, &[&self_, &max]) {
+        return ops::clamp_max_tensor_(self_, max);
+    }
     call_fallback(&CLAMP_MAX_TENSOR__INFO, &[&self_, &max]).map(drop)
 }
 
@@ -2751,6 +2913,9 @@ fn clamp_max_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn clamp_max_tensor_out_adaptor(self_: &Tensor, max: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CLAMP_MAX_TENSOR_OUT_INFO, &[&self_, &max, &&*out]) {
+        return ops::clamp_max_tensor_out(self_, max, out);
+    }
     let v = call_fallback(&CLAMP_MAX_TENSOR_OUT_INFO, &[&self_, &max, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2797,6 +2962,9 @@ fn clamp_max_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::clamp_max(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn clamp_max_adaptor(self_: &Tensor, max: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CLAMP_MAX_INFO, &[&self_, &max]) {
+        return ops::clamp_max(self_, max);
+    }
     fallback(&CLAMP_MAX_INFO, &[&self_, &max])
 }
 
@@ -2839,6 +3007,9 @@ fn clamp_max_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn clamp_max_inplace_adaptor(self_: &Tensor, max: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&CLAMP_MAX__INFO, &[&self_, &max]) {
+        return ops::clamp_max_(self_, max);
+    }
     call_fallback(&CLAMP_MAX__INFO, &[&self_, &max]).map(drop)
 }
 
@@ -2888,6 +3059,9 @@ fn clamp_max_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn clamp_max_out_adaptor(self_: &Tensor, max: Scalar, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CLAMP_MAX_OUT_INFO, &[&self_, &max, &&*out]) {
+        return ops::clamp_max_out(self_, max, out);
+    }
     let v = call_fallback(&CLAMP_MAX_OUT_INFO, &[&self_, &max, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2945,6 +3119,9 @@ fn lerp_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::lerp_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
 }
 fn lerp_tensor_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LERP_TENSOR_INFO, &[&self_, &end, &weight]) {
+        return ops::lerp_tensor(self_, end, weight);
+    }
     fallback(&LERP_TENSOR_INFO, &[&self_, &end, &weight])
 }
 
@@ -2992,6 +3169,9 @@ fn lerp_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn lerp_tensor_inplace_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LERP_TENSOR__INFO, &[&self_, &end, &weight]) {
+        return ops::lerp_tensor_(self_, end, weight);
+    }
     call_fallback(&LERP_TENSOR__INFO, &[&self_, &end, &weight]).map(drop)
 }
 
@@ -3047,6 +3227,9 @@ fn lerp_tensor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn lerp_tensor_out_adaptor(self_: &Tensor, end: &Tensor, weight: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LERP_TENSOR_OUT_INFO, &[&self_, &end, &weight, &&*out]) {
+        return ops::lerp_tensor_out(self_, end, weight, out);
+    }
     let v = call_fallback(&LERP_TENSOR_OUT_INFO, &[&self_, &end, &weight, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3104,6 +3287,9 @@ fn lerp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::lerp(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn lerp_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LERP_INFO, &[&self_, &end, &weight]) {
+        return ops::lerp(self_, end, weight);
+    }
     fallback(&LERP_INFO, &[&self_, &end, &weight])
 }
 
@@ -3151,6 +3337,9 @@ fn lerp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn lerp_inplace_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&LERP__INFO, &[&self_, &end, &weight]) {
+        return ops::lerp_(self_, end, weight);
+    }
     call_fallback(&LERP__INFO, &[&self_, &end, &weight]).map(drop)
 }
 
@@ -3200,6 +3389,9 @@ fn lerp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn lerp_out_adaptor(self_: &Tensor, end: &Tensor, weight: Scalar, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LERP_OUT_INFO, &[&self_, &end, &weight, &&*out]) {
+        return ops::lerp_out(self_, end, weight, out);
+    }
     let v = call_fallback(&LERP_OUT_INFO, &[&self_, &end, &weight, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3267,6 +3459,9 @@ fn addcmul_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::addcmul(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn addcmul_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ADDCMUL_INFO, &[&self_, &tensor1, &tensor2, &value]) {
+        return ops::addcmul(self_, tensor1, tensor2, value);
+    }
     fallback(&ADDCMUL_INFO, &[&self_, &tensor1, &tensor2, &value])
 }
 
@@ -3317,6 +3512,9 @@ fn addcmul_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn addcmul_inplace_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&ADDCMUL__INFO, &[&self_, &tensor1, &tensor2, &value]) {
+        return ops::addcmul_(self_, tensor1, tensor2, value);
+    }
     call_fallback(&ADDCMUL__INFO, &[&self_, &tensor1, &tensor2, &value]).map(drop)
 }
 
@@ -3384,6 +3582,9 @@ fn addcmul_out_adaptor(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&ADDCMUL_OUT_INFO, &[&self_, &tensor1, &tensor2, &value, &&*out]) {
+        return ops::addcmul_out(self_, tensor1, tensor2, value, out);
+    }
     let v = call_fallback(&ADDCMUL_OUT_INFO, &[&self_, &tensor1, &tensor2, &value, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3452,6 +3653,9 @@ fn addcdiv_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::addcdiv(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn addcdiv_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ADDCDIV_INFO, &[&self_, &tensor1, &tensor2, &value]) {
+        return ops::addcdiv(self_, tensor1, tensor2, value);
+    }
     fallback(&ADDCDIV_INFO, &[&self_, &tensor1, &tensor2, &value])
 }
 
@@ -3503,6 +3707,9 @@ fn addcdiv_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn addcdiv_inplace_adaptor(self_: &Tensor, tensor1: &Tensor, tensor2: &Tensor, value: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&ADDCDIV__INFO, &[&self_, &tensor1, &tensor2, &value]) {
+        return ops::addcdiv_(self_, tensor1, tensor2, value);
+    }
     call_fallback(&ADDCDIV__INFO, &[&self_, &tensor1, &tensor2, &value]).map(drop)
 }
 
@@ -3571,6 +3778,9 @@ fn addcdiv_out_adaptor(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&ADDCDIV_OUT_INFO, &[&self_, &tensor1, &tensor2, &value, &&*out]) {
+        return ops::addcdiv_out(self_, tensor1, tensor2, value, out);
+    }
     let v = call_fallback(&ADDCDIV_OUT_INFO, &[&self_, &tensor1, &tensor2, &value, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3628,6 +3838,9 @@ fn where_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::where_(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
 }
 fn where_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&WHERE_INFO, &[&condition, &self_, &other]) {
+        return ops::where_(condition, self_, other);
+    }
     fallback(&WHERE_INFO, &[&condition, &self_, &other])
 }
 
@@ -3683,6 +3896,9 @@ fn where_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn where_out_adaptor(condition: &Tensor, self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&WHERE_OUT_INFO, &[&condition, &self_, &other, &&*out]) {
+        return ops::where_out(condition, self_, other, out);
+    }
     let v = call_fallback(&WHERE_OUT_INFO, &[&condition, &self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3742,6 +3958,9 @@ fn atan2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::atan2(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn atan2_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ATAN2_INFO, &[&self_, &other]) {
+        return ops::atan2(self_, other);
+    }
     fallback(&ATAN2_INFO, &[&self_, &other])
 }
 
@@ -3784,6 +4003,9 @@ fn atan2_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn atan2_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ATAN2__INFO, &[&self_, &other]) {
+        return ops::atan2_(self_, other);
+    }
     call_fallback(&ATAN2__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -3831,6 +4053,9 @@ fn atan2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn atan2_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ATAN2_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::atan2_out(self_, other, out);
+    }
     let v = call_fallback(&ATAN2_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3883,6 +4108,9 @@ fn hypot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hypot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn hypot_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&HYPOT_INFO, &[&self_, &other]) {
+        return ops::hypot(self_, other);
+    }
     fallback(&HYPOT_INFO, &[&self_, &other])
 }
 
@@ -3925,6 +4153,9 @@ fn hypot_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn hypot_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&HYPOT__INFO, &[&self_, &other]) {
+        return ops::hypot_(self_, other);
+    }
     call_fallback(&HYPOT__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -3972,6 +4203,9 @@ fn hypot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn hypot_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&HYPOT_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::hypot_out(self_, other, out);
+    }
     let v = call_fallback(&HYPOT_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4024,6 +4258,9 @@ fn copysign_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::copysign(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn copysign_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&COPYSIGN_INFO, &[&self_, &other]) {
+        return ops::copysign(self_, other);
+    }
     fallback(&COPYSIGN_INFO, &[&self_, &other])
 }
 
@@ -4066,6 +4303,9 @@ fn copysign_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn copysign_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&COPYSIGN__INFO, &[&self_, &other]) {
+        return ops::copysign_(self_, other);
+    }
     call_fallback(&COPYSIGN__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -4113,6 +4353,9 @@ fn copysign_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn copysign_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&COPYSIGN_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::copysign_out(self_, other, out);
+    }
     let v = call_fallback(&COPYSIGN_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4165,6 +4408,9 @@ fn nextafter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::nextafter(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn nextafter_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NEXTAFTER_INFO, &[&self_, &other]) {
+        return ops::nextafter(self_, other);
+    }
     fallback(&NEXTAFTER_INFO, &[&self_, &other])
 }
 
@@ -4207,6 +4453,9 @@ fn nextafter_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn nextafter_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&NEXTAFTER__INFO, &[&self_, &other]) {
+        return ops::nextafter_(self_, other);
+    }
     call_fallback(&NEXTAFTER__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -4254,6 +4503,9 @@ fn nextafter_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn nextafter_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&NEXTAFTER_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::nextafter_out(self_, other, out);
+    }
     let v = call_fallback(&NEXTAFTER_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4289,6 +4541,9 @@ fn ldexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::ldexp(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn ldexp_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LDEXP_INFO, &[&self_, &other]) {
+        return ops::ldexp(self_, other);
+    }
     fallback(&LDEXP_INFO, &[&self_, &other])
 }
 
@@ -4325,6 +4580,9 @@ fn ldexp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn ldexp_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LDEXP__INFO, &[&self_, &other]) {
+        return ops::ldexp_(self_, other);
+    }
     call_fallback(&LDEXP__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -4366,6 +4624,9 @@ fn ldexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn ldexp_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LDEXP_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::ldexp_out(self_, other, out);
+    }
     let v = call_fallback(&LDEXP_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4419,6 +4680,9 @@ fn heaviside_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::heaviside(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn heaviside_adaptor(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&HEAVISIDE_INFO, &[&self_, &values]) {
+        return ops::heaviside(self_, values);
+    }
     fallback(&HEAVISIDE_INFO, &[&self_, &values])
 }
 
@@ -4462,6 +4726,9 @@ fn heaviside_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn heaviside_inplace_adaptor(self_: &Tensor, values: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&HEAVISIDE__INFO, &[&self_, &values]) {
+        return ops::heaviside_(self_, values);
+    }
     call_fallback(&HEAVISIDE__INFO, &[&self_, &values]).map(drop)
 }
 
@@ -4516,6 +4783,9 @@ fn heaviside_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn heaviside_out_adaptor(self_: &Tensor, values: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&HEAVISIDE_OUT_INFO, &[&self_, &values, &&*out]) {
+        return ops::heaviside_out(self_, values, out);
+    }
     let v = call_fallback(&HEAVISIDE_OUT_INFO, &[&self_, &values, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4568,6 +4838,9 @@ fn logaddexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::logaddexp(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn logaddexp_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOGADDEXP_INFO, &[&self_, &other]) {
+        return ops::logaddexp(self_, other);
+    }
     fallback(&LOGADDEXP_INFO, &[&self_, &other])
 }
 
@@ -4615,6 +4888,9 @@ fn logaddexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logaddexp_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOGADDEXP_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::logaddexp_out(self_, other, out);
+    }
     let v = call_fallback(&LOGADDEXP_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4667,6 +4943,9 @@ fn logaddexp2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::logaddexp2(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn logaddexp2_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOGADDEXP2_INFO, &[&self_, &other]) {
+        return ops::logaddexp2(self_, other);
+    }
     fallback(&LOGADDEXP2_INFO, &[&self_, &other])
 }
 
@@ -4714,6 +4993,9 @@ fn logaddexp2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logaddexp2_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOGADDEXP2_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::logaddexp2_out(self_, other, out);
+    }
     let v = call_fallback(&LOGADDEXP2_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4766,6 +5048,9 @@ fn xlogy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::xlogy(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn xlogy_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&XLOGY_INFO, &[&self_, &other]) {
+        return ops::xlogy(self_, other);
+    }
     fallback(&XLOGY_INFO, &[&self_, &other])
 }
 
@@ -4808,6 +5093,9 @@ fn xlogy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn xlogy_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&XLOGY__INFO, &[&self_, &other]) {
+        return ops::xlogy_(self_, other);
+    }
     call_fallback(&XLOGY__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -4855,6 +5143,9 @@ fn xlogy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn xlogy_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&XLOGY_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::xlogy_out(self_, other, out);
+    }
     let v = call_fallback(&XLOGY_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4900,6 +5191,9 @@ fn gcd_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::gcd(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn gcd_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&GCD_INFO, &[&self_, &other]) {
+        return ops::gcd(self_, other);
+    }
     fallback(&GCD_INFO, &[&self_, &other])
 }
 
@@ -4942,6 +5236,9 @@ fn gcd_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn gcd_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&GCD__INFO, &[&self_, &other]) {
+        return ops::gcd_(self_, other);
+    }
     call_fallback(&GCD__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -4989,6 +5286,9 @@ fn gcd_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn gcd_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&GCD_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::gcd_out(self_, other, out);
+    }
     let v = call_fallback(&GCD_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -5034,6 +5334,9 @@ fn lcm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::lcm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn lcm_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LCM_INFO, &[&self_, &other]) {
+        return ops::lcm(self_, other);
+    }
     fallback(&LCM_INFO, &[&self_, &other])
 }
 
@@ -5076,6 +5379,9 @@ fn lcm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn lcm_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LCM__INFO, &[&self_, &other]) {
+        return ops::lcm_(self_, other);
+    }
     call_fallback(&LCM__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -5123,6 +5429,9 @@ fn lcm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn lcm_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LCM_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::lcm_out(self_, other, out);
+    }
     let v = call_fallback(&LCM_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())

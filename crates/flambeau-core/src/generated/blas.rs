@@ -52,6 +52,9 @@ fn mm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::mm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn mm_adaptor(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MM_INFO, &[&self_, &mat2]) {
+        return ops::mm(self_, mat2);
+    }
     fallback(&MM_INFO, &[&self_, &mat2])
 }
 
@@ -101,6 +104,9 @@ fn mm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn mm_out_adaptor(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MM_OUT_INFO, &[&self_, &mat2, &&*out]) {
+        return ops::mm_out(self_, mat2, out);
+    }
     let v = call_fallback(&MM_OUT_INFO, &[&self_, &mat2, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -151,6 +157,9 @@ fn bmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn bmm_adaptor(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BMM_INFO, &[&self_, &mat2]) {
+        return ops::bmm(self_, mat2);
+    }
     fallback(&BMM_INFO, &[&self_, &mat2])
 }
 
@@ -204,6 +213,9 @@ fn bmm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bmm_out_adaptor(self_: &Tensor, mat2: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&BMM_OUT_INFO, &[&self_, &mat2, &&*out]) {
+        return ops::bmm_out(self_, mat2, out);
+    }
     let v = call_fallback(&BMM_OUT_INFO, &[&self_, &mat2, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -276,6 +288,9 @@ fn addmm_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha]) {
+        return ops::addmm(self_, mat1, mat2, beta, alpha);
+    }
     fallback(&ADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha])
 }
 
@@ -345,6 +360,9 @@ fn addmm_inplace_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&ADDMM__INFO, &[&self_, &mat1, &mat2, &beta, &alpha]) {
+        return ops::addmm_(self_, mat1, mat2, beta, alpha);
+    }
     call_fallback(&ADDMM__INFO, &[&self_, &mat1, &mat2, &beta, &alpha]).map(drop)
 }
 
@@ -422,6 +440,9 @@ fn addmm_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&ADDMM_OUT_INFO, &[&self_, &mat1, &mat2, &beta, &alpha, &&*out]) {
+        return ops::addmm_out(self_, mat1, mat2, beta, alpha, out);
+    }
     let v = call_fallback(&ADDMM_OUT_INFO, &[&self_, &mat1, &mat2, &beta, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -499,6 +520,9 @@ fn baddbmm_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BADDBMM_INFO, &[&self_, &batch1, &batch2, &beta, &alpha]) {
+        return ops::baddbmm(self_, batch1, batch2, beta, alpha);
+    }
     fallback(&BADDBMM_INFO, &[&self_, &batch1, &batch2, &beta, &alpha])
 }
 
@@ -568,6 +592,9 @@ fn baddbmm_inplace_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&BADDBMM__INFO, &[&self_, &batch1, &batch2, &beta, &alpha]) {
+        return ops::baddbmm_(self_, batch1, batch2, beta, alpha);
+    }
     call_fallback(&BADDBMM__INFO, &[&self_, &batch1, &batch2, &beta, &alpha]).map(drop)
 }
 
@@ -645,6 +672,9 @@ fn baddbmm_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&BADDBMM_OUT_INFO, &[&self_, &batch1, &batch2, &beta, &alpha, &&*out]) {
+        return ops::baddbmm_out(self_, batch1, batch2, beta, alpha, out);
+    }
     let v = call_fallback(&BADDBMM_OUT_INFO, &[&self_, &batch1, &batch2, &beta, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -703,6 +733,9 @@ fn addbmm_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ADDBMM_INFO, &[&self_, &batch1, &batch2, &beta, &alpha]) {
+        return ops::addbmm(self_, batch1, batch2, beta, alpha);
+    }
     fallback(&ADDBMM_INFO, &[&self_, &batch1, &batch2, &beta, &alpha])
 }
 
@@ -762,6 +795,9 @@ fn addbmm_inplace_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&ADDBMM__INFO, &[&self_, &batch1, &batch2, &beta, &alpha]) {
+        return ops::addbmm_(self_, batch1, batch2, beta, alpha);
+    }
     call_fallback(&ADDBMM__INFO, &[&self_, &batch1, &batch2, &beta, &alpha]).map(drop)
 }
 
@@ -831,6 +867,9 @@ fn addbmm_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&ADDBMM_OUT_INFO, &[&self_, &batch1, &batch2, &beta, &alpha, &&*out]) {
+        return ops::addbmm_out(self_, batch1, batch2, beta, alpha, out);
+    }
     let v = call_fallback(&ADDBMM_OUT_INFO, &[&self_, &batch1, &batch2, &beta, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -882,6 +921,9 @@ fn addmv_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::addmv(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn addmv_adaptor(self_: &Tensor, mat: &Tensor, vec: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ADDMV_INFO, &[&self_, &mat, &vec, &beta, &alpha]) {
+        return ops::addmv(self_, mat, vec, beta, alpha);
+    }
     fallback(&ADDMV_INFO, &[&self_, &mat, &vec, &beta, &alpha])
 }
 
@@ -933,6 +975,9 @@ fn addmv_inplace_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&ADDMV__INFO, &[&self_, &mat, &vec, &beta, &alpha]) {
+        return ops::addmv_(self_, mat, vec, beta, alpha);
+    }
     call_fallback(&ADDMV__INFO, &[&self_, &mat, &vec, &beta, &alpha]).map(drop)
 }
 
@@ -998,6 +1043,9 @@ fn addmv_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&ADDMV_OUT_INFO, &[&self_, &mat, &vec, &beta, &alpha, &&*out]) {
+        return ops::addmv_out(self_, mat, vec, beta, alpha, out);
+    }
     let v = call_fallback(&ADDMV_OUT_INFO, &[&self_, &mat, &vec, &beta, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1056,6 +1104,9 @@ fn addr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::addr(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn addr_adaptor(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ADDR_INFO, &[&self_, &vec1, &vec2, &beta, &alpha]) {
+        return ops::addr(self_, vec1, vec2, beta, alpha);
+    }
     fallback(&ADDR_INFO, &[&self_, &vec1, &vec2, &beta, &alpha])
 }
 
@@ -1146,6 +1197,9 @@ fn addr_inplace_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&ADDR__INFO, &[&self_, &vec1, &vec2, &beta, &alpha]) {
+        return ops::addr_(self_, vec1, vec2, beta, alpha);
+    }
     call_fallback(&ADDR__INFO, &[&self_, &vec1, &vec2, &beta, &alpha]).map(drop)
 }
 
@@ -1246,6 +1300,9 @@ fn addr_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&ADDR_OUT_INFO, &[&self_, &vec1, &vec2, &beta, &alpha, &&*out]) {
+        return ops::addr_out(self_, vec1, vec2, beta, alpha, out);
+    }
     let v = call_fallback(&ADDR_OUT_INFO, &[&self_, &vec1, &vec2, &beta, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1288,6 +1345,9 @@ fn mv_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::mv(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn mv_adaptor(self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MV_INFO, &[&self_, &vec]) {
+        return ops::mv(self_, vec);
+    }
     fallback(&MV_INFO, &[&self_, &vec])
 }
 
@@ -1329,6 +1389,9 @@ fn mv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn mv_out_adaptor(self_: &Tensor, vec: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MV_OUT_INFO, &[&self_, &vec, &&*out]) {
+        return ops::mv_out(self_, vec, out);
+    }
     let v = call_fallback(&MV_OUT_INFO, &[&self_, &vec, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1361,6 +1424,9 @@ fn outer_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::outer(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn outer_adaptor(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&OUTER_INFO, &[&self_, &vec2]) {
+        return ops::outer(self_, vec2);
+    }
     fallback(&OUTER_INFO, &[&self_, &vec2])
 }
 
@@ -1402,6 +1468,9 @@ fn outer_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn outer_out_adaptor(self_: &Tensor, vec2: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&OUTER_OUT_INFO, &[&self_, &vec2, &&*out]) {
+        return ops::outer_out(self_, vec2, out);
+    }
     let v = call_fallback(&OUTER_OUT_INFO, &[&self_, &vec2, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1459,6 +1528,9 @@ fn dot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::dot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn dot_adaptor(self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DOT_INFO, &[&self_, &tensor]) {
+        return ops::dot(self_, tensor);
+    }
     fallback(&DOT_INFO, &[&self_, &tensor])
 }
 
@@ -1516,6 +1588,9 @@ fn dot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn dot_out_adaptor(self_: &Tensor, tensor: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&DOT_OUT_INFO, &[&self_, &tensor, &&*out]) {
+        return ops::dot_out(self_, tensor, out);
+    }
     let v = call_fallback(&DOT_OUT_INFO, &[&self_, &tensor, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1558,6 +1633,9 @@ fn vdot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::vdot(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn vdot_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&VDOT_INFO, &[&self_, &other]) {
+        return ops::vdot(self_, other);
+    }
     fallback(&VDOT_INFO, &[&self_, &other])
 }
 
@@ -1599,6 +1677,9 @@ fn vdot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn vdot_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&VDOT_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::vdot_out(self_, other, out);
+    }
     let v = call_fallback(&VDOT_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1631,6 +1712,9 @@ fn inner_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::inner(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn inner_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&INNER_INFO, &[&self_, &other]) {
+        return ops::inner(self_, other);
+    }
     fallback(&INNER_INFO, &[&self_, &other])
 }
 
@@ -1678,6 +1762,9 @@ fn inner_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn inner_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&INNER_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::inner_out(self_, other, out);
+    }
     let v = call_fallback(&INNER_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1713,6 +1800,9 @@ fn matmul_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::matmul(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn matmul_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MATMUL_INFO, &[&self_, &other]) {
+        return ops::matmul(self_, other);
+    }
     fallback(&MATMUL_INFO, &[&self_, &other])
 }
 
@@ -1754,6 +1844,9 @@ fn matmul_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn matmul_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MATMUL_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::matmul_out(self_, other, out);
+    }
     let v = call_fallback(&MATMUL_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1807,6 +1900,9 @@ fn tensordot_adaptor(
     dims_self: &[i64],
     dims_other: &[i64],
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TENSORDOT_INFO, &[&self_, &other, &dims_self, &dims_other]) {
+        return ops::tensordot(self_, other, dims_self, dims_other);
+    }
     fallback(&TENSORDOT_INFO, &[&self_, &other, &dims_self, &dims_other])
 }
 
@@ -1877,6 +1973,9 @@ fn tensordot_out_adaptor(
     dims_other: &[i64],
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&TENSORDOT_OUT_INFO, &[&self_, &other, &dims_self, &dims_other, &&*out]) {
+        return ops::tensordot_out(self_, other, dims_self, dims_other, out);
+    }
     let v = call_fallback(&TENSORDOT_OUT_INFO, &[&self_, &other, &dims_self, &dims_other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1909,6 +2008,9 @@ fn kron_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::kron(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn kron_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&KRON_INFO, &[&self_, &other]) {
+        return ops::kron(self_, other);
+    }
     fallback(&KRON_INFO, &[&self_, &other])
 }
 
@@ -1950,6 +2052,9 @@ fn kron_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn kron_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&KRON_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::kron_out(self_, other, out);
+    }
     let v = call_fallback(&KRON_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1990,6 +2095,9 @@ fn chain_matmul_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::chain_matmul(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn chain_matmul_adaptor(matrices: &[Tensor]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CHAIN_MATMUL_INFO, &[&matrices]) {
+        return ops::chain_matmul(matrices);
+    }
     fallback(&CHAIN_MATMUL_INFO, &[&matrices])
 }
 
@@ -2021,6 +2129,9 @@ fn matrix_power_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::matrix_power(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn matrix_power_adaptor(self_: &Tensor, n: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MATRIX_POWER_INFO, &[&self_, &n]) {
+        return ops::matrix_power(self_, n);
+    }
     fallback(&MATRIX_POWER_INFO, &[&self_, &n])
 }
 
@@ -2071,6 +2182,9 @@ fn matrix_power_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn matrix_power_out_adaptor(self_: &Tensor, n: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MATRIX_POWER_OUT_INFO, &[&self_, &n, &&*out]) {
+        return ops::matrix_power_out(self_, n, out);
+    }
     let v = call_fallback(&MATRIX_POWER_OUT_INFO, &[&self_, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2107,6 +2221,9 @@ fn mm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::mm_dtype(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn mm_dtype_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MM_DTYPE_INFO, &[&self_, &mat2, &out_dtype]) {
+        return ops::mm_dtype(self_, mat2, out_dtype);
+    }
     fallback(&MM_DTYPE_INFO, &[&self_, &mat2, &out_dtype])
 }
 
@@ -2150,6 +2267,9 @@ fn mm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn mm_dtype_out_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MM_DTYPE_OUT_INFO, &[&self_, &mat2, &out_dtype, &&*out]) {
+        return ops::mm_dtype_out(self_, mat2, out_dtype, out);
+    }
     let v = call_fallback(&MM_DTYPE_OUT_INFO, &[&self_, &mat2, &out_dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2186,6 +2306,9 @@ fn bmm_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bmm_dtype(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn bmm_dtype_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BMM_DTYPE_INFO, &[&self_, &mat2, &out_dtype]) {
+        return ops::bmm_dtype(self_, mat2, out_dtype);
+    }
     fallback(&BMM_DTYPE_INFO, &[&self_, &mat2, &out_dtype])
 }
 
@@ -2229,6 +2352,9 @@ fn bmm_dtype_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bmm_dtype_out_adaptor(self_: &Tensor, mat2: &Tensor, out_dtype: DType, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&BMM_DTYPE_OUT_INFO, &[&self_, &mat2, &out_dtype, &&*out]) {
+        return ops::bmm_dtype_out(self_, mat2, out_dtype, out);
+    }
     let v = call_fallback(&BMM_DTYPE_OUT_INFO, &[&self_, &mat2, &out_dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2284,6 +2410,9 @@ fn addmm_dtype_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ADDMM_DTYPE_INFO, &[&self_, &mat1, &mat2, &out_dtype, &beta, &alpha]) {
+        return ops::addmm_dtype(self_, mat1, mat2, out_dtype, beta, alpha);
+    }
     fallback(&ADDMM_DTYPE_INFO, &[&self_, &mat1, &mat2, &out_dtype, &beta, &alpha])
 }
 
@@ -2354,6 +2483,11 @@ fn addmm_dtype_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&ADDMM_DTYPE_OUT_INFO, &[&self_, &mat1, &mat2, &out_dtype, &beta, &alpha, &&*out])
+    {
+        return ops::addmm_dtype_out(self_, mat1, mat2, out_dtype, beta, alpha, out);
+    }
     let v = call_fallback(&ADDMM_DTYPE_OUT_INFO, &[&self_, &mat1, &mat2, &out_dtype, &beta, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2409,6 +2543,10 @@ fn baddbmm_dtype_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BADDBMM_DTYPE_INFO, &[&self_, &batch1, &batch2, &out_dtype, &beta, &alpha])
+    {
+        return ops::baddbmm_dtype(self_, batch1, batch2, out_dtype, beta, alpha);
+    }
     fallback(&BADDBMM_DTYPE_INFO, &[&self_, &batch1, &batch2, &out_dtype, &beta, &alpha])
 }
 
@@ -2479,6 +2617,11 @@ fn baddbmm_dtype_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&BADDBMM_DTYPE_OUT_INFO, &[&self_, &batch1, &batch2, &out_dtype, &beta, &alpha, &&*out])
+    {
+        return ops::baddbmm_dtype_out(self_, batch1, batch2, out_dtype, beta, alpha, out);
+    }
     let v = call_fallback(
         &BADDBMM_DTYPE_OUT_INFO,
         &[&self_, &batch1, &batch2, &out_dtype, &beta, &alpha, &&*out],
@@ -2526,6 +2669,9 @@ fn linalg_vecdot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_vecdot(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn linalg_vecdot_adaptor(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_VECDOT_INFO, &[&x, &y, &dim]) {
+        return ops::linalg_vecdot(x, y, dim);
+    }
     fallback(&LINALG_VECDOT_INFO, &[&x, &y, &dim])
 }
 
@@ -2571,6 +2717,9 @@ fn linalg_vecdot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_vecdot_out_adaptor(x: &Tensor, y: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_VECDOT_OUT_INFO, &[&x, &y, &dim, &&*out]) {
+        return ops::linalg_vecdot_out(x, y, dim, out);
+    }
     let v = call_fallback(&LINALG_VECDOT_OUT_INFO, &[&x, &y, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2611,6 +2760,9 @@ fn linalg_cross_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_cross(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn linalg_cross_adaptor(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_CROSS_INFO, &[&self_, &other, &dim]) {
+        return ops::linalg_cross(self_, other, dim);
+    }
     fallback(&LINALG_CROSS_INFO, &[&self_, &other, &dim])
 }
 
@@ -2654,6 +2806,9 @@ fn linalg_cross_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_cross_out_adaptor(self_: &Tensor, other: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_CROSS_OUT_INFO, &[&self_, &other, &dim, &&*out]) {
+        return ops::linalg_cross_out(self_, other, dim, out);
+    }
     let v = call_fallback(&LINALG_CROSS_OUT_INFO, &[&self_, &other, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2697,6 +2852,9 @@ fn cross_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cross(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn cross_adaptor(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CROSS_INFO, &[&self_, &other, &dim]) {
+        return ops::cross(self_, other, dim);
+    }
     fallback(&CROSS_INFO, &[&self_, &other, &dim])
 }
 
@@ -2739,6 +2897,9 @@ fn cross_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn cross_out_adaptor(self_: &Tensor, other: &Tensor, dim: Option<i64>, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CROSS_OUT_INFO, &[&self_, &other, &dim, &&*out]) {
+        return ops::cross_out(self_, other, dim, out);
+    }
     let v = call_fallback(&CROSS_OUT_INFO, &[&self_, &other, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2776,6 +2937,9 @@ fn linalg_multi_dot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_multi_dot(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn linalg_multi_dot_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_MULTI_DOT_INFO, &[&tensors]) {
+        return ops::linalg_multi_dot(tensors);
+    }
     fallback(&LINALG_MULTI_DOT_INFO, &[&tensors])
 }
 
@@ -2827,6 +2991,9 @@ fn linalg_multi_dot_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_multi_dot_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_MULTI_DOT_OUT_INFO, &[&tensors, &&*out]) {
+        return ops::linalg_multi_dot_out(tensors, out);
+    }
     let v = call_fallback(&LINALG_MULTI_DOT_OUT_INFO, &[&tensors, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())

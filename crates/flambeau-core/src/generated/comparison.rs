@@ -49,6 +49,9 @@ fn eq_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::eq(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn eq_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&EQ_INFO, &[&self_, &other]) {
+        return ops::eq(self_, other);
+    }
     fallback(&EQ_INFO, &[&self_, &other])
 }
 
@@ -94,6 +97,9 @@ fn eq_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn eq_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&EQ__INFO, &[&self_, &other]) {
+        return ops::eq_(self_, other);
+    }
     call_fallback(&EQ__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -141,6 +147,9 @@ fn eq_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn eq_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&EQ_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::eq_out(self_, other, out);
+    }
     let v = call_fallback(&EQ_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -188,6 +197,9 @@ fn ne_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::ne(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn ne_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NE_INFO, &[&self_, &other]) {
+        return ops::ne(self_, other);
+    }
     fallback(&NE_INFO, &[&self_, &other])
 }
 
@@ -233,6 +245,9 @@ fn ne_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn ne_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&NE__INFO, &[&self_, &other]) {
+        return ops::ne_(self_, other);
+    }
     call_fallback(&NE__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -280,6 +295,9 @@ fn ne_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn ne_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&NE_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::ne_out(self_, other, out);
+    }
     let v = call_fallback(&NE_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -327,6 +345,9 @@ fn lt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::lt(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn lt_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LT_INFO, &[&self_, &other]) {
+        return ops::lt(self_, other);
+    }
     fallback(&LT_INFO, &[&self_, &other])
 }
 
@@ -372,6 +393,9 @@ fn lt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn lt_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LT__INFO, &[&self_, &other]) {
+        return ops::lt_(self_, other);
+    }
     call_fallback(&LT__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -419,6 +443,9 @@ fn lt_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn lt_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LT_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::lt_out(self_, other, out);
+    }
     let v = call_fallback(&LT_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -466,6 +493,9 @@ fn le_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::le(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn le_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LE_INFO, &[&self_, &other]) {
+        return ops::le(self_, other);
+    }
     fallback(&LE_INFO, &[&self_, &other])
 }
 
@@ -511,6 +541,9 @@ fn le_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn le_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LE__INFO, &[&self_, &other]) {
+        return ops::le_(self_, other);
+    }
     call_fallback(&LE__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -558,6 +591,9 @@ fn le_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn le_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LE_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::le_out(self_, other, out);
+    }
     let v = call_fallback(&LE_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -605,6 +641,9 @@ fn gt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::gt(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn gt_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&GT_INFO, &[&self_, &other]) {
+        return ops::gt(self_, other);
+    }
     fallback(&GT_INFO, &[&self_, &other])
 }
 
@@ -650,6 +689,9 @@ fn gt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn gt_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&GT__INFO, &[&self_, &other]) {
+        return ops::gt_(self_, other);
+    }
     call_fallback(&GT__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -697,6 +739,9 @@ fn gt_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn gt_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&GT_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::gt_out(self_, other, out);
+    }
     let v = call_fallback(&GT_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -744,6 +789,9 @@ fn ge_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::ge(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn ge_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&GE_INFO, &[&self_, &other]) {
+        return ops::ge(self_, other);
+    }
     fallback(&GE_INFO, &[&self_, &other])
 }
 
@@ -789,6 +837,9 @@ fn ge_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn ge_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&GE__INFO, &[&self_, &other]) {
+        return ops::ge_(self_, other);
+    }
     call_fallback(&GE__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -836,6 +887,9 @@ fn ge_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn ge_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&GE_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::ge_out(self_, other, out);
+    }
     let v = call_fallback(&GE_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -884,6 +938,9 @@ fn logical_and_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::logical_and(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn logical_and_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOGICAL_AND_INFO, &[&self_, &other]) {
+        return ops::logical_and(self_, other);
+    }
     fallback(&LOGICAL_AND_INFO, &[&self_, &other])
 }
 
@@ -926,6 +983,9 @@ fn logical_and_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn logical_and_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOGICAL_AND__INFO, &[&self_, &other]) {
+        return ops::logical_and_(self_, other);
+    }
     call_fallback(&LOGICAL_AND__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -973,6 +1033,9 @@ fn logical_and_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logical_and_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOGICAL_AND_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::logical_and_out(self_, other, out);
+    }
     let v = call_fallback(&LOGICAL_AND_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1021,6 +1084,9 @@ fn logical_or_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::logical_or(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn logical_or_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOGICAL_OR_INFO, &[&self_, &other]) {
+        return ops::logical_or(self_, other);
+    }
     fallback(&LOGICAL_OR_INFO, &[&self_, &other])
 }
 
@@ -1063,6 +1129,9 @@ fn logical_or_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn logical_or_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOGICAL_OR__INFO, &[&self_, &other]) {
+        return ops::logical_or_(self_, other);
+    }
     call_fallback(&LOGICAL_OR__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -1110,6 +1179,9 @@ fn logical_or_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logical_or_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOGICAL_OR_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::logical_or_out(self_, other, out);
+    }
     let v = call_fallback(&LOGICAL_OR_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1158,6 +1230,9 @@ fn logical_xor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::logical_xor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn logical_xor_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOGICAL_XOR_INFO, &[&self_, &other]) {
+        return ops::logical_xor(self_, other);
+    }
     fallback(&LOGICAL_XOR_INFO, &[&self_, &other])
 }
 
@@ -1200,6 +1275,9 @@ fn logical_xor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn logical_xor_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOGICAL_XOR__INFO, &[&self_, &other]) {
+        return ops::logical_xor_(self_, other);
+    }
     call_fallback(&LOGICAL_XOR__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -1247,6 +1325,9 @@ fn logical_xor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logical_xor_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOGICAL_XOR_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::logical_xor_out(self_, other, out);
+    }
     let v = call_fallback(&LOGICAL_XOR_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1292,6 +1373,9 @@ fn logical_not_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::logical_not(tensor_arg(a, 0)?)?.into_values()
 }
 fn logical_not_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOGICAL_NOT_INFO, &[&self_]) {
+        return ops::logical_not(self_);
+    }
     fallback(&LOGICAL_NOT_INFO, &[&self_])
 }
 
@@ -1331,6 +1415,9 @@ fn logical_not_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn logical_not_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOGICAL_NOT__INFO, &[&self_]) {
+        return ops::logical_not_(self_);
+    }
     call_fallback(&LOGICAL_NOT__INFO, &[&self_]).map(drop)
 }
 
@@ -1374,6 +1461,9 @@ fn logical_not_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logical_not_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOGICAL_NOT_OUT_INFO, &[&self_, &&*out]) {
+        return ops::logical_not_out(self_, out);
+    }
     let v = call_fallback(&LOGICAL_NOT_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1428,6 +1518,9 @@ fn bitwise_and_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bitwise_and(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn bitwise_and_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BITWISE_AND_INFO, &[&self_, &other]) {
+        return ops::bitwise_and(self_, other);
+    }
     fallback(&BITWISE_AND_INFO, &[&self_, &other])
 }
 
@@ -1476,6 +1569,9 @@ fn bitwise_and_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn bitwise_and_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&BITWISE_AND__INFO, &[&self_, &other]) {
+        return ops::bitwise_and_(self_, other);
+    }
     call_fallback(&BITWISE_AND__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -1523,6 +1619,9 @@ fn bitwise_and_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bitwise_and_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&BITWISE_AND_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::bitwise_and_out(self_, other, out);
+    }
     let v = call_fallback(&BITWISE_AND_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1577,6 +1676,9 @@ fn bitwise_or_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bitwise_or(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn bitwise_or_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BITWISE_OR_INFO, &[&self_, &other]) {
+        return ops::bitwise_or(self_, other);
+    }
     fallback(&BITWISE_OR_INFO, &[&self_, &other])
 }
 
@@ -1625,6 +1727,9 @@ fn bitwise_or_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn bitwise_or_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&BITWISE_OR__INFO, &[&self_, &other]) {
+        return ops::bitwise_or_(self_, other);
+    }
     call_fallback(&BITWISE_OR__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -1672,6 +1777,9 @@ fn bitwise_or_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bitwise_or_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&BITWISE_OR_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::bitwise_or_out(self_, other, out);
+    }
     let v = call_fallback(&BITWISE_OR_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1726,6 +1834,9 @@ fn bitwise_xor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bitwise_xor(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn bitwise_xor_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BITWISE_XOR_INFO, &[&self_, &other]) {
+        return ops::bitwise_xor(self_, other);
+    }
     fallback(&BITWISE_XOR_INFO, &[&self_, &other])
 }
 
@@ -1774,6 +1885,9 @@ fn bitwise_xor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn bitwise_xor_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&BITWISE_XOR__INFO, &[&self_, &other]) {
+        return ops::bitwise_xor_(self_, other);
+    }
     call_fallback(&BITWISE_XOR__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -1821,6 +1935,9 @@ fn bitwise_xor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bitwise_xor_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&BITWISE_XOR_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::bitwise_xor_out(self_, other, out);
+    }
     let v = call_fallback(&BITWISE_XOR_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1869,6 +1986,9 @@ fn bitwise_not_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bitwise_not(tensor_arg(a, 0)?)?.into_values()
 }
 fn bitwise_not_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BITWISE_NOT_INFO, &[&self_]) {
+        return ops::bitwise_not(self_);
+    }
     fallback(&BITWISE_NOT_INFO, &[&self_])
 }
 
@@ -1911,6 +2031,9 @@ fn bitwise_not_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn bitwise_not_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&BITWISE_NOT__INFO, &[&self_]) {
+        return ops::bitwise_not_(self_);
+    }
     call_fallback(&BITWISE_NOT__INFO, &[&self_]).map(drop)
 }
 
@@ -1960,6 +2083,9 @@ fn bitwise_not_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bitwise_not_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&BITWISE_NOT_OUT_INFO, &[&self_, &&*out]) {
+        return ops::bitwise_not_out(self_, out);
+    }
     let v = call_fallback(&BITWISE_NOT_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2014,6 +2140,9 @@ fn bitwise_left_shift_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bitwise_left_shift(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn bitwise_left_shift_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BITWISE_LEFT_SHIFT_INFO, &[&self_, &other]) {
+        return ops::bitwise_left_shift(self_, other);
+    }
     fallback(&BITWISE_LEFT_SHIFT_INFO, &[&self_, &other])
 }
 
@@ -2062,6 +2191,9 @@ fn bitwise_left_shift_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn bitwise_left_shift_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&BITWISE_LEFT_SHIFT__INFO, &[&self_, &other]) {
+        return ops::bitwise_left_shift_(self_, other);
+    }
     call_fallback(&BITWISE_LEFT_SHIFT__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -2109,6 +2241,9 @@ fn bitwise_left_shift_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bitwise_left_shift_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&BITWISE_LEFT_SHIFT_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::bitwise_left_shift_out(self_, other, out);
+    }
     let v = call_fallback(&BITWISE_LEFT_SHIFT_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2163,6 +2298,9 @@ fn bitwise_right_shift_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bitwise_right_shift(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn bitwise_right_shift_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BITWISE_RIGHT_SHIFT_INFO, &[&self_, &other]) {
+        return ops::bitwise_right_shift(self_, other);
+    }
     fallback(&BITWISE_RIGHT_SHIFT_INFO, &[&self_, &other])
 }
 
@@ -2211,6 +2349,9 @@ fn bitwise_right_shift_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn bitwise_right_shift_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&BITWISE_RIGHT_SHIFT__INFO, &[&self_, &other]) {
+        return ops::bitwise_right_shift_(self_, other);
+    }
     call_fallback(&BITWISE_RIGHT_SHIFT__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -2258,6 +2399,9 @@ fn bitwise_right_shift_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bitwise_right_shift_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&BITWISE_RIGHT_SHIFT_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::bitwise_right_shift_out(self_, other, out);
+    }
     let v = call_fallback(&BITWISE_RIGHT_SHIFT_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2300,6 +2444,9 @@ fn isnan_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::isnan(tensor_arg(a, 0)?)?.into_values()
 }
 fn isnan_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ISNAN_INFO, &[&self_]) {
+        return ops::isnan(self_);
+    }
     fallback(&ISNAN_INFO, &[&self_])
 }
 
@@ -2340,6 +2487,9 @@ fn isinf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::isinf(tensor_arg(a, 0)?)?.into_values()
 }
 fn isinf_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ISINF_INFO, &[&self_]) {
+        return ops::isinf(self_);
+    }
     fallback(&ISINF_INFO, &[&self_])
 }
 
@@ -2380,6 +2530,9 @@ fn isfinite_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::isfinite(tensor_arg(a, 0)?)?.into_values()
 }
 fn isfinite_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ISFINITE_INFO, &[&self_]) {
+        return ops::isfinite(self_);
+    }
     fallback(&ISFINITE_INFO, &[&self_])
 }
 
@@ -2421,6 +2574,9 @@ fn isposinf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::isposinf(tensor_arg(a, 0)?)?.into_values()
 }
 fn isposinf_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ISPOSINF_INFO, &[&self_]) {
+        return ops::isposinf(self_);
+    }
     fallback(&ISPOSINF_INFO, &[&self_])
 }
 
@@ -2471,6 +2627,9 @@ fn isposinf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn isposinf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ISPOSINF_OUT_INFO, &[&self_, &&*out]) {
+        return ops::isposinf_out(self_, out);
+    }
     let v = call_fallback(&ISPOSINF_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2514,6 +2673,9 @@ fn isneginf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::isneginf(tensor_arg(a, 0)?)?.into_values()
 }
 fn isneginf_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ISNEGINF_INFO, &[&self_]) {
+        return ops::isneginf(self_);
+    }
     fallback(&ISNEGINF_INFO, &[&self_])
 }
 
@@ -2564,6 +2726,9 @@ fn isneginf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn isneginf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ISNEGINF_OUT_INFO, &[&self_, &&*out]) {
+        return ops::isneginf_out(self_, out);
+    }
     let v = call_fallback(&ISNEGINF_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2593,6 +2758,9 @@ fn isreal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::isreal(tensor_arg(a, 0)?)?.into_values()
 }
 fn isreal_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ISREAL_INFO, &[&self_]) {
+        return ops::isreal(self_);
+    }
     fallback(&ISREAL_INFO, &[&self_])
 }
 
@@ -2629,6 +2797,9 @@ fn isclose_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::isclose(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn isclose_adaptor(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ISCLOSE_INFO, &[&self_, &other, &rtol, &atol, &equal_nan]) {
+        return ops::isclose(self_, other, rtol, atol, equal_nan);
+    }
     fallback(&ISCLOSE_INFO, &[&self_, &other, &rtol, &atol, &equal_nan])
 }
 
@@ -2665,6 +2836,9 @@ fn allclose_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::allclose(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn allclose_adaptor(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
+    if let Some(_seen) = watched(&ALLCLOSE_INFO, &[&self_, &other, &rtol, &atol, &equal_nan]) {
+        return ops::allclose(self_, other, rtol, atol, equal_nan);
+    }
     fallback(&ALLCLOSE_INFO, &[&self_, &other, &rtol, &atol, &equal_nan])
 }
 
@@ -2699,6 +2873,9 @@ fn equal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::equal(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn equal_adaptor(self_: &Tensor, other: &Tensor) -> Result<bool> {
+    if let Some(_seen) = watched(&EQUAL_INFO, &[&self_, &other]) {
+        return ops::equal(self_, other);
+    }
     fallback(&EQUAL_INFO, &[&self_, &other])
 }
 
@@ -2739,6 +2916,9 @@ fn isin_adaptor(
     assume_unique: bool,
     invert: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ISIN_INFO, &[&elements, &test_elements, &assume_unique, &invert]) {
+        return ops::isin(elements, test_elements, assume_unique, invert);
+    }
     fallback(&ISIN_INFO, &[&elements, &test_elements, &assume_unique, &invert])
 }
 
@@ -2793,6 +2973,11 @@ fn isin_out_adaptor(
     invert: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&ISIN_OUT_INFO, &[&elements, &test_elements, &assume_unique, &invert, &&*out])
+    {
+        return ops::isin_out(elements, test_elements, assume_unique, invert, out);
+    }
     let v = call_fallback(&ISIN_OUT_INFO, &[&elements, &test_elements, &assume_unique, &invert, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2836,6 +3021,9 @@ fn isin_number_adaptor(
     assume_unique: bool,
     invert: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ISIN_NUMBER_INFO, &[&elements, &test_element, &assume_unique, &invert]) {
+        return ops::isin_number(elements, test_element, assume_unique, invert);
+    }
     fallback(&ISIN_NUMBER_INFO, &[&elements, &test_element, &assume_unique, &invert])
 }
 
@@ -2892,6 +3080,11 @@ fn isin_number_out_adaptor(
     invert: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&ISIN_NUMBER_OUT_INFO, &[&elements, &test_element, &assume_unique, &invert, &&*out])
+    {
+        return ops::isin_number_out(elements, test_element, assume_unique, invert, out);
+    }
     let v =
         call_fallback(&ISIN_NUMBER_OUT_INFO, &[&elements, &test_element, &assume_unique, &invert, &&*out])?;
     *out = arg(&v, 0)?;
@@ -2936,6 +3129,9 @@ fn number_isin_adaptor(
     assume_unique: bool,
     invert: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NUMBER_ISIN_INFO, &[&element, &test_elements, &assume_unique, &invert]) {
+        return ops::number_isin(element, test_elements, assume_unique, invert);
+    }
     fallback(&NUMBER_ISIN_INFO, &[&element, &test_elements, &assume_unique, &invert])
 }
 
@@ -2992,6 +3188,11 @@ fn number_isin_out_adaptor(
     invert: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&NUMBER_ISIN_OUT_INFO, &[&element, &test_elements, &assume_unique, &invert, &&*out])
+    {
+        return ops::number_isin_out(element, test_elements, assume_unique, invert, out);
+    }
     let v =
         call_fallback(&NUMBER_ISIN_OUT_INFO, &[&element, &test_elements, &assume_unique, &invert, &&*out])?;
     *out = arg(&v, 0)?;

@@ -44,6 +44,9 @@ fn clone_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::clone(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn clone_adaptor(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CLONE_INFO, &[&self_, &memory_format]) {
+        return ops::clone(self_, memory_format);
+    }
     fallback(&CLONE_INFO, &[&self_, &memory_format])
 }
 
@@ -92,6 +95,9 @@ fn copy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn copy_inplace_adaptor(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
+    if let Some(_seen) = watched(&COPY__INFO, &[&self_, &src, &non_blocking]) {
+        return ops::copy_(self_, src, non_blocking);
+    }
     call_fallback(&COPY__INFO, &[&self_, &src, &non_blocking]).map(drop)
 }
 
@@ -157,6 +163,12 @@ fn to_copy_adaptor(
     non_blocking: bool,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &TO_COPY_INFO,
+        &[&self_, &dtype, &layout, &device, &pin_memory, &non_blocking, &memory_format],
+    ) {
+        return ops::to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format);
+    }
     fallback(&TO_COPY_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &non_blocking, &memory_format])
 }
 
@@ -224,6 +236,12 @@ fn to_adaptor(
     copy: bool,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &TO_INFO,
+        &[&self_, &dtype, &layout, &device, &pin_memory, &non_blocking, &copy, &memory_format],
+    ) {
+        return ops::to(self_, dtype, layout, device, pin_memory, non_blocking, copy, memory_format);
+    }
     fallback(&TO_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &non_blocking, &copy, &memory_format])
 }
 
@@ -257,6 +275,9 @@ fn contiguous_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::contiguous(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn contiguous_adaptor(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CONTIGUOUS_INFO, &[&self_, &memory_format]) {
+        return ops::contiguous(self_, memory_format);
+    }
     fallback(&CONTIGUOUS_INFO, &[&self_, &memory_format])
 }
 
@@ -285,6 +306,9 @@ fn resolve_conj_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::resolve_conj(tensor_arg(a, 0)?)?.into_values()
 }
 fn resolve_conj_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RESOLVE_CONJ_INFO, &[&self_]) {
+        return ops::resolve_conj(self_);
+    }
     fallback(&RESOLVE_CONJ_INFO, &[&self_])
 }
 
@@ -313,6 +337,9 @@ fn resolve_neg_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::resolve_neg(tensor_arg(a, 0)?)?.into_values()
 }
 fn resolve_neg_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RESOLVE_NEG_INFO, &[&self_]) {
+        return ops::resolve_neg(self_);
+    }
     fallback(&RESOLVE_NEG_INFO, &[&self_])
 }
 
@@ -350,5 +377,8 @@ fn set_source_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::set_source(tensor_arg(a, 0)?)?.into_values()
 }
 fn set_source_adaptor(source: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SET_SOURCE_INFO, &[&source]) {
+        return ops::set_source(source);
+    }
     fallback(&SET_SOURCE_INFO, &[&source])
 }

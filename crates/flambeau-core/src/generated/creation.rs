@@ -60,6 +60,10 @@ fn empty_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&EMPTY_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &memory_format])
+    {
+        return ops::empty(size, dtype, layout, device, pin_memory, memory_format);
+    }
     fallback(&EMPTY_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &memory_format])
 }
 
@@ -190,6 +194,11 @@ fn empty_out_adaptor(
     memory_format: Option<MemoryFormat>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&EMPTY_OUT_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &memory_format, &&*out])
+    {
+        return ops::empty_out(size, dtype, layout, device, pin_memory, memory_format, out);
+    }
     let v = call_fallback(
         &EMPTY_OUT_INFO,
         &[&size, &dtype, &layout, &device, &pin_memory, &memory_format, &&*out],
@@ -257,6 +266,11 @@ fn empty_strided_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&EMPTY_STRIDED_INFO, &[&size, &stride, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::empty_strided(size, stride, dtype, layout, device, pin_memory);
+    }
     fallback(&EMPTY_STRIDED_INFO, &[&size, &stride, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -303,6 +317,9 @@ fn zeros_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ZEROS_INFO, &[&size, &dtype, &layout, &device, &pin_memory]) {
+        return ops::zeros(size, dtype, layout, device, pin_memory);
+    }
     fallback(&ZEROS_INFO, &[&size, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -412,6 +429,9 @@ fn zeros_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&ZEROS_OUT_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &&*out]) {
+        return ops::zeros_out(size, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(&ZEROS_OUT_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -460,6 +480,9 @@ fn ones_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ONES_INFO, &[&size, &dtype, &layout, &device, &pin_memory]) {
+        return ops::ones(size, dtype, layout, device, pin_memory);
+    }
     fallback(&ONES_INFO, &[&size, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -569,6 +592,9 @@ fn ones_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&ONES_OUT_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &&*out]) {
+        return ops::ones_out(size, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(&ONES_OUT_INFO, &[&size, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -621,6 +647,9 @@ fn full_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FULL_INFO, &[&size, &fill_value, &dtype, &layout, &device, &pin_memory]) {
+        return ops::full(size, fill_value, dtype, layout, device, pin_memory);
+    }
     fallback(&FULL_INFO, &[&size, &fill_value, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -751,6 +780,11 @@ fn full_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&FULL_OUT_INFO, &[&size, &fill_value, &dtype, &layout, &device, &pin_memory, &&*out])
+    {
+        return ops::full_out(size, fill_value, dtype, layout, device, pin_memory, out);
+    }
     let v =
         call_fallback(&FULL_OUT_INFO, &[&size, &fill_value, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
@@ -815,6 +849,11 @@ fn empty_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&EMPTY_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
+    {
+        return ops::empty_like(self_, dtype, layout, device, pin_memory, memory_format);
+    }
     fallback(&EMPTY_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
 }
 
@@ -876,6 +915,11 @@ fn zeros_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&ZEROS_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
+    {
+        return ops::zeros_like(self_, dtype, layout, device, pin_memory, memory_format);
+    }
     fallback(&ZEROS_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
 }
 
@@ -937,6 +981,11 @@ fn ones_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&ONES_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
+    {
+        return ops::ones_like(self_, dtype, layout, device, pin_memory, memory_format);
+    }
     fallback(&ONES_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
 }
 
@@ -1001,6 +1050,12 @@ fn full_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &FULL_LIKE_INFO,
+        &[&self_, &fill_value, &dtype, &layout, &device, &pin_memory, &memory_format],
+    ) {
+        return ops::full_like(self_, fill_value, dtype, layout, device, pin_memory, memory_format);
+    }
     fallback(&FULL_LIKE_INFO, &[&self_, &fill_value, &dtype, &layout, &device, &pin_memory, &memory_format])
 }
 
@@ -1042,6 +1097,9 @@ fn fill_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn fill_inplace_adaptor(self_: &Tensor, value: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&FILL__INFO, &[&self_, &value]) {
+        return ops::fill_(self_, value);
+    }
     call_fallback(&FILL__INFO, &[&self_, &value]).map(drop)
 }
 
@@ -1083,6 +1141,9 @@ fn fill_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn fill_tensor_inplace_adaptor(self_: &Tensor, value: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&FILL_TENSOR__INFO, &[&self_, &value]) {
+        return ops::fill_tensor_(self_, value);
+    }
     call_fallback(&FILL_TENSOR__INFO, &[&self_, &value]).map(drop)
 }
 
@@ -1121,6 +1182,9 @@ fn zero_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn zero_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ZERO__INFO, &[&self_]) {
+        return ops::zero_(self_);
+    }
     call_fallback(&ZERO__INFO, &[&self_]).map(drop)
 }
 
@@ -1167,6 +1231,9 @@ fn eye_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&EYE_INFO, &[&n, &dtype, &layout, &device, &pin_memory]) {
+        return ops::eye(n, dtype, layout, device, pin_memory);
+    }
     fallback(&EYE_INFO, &[&n, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -1276,6 +1343,9 @@ fn eye_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&EYE_OUT_INFO, &[&n, &dtype, &layout, &device, &pin_memory, &&*out]) {
+        return ops::eye_out(n, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(&EYE_OUT_INFO, &[&n, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1326,6 +1396,9 @@ fn eye_m_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&EYE_M_INFO, &[&n, &m, &dtype, &layout, &device, &pin_memory]) {
+        return ops::eye_m(n, m, dtype, layout, device, pin_memory);
+    }
     fallback(&EYE_M_INFO, &[&n, &m, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -1441,6 +1514,9 @@ fn eye_m_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&EYE_M_OUT_INFO, &[&n, &m, &dtype, &layout, &device, &pin_memory, &&*out]) {
+        return ops::eye_m_out(n, m, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(&EYE_M_OUT_INFO, &[&n, &m, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1489,6 +1565,9 @@ fn arange_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ARANGE_INFO, &[&end, &dtype, &layout, &device, &pin_memory]) {
+        return ops::arange(end, dtype, layout, device, pin_memory);
+    }
     fallback(&ARANGE_INFO, &[&end, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -1598,6 +1677,9 @@ fn arange_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&ARANGE_OUT_INFO, &[&end, &dtype, &layout, &device, &pin_memory, &&*out]) {
+        return ops::arange_out(end, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(&ARANGE_OUT_INFO, &[&end, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1654,6 +1736,9 @@ fn arange_start_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ARANGE_START_INFO, &[&start, &end, &dtype, &layout, &device, &pin_memory]) {
+        return ops::arange_start(start, end, dtype, layout, device, pin_memory);
+    }
     fallback(&ARANGE_START_INFO, &[&start, &end, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -1776,6 +1861,11 @@ fn arange_start_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&ARANGE_START_OUT_INFO, &[&start, &end, &dtype, &layout, &device, &pin_memory, &&*out])
+    {
+        return ops::arange_start_out(start, end, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(
         &ARANGE_START_OUT_INFO,
         &[&start, &end, &dtype, &layout, &device, &pin_memory, &&*out],
@@ -1838,6 +1928,11 @@ fn arange_step_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&ARANGE_STEP_INFO, &[&start, &end, &step, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::arange_step(start, end, step, dtype, layout, device, pin_memory);
+    }
     fallback(&ARANGE_STEP_INFO, &[&start, &end, &step, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -1976,6 +2071,11 @@ fn arange_step_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&ARANGE_STEP_OUT_INFO, &[&start, &end, &step, &dtype, &layout, &device, &pin_memory, &&*out])
+    {
+        return ops::arange_step_out(start, end, step, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(
         &ARANGE_STEP_OUT_INFO,
         &[&start, &end, &step, &dtype, &layout, &device, &pin_memory, &&*out],
@@ -2038,6 +2138,11 @@ fn range_step_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&RANGE_STEP_INFO, &[&start, &end, &step, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::range_step(start, end, step, dtype, layout, device, pin_memory);
+    }
     fallback(&RANGE_STEP_INFO, &[&start, &end, &step, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -2176,6 +2281,11 @@ fn range_step_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&RANGE_STEP_OUT_INFO, &[&start, &end, &step, &dtype, &layout, &device, &pin_memory, &&*out])
+    {
+        return ops::range_step_out(start, end, step, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(
         &RANGE_STEP_OUT_INFO,
         &[&start, &end, &step, &dtype, &layout, &device, &pin_memory, &&*out],
@@ -2246,6 +2356,11 @@ fn linspace_tensors_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&LINSPACE_TENSORS_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::linspace_tensors(start, end, steps, dtype, layout, device, pin_memory);
+    }
     fallback(&LINSPACE_TENSORS_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -2384,6 +2499,12 @@ fn linspace_tensors_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &LINSPACE_TENSORS_OUT_INFO,
+        &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
+    ) {
+        return ops::linspace_tensors_out(start, end, steps, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(
         &LINSPACE_TENSORS_OUT_INFO,
         &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
@@ -2454,6 +2575,11 @@ fn linspace_scalar_tensor_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&LINSPACE_SCALAR_TENSOR_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::linspace_scalar_tensor(start, end, steps, dtype, layout, device, pin_memory);
+    }
     fallback(&LINSPACE_SCALAR_TENSOR_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -2592,6 +2718,12 @@ fn linspace_scalar_tensor_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &LINSPACE_SCALAR_TENSOR_OUT_INFO,
+        &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
+    ) {
+        return ops::linspace_scalar_tensor_out(start, end, steps, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(
         &LINSPACE_SCALAR_TENSOR_OUT_INFO,
         &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
@@ -2662,6 +2794,11 @@ fn linspace_tensor_scalar_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&LINSPACE_TENSOR_SCALAR_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::linspace_tensor_scalar(start, end, steps, dtype, layout, device, pin_memory);
+    }
     fallback(&LINSPACE_TENSOR_SCALAR_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -2800,6 +2937,12 @@ fn linspace_tensor_scalar_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &LINSPACE_TENSOR_SCALAR_OUT_INFO,
+        &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
+    ) {
+        return ops::linspace_tensor_scalar_out(start, end, steps, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(
         &LINSPACE_TENSOR_SCALAR_OUT_INFO,
         &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
@@ -2862,6 +3005,11 @@ fn linspace_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&LINSPACE_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::linspace(start, end, steps, dtype, layout, device, pin_memory);
+    }
     fallback(&LINSPACE_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -3000,6 +3148,11 @@ fn linspace_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&LINSPACE_OUT_INFO, &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out])
+    {
+        return ops::linspace_out(start, end, steps, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(
         &LINSPACE_OUT_INFO,
         &[&start, &end, &steps, &dtype, &layout, &device, &pin_memory, &&*out],
@@ -3081,6 +3234,11 @@ fn logspace_tensors_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&LOGSPACE_TENSORS_INFO, &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::logspace_tensors(start, end, steps, base, dtype, layout, device, pin_memory);
+    }
     fallback(&LOGSPACE_TENSORS_INFO, &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -3227,6 +3385,12 @@ fn logspace_tensors_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &LOGSPACE_TENSORS_OUT_INFO,
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
+    ) {
+        return ops::logspace_tensors_out(start, end, steps, base, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(
         &LOGSPACE_TENSORS_OUT_INFO,
         &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
@@ -3308,6 +3472,12 @@ fn logspace_scalar_tensor_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &LOGSPACE_SCALAR_TENSOR_INFO,
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory],
+    ) {
+        return ops::logspace_scalar_tensor(start, end, steps, base, dtype, layout, device, pin_memory);
+    }
     fallback(
         &LOGSPACE_SCALAR_TENSOR_INFO,
         &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory],
@@ -3457,6 +3627,14 @@ fn logspace_scalar_tensor_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &LOGSPACE_SCALAR_TENSOR_OUT_INFO,
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
+    ) {
+        return ops::logspace_scalar_tensor_out(
+            start, end, steps, base, dtype, layout, device, pin_memory, out,
+        );
+    }
     let v = call_fallback(
         &LOGSPACE_SCALAR_TENSOR_OUT_INFO,
         &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
@@ -3538,6 +3716,12 @@ fn logspace_tensor_scalar_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &LOGSPACE_TENSOR_SCALAR_INFO,
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory],
+    ) {
+        return ops::logspace_tensor_scalar(start, end, steps, base, dtype, layout, device, pin_memory);
+    }
     fallback(
         &LOGSPACE_TENSOR_SCALAR_INFO,
         &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory],
@@ -3687,6 +3871,14 @@ fn logspace_tensor_scalar_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &LOGSPACE_TENSOR_SCALAR_OUT_INFO,
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
+    ) {
+        return ops::logspace_tensor_scalar_out(
+            start, end, steps, base, dtype, layout, device, pin_memory, out,
+        );
+    }
     let v = call_fallback(
         &LOGSPACE_TENSOR_SCALAR_OUT_INFO,
         &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
@@ -3768,6 +3960,11 @@ fn logspace_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&LOGSPACE_INFO, &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::logspace(start, end, steps, base, dtype, layout, device, pin_memory);
+    }
     fallback(&LOGSPACE_INFO, &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -3914,6 +4111,12 @@ fn logspace_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &LOGSPACE_OUT_INFO,
+        &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
+    ) {
+        return ops::logspace_out(start, end, steps, base, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(
         &LOGSPACE_OUT_INFO,
         &[&start, &end, &steps, &base, &dtype, &layout, &device, &pin_memory, &&*out],
@@ -3981,6 +4184,9 @@ fn new_empty_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NEW_EMPTY_INFO, &[&self_, &size, &dtype, &layout, &device, &pin_memory]) {
+        return ops::new_empty(self_, size, dtype, layout, device, pin_memory);
+    }
     fallback(&NEW_EMPTY_INFO, &[&self_, &size, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -4043,6 +4249,9 @@ fn new_zeros_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NEW_ZEROS_INFO, &[&self_, &size, &dtype, &layout, &device, &pin_memory]) {
+        return ops::new_zeros(self_, size, dtype, layout, device, pin_memory);
+    }
     fallback(&NEW_ZEROS_INFO, &[&self_, &size, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -4098,6 +4307,9 @@ fn new_ones_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NEW_ONES_INFO, &[&self_, &size, &dtype, &layout, &device, &pin_memory]) {
+        return ops::new_ones(self_, size, dtype, layout, device, pin_memory);
+    }
     fallback(&NEW_ONES_INFO, &[&self_, &size, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -4170,6 +4382,11 @@ fn new_full_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&NEW_FULL_INFO, &[&self_, &size, &fill_value, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::new_full(self_, size, fill_value, dtype, layout, device, pin_memory);
+    }
     fallback(&NEW_FULL_INFO, &[&self_, &size, &fill_value, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -4242,6 +4459,11 @@ fn new_empty_strided_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&NEW_EMPTY_STRIDED_INFO, &[&self_, &size, &stride, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::new_empty_strided(self_, size, stride, dtype, layout, device, pin_memory);
+    }
     fallback(&NEW_EMPTY_STRIDED_INFO, &[&self_, &size, &stride, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -4299,6 +4521,11 @@ fn tril_indices_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&TRIL_INDICES_INFO, &[&row, &col, &offset, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::tril_indices(row, col, offset, dtype, layout, device, pin_memory);
+    }
     fallback(&TRIL_INDICES_INFO, &[&row, &col, &offset, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -4356,6 +4583,11 @@ fn triu_indices_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&TRIU_INDICES_INFO, &[&row, &col, &offset, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::triu_indices(row, col, offset, dtype, layout, device, pin_memory);
+    }
     fallback(&TRIU_INDICES_INFO, &[&row, &col, &offset, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -4389,6 +4621,9 @@ fn fill_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fill(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn fill_adaptor(self_: &Tensor, value: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FILL_INFO, &[&self_, &value]) {
+        return ops::fill(self_, value);
+    }
     fallback(&FILL_INFO, &[&self_, &value])
 }
 
@@ -4422,6 +4657,9 @@ fn fill_with_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fill_with(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn fill_with_adaptor(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FILL_WITH_INFO, &[&self_, &value]) {
+        return ops::fill_with(self_, value);
+    }
     fallback(&FILL_WITH_INFO, &[&self_, &value])
 }
 
@@ -4456,6 +4694,9 @@ fn vander_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::vander(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn vander_adaptor(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&VANDER_INFO, &[&x, &n, &increasing]) {
+        return ops::vander(x, n, increasing);
+    }
     fallback(&VANDER_INFO, &[&x, &n, &increasing])
 }
 
@@ -4487,6 +4728,9 @@ fn linalg_vander_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_vander(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn linalg_vander_adaptor(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_VANDER_INFO, &[&x, &n]) {
+        return ops::linalg_vander(x, n);
+    }
     fallback(&LINALG_VANDER_INFO, &[&x, &n])
 }
 
@@ -4549,5 +4793,10 @@ fn empty_permuted_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&EMPTY_PERMUTED_INFO, &[&size, &physical_layout, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::empty_permuted(size, physical_layout, dtype, layout, device, pin_memory);
+    }
     fallback(&EMPTY_PERMUTED_INFO, &[&size, &physical_layout, &dtype, &layout, &device, &pin_memory])
 }

@@ -53,6 +53,9 @@ fn diff_adaptor(
     prepend: Option<&Tensor>,
     append: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DIFF_INFO, &[&self_, &n, &dim, &prepend, &append]) {
+        return ops::diff(self_, n, dim, prepend, append);
+    }
     fallback(&DIFF_INFO, &[&self_, &n, &dim, &prepend, &append])
 }
 
@@ -128,6 +131,9 @@ fn diff_out_adaptor(
     append: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&DIFF_OUT_INFO, &[&self_, &n, &dim, &prepend, &append, &&*out]) {
+        return ops::diff_out(self_, n, dim, prepend, append, out);
+    }
     let v = call_fallback(&DIFF_OUT_INFO, &[&self_, &n, &dim, &prepend, &append, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -165,6 +171,9 @@ fn gradient_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::gradient_dims(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn gradient_dims_adaptor(self_: &Tensor, dim: &[i64], edge_order: i64) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&GRADIENT_DIMS_INFO, &[&self_, &dim, &edge_order]) {
+        return ops::gradient_dims(self_, dim, edge_order);
+    }
     fallback(&GRADIENT_DIMS_INFO, &[&self_, &dim, &edge_order])
 }
 
@@ -207,6 +216,9 @@ fn gradient_spacing_dims_adaptor(
     dim: &[i64],
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&GRADIENT_SPACING_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order]) {
+        return ops::gradient_spacing_dims(self_, spacing, dim, edge_order);
+    }
     fallback(&GRADIENT_SPACING_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order])
 }
 
@@ -247,6 +259,9 @@ fn gradient_adaptor(
     dim: Option<i64>,
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&GRADIENT_INFO, &[&self_, &spacing, &dim, &edge_order]) {
+        return ops::gradient(self_, spacing, dim, edge_order);
+    }
     fallback(&GRADIENT_INFO, &[&self_, &spacing, &dim, &edge_order])
 }
 
@@ -289,6 +304,9 @@ fn gradient_spacings_adaptor(
     dim: Option<i64>,
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&GRADIENT_SPACINGS_INFO, &[&self_, &spacing, &dim, &edge_order]) {
+        return ops::gradient_spacings(self_, spacing, dim, edge_order);
+    }
     fallback(&GRADIENT_SPACINGS_INFO, &[&self_, &spacing, &dim, &edge_order])
 }
 
@@ -336,6 +354,9 @@ fn gradient_spacings_dims_adaptor(
     dim: &[i64],
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&GRADIENT_SPACINGS_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order]) {
+        return ops::gradient_spacings_dims(self_, spacing, dim, edge_order);
+    }
     fallback(&GRADIENT_SPACINGS_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order])
 }
 
@@ -378,6 +399,9 @@ fn gradient_coordinates_adaptor(
     dim: Option<i64>,
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&GRADIENT_COORDINATES_INFO, &[&self_, &spacing, &dim, &edge_order]) {
+        return ops::gradient_coordinates(self_, spacing, dim, edge_order);
+    }
     fallback(&GRADIENT_COORDINATES_INFO, &[&self_, &spacing, &dim, &edge_order])
 }
 
@@ -428,5 +452,8 @@ fn gradient_coordinates_dims_adaptor(
     dim: &[i64],
     edge_order: i64,
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&GRADIENT_COORDINATES_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order]) {
+        return ops::gradient_coordinates_dims(self_, spacing, dim, edge_order);
+    }
     fallback(&GRADIENT_COORDINATES_DIMS_INFO, &[&self_, &spacing, &dim, &edge_order])
 }

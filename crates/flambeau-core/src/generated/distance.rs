@@ -48,6 +48,9 @@ fn dist_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::dist(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn dist_adaptor(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DIST_INFO, &[&self_, &other, &p]) {
+        return ops::dist(self_, other, p);
+    }
     fallback(&DIST_INFO, &[&self_, &other, &p])
 }
 
@@ -84,6 +87,9 @@ fn cdist_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn cdist_adaptor(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<&str>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CDIST_INFO, &[&x1, &x2, &p, &compute_mode]) {
+        return ops::cdist(x1, x2, p, compute_mode);
+    }
     fallback(&CDIST_INFO, &[&x1, &x2, &p, &compute_mode])
 }
 
@@ -121,5 +127,8 @@ fn pdist_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::pdist(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn pdist_adaptor(self_: &Tensor, p: f64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PDIST_INFO, &[&self_, &p]) {
+        return ops::pdist(self_, p);
+    }
     fallback(&PDIST_INFO, &[&self_, &p])
 }

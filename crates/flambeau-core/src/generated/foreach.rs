@@ -40,6 +40,9 @@ fn _foreach_add_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_add_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_add_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_ADD_SCALAR_INFO, &[&self_, &scalar]) {
+        return ops::_foreach_add_scalar(self_, scalar);
+    }
     fallback(&_FOREACH_ADD_SCALAR_INFO, &[&self_, &scalar])
 }
 
@@ -85,6 +88,9 @@ fn _foreach_add_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_add_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ADD_SCALAR__INFO, &[&self_, &scalar]) {
+        return ops::_foreach_add_scalar_(self_, scalar);
+    }
     call_fallback(&_FOREACH_ADD_SCALAR__INFO, &[&self_, &scalar]).map(drop)
 }
 
@@ -126,6 +132,9 @@ fn _foreach_add_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_add_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_add_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_ADD_SCALAR_LIST_INFO, &[&self_, &scalars]) {
+        return ops::_foreach_add_scalar_list(self_, scalars);
+    }
     fallback(&_FOREACH_ADD_SCALAR_LIST_INFO, &[&self_, &scalars])
 }
 
@@ -171,6 +180,9 @@ fn _foreach_add_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_add_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ADD_SCALAR_LIST__INFO, &[&self_, &scalars]) {
+        return ops::_foreach_add_scalar_list_(self_, scalars);
+    }
     call_fallback(&_FOREACH_ADD_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
 }
 
@@ -211,6 +223,9 @@ fn _foreach_add_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_add_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn _foreach_add_tensor_adaptor(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_ADD_TENSOR_INFO, &[&self_, &other, &alpha]) {
+        return ops::_foreach_add_tensor(self_, other, alpha);
+    }
     fallback(&_FOREACH_ADD_TENSOR_INFO, &[&self_, &other, &alpha])
 }
 
@@ -260,6 +275,9 @@ fn _foreach_add_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_add_tensor_inplace_adaptor(self_: &[Tensor], other: &Tensor, alpha: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ADD_TENSOR__INFO, &[&self_, &other, &alpha]) {
+        return ops::_foreach_add_tensor_(self_, other, alpha);
+    }
     call_fallback(&_FOREACH_ADD_TENSOR__INFO, &[&self_, &other, &alpha]).map(drop)
 }
 
@@ -300,6 +318,9 @@ fn _foreach_add_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_add_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn _foreach_add_list_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_ADD_LIST_INFO, &[&self_, &other, &alpha]) {
+        return ops::_foreach_add_list(self_, other, alpha);
+    }
     fallback(&_FOREACH_ADD_LIST_INFO, &[&self_, &other, &alpha])
 }
 
@@ -349,6 +370,9 @@ fn _foreach_add_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_add_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ADD_LIST__INFO, &[&self_, &other, &alpha]) {
+        return ops::_foreach_add_list_(self_, other, alpha);
+    }
     call_fallback(&_FOREACH_ADD_LIST__INFO, &[&self_, &other, &alpha]).map(drop)
 }
 
@@ -385,6 +409,9 @@ fn _foreach_sub_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_sub_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_sub_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_SUB_SCALAR_INFO, &[&self_, &scalar]) {
+        return ops::_foreach_sub_scalar(self_, scalar);
+    }
     fallback(&_FOREACH_SUB_SCALAR_INFO, &[&self_, &scalar])
 }
 
@@ -430,6 +457,9 @@ fn _foreach_sub_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_sub_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_SUB_SCALAR__INFO, &[&self_, &scalar]) {
+        return ops::_foreach_sub_scalar_(self_, scalar);
+    }
     call_fallback(&_FOREACH_SUB_SCALAR__INFO, &[&self_, &scalar]).map(drop)
 }
 
@@ -471,6 +501,9 @@ fn _foreach_sub_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_sub_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_sub_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_SUB_SCALAR_LIST_INFO, &[&self_, &scalars]) {
+        return ops::_foreach_sub_scalar_list(self_, scalars);
+    }
     fallback(&_FOREACH_SUB_SCALAR_LIST_INFO, &[&self_, &scalars])
 }
 
@@ -516,6 +549,9 @@ fn _foreach_sub_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_sub_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_SUB_SCALAR_LIST__INFO, &[&self_, &scalars]) {
+        return ops::_foreach_sub_scalar_list_(self_, scalars);
+    }
     call_fallback(&_FOREACH_SUB_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
 }
 
@@ -556,6 +592,9 @@ fn _foreach_sub_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_sub_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn _foreach_sub_list_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_SUB_LIST_INFO, &[&self_, &other, &alpha]) {
+        return ops::_foreach_sub_list(self_, other, alpha);
+    }
     fallback(&_FOREACH_SUB_LIST_INFO, &[&self_, &other, &alpha])
 }
 
@@ -605,6 +644,9 @@ fn _foreach_sub_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_sub_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor], alpha: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_SUB_LIST__INFO, &[&self_, &other, &alpha]) {
+        return ops::_foreach_sub_list_(self_, other, alpha);
+    }
     call_fallback(&_FOREACH_SUB_LIST__INFO, &[&self_, &other, &alpha]).map(drop)
 }
 
@@ -644,6 +686,9 @@ fn _foreach_mul_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_mul_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_mul_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_MUL_SCALAR_LIST_INFO, &[&self_, &scalars]) {
+        return ops::_foreach_mul_scalar_list(self_, scalars);
+    }
     fallback(&_FOREACH_MUL_SCALAR_LIST_INFO, &[&self_, &scalars])
 }
 
@@ -689,6 +734,9 @@ fn _foreach_mul_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_mul_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_MUL_SCALAR_LIST__INFO, &[&self_, &scalars]) {
+        return ops::_foreach_mul_scalar_list_(self_, scalars);
+    }
     call_fallback(&_FOREACH_MUL_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
 }
 
@@ -725,6 +773,9 @@ fn _foreach_mul_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_mul_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn _foreach_mul_tensor_adaptor(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_MUL_TENSOR_INFO, &[&self_, &other]) {
+        return ops::_foreach_mul_tensor(self_, other);
+    }
     fallback(&_FOREACH_MUL_TENSOR_INFO, &[&self_, &other])
 }
 
@@ -770,6 +821,9 @@ fn _foreach_mul_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_mul_tensor_inplace_adaptor(self_: &[Tensor], other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_MUL_TENSOR__INFO, &[&self_, &other]) {
+        return ops::_foreach_mul_tensor_(self_, other);
+    }
     call_fallback(&_FOREACH_MUL_TENSOR__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -806,6 +860,9 @@ fn _foreach_mul_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_mul_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_mul_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_MUL_LIST_INFO, &[&self_, &other]) {
+        return ops::_foreach_mul_list(self_, other);
+    }
     fallback(&_FOREACH_MUL_LIST_INFO, &[&self_, &other])
 }
 
@@ -851,6 +908,9 @@ fn _foreach_mul_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_mul_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_MUL_LIST__INFO, &[&self_, &other]) {
+        return ops::_foreach_mul_list_(self_, other);
+    }
     call_fallback(&_FOREACH_MUL_LIST__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -887,6 +947,9 @@ fn _foreach_mul_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_mul_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_mul_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_MUL_SCALAR_INFO, &[&self_, &scalar]) {
+        return ops::_foreach_mul_scalar(self_, scalar);
+    }
     fallback(&_FOREACH_MUL_SCALAR_INFO, &[&self_, &scalar])
 }
 
@@ -932,6 +995,9 @@ fn _foreach_mul_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_mul_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_MUL_SCALAR__INFO, &[&self_, &scalar]) {
+        return ops::_foreach_mul_scalar_(self_, scalar);
+    }
     call_fallback(&_FOREACH_MUL_SCALAR__INFO, &[&self_, &scalar]).map(drop)
 }
 
@@ -971,6 +1037,9 @@ fn _foreach_div_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_div_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_div_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_DIV_SCALAR_LIST_INFO, &[&self_, &scalars]) {
+        return ops::_foreach_div_scalar_list(self_, scalars);
+    }
     fallback(&_FOREACH_DIV_SCALAR_LIST_INFO, &[&self_, &scalars])
 }
 
@@ -1016,6 +1085,9 @@ fn _foreach_div_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_div_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_DIV_SCALAR_LIST__INFO, &[&self_, &scalars]) {
+        return ops::_foreach_div_scalar_list_(self_, scalars);
+    }
     call_fallback(&_FOREACH_DIV_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
 }
 
@@ -1052,6 +1124,9 @@ fn _foreach_div_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_div_tensor(&arg::<Vec<Tensor>>(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn _foreach_div_tensor_adaptor(self_: &[Tensor], other: &Tensor) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_DIV_TENSOR_INFO, &[&self_, &other]) {
+        return ops::_foreach_div_tensor(self_, other);
+    }
     fallback(&_FOREACH_DIV_TENSOR_INFO, &[&self_, &other])
 }
 
@@ -1097,6 +1172,9 @@ fn _foreach_div_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_div_tensor_inplace_adaptor(self_: &[Tensor], other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_DIV_TENSOR__INFO, &[&self_, &other]) {
+        return ops::_foreach_div_tensor_(self_, other);
+    }
     call_fallback(&_FOREACH_DIV_TENSOR__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -1133,6 +1211,9 @@ fn _foreach_div_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_div_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_div_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_DIV_LIST_INFO, &[&self_, &other]) {
+        return ops::_foreach_div_list(self_, other);
+    }
     fallback(&_FOREACH_DIV_LIST_INFO, &[&self_, &other])
 }
 
@@ -1178,6 +1259,9 @@ fn _foreach_div_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_div_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_DIV_LIST__INFO, &[&self_, &other]) {
+        return ops::_foreach_div_list_(self_, other);
+    }
     call_fallback(&_FOREACH_DIV_LIST__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -1214,6 +1298,9 @@ fn _foreach_div_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_div_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_div_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_DIV_SCALAR_INFO, &[&self_, &scalar]) {
+        return ops::_foreach_div_scalar(self_, scalar);
+    }
     fallback(&_FOREACH_DIV_SCALAR_INFO, &[&self_, &scalar])
 }
 
@@ -1259,6 +1346,9 @@ fn _foreach_div_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_div_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_DIV_SCALAR__INFO, &[&self_, &scalar]) {
+        return ops::_foreach_div_scalar_(self_, scalar);
+    }
     call_fallback(&_FOREACH_DIV_SCALAR__INFO, &[&self_, &scalar]).map(drop)
 }
 
@@ -1305,6 +1395,9 @@ fn _foreach_pow_scalar_and_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_pow_scalar_and_tensor(arg(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_pow_scalar_and_tensor_adaptor(self_: Scalar, exponent: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_POW_SCALAR_AND_TENSOR_INFO, &[&self_, &exponent]) {
+        return ops::_foreach_pow_scalar_and_tensor(self_, exponent);
+    }
     fallback(&_FOREACH_POW_SCALAR_AND_TENSOR_INFO, &[&self_, &exponent])
 }
 
@@ -1348,6 +1441,9 @@ fn _foreach_pow_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_pow_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_pow_scalar_adaptor(self_: &[Tensor], exponent: Scalar) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_POW_SCALAR_INFO, &[&self_, &exponent]) {
+        return ops::_foreach_pow_scalar(self_, exponent);
+    }
     fallback(&_FOREACH_POW_SCALAR_INFO, &[&self_, &exponent])
 }
 
@@ -1400,6 +1496,9 @@ fn _foreach_pow_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_pow_scalar_inplace_adaptor(self_: &[Tensor], exponent: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_POW_SCALAR__INFO, &[&self_, &exponent]) {
+        return ops::_foreach_pow_scalar_(self_, exponent);
+    }
     call_fallback(&_FOREACH_POW_SCALAR__INFO, &[&self_, &exponent]).map(drop)
 }
 
@@ -1446,6 +1545,9 @@ fn _foreach_pow_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_pow_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_pow_scalar_list_adaptor(self_: &[Tensor], exponent: &[Scalar]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_POW_SCALAR_LIST_INFO, &[&self_, &exponent]) {
+        return ops::_foreach_pow_scalar_list(self_, exponent);
+    }
     fallback(&_FOREACH_POW_SCALAR_LIST_INFO, &[&self_, &exponent])
 }
 
@@ -1498,6 +1600,9 @@ fn _foreach_pow_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_pow_scalar_list_inplace_adaptor(self_: &[Tensor], exponent: &[Scalar]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_POW_SCALAR_LIST__INFO, &[&self_, &exponent]) {
+        return ops::_foreach_pow_scalar_list_(self_, exponent);
+    }
     call_fallback(&_FOREACH_POW_SCALAR_LIST__INFO, &[&self_, &exponent]).map(drop)
 }
 
@@ -1541,6 +1646,9 @@ fn _foreach_pow_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_pow_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_pow_list_adaptor(self_: &[Tensor], exponent: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_POW_LIST_INFO, &[&self_, &exponent]) {
+        return ops::_foreach_pow_list(self_, exponent);
+    }
     fallback(&_FOREACH_POW_LIST_INFO, &[&self_, &exponent])
 }
 
@@ -1593,6 +1701,9 @@ fn _foreach_pow_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_pow_list_inplace_adaptor(self_: &[Tensor], exponent: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_POW_LIST__INFO, &[&self_, &exponent]) {
+        return ops::_foreach_pow_list_(self_, exponent);
+    }
     call_fallback(&_FOREACH_POW_LIST__INFO, &[&self_, &exponent]).map(drop)
 }
 
@@ -1631,6 +1742,9 @@ fn _foreach_clamp_min_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_clamp_min_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_clamp_min_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_CLAMP_MIN_SCALAR_INFO, &[&self_, &scalar]) {
+        return ops::_foreach_clamp_min_scalar(self_, scalar);
+    }
     fallback(&_FOREACH_CLAMP_MIN_SCALAR_INFO, &[&self_, &scalar])
 }
 
@@ -1675,6 +1789,9 @@ fn _foreach_clamp_min_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_clamp_min_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_CLAMP_MIN_SCALAR__INFO, &[&self_, &scalar]) {
+        return ops::_foreach_clamp_min_scalar_(self_, scalar);
+    }
     call_fallback(&_FOREACH_CLAMP_MIN_SCALAR__INFO, &[&self_, &scalar]).map(drop)
 }
 
@@ -1714,6 +1831,9 @@ fn _foreach_clamp_min_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_clamp_min_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_clamp_min_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_CLAMP_MIN_SCALAR_LIST_INFO, &[&self_, &scalars]) {
+        return ops::_foreach_clamp_min_scalar_list(self_, scalars);
+    }
     fallback(&_FOREACH_CLAMP_MIN_SCALAR_LIST_INFO, &[&self_, &scalars])
 }
 
@@ -1759,6 +1879,9 @@ fn _foreach_clamp_min_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value
     Ok(vec![a[0].clone()])
 }
 fn _foreach_clamp_min_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_CLAMP_MIN_SCALAR_LIST__INFO, &[&self_, &scalars]) {
+        return ops::_foreach_clamp_min_scalar_list_(self_, scalars);
+    }
     call_fallback(&_FOREACH_CLAMP_MIN_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
 }
 
@@ -1798,6 +1921,9 @@ fn _foreach_clamp_min_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_clamp_min_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_clamp_min_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_CLAMP_MIN_LIST_INFO, &[&self_, &other]) {
+        return ops::_foreach_clamp_min_list(self_, other);
+    }
     fallback(&_FOREACH_CLAMP_MIN_LIST_INFO, &[&self_, &other])
 }
 
@@ -1843,6 +1969,9 @@ fn _foreach_clamp_min_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_clamp_min_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_CLAMP_MIN_LIST__INFO, &[&self_, &other]) {
+        return ops::_foreach_clamp_min_list_(self_, other);
+    }
     call_fallback(&_FOREACH_CLAMP_MIN_LIST__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -1881,6 +2010,9 @@ fn _foreach_maximum_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_maximum_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_maximum_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_MAXIMUM_SCALAR_INFO, &[&self_, &scalar]) {
+        return ops::_foreach_maximum_scalar(self_, scalar);
+    }
     fallback(&_FOREACH_MAXIMUM_SCALAR_INFO, &[&self_, &scalar])
 }
 
@@ -1925,6 +2057,9 @@ fn _foreach_maximum_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_maximum_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_MAXIMUM_SCALAR__INFO, &[&self_, &scalar]) {
+        return ops::_foreach_maximum_scalar_(self_, scalar);
+    }
     call_fallback(&_FOREACH_MAXIMUM_SCALAR__INFO, &[&self_, &scalar]).map(drop)
 }
 
@@ -1964,6 +2099,9 @@ fn _foreach_maximum_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_maximum_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_maximum_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_MAXIMUM_SCALAR_LIST_INFO, &[&self_, &scalars]) {
+        return ops::_foreach_maximum_scalar_list(self_, scalars);
+    }
     fallback(&_FOREACH_MAXIMUM_SCALAR_LIST_INFO, &[&self_, &scalars])
 }
 
@@ -2009,6 +2147,9 @@ fn _foreach_maximum_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>>
     Ok(vec![a[0].clone()])
 }
 fn _foreach_maximum_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_MAXIMUM_SCALAR_LIST__INFO, &[&self_, &scalars]) {
+        return ops::_foreach_maximum_scalar_list_(self_, scalars);
+    }
     call_fallback(&_FOREACH_MAXIMUM_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
 }
 
@@ -2045,6 +2186,9 @@ fn _foreach_maximum_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_maximum_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_maximum_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_MAXIMUM_LIST_INFO, &[&self_, &other]) {
+        return ops::_foreach_maximum_list(self_, other);
+    }
     fallback(&_FOREACH_MAXIMUM_LIST_INFO, &[&self_, &other])
 }
 
@@ -2090,6 +2234,9 @@ fn _foreach_maximum_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_maximum_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_MAXIMUM_LIST__INFO, &[&self_, &other]) {
+        return ops::_foreach_maximum_list_(self_, other);
+    }
     call_fallback(&_FOREACH_MAXIMUM_LIST__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -2128,6 +2275,9 @@ fn _foreach_clamp_max_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_clamp_max_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_clamp_max_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_CLAMP_MAX_SCALAR_INFO, &[&self_, &scalar]) {
+        return ops::_foreach_clamp_max_scalar(self_, scalar);
+    }
     fallback(&_FOREACH_CLAMP_MAX_SCALAR_INFO, &[&self_, &scalar])
 }
 
@@ -2172,6 +2322,9 @@ fn _foreach_clamp_max_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_clamp_max_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_CLAMP_MAX_SCALAR__INFO, &[&self_, &scalar]) {
+        return ops::_foreach_clamp_max_scalar_(self_, scalar);
+    }
     call_fallback(&_FOREACH_CLAMP_MAX_SCALAR__INFO, &[&self_, &scalar]).map(drop)
 }
 
@@ -2211,6 +2364,9 @@ fn _foreach_clamp_max_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_clamp_max_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_clamp_max_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_CLAMP_MAX_SCALAR_LIST_INFO, &[&self_, &scalars]) {
+        return ops::_foreach_clamp_max_scalar_list(self_, scalars);
+    }
     fallback(&_FOREACH_CLAMP_MAX_SCALAR_LIST_INFO, &[&self_, &scalars])
 }
 
@@ -2256,6 +2412,9 @@ fn _foreach_clamp_max_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value
     Ok(vec![a[0].clone()])
 }
 fn _foreach_clamp_max_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_CLAMP_MAX_SCALAR_LIST__INFO, &[&self_, &scalars]) {
+        return ops::_foreach_clamp_max_scalar_list_(self_, scalars);
+    }
     call_fallback(&_FOREACH_CLAMP_MAX_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
 }
 
@@ -2295,6 +2454,9 @@ fn _foreach_clamp_max_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_clamp_max_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_clamp_max_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_CLAMP_MAX_LIST_INFO, &[&self_, &other]) {
+        return ops::_foreach_clamp_max_list(self_, other);
+    }
     fallback(&_FOREACH_CLAMP_MAX_LIST_INFO, &[&self_, &other])
 }
 
@@ -2340,6 +2502,9 @@ fn _foreach_clamp_max_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_clamp_max_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_CLAMP_MAX_LIST__INFO, &[&self_, &other]) {
+        return ops::_foreach_clamp_max_list_(self_, other);
+    }
     call_fallback(&_FOREACH_CLAMP_MAX_LIST__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -2378,6 +2543,9 @@ fn _foreach_minimum_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_minimum_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_minimum_scalar_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_MINIMUM_SCALAR_INFO, &[&self_, &scalar]) {
+        return ops::_foreach_minimum_scalar(self_, scalar);
+    }
     fallback(&_FOREACH_MINIMUM_SCALAR_INFO, &[&self_, &scalar])
 }
 
@@ -2422,6 +2590,9 @@ fn _foreach_minimum_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_minimum_scalar_inplace_adaptor(self_: &[Tensor], scalar: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_MINIMUM_SCALAR__INFO, &[&self_, &scalar]) {
+        return ops::_foreach_minimum_scalar_(self_, scalar);
+    }
     call_fallback(&_FOREACH_MINIMUM_SCALAR__INFO, &[&self_, &scalar]).map(drop)
 }
 
@@ -2461,6 +2632,9 @@ fn _foreach_minimum_scalar_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_minimum_scalar_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Scalar>>(a, 1)?)?.into_values()
 }
 fn _foreach_minimum_scalar_list_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_MINIMUM_SCALAR_LIST_INFO, &[&self_, &scalars]) {
+        return ops::_foreach_minimum_scalar_list(self_, scalars);
+    }
     fallback(&_FOREACH_MINIMUM_SCALAR_LIST_INFO, &[&self_, &scalars])
 }
 
@@ -2506,6 +2680,9 @@ fn _foreach_minimum_scalar_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>>
     Ok(vec![a[0].clone()])
 }
 fn _foreach_minimum_scalar_list_inplace_adaptor(self_: &[Tensor], scalars: &[Scalar]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_MINIMUM_SCALAR_LIST__INFO, &[&self_, &scalars]) {
+        return ops::_foreach_minimum_scalar_list_(self_, scalars);
+    }
     call_fallback(&_FOREACH_MINIMUM_SCALAR_LIST__INFO, &[&self_, &scalars]).map(drop)
 }
 
@@ -2542,6 +2719,9 @@ fn _foreach_minimum_list_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_minimum_list(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_minimum_list_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_MINIMUM_LIST_INFO, &[&self_, &other]) {
+        return ops::_foreach_minimum_list(self_, other);
+    }
     fallback(&_FOREACH_MINIMUM_LIST_INFO, &[&self_, &other])
 }
 
@@ -2587,6 +2767,9 @@ fn _foreach_minimum_list_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_minimum_list_inplace_adaptor(self_: &[Tensor], other: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_MINIMUM_LIST__INFO, &[&self_, &other]) {
+        return ops::_foreach_minimum_list_(self_, other);
+    }
     call_fallback(&_FOREACH_MINIMUM_LIST__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -2632,6 +2815,9 @@ fn _foreach_lerp_scalar_adaptor(
     tensors1: &[Tensor],
     weight: Scalar,
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_LERP_SCALAR_INFO, &[&self_, &tensors1, &weight]) {
+        return ops::_foreach_lerp_scalar(self_, tensors1, weight);
+    }
     fallback(&_FOREACH_LERP_SCALAR_INFO, &[&self_, &tensors1, &weight])
 }
 
@@ -2681,6 +2867,9 @@ fn _foreach_lerp_scalar_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_lerp_scalar_inplace_adaptor(self_: &[Tensor], tensors1: &[Tensor], weight: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_LERP_SCALAR__INFO, &[&self_, &tensors1, &weight]) {
+        return ops::_foreach_lerp_scalar_(self_, tensors1, weight);
+    }
     call_fallback(&_FOREACH_LERP_SCALAR__INFO, &[&self_, &tensors1, &weight]).map(drop)
 }
 
@@ -2738,6 +2927,9 @@ fn _foreach_lerp_scalar_list_adaptor(
     tensors1: &[Tensor],
     weight: &[Scalar],
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_LERP_SCALAR_LIST_INFO, &[&self_, &tensors1, &weight]) {
+        return ops::_foreach_lerp_scalar_list(self_, tensors1, weight);
+    }
     fallback(&_FOREACH_LERP_SCALAR_LIST_INFO, &[&self_, &tensors1, &weight])
 }
 
@@ -2800,6 +2992,9 @@ fn _foreach_lerp_scalar_list_inplace_adaptor(
     tensors1: &[Tensor],
     weight: &[Scalar],
 ) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_LERP_SCALAR_LIST__INFO, &[&self_, &tensors1, &weight]) {
+        return ops::_foreach_lerp_scalar_list_(self_, tensors1, weight);
+    }
     call_fallback(&_FOREACH_LERP_SCALAR_LIST__INFO, &[&self_, &tensors1, &weight]).map(drop)
 }
 
@@ -2852,6 +3047,9 @@ fn _foreach_lerp_list_adaptor(
     tensors1: &[Tensor],
     weights: &[Tensor],
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_LERP_LIST_INFO, &[&self_, &tensors1, &weights]) {
+        return ops::_foreach_lerp_list(self_, tensors1, weights);
+    }
     fallback(&_FOREACH_LERP_LIST_INFO, &[&self_, &tensors1, &weights])
 }
 
@@ -2910,6 +3108,9 @@ fn _foreach_lerp_list_inplace_adaptor(
     tensors1: &[Tensor],
     weights: &[Tensor],
 ) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_LERP_LIST__INFO, &[&self_, &tensors1, &weights]) {
+        return ops::_foreach_lerp_list_(self_, tensors1, weights);
+    }
     call_fallback(&_FOREACH_LERP_LIST__INFO, &[&self_, &tensors1, &weights]).map(drop)
 }
 
@@ -2981,6 +3182,10 @@ fn _foreach_addcmul_scalar_list_adaptor(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_ADDCMUL_SCALAR_LIST_INFO, &[&self_, &tensor1, &tensor2, &scalars])
+    {
+        return ops::_foreach_addcmul_scalar_list(self_, tensor1, tensor2, scalars);
+    }
     fallback(&_FOREACH_ADDCMUL_SCALAR_LIST_INFO, &[&self_, &tensor1, &tensor2, &scalars])
 }
 
@@ -3055,6 +3260,10 @@ fn _foreach_addcmul_scalar_list_inplace_adaptor(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ADDCMUL_SCALAR_LIST__INFO, &[&self_, &tensor1, &tensor2, &scalars])
+    {
+        return ops::_foreach_addcmul_scalar_list_(self_, tensor1, tensor2, scalars);
+    }
     call_fallback(&_FOREACH_ADDCMUL_SCALAR_LIST__INFO, &[&self_, &tensor1, &tensor2, &scalars]).map(drop)
 }
 
@@ -3126,6 +3335,9 @@ fn _foreach_addcmul_tensor_adaptor(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_ADDCMUL_TENSOR_INFO, &[&self_, &tensor1, &tensor2, &scalars]) {
+        return ops::_foreach_addcmul_tensor(self_, tensor1, tensor2, scalars);
+    }
     fallback(&_FOREACH_ADDCMUL_TENSOR_INFO, &[&self_, &tensor1, &tensor2, &scalars])
 }
 
@@ -3200,6 +3412,9 @@ fn _foreach_addcmul_tensor_inplace_adaptor(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ADDCMUL_TENSOR__INFO, &[&self_, &tensor1, &tensor2, &scalars]) {
+        return ops::_foreach_addcmul_tensor_(self_, tensor1, tensor2, scalars);
+    }
     call_fallback(&_FOREACH_ADDCMUL_TENSOR__INFO, &[&self_, &tensor1, &tensor2, &scalars]).map(drop)
 }
 
@@ -3270,6 +3485,9 @@ fn _foreach_addcmul_scalar_adaptor(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_ADDCMUL_SCALAR_INFO, &[&self_, &tensor1, &tensor2, &value]) {
+        return ops::_foreach_addcmul_scalar(self_, tensor1, tensor2, value);
+    }
     fallback(&_FOREACH_ADDCMUL_SCALAR_INFO, &[&self_, &tensor1, &tensor2, &value])
 }
 
@@ -3343,6 +3561,9 @@ fn _foreach_addcmul_scalar_inplace_adaptor(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ADDCMUL_SCALAR__INFO, &[&self_, &tensor1, &tensor2, &value]) {
+        return ops::_foreach_addcmul_scalar_(self_, tensor1, tensor2, value);
+    }
     call_fallback(&_FOREACH_ADDCMUL_SCALAR__INFO, &[&self_, &tensor1, &tensor2, &value]).map(drop)
 }
 
@@ -3414,6 +3635,10 @@ fn _foreach_addcdiv_scalar_list_adaptor(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_ADDCDIV_SCALAR_LIST_INFO, &[&self_, &tensor1, &tensor2, &scalars])
+    {
+        return ops::_foreach_addcdiv_scalar_list(self_, tensor1, tensor2, scalars);
+    }
     fallback(&_FOREACH_ADDCDIV_SCALAR_LIST_INFO, &[&self_, &tensor1, &tensor2, &scalars])
 }
 
@@ -3488,6 +3713,10 @@ fn _foreach_addcdiv_scalar_list_inplace_adaptor(
     tensor2: &[Tensor],
     scalars: &[Scalar],
 ) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ADDCDIV_SCALAR_LIST__INFO, &[&self_, &tensor1, &tensor2, &scalars])
+    {
+        return ops::_foreach_addcdiv_scalar_list_(self_, tensor1, tensor2, scalars);
+    }
     call_fallback(&_FOREACH_ADDCDIV_SCALAR_LIST__INFO, &[&self_, &tensor1, &tensor2, &scalars]).map(drop)
 }
 
@@ -3559,6 +3788,9 @@ fn _foreach_addcdiv_tensor_adaptor(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_ADDCDIV_TENSOR_INFO, &[&self_, &tensor1, &tensor2, &scalars]) {
+        return ops::_foreach_addcdiv_tensor(self_, tensor1, tensor2, scalars);
+    }
     fallback(&_FOREACH_ADDCDIV_TENSOR_INFO, &[&self_, &tensor1, &tensor2, &scalars])
 }
 
@@ -3633,6 +3865,9 @@ fn _foreach_addcdiv_tensor_inplace_adaptor(
     tensor2: &[Tensor],
     scalars: &Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ADDCDIV_TENSOR__INFO, &[&self_, &tensor1, &tensor2, &scalars]) {
+        return ops::_foreach_addcdiv_tensor_(self_, tensor1, tensor2, scalars);
+    }
     call_fallback(&_FOREACH_ADDCDIV_TENSOR__INFO, &[&self_, &tensor1, &tensor2, &scalars]).map(drop)
 }
 
@@ -3703,6 +3938,9 @@ fn _foreach_addcdiv_scalar_adaptor(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_ADDCDIV_SCALAR_INFO, &[&self_, &tensor1, &tensor2, &value]) {
+        return ops::_foreach_addcdiv_scalar(self_, tensor1, tensor2, value);
+    }
     fallback(&_FOREACH_ADDCDIV_SCALAR_INFO, &[&self_, &tensor1, &tensor2, &value])
 }
 
@@ -3776,6 +4014,9 @@ fn _foreach_addcdiv_scalar_inplace_adaptor(
     tensor2: &[Tensor],
     value: Scalar,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ADDCDIV_SCALAR__INFO, &[&self_, &tensor1, &tensor2, &value]) {
+        return ops::_foreach_addcdiv_scalar_(self_, tensor1, tensor2, value);
+    }
     call_fallback(&_FOREACH_ADDCDIV_SCALAR__INFO, &[&self_, &tensor1, &tensor2, &value]).map(drop)
 }
 
@@ -3812,6 +4053,9 @@ fn _foreach_mm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_mm(&arg::<Vec<Tensor>>(a, 0)?, &arg::<Vec<Tensor>>(a, 1)?)?.into_values()
 }
 fn _foreach_mm_adaptor(self_: &[Tensor], mat2: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_MM_INFO, &[&self_, &mat2]) {
+        return ops::_foreach_mm(self_, mat2);
+    }
     fallback(&_FOREACH_MM_INFO, &[&self_, &mat2])
 }
 
@@ -3847,6 +4091,9 @@ fn _foreach_clone_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_clone(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn _foreach_clone_adaptor(self_: &[Tensor], memory_format: Option<MemoryFormat>) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_CLONE_INFO, &[&self_, &memory_format]) {
+        return ops::_foreach_clone(self_, memory_format);
+    }
     fallback(&_FOREACH_CLONE_INFO, &[&self_, &memory_format])
 }
 
@@ -3893,6 +4140,9 @@ fn _foreach_copy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_copy_inplace_adaptor(self_: &[Tensor], src: &[Tensor], non_blocking: bool) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_COPY__INFO, &[&self_, &src, &non_blocking]) {
+        return ops::_foreach_copy_(self_, src, non_blocking);
+    }
     call_fallback(&_FOREACH_COPY__INFO, &[&self_, &src, &non_blocking]).map(drop)
 }
 
@@ -3931,6 +4181,9 @@ fn _foreach_zero_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_zero_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ZERO__INFO, &[&self_]) {
+        return ops::_foreach_zero_(self_);
+    }
     call_fallback(&_FOREACH_ZERO__INFO, &[&self_]).map(drop)
 }
 
@@ -3967,6 +4220,9 @@ fn _foreach_max_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_max(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_max_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_MAX_INFO, &[&self_]) {
+        return ops::_foreach_max(self_);
+    }
     fallback(&_FOREACH_MAX_INFO, &[&self_])
 }
 
@@ -4015,6 +4271,9 @@ fn _foreach_norm_scalar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_norm_scalar(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn _foreach_norm_scalar_adaptor(self_: &[Tensor], ord: Scalar, dtype: Option<DType>) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_NORM_SCALAR_INFO, &[&self_, &ord, &dtype]) {
+        return ops::_foreach_norm_scalar(self_, ord, dtype);
+    }
     fallback(&_FOREACH_NORM_SCALAR_INFO, &[&self_, &ord, &dtype])
 }
 
@@ -4060,6 +4319,9 @@ fn _foreach_powsum_scalar_adaptor(
     ord: Scalar,
     dtype: Option<DType>,
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_POWSUM_SCALAR_INFO, &[&self_, &ord, &dtype]) {
+        return ops::_foreach_powsum_scalar(self_, ord, dtype);
+    }
     fallback(&_FOREACH_POWSUM_SCALAR_INFO, &[&self_, &ord, &dtype])
 }
 
@@ -4092,6 +4354,9 @@ fn _foreach_erf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_erf(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_erf_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_ERF_INFO, &[&self_]) {
+        return ops::_foreach_erf(self_);
+    }
     fallback(&_FOREACH_ERF_INFO, &[&self_])
 }
 
@@ -4130,6 +4395,9 @@ fn _foreach_erf_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_erf_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ERF__INFO, &[&self_]) {
+        return ops::_foreach_erf_(self_);
+    }
     call_fallback(&_FOREACH_ERF__INFO, &[&self_]).map(drop)
 }
 
@@ -4162,6 +4430,9 @@ fn _foreach_erfc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_erfc(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_erfc_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_ERFC_INFO, &[&self_]) {
+        return ops::_foreach_erfc(self_);
+    }
     fallback(&_FOREACH_ERFC_INFO, &[&self_])
 }
 
@@ -4200,6 +4471,9 @@ fn _foreach_erfc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_erfc_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ERFC__INFO, &[&self_]) {
+        return ops::_foreach_erfc_(self_);
+    }
     call_fallback(&_FOREACH_ERFC__INFO, &[&self_]).map(drop)
 }
 
@@ -4232,6 +4506,9 @@ fn _foreach_lgamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_lgamma(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_lgamma_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_LGAMMA_INFO, &[&self_]) {
+        return ops::_foreach_lgamma(self_);
+    }
     fallback(&_FOREACH_LGAMMA_INFO, &[&self_])
 }
 
@@ -4270,6 +4547,9 @@ fn _foreach_lgamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_lgamma_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_LGAMMA__INFO, &[&self_]) {
+        return ops::_foreach_lgamma_(self_);
+    }
     call_fallback(&_FOREACH_LGAMMA__INFO, &[&self_]).map(drop)
 }
 
@@ -4302,6 +4582,9 @@ fn _foreach_abs_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_abs(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_abs_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_ABS_INFO, &[&self_]) {
+        return ops::_foreach_abs(self_);
+    }
     fallback(&_FOREACH_ABS_INFO, &[&self_])
 }
 
@@ -4340,6 +4623,9 @@ fn _foreach_abs_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_abs_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ABS__INFO, &[&self_]) {
+        return ops::_foreach_abs_(self_);
+    }
     call_fallback(&_FOREACH_ABS__INFO, &[&self_]).map(drop)
 }
 
@@ -4372,6 +4658,9 @@ fn _foreach_sign_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_sign(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_sign_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_SIGN_INFO, &[&self_]) {
+        return ops::_foreach_sign(self_);
+    }
     fallback(&_FOREACH_SIGN_INFO, &[&self_])
 }
 
@@ -4410,6 +4699,9 @@ fn _foreach_sign_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_sign_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_SIGN__INFO, &[&self_]) {
+        return ops::_foreach_sign_(self_);
+    }
     call_fallback(&_FOREACH_SIGN__INFO, &[&self_]).map(drop)
 }
 
@@ -4442,6 +4734,9 @@ fn _foreach_neg_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_neg(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_neg_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_NEG_INFO, &[&self_]) {
+        return ops::_foreach_neg(self_);
+    }
     fallback(&_FOREACH_NEG_INFO, &[&self_])
 }
 
@@ -4480,6 +4775,9 @@ fn _foreach_neg_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_neg_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_NEG__INFO, &[&self_]) {
+        return ops::_foreach_neg_(self_);
+    }
     call_fallback(&_FOREACH_NEG__INFO, &[&self_]).map(drop)
 }
 
@@ -4519,6 +4817,9 @@ fn _foreach_reciprocal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_reciprocal(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_reciprocal_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_RECIPROCAL_INFO, &[&self_]) {
+        return ops::_foreach_reciprocal(self_);
+    }
     fallback(&_FOREACH_RECIPROCAL_INFO, &[&self_])
 }
 
@@ -4567,6 +4868,9 @@ fn _foreach_reciprocal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_reciprocal_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_RECIPROCAL__INFO, &[&self_]) {
+        return ops::_foreach_reciprocal_(self_);
+    }
     call_fallback(&_FOREACH_RECIPROCAL__INFO, &[&self_]).map(drop)
 }
 
@@ -4599,6 +4903,9 @@ fn _foreach_sqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_sqrt(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_sqrt_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_SQRT_INFO, &[&self_]) {
+        return ops::_foreach_sqrt(self_);
+    }
     fallback(&_FOREACH_SQRT_INFO, &[&self_])
 }
 
@@ -4637,6 +4944,9 @@ fn _foreach_sqrt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_sqrt_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_SQRT__INFO, &[&self_]) {
+        return ops::_foreach_sqrt_(self_);
+    }
     call_fallback(&_FOREACH_SQRT__INFO, &[&self_]).map(drop)
 }
 
@@ -4676,6 +4986,9 @@ fn _foreach_rsqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_rsqrt(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_rsqrt_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_RSQRT_INFO, &[&self_]) {
+        return ops::_foreach_rsqrt(self_);
+    }
     fallback(&_FOREACH_RSQRT_INFO, &[&self_])
 }
 
@@ -4721,6 +5034,9 @@ fn _foreach_rsqrt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_rsqrt_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_RSQRT__INFO, &[&self_]) {
+        return ops::_foreach_rsqrt_(self_);
+    }
     call_fallback(&_FOREACH_RSQRT__INFO, &[&self_]).map(drop)
 }
 
@@ -4760,6 +5076,9 @@ fn _foreach_exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_exp(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_exp_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_EXP_INFO, &[&self_]) {
+        return ops::_foreach_exp(self_);
+    }
     fallback(&_FOREACH_EXP_INFO, &[&self_])
 }
 
@@ -4805,6 +5124,9 @@ fn _foreach_exp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_exp_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_EXP__INFO, &[&self_]) {
+        return ops::_foreach_exp_(self_);
+    }
     call_fallback(&_FOREACH_EXP__INFO, &[&self_]).map(drop)
 }
 
@@ -4844,6 +5166,9 @@ fn _foreach_expm1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_expm1(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_expm1_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_EXPM1_INFO, &[&self_]) {
+        return ops::_foreach_expm1(self_);
+    }
     fallback(&_FOREACH_EXPM1_INFO, &[&self_])
 }
 
@@ -4889,6 +5214,9 @@ fn _foreach_expm1_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_expm1_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_EXPM1__INFO, &[&self_]) {
+        return ops::_foreach_expm1_(self_);
+    }
     call_fallback(&_FOREACH_EXPM1__INFO, &[&self_]).map(drop)
 }
 
@@ -4928,6 +5256,9 @@ fn _foreach_log_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_log(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_log_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_LOG_INFO, &[&self_]) {
+        return ops::_foreach_log(self_);
+    }
     fallback(&_FOREACH_LOG_INFO, &[&self_])
 }
 
@@ -4973,6 +5304,9 @@ fn _foreach_log_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_log_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_LOG__INFO, &[&self_]) {
+        return ops::_foreach_log_(self_);
+    }
     call_fallback(&_FOREACH_LOG__INFO, &[&self_]).map(drop)
 }
 
@@ -5012,6 +5346,9 @@ fn _foreach_log2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_log2(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_log2_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_LOG2_INFO, &[&self_]) {
+        return ops::_foreach_log2(self_);
+    }
     fallback(&_FOREACH_LOG2_INFO, &[&self_])
 }
 
@@ -5057,6 +5394,9 @@ fn _foreach_log2_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_log2_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_LOG2__INFO, &[&self_]) {
+        return ops::_foreach_log2_(self_);
+    }
     call_fallback(&_FOREACH_LOG2__INFO, &[&self_]).map(drop)
 }
 
@@ -5096,6 +5436,9 @@ fn _foreach_log10_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_log10(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_log10_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_LOG10_INFO, &[&self_]) {
+        return ops::_foreach_log10(self_);
+    }
     fallback(&_FOREACH_LOG10_INFO, &[&self_])
 }
 
@@ -5141,6 +5484,9 @@ fn _foreach_log10_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_log10_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_LOG10__INFO, &[&self_]) {
+        return ops::_foreach_log10_(self_);
+    }
     call_fallback(&_FOREACH_LOG10__INFO, &[&self_]).map(drop)
 }
 
@@ -5180,6 +5526,9 @@ fn _foreach_log1p_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_log1p(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_log1p_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_LOG1P_INFO, &[&self_]) {
+        return ops::_foreach_log1p(self_);
+    }
     fallback(&_FOREACH_LOG1P_INFO, &[&self_])
 }
 
@@ -5225,6 +5574,9 @@ fn _foreach_log1p_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_log1p_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_LOG1P__INFO, &[&self_]) {
+        return ops::_foreach_log1p_(self_);
+    }
     call_fallback(&_FOREACH_LOG1P__INFO, &[&self_]).map(drop)
 }
 
@@ -5257,6 +5609,9 @@ fn _foreach_sin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_sin(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_sin_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_SIN_INFO, &[&self_]) {
+        return ops::_foreach_sin(self_);
+    }
     fallback(&_FOREACH_SIN_INFO, &[&self_])
 }
 
@@ -5295,6 +5650,9 @@ fn _foreach_sin_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_sin_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_SIN__INFO, &[&self_]) {
+        return ops::_foreach_sin_(self_);
+    }
     call_fallback(&_FOREACH_SIN__INFO, &[&self_]).map(drop)
 }
 
@@ -5327,6 +5685,9 @@ fn _foreach_cos_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_cos(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_cos_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_COS_INFO, &[&self_]) {
+        return ops::_foreach_cos(self_);
+    }
     fallback(&_FOREACH_COS_INFO, &[&self_])
 }
 
@@ -5365,6 +5726,9 @@ fn _foreach_cos_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_cos_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_COS__INFO, &[&self_]) {
+        return ops::_foreach_cos_(self_);
+    }
     call_fallback(&_FOREACH_COS__INFO, &[&self_]).map(drop)
 }
 
@@ -5404,6 +5768,9 @@ fn _foreach_tan_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_tan(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_tan_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_TAN_INFO, &[&self_]) {
+        return ops::_foreach_tan(self_);
+    }
     fallback(&_FOREACH_TAN_INFO, &[&self_])
 }
 
@@ -5449,6 +5816,9 @@ fn _foreach_tan_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_tan_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_TAN__INFO, &[&self_]) {
+        return ops::_foreach_tan_(self_);
+    }
     call_fallback(&_FOREACH_TAN__INFO, &[&self_]).map(drop)
 }
 
@@ -5488,6 +5858,9 @@ fn _foreach_asin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_asin(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_asin_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_ASIN_INFO, &[&self_]) {
+        return ops::_foreach_asin(self_);
+    }
     fallback(&_FOREACH_ASIN_INFO, &[&self_])
 }
 
@@ -5533,6 +5906,9 @@ fn _foreach_asin_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_asin_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ASIN__INFO, &[&self_]) {
+        return ops::_foreach_asin_(self_);
+    }
     call_fallback(&_FOREACH_ASIN__INFO, &[&self_]).map(drop)
 }
 
@@ -5572,6 +5948,9 @@ fn _foreach_acos_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_acos(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_acos_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_ACOS_INFO, &[&self_]) {
+        return ops::_foreach_acos(self_);
+    }
     fallback(&_FOREACH_ACOS_INFO, &[&self_])
 }
 
@@ -5617,6 +5996,9 @@ fn _foreach_acos_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_acos_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ACOS__INFO, &[&self_]) {
+        return ops::_foreach_acos_(self_);
+    }
     call_fallback(&_FOREACH_ACOS__INFO, &[&self_]).map(drop)
 }
 
@@ -5649,6 +6031,9 @@ fn _foreach_atan_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_atan(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_atan_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_ATAN_INFO, &[&self_]) {
+        return ops::_foreach_atan(self_);
+    }
     fallback(&_FOREACH_ATAN_INFO, &[&self_])
 }
 
@@ -5687,6 +6072,9 @@ fn _foreach_atan_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_atan_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ATAN__INFO, &[&self_]) {
+        return ops::_foreach_atan_(self_);
+    }
     call_fallback(&_FOREACH_ATAN__INFO, &[&self_]).map(drop)
 }
 
@@ -5726,6 +6114,9 @@ fn _foreach_sinh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_sinh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_sinh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_SINH_INFO, &[&self_]) {
+        return ops::_foreach_sinh(self_);
+    }
     fallback(&_FOREACH_SINH_INFO, &[&self_])
 }
 
@@ -5771,6 +6162,9 @@ fn _foreach_sinh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_sinh_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_SINH__INFO, &[&self_]) {
+        return ops::_foreach_sinh_(self_);
+    }
     call_fallback(&_FOREACH_SINH__INFO, &[&self_]).map(drop)
 }
 
@@ -5810,6 +6204,9 @@ fn _foreach_cosh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_cosh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_cosh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_COSH_INFO, &[&self_]) {
+        return ops::_foreach_cosh(self_);
+    }
     fallback(&_FOREACH_COSH_INFO, &[&self_])
 }
 
@@ -5855,6 +6252,9 @@ fn _foreach_cosh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_cosh_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_COSH__INFO, &[&self_]) {
+        return ops::_foreach_cosh_(self_);
+    }
     call_fallback(&_FOREACH_COSH__INFO, &[&self_]).map(drop)
 }
 
@@ -5887,6 +6287,9 @@ fn _foreach_tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_tanh(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_tanh_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_TANH_INFO, &[&self_]) {
+        return ops::_foreach_tanh(self_);
+    }
     fallback(&_FOREACH_TANH_INFO, &[&self_])
 }
 
@@ -5925,6 +6328,9 @@ fn _foreach_tanh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_tanh_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_TANH__INFO, &[&self_]) {
+        return ops::_foreach_tanh_(self_);
+    }
     call_fallback(&_FOREACH_TANH__INFO, &[&self_]).map(drop)
 }
 
@@ -5957,6 +6363,9 @@ fn _foreach_floor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_floor(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_floor_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_FLOOR_INFO, &[&self_]) {
+        return ops::_foreach_floor(self_);
+    }
     fallback(&_FOREACH_FLOOR_INFO, &[&self_])
 }
 
@@ -5995,6 +6404,9 @@ fn _foreach_floor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_floor_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_FLOOR__INFO, &[&self_]) {
+        return ops::_foreach_floor_(self_);
+    }
     call_fallback(&_FOREACH_FLOOR__INFO, &[&self_]).map(drop)
 }
 
@@ -6027,6 +6439,9 @@ fn _foreach_ceil_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_ceil(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_ceil_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_CEIL_INFO, &[&self_]) {
+        return ops::_foreach_ceil(self_);
+    }
     fallback(&_FOREACH_CEIL_INFO, &[&self_])
 }
 
@@ -6065,6 +6480,9 @@ fn _foreach_ceil_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_ceil_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_CEIL__INFO, &[&self_]) {
+        return ops::_foreach_ceil_(self_);
+    }
     call_fallback(&_FOREACH_CEIL__INFO, &[&self_]).map(drop)
 }
 
@@ -6097,6 +6515,9 @@ fn _foreach_trunc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_trunc(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_trunc_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_TRUNC_INFO, &[&self_]) {
+        return ops::_foreach_trunc(self_);
+    }
     fallback(&_FOREACH_TRUNC_INFO, &[&self_])
 }
 
@@ -6135,6 +6556,9 @@ fn _foreach_trunc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_trunc_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_TRUNC__INFO, &[&self_]) {
+        return ops::_foreach_trunc_(self_);
+    }
     call_fallback(&_FOREACH_TRUNC__INFO, &[&self_]).map(drop)
 }
 
@@ -6167,6 +6591,9 @@ fn _foreach_round_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_round(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_round_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_ROUND_INFO, &[&self_]) {
+        return ops::_foreach_round(self_);
+    }
     fallback(&_FOREACH_ROUND_INFO, &[&self_])
 }
 
@@ -6205,6 +6632,9 @@ fn _foreach_round_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_round_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_ROUND__INFO, &[&self_]) {
+        return ops::_foreach_round_(self_);
+    }
     call_fallback(&_FOREACH_ROUND__INFO, &[&self_]).map(drop)
 }
 
@@ -6237,6 +6667,9 @@ fn _foreach_frac_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_frac(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_frac_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_FRAC_INFO, &[&self_]) {
+        return ops::_foreach_frac(self_);
+    }
     fallback(&_FOREACH_FRAC_INFO, &[&self_])
 }
 
@@ -6275,6 +6708,9 @@ fn _foreach_frac_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_frac_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_FRAC__INFO, &[&self_]) {
+        return ops::_foreach_frac_(self_);
+    }
     call_fallback(&_FOREACH_FRAC__INFO, &[&self_]).map(drop)
 }
 
@@ -6307,6 +6743,9 @@ fn _foreach_sigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::_foreach_sigmoid(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn _foreach_sigmoid_adaptor(self_: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&_FOREACH_SIGMOID_INFO, &[&self_]) {
+        return ops::_foreach_sigmoid(self_);
+    }
     fallback(&_FOREACH_SIGMOID_INFO, &[&self_])
 }
 
@@ -6345,5 +6784,8 @@ fn _foreach_sigmoid_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn _foreach_sigmoid_inplace_adaptor(self_: &[Tensor]) -> Result<()> {
+    if let Some(_seen) = watched(&_FOREACH_SIGMOID__INFO, &[&self_]) {
+        return ops::_foreach_sigmoid_(self_);
+    }
     call_fallback(&_FOREACH_SIGMOID__INFO, &[&self_]).map(drop)
 }

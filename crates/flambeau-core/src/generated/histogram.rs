@@ -60,6 +60,9 @@ fn histogram_edges_adaptor(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&HISTOGRAM_EDGES_INFO, &[&self_, &bins, &weight, &density]) {
+        return ops::histogram_edges(self_, bins, weight, density);
+    }
     fallback(&HISTOGRAM_EDGES_INFO, &[&self_, &bins, &weight, &density])
 }
 
@@ -173,6 +176,11 @@ fn histogram_edges_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&HISTOGRAM_EDGES_OUT_INFO, &[&self_, &bins, &weight, &density, &&*out0, &&*out1])
+    {
+        return ops::histogram_edges_out(self_, bins, weight, density, out0, out1);
+    }
     let v = call_fallback(&HISTOGRAM_EDGES_OUT_INFO, &[&self_, &bins, &weight, &density, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -235,6 +243,9 @@ fn histogram_adaptor(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&HISTOGRAM_INFO, &[&self_, &bins, &range, &weight, &density]) {
+        return ops::histogram(self_, bins, range, weight, density);
+    }
     fallback(&HISTOGRAM_INFO, &[&self_, &bins, &range, &weight, &density])
 }
 
@@ -355,6 +366,11 @@ fn histogram_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&HISTOGRAM_OUT_INFO, &[&self_, &bins, &range, &weight, &density, &&*out0, &&*out1])
+    {
+        return ops::histogram_out(self_, bins, range, weight, density, out0, out1);
+    }
     let v =
         call_fallback(&HISTOGRAM_OUT_INFO, &[&self_, &bins, &range, &weight, &density, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
@@ -419,6 +435,9 @@ fn histogramdd_adaptor(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Vec<Tensor>)> {
+    if let Some(_seen) = watched(&HISTOGRAMDD_INFO, &[&self_, &bins, &range, &weight, &density]) {
+        return ops::histogramdd(self_, bins, range, weight, density);
+    }
     fallback(&HISTOGRAMDD_INFO, &[&self_, &bins, &range, &weight, &density])
 }
 
@@ -479,6 +498,9 @@ fn histogramdd_edges_adaptor(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Vec<Tensor>)> {
+    if let Some(_seen) = watched(&HISTOGRAMDD_EDGES_INFO, &[&self_, &bins, &range, &weight, &density]) {
+        return ops::histogramdd_edges(self_, bins, range, weight, density);
+    }
     fallback(&HISTOGRAMDD_EDGES_INFO, &[&self_, &bins, &range, &weight, &density])
 }
 
@@ -539,5 +561,8 @@ fn histogramdd_bins_adaptor(
     weight: Option<&Tensor>,
     density: bool,
 ) -> Result<(Tensor, Vec<Tensor>)> {
+    if let Some(_seen) = watched(&HISTOGRAMDD_BINS_INFO, &[&self_, &bins, &range, &weight, &density]) {
+        return ops::histogramdd_bins(self_, bins, range, weight, density);
+    }
     fallback(&HISTOGRAMDD_BINS_INFO, &[&self_, &bins, &range, &weight, &density])
 }

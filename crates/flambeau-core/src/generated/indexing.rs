@@ -52,6 +52,9 @@ fn index_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::index(tensor_arg(a, 0)?, &arg::<Vec<Option<Tensor>>>(a, 1)?)?.into_values()
 }
 fn index_adaptor(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&INDEX_INFO, &[&self_, &indices]) {
+        return ops::index(self_, indices);
+    }
     fallback(&INDEX_INFO, &[&self_, &indices])
 }
 
@@ -128,6 +131,9 @@ fn index_put_adaptor(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&INDEX_PUT_INFO, &[&self_, &indices, &values, &accumulate]) {
+        return ops::index_put(self_, indices, values, accumulate);
+    }
     fallback(&INDEX_PUT_INFO, &[&self_, &indices, &values, &accumulate])
 }
 
@@ -196,6 +202,9 @@ fn index_put_inplace_adaptor(
     values: &Tensor,
     accumulate: bool,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&INDEX_PUT__INFO, &[&self_, &indices, &values, &accumulate]) {
+        return ops::index_put_(self_, indices, values, accumulate);
+    }
     call_fallback(&INDEX_PUT__INFO, &[&self_, &indices, &values, &accumulate]).map(drop)
 }
 
@@ -253,6 +262,9 @@ fn gather_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::gather(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn gather_adaptor(self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&GATHER_INFO, &[&self_, &dim, &index, &sparse_grad]) {
+        return ops::gather(self_, dim, index, sparse_grad);
+    }
     fallback(&GATHER_INFO, &[&self_, &dim, &index, &sparse_grad])
 }
 
@@ -321,6 +333,9 @@ fn gather_out_adaptor(
     sparse_grad: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&GATHER_OUT_INFO, &[&self_, &dim, &index, &sparse_grad, &&*out]) {
+        return ops::gather_out(self_, dim, index, sparse_grad, out);
+    }
     let v = call_fallback(&GATHER_OUT_INFO, &[&self_, &dim, &index, &sparse_grad, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -381,6 +396,9 @@ fn scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::scatter(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values()
 }
 fn scatter_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SCATTER_INFO, &[&self_, &dim, &index, &src]) {
+        return ops::scatter(self_, dim, index, src);
+    }
     fallback(&SCATTER_INFO, &[&self_, &dim, &index, &src])
 }
 
@@ -434,6 +452,9 @@ fn scatter_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn scatter_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SCATTER__INFO, &[&self_, &dim, &index, &src]) {
+        return ops::scatter_(self_, dim, index, src);
+    }
     call_fallback(&SCATTER__INFO, &[&self_, &dim, &index, &src]).map(drop)
 }
 
@@ -495,6 +516,9 @@ fn scatter_out_adaptor(
     src: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&SCATTER_OUT_INFO, &[&self_, &dim, &index, &src, &&*out]) {
+        return ops::scatter_out(self_, dim, index, src, out);
+    }
     let v = call_fallback(&SCATTER_OUT_INFO, &[&self_, &dim, &index, &src, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -555,6 +579,9 @@ fn scatter_value_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::scatter_value(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn scatter_value_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SCATTER_VALUE_INFO, &[&self_, &dim, &index, &value]) {
+        return ops::scatter_value(self_, dim, index, value);
+    }
     fallback(&SCATTER_VALUE_INFO, &[&self_, &dim, &index, &value])
 }
 
@@ -608,6 +635,9 @@ fn scatter_value_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn scatter_value_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&SCATTER_VALUE__INFO, &[&self_, &dim, &index, &value]) {
+        return ops::scatter_value_(self_, dim, index, value);
+    }
     call_fallback(&SCATTER_VALUE__INFO, &[&self_, &dim, &index, &value]).map(drop)
 }
 
@@ -675,6 +705,9 @@ fn scatter_value_out_adaptor(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&SCATTER_VALUE_OUT_INFO, &[&self_, &dim, &index, &value, &&*out]) {
+        return ops::scatter_value_out(self_, dim, index, value, out);
+    }
     let v = call_fallback(&SCATTER_VALUE_OUT_INFO, &[&self_, &dim, &index, &value, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -757,6 +790,9 @@ fn scatter_src_reduce_adaptor(
     src: &Tensor,
     reduce: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SCATTER_SRC_REDUCE_INFO, &[&self_, &dim, &index, &src, &reduce]) {
+        return ops::scatter_src_reduce(self_, dim, index, src, reduce);
+    }
     fallback(&SCATTER_SRC_REDUCE_INFO, &[&self_, &dim, &index, &src, &reduce])
 }
 
@@ -829,6 +865,9 @@ fn scatter_src_reduce_inplace_adaptor(
     src: &Tensor,
     reduce: &str,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&SCATTER_SRC_REDUCE__INFO, &[&self_, &dim, &index, &src, &reduce]) {
+        return ops::scatter_src_reduce_(self_, dim, index, src, reduce);
+    }
     call_fallback(&SCATTER_SRC_REDUCE__INFO, &[&self_, &dim, &index, &src, &reduce]).map(drop)
 }
 
@@ -906,6 +945,10 @@ fn scatter_src_reduce_out_adaptor(
     reduce: &str,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&SCATTER_SRC_REDUCE_OUT_INFO, &[&self_, &dim, &index, &src, &reduce, &&*out])
+    {
+        return ops::scatter_src_reduce_out(self_, dim, index, src, reduce, out);
+    }
     let v = call_fallback(&SCATTER_SRC_REDUCE_OUT_INFO, &[&self_, &dim, &index, &src, &reduce, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -988,6 +1031,9 @@ fn scatter_value_reduce_adaptor(
     value: Scalar,
     reduce: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SCATTER_VALUE_REDUCE_INFO, &[&self_, &dim, &index, &value, &reduce]) {
+        return ops::scatter_value_reduce(self_, dim, index, value, reduce);
+    }
     fallback(&SCATTER_VALUE_REDUCE_INFO, &[&self_, &dim, &index, &value, &reduce])
 }
 
@@ -1060,6 +1106,9 @@ fn scatter_value_reduce_inplace_adaptor(
     value: Scalar,
     reduce: &str,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&SCATTER_VALUE_REDUCE__INFO, &[&self_, &dim, &index, &value, &reduce]) {
+        return ops::scatter_value_reduce_(self_, dim, index, value, reduce);
+    }
     call_fallback(&SCATTER_VALUE_REDUCE__INFO, &[&self_, &dim, &index, &value, &reduce]).map(drop)
 }
 
@@ -1137,6 +1186,11 @@ fn scatter_value_reduce_out_adaptor(
     reduce: &str,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&SCATTER_VALUE_REDUCE_OUT_INFO, &[&self_, &dim, &index, &value, &reduce, &&*out])
+    {
+        return ops::scatter_value_reduce_out(self_, dim, index, value, reduce, out);
+    }
     let v = call_fallback(&SCATTER_VALUE_REDUCE_OUT_INFO, &[&self_, &dim, &index, &value, &reduce, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1204,6 +1258,9 @@ fn scatter_add_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::scatter_add(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values()
 }
 fn scatter_add_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SCATTER_ADD_INFO, &[&self_, &dim, &index, &src]) {
+        return ops::scatter_add(self_, dim, index, src);
+    }
     fallback(&SCATTER_ADD_INFO, &[&self_, &dim, &index, &src])
 }
 
@@ -1257,6 +1314,9 @@ fn scatter_add_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn scatter_add_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SCATTER_ADD__INFO, &[&self_, &dim, &index, &src]) {
+        return ops::scatter_add_(self_, dim, index, src);
+    }
     call_fallback(&SCATTER_ADD__INFO, &[&self_, &dim, &index, &src]).map(drop)
 }
 
@@ -1324,6 +1384,9 @@ fn scatter_add_out_adaptor(
     src: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&SCATTER_ADD_OUT_INFO, &[&self_, &dim, &index, &src, &&*out]) {
+        return ops::scatter_add_out(self_, dim, index, src, out);
+    }
     let v = call_fallback(&SCATTER_ADD_OUT_INFO, &[&self_, &dim, &index, &src, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1408,6 +1471,10 @@ fn scatter_reduce_adaptor(
     reduce: &str,
     include_self: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SCATTER_REDUCE_INFO, &[&self_, &dim, &index, &src, &reduce, &include_self])
+    {
+        return ops::scatter_reduce(self_, dim, index, src, reduce, include_self);
+    }
     fallback(&SCATTER_REDUCE_INFO, &[&self_, &dim, &index, &src, &reduce, &include_self])
 }
 
@@ -1484,6 +1551,10 @@ fn scatter_reduce_inplace_adaptor(
     reduce: &str,
     include_self: bool,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&SCATTER_REDUCE__INFO, &[&self_, &dim, &index, &src, &reduce, &include_self])
+    {
+        return ops::scatter_reduce_(self_, dim, index, src, reduce, include_self);
+    }
     call_fallback(&SCATTER_REDUCE__INFO, &[&self_, &dim, &index, &src, &reduce, &include_self]).map(drop)
 }
 
@@ -1565,6 +1636,11 @@ fn scatter_reduce_out_adaptor(
     include_self: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&SCATTER_REDUCE_OUT_INFO, &[&self_, &dim, &index, &src, &reduce, &include_self, &&*out])
+    {
+        return ops::scatter_reduce_out(self_, dim, index, src, reduce, include_self, out);
+    }
     let v = call_fallback(
         &SCATTER_REDUCE_OUT_INFO,
         &[&self_, &dim, &index, &src, &reduce, &include_self, &&*out],
@@ -1605,6 +1681,9 @@ fn take_along_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::take_along_dim(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn take_along_dim_adaptor(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TAKE_ALONG_DIM_INFO, &[&self_, &indices, &dim]) {
+        return ops::take_along_dim(self_, indices, dim);
+    }
     fallback(&TAKE_ALONG_DIM_INFO, &[&self_, &indices, &dim])
 }
 
@@ -1659,6 +1738,9 @@ fn take_along_dim_out_adaptor(
     dim: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&TAKE_ALONG_DIM_OUT_INFO, &[&self_, &indices, &dim, &&*out]) {
+        return ops::take_along_dim_out(self_, indices, dim, out);
+    }
     let v = call_fallback(&TAKE_ALONG_DIM_OUT_INFO, &[&self_, &indices, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1718,6 +1800,9 @@ fn index_select_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::index_select(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
 }
 fn index_select_adaptor(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&INDEX_SELECT_INFO, &[&self_, &dim, &index]) {
+        return ops::index_select(self_, dim, index);
+    }
     fallback(&INDEX_SELECT_INFO, &[&self_, &dim, &index])
 }
 
@@ -1778,6 +1863,9 @@ fn index_select_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn index_select_out_adaptor(self_: &Tensor, dim: i64, index: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&INDEX_SELECT_OUT_INFO, &[&self_, &dim, &index, &&*out]) {
+        return ops::index_select_out(self_, dim, index, out);
+    }
     let v = call_fallback(&INDEX_SELECT_OUT_INFO, &[&self_, &dim, &index, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1852,6 +1940,9 @@ fn index_add_adaptor(
     source: &Tensor,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&INDEX_ADD_INFO, &[&self_, &dim, &index, &source, &alpha]) {
+        return ops::index_add(self_, dim, index, source, alpha);
+    }
     fallback(&INDEX_ADD_INFO, &[&self_, &dim, &index, &source, &alpha])
 }
 
@@ -1918,6 +2009,9 @@ fn index_add_inplace_adaptor(
     source: &Tensor,
     alpha: Scalar,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&INDEX_ADD__INFO, &[&self_, &dim, &index, &source, &alpha]) {
+        return ops::index_add_(self_, dim, index, source, alpha);
+    }
     call_fallback(&INDEX_ADD__INFO, &[&self_, &dim, &index, &source, &alpha]).map(drop)
 }
 
@@ -1995,6 +2089,9 @@ fn index_add_out_adaptor(
     alpha: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&INDEX_ADD_OUT_INFO, &[&self_, &dim, &index, &source, &alpha, &&*out]) {
+        return ops::index_add_out(self_, dim, index, source, alpha, out);
+    }
     let v = call_fallback(&INDEX_ADD_OUT_INFO, &[&self_, &dim, &index, &source, &alpha, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2062,6 +2159,9 @@ fn index_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::index_copy(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values()
 }
 fn index_copy_adaptor(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&INDEX_COPY_INFO, &[&self_, &dim, &index, &source]) {
+        return ops::index_copy(self_, dim, index, source);
+    }
     fallback(&INDEX_COPY_INFO, &[&self_, &dim, &index, &source])
 }
 
@@ -2115,6 +2215,9 @@ fn index_copy_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn index_copy_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&INDEX_COPY__INFO, &[&self_, &dim, &index, &source]) {
+        return ops::index_copy_(self_, dim, index, source);
+    }
     call_fallback(&INDEX_COPY__INFO, &[&self_, &dim, &index, &source]).map(drop)
 }
 
@@ -2182,6 +2285,9 @@ fn index_copy_out_adaptor(
     source: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&INDEX_COPY_OUT_INFO, &[&self_, &dim, &index, &source, &&*out]) {
+        return ops::index_copy_out(self_, dim, index, source, out);
+    }
     let v = call_fallback(&INDEX_COPY_OUT_INFO, &[&self_, &dim, &index, &source, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2242,6 +2348,9 @@ fn index_fill_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::index_fill(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn index_fill_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&INDEX_FILL_INFO, &[&self_, &dim, &index, &value]) {
+        return ops::index_fill(self_, dim, index, value);
+    }
     fallback(&INDEX_FILL_INFO, &[&self_, &dim, &index, &value])
 }
 
@@ -2295,6 +2404,9 @@ fn index_fill_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn index_fill_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&INDEX_FILL__INFO, &[&self_, &dim, &index, &value]) {
+        return ops::index_fill_(self_, dim, index, value);
+    }
     call_fallback(&INDEX_FILL__INFO, &[&self_, &dim, &index, &value]).map(drop)
 }
 
@@ -2353,6 +2465,9 @@ fn index_fill_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::index_fill_tensor(tensor_arg(a, 0)?, arg(a, 1)?, tensor_arg(a, 2)?, tensor_arg(a, 3)?)?.into_values()
 }
 fn index_fill_tensor_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&INDEX_FILL_TENSOR_INFO, &[&self_, &dim, &index, &value]) {
+        return ops::index_fill_tensor(self_, dim, index, value);
+    }
     fallback(&INDEX_FILL_TENSOR_INFO, &[&self_, &dim, &index, &value])
 }
 
@@ -2406,6 +2521,9 @@ fn index_fill_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn index_fill_tensor_inplace_adaptor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&INDEX_FILL_TENSOR__INFO, &[&self_, &dim, &index, &value]) {
+        return ops::index_fill_tensor_(self_, dim, index, value);
+    }
     call_fallback(&INDEX_FILL_TENSOR__INFO, &[&self_, &dim, &index, &value]).map(drop)
 }
 
@@ -2488,6 +2606,10 @@ fn index_reduce_adaptor(
     reduce: &str,
     include_self: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&INDEX_REDUCE_INFO, &[&self_, &dim, &index, &source, &reduce, &include_self])
+    {
+        return ops::index_reduce(self_, dim, index, source, reduce, include_self);
+    }
     fallback(&INDEX_REDUCE_INFO, &[&self_, &dim, &index, &source, &reduce, &include_self])
 }
 
@@ -2564,6 +2686,11 @@ fn index_reduce_inplace_adaptor(
     reduce: &str,
     include_self: bool,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&INDEX_REDUCE__INFO, &[&self_, &dim, &index, &source, &reduce, &include_self])
+    {
+        return ops::index_reduce_(self_, dim, index, source, reduce, include_self);
+    }
     call_fallback(&INDEX_REDUCE__INFO, &[&self_, &dim, &index, &source, &reduce, &include_self]).map(drop)
 }
 
@@ -2645,6 +2772,11 @@ fn index_reduce_out_adaptor(
     include_self: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&INDEX_REDUCE_OUT_INFO, &[&self_, &dim, &index, &source, &reduce, &include_self, &&*out])
+    {
+        return ops::index_reduce_out(self_, dim, index, source, reduce, include_self, out);
+    }
     let v = call_fallback(
         &INDEX_REDUCE_OUT_INFO,
         &[&self_, &dim, &index, &source, &reduce, &include_self, &&*out],
@@ -2695,6 +2827,9 @@ fn masked_select_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::masked_select(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn masked_select_adaptor(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_SELECT_INFO, &[&self_, &mask]) {
+        return ops::masked_select(self_, mask);
+    }
     fallback(&MASKED_SELECT_INFO, &[&self_, &mask])
 }
 
@@ -2746,6 +2881,9 @@ fn masked_select_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn masked_select_out_adaptor(self_: &Tensor, mask: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MASKED_SELECT_OUT_INFO, &[&self_, &mask, &&*out]) {
+        return ops::masked_select_out(self_, mask, out);
+    }
     let v = call_fallback(&MASKED_SELECT_OUT_INFO, &[&self_, &mask, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2795,6 +2933,9 @@ fn masked_fill_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::masked_fill(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn masked_fill_adaptor(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_FILL_INFO, &[&self_, &mask, &value]) {
+        return ops::masked_fill(self_, mask, value);
+    }
     fallback(&MASKED_FILL_INFO, &[&self_, &mask, &value])
 }
 
@@ -2841,6 +2982,9 @@ fn masked_fill_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn masked_fill_inplace_adaptor(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&MASKED_FILL__INFO, &[&self_, &mask, &value]) {
+        return ops::masked_fill_(self_, mask, value);
+    }
     call_fallback(&MASKED_FILL__INFO, &[&self_, &mask, &value]).map(drop)
 }
 
@@ -2889,6 +3033,9 @@ fn masked_fill_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::masked_fill_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
 }
 fn masked_fill_tensor_adaptor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_FILL_TENSOR_INFO, &[&self_, &mask, &value]) {
+        return ops::masked_fill_tensor(self_, mask, value);
+    }
     fallback(&MASKED_FILL_TENSOR_INFO, &[&self_, &mask, &value])
 }
 
@@ -2935,6 +3082,9 @@ fn masked_fill_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn masked_fill_tensor_inplace_adaptor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MASKED_FILL_TENSOR__INFO, &[&self_, &mask, &value]) {
+        return ops::masked_fill_tensor_(self_, mask, value);
+    }
     call_fallback(&MASKED_FILL_TENSOR__INFO, &[&self_, &mask, &value]).map(drop)
 }
 
@@ -2992,6 +3142,9 @@ fn masked_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::masked_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
 }
 fn masked_scatter_adaptor(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_SCATTER_INFO, &[&self_, &mask, &source]) {
+        return ops::masked_scatter(self_, mask, source);
+    }
     fallback(&MASKED_SCATTER_INFO, &[&self_, &mask, &source])
 }
 
@@ -3045,6 +3198,9 @@ fn masked_scatter_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn masked_scatter_inplace_adaptor(self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MASKED_SCATTER__INFO, &[&self_, &mask, &source]) {
+        return ops::masked_scatter_(self_, mask, source);
+    }
     call_fallback(&MASKED_SCATTER__INFO, &[&self_, &mask, &source]).map(drop)
 }
 
@@ -3084,6 +3240,9 @@ fn nonzero_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::nonzero(tensor_arg(a, 0)?)?.into_values()
 }
 fn nonzero_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NONZERO_INFO, &[&self_]) {
+        return ops::nonzero(self_);
+    }
     fallback(&NONZERO_INFO, &[&self_])
 }
 
@@ -3130,6 +3289,9 @@ fn nonzero_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn nonzero_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&NONZERO_OUT_INFO, &[&self_, &&*out]) {
+        return ops::nonzero_out(self_, out);
+    }
     let v = call_fallback(&NONZERO_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3160,6 +3322,9 @@ fn nonzero_tuple_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::nonzero_tuple(tensor_arg(a, 0)?)?.into_values()
 }
 fn nonzero_tuple_adaptor(self_: &Tensor) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&NONZERO_TUPLE_INFO, &[&self_]) {
+        return ops::nonzero_tuple(self_);
+    }
     fallback(&NONZERO_TUPLE_INFO, &[&self_])
 }
 
@@ -3188,6 +3353,9 @@ fn where_nonzero_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::where_nonzero(tensor_arg(a, 0)?)?.into_values()
 }
 fn where_nonzero_adaptor(condition: &Tensor) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&WHERE_NONZERO_INFO, &[&condition]) {
+        return ops::where_nonzero(condition);
+    }
     fallback(&WHERE_NONZERO_INFO, &[&condition])
 }
 
@@ -3241,6 +3409,9 @@ fn nonzero_static_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::nonzero_static(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn nonzero_static_adaptor(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NONZERO_STATIC_INFO, &[&self_, &size, &fill_value]) {
+        return ops::nonzero_static(self_, size, fill_value);
+    }
     fallback(&NONZERO_STATIC_INFO, &[&self_, &size, &fill_value])
 }
 
@@ -3301,6 +3472,9 @@ fn nonzero_static_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn nonzero_static_out_adaptor(self_: &Tensor, size: i64, fill_value: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&NONZERO_STATIC_OUT_INFO, &[&self_, &size, &fill_value, &&*out]) {
+        return ops::nonzero_static_out(self_, size, fill_value, out);
+    }
     let v = call_fallback(&NONZERO_STATIC_OUT_INFO, &[&self_, &size, &fill_value, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3330,6 +3504,9 @@ fn argwhere_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::argwhere(tensor_arg(a, 0)?)?.into_values()
 }
 fn argwhere_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ARGWHERE_INFO, &[&self_]) {
+        return ops::argwhere(self_);
+    }
     fallback(&ARGWHERE_INFO, &[&self_])
 }
 
@@ -3378,6 +3555,9 @@ fn take_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::take(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn take_adaptor(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TAKE_INFO, &[&self_, &index]) {
+        return ops::take(self_, index);
+    }
     fallback(&TAKE_INFO, &[&self_, &index])
 }
 
@@ -3432,6 +3612,9 @@ fn take_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn take_out_adaptor(self_: &Tensor, index: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&TAKE_OUT_INFO, &[&self_, &index, &&*out]) {
+        return ops::take_out(self_, index, out);
+    }
     let v = call_fallback(&TAKE_OUT_INFO, &[&self_, &index, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3487,6 +3670,9 @@ fn put_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::put(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn put_adaptor(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PUT_INFO, &[&self_, &index, &source, &accumulate]) {
+        return ops::put(self_, index, source, accumulate);
+    }
     fallback(&PUT_INFO, &[&self_, &index, &source, &accumulate])
 }
 
@@ -3540,6 +3726,9 @@ fn put_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn put_inplace_adaptor(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
+    if let Some(_seen) = watched(&PUT__INFO, &[&self_, &index, &source, &accumulate]) {
+        return ops::put_(self_, index, source, accumulate);
+    }
     call_fallback(&PUT__INFO, &[&self_, &index, &source, &accumulate]).map(drop)
 }
 
@@ -3585,6 +3774,9 @@ fn select_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::select_scatter(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn select_scatter_adaptor(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SELECT_SCATTER_INFO, &[&self_, &src, &dim, &index]) {
+        return ops::select_scatter(self_, src, dim, index);
+    }
     fallback(&SELECT_SCATTER_INFO, &[&self_, &src, &dim, &index])
 }
 
@@ -3640,6 +3832,9 @@ fn slice_scatter_adaptor(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SLICE_SCATTER_INFO, &[&self_, &src, &dim, &start, &end, &step]) {
+        return ops::slice_scatter(self_, src, dim, start, end, step);
+    }
     fallback(&SLICE_SCATTER_INFO, &[&self_, &src, &dim, &start, &end, &step])
 }
 
@@ -3755,6 +3950,10 @@ fn slice_scatter_out_adaptor(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&SLICE_SCATTER_OUT_INFO, &[&self_, &src, &dim, &start, &end, &step, &&*out])
+    {
+        return ops::slice_scatter_out(self_, src, dim, start, end, step, out);
+    }
     let v = call_fallback(&SLICE_SCATTER_OUT_INFO, &[&self_, &src, &dim, &start, &end, &step, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3810,6 +4009,9 @@ fn diagonal_scatter_adaptor(
     dim1: i64,
     dim2: i64,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DIAGONAL_SCATTER_INFO, &[&self_, &src, &offset, &dim1, &dim2]) {
+        return ops::diagonal_scatter(self_, src, offset, dim1, dim2);
+    }
     fallback(&DIAGONAL_SCATTER_INFO, &[&self_, &src, &offset, &dim1, &dim2])
 }
 
@@ -3849,6 +4051,9 @@ fn narrow_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::narrow_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn narrow_copy_adaptor(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NARROW_COPY_INFO, &[&self_, &dim, &start, &length]) {
+        return ops::narrow_copy(self_, dim, start, length);
+    }
     fallback(&NARROW_COPY_INFO, &[&self_, &dim, &start, &length])
 }
 
@@ -3905,6 +4110,9 @@ fn narrow_copy_out_adaptor(
     length: i64,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&NARROW_COPY_OUT_INFO, &[&self_, &dim, &start, &length, &&*out]) {
+        return ops::narrow_copy_out(self_, dim, start, length, out);
+    }
     let v = call_fallback(&NARROW_COPY_OUT_INFO, &[&self_, &dim, &start, &length, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3954,6 +4162,9 @@ fn unsafe_masked_index_adaptor(
     indices: &[Option<Tensor>],
     fill: Scalar,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&UNSAFE_MASKED_INDEX_INFO, &[&self_, &mask, &indices, &fill]) {
+        return ops::unsafe_masked_index(self_, mask, indices, fill);
+    }
     fallback(&UNSAFE_MASKED_INDEX_INFO, &[&self_, &mask, &indices, &fill])
 }
 
@@ -4005,6 +4216,11 @@ fn unsafe_masked_index_put_accumulate_adaptor(
     indices: &[Option<Tensor>],
     values: &Tensor,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO, &[&self_, &mask, &indices, &values])
+    {
+        return ops::unsafe_masked_index_put_accumulate(self_, mask, indices, values);
+    }
     fallback(&UNSAFE_MASKED_INDEX_PUT_ACCUMULATE_INFO, &[&self_, &mask, &indices, &values])
 }
 
@@ -4050,6 +4266,9 @@ fn fill_diagonal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn fill_diagonal_inplace_adaptor(self_: &Tensor, fill_value: Scalar, wrap: bool) -> Result<()> {
+    if let Some(_seen) = watched(&FILL_DIAGONAL__INFO, &[&self_, &fill_value, &wrap]) {
+        return ops::fill_diagonal_(self_, fill_value, wrap);
+    }
     call_fallback(&FILL_DIAGONAL__INFO, &[&self_, &fill_value, &wrap]).map(drop)
 }
 
@@ -4109,5 +4328,8 @@ fn as_strided_scatter_adaptor(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&AS_STRIDED_SCATTER_INFO, &[&self_, &src, &size, &stride, &storage_offset]) {
+        return ops::as_strided_scatter(self_, src, size, stride, storage_offset);
+    }
     fallback(&AS_STRIDED_SCATTER_INFO, &[&self_, &src, &size, &stride, &storage_offset])
 }

@@ -59,6 +59,9 @@ fn cat_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cat(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn cat_adaptor(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CAT_INFO, &[&tensors, &dim]) {
+        return ops::cat(tensors, dim);
+    }
     fallback(&CAT_INFO, &[&tensors, &dim])
 }
 
@@ -129,6 +132,9 @@ fn cat_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn cat_out_adaptor(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CAT_OUT_INFO, &[&tensors, &dim, &&*out]) {
+        return ops::cat_out(tensors, dim, out);
+    }
     let v = call_fallback(&CAT_OUT_INFO, &[&tensors, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -171,6 +177,9 @@ fn stack_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::stack(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn stack_adaptor(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&STACK_INFO, &[&tensors, &dim]) {
+        return ops::stack(tensors, dim);
+    }
     fallback(&STACK_INFO, &[&tensors, &dim])
 }
 
@@ -233,6 +242,9 @@ fn stack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn stack_out_adaptor(tensors: &[Tensor], dim: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&STACK_OUT_INFO, &[&tensors, &dim, &&*out]) {
+        return ops::stack_out(tensors, dim, out);
+    }
     let v = call_fallback(&STACK_OUT_INFO, &[&tensors, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -262,6 +274,9 @@ fn hstack_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn hstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&HSTACK_INFO, &[&tensors]) {
+        return ops::hstack(tensors);
+    }
     fallback(&HSTACK_INFO, &[&tensors])
 }
 
@@ -311,6 +326,9 @@ fn hstack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn hstack_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&HSTACK_OUT_INFO, &[&tensors, &&*out]) {
+        return ops::hstack_out(tensors, out);
+    }
     let v = call_fallback(&HSTACK_OUT_INFO, &[&tensors, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -340,6 +358,9 @@ fn vstack_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::vstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn vstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&VSTACK_INFO, &[&tensors]) {
+        return ops::vstack(tensors);
+    }
     fallback(&VSTACK_INFO, &[&tensors])
 }
 
@@ -389,6 +410,9 @@ fn vstack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn vstack_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&VSTACK_OUT_INFO, &[&tensors, &&*out]) {
+        return ops::vstack_out(tensors, out);
+    }
     let v = call_fallback(&VSTACK_OUT_INFO, &[&tensors, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -418,6 +442,9 @@ fn dstack_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::dstack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn dstack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DSTACK_INFO, &[&tensors]) {
+        return ops::dstack(tensors);
+    }
     fallback(&DSTACK_INFO, &[&tensors])
 }
 
@@ -467,6 +494,9 @@ fn dstack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn dstack_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&DSTACK_OUT_INFO, &[&tensors, &&*out]) {
+        return ops::dstack_out(tensors, out);
+    }
     let v = call_fallback(&DSTACK_OUT_INFO, &[&tensors, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -497,6 +527,9 @@ fn column_stack_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::column_stack(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn column_stack_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&COLUMN_STACK_INFO, &[&tensors]) {
+        return ops::column_stack(tensors);
+    }
     fallback(&COLUMN_STACK_INFO, &[&tensors])
 }
 
@@ -547,6 +580,9 @@ fn column_stack_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn column_stack_out_adaptor(tensors: &[Tensor], out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&COLUMN_STACK_OUT_INFO, &[&tensors, &&*out]) {
+        return ops::column_stack_out(tensors, out);
+    }
     let v = call_fallback(&COLUMN_STACK_OUT_INFO, &[&tensors, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -576,6 +612,9 @@ fn atleast_1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::atleast_1d(tensor_arg(a, 0)?)?.into_values()
 }
 fn atleast_1d_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ATLEAST_1D_INFO, &[&self_]) {
+        return ops::atleast_1d(self_);
+    }
     fallback(&ATLEAST_1D_INFO, &[&self_])
 }
 
@@ -604,6 +643,9 @@ fn atleast_1d_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::atleast_1d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn atleast_1d_sequence_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&ATLEAST_1D_SEQUENCE_INFO, &[&tensors]) {
+        return ops::atleast_1d_sequence(tensors);
+    }
     fallback(&ATLEAST_1D_SEQUENCE_INFO, &[&tensors])
 }
 
@@ -631,6 +673,9 @@ fn atleast_2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::atleast_2d(tensor_arg(a, 0)?)?.into_values()
 }
 fn atleast_2d_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ATLEAST_2D_INFO, &[&self_]) {
+        return ops::atleast_2d(self_);
+    }
     fallback(&ATLEAST_2D_INFO, &[&self_])
 }
 
@@ -659,6 +704,9 @@ fn atleast_2d_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::atleast_2d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn atleast_2d_sequence_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&ATLEAST_2D_SEQUENCE_INFO, &[&tensors]) {
+        return ops::atleast_2d_sequence(tensors);
+    }
     fallback(&ATLEAST_2D_SEQUENCE_INFO, &[&tensors])
 }
 
@@ -686,6 +734,9 @@ fn atleast_3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::atleast_3d(tensor_arg(a, 0)?)?.into_values()
 }
 fn atleast_3d_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ATLEAST_3D_INFO, &[&self_]) {
+        return ops::atleast_3d(self_);
+    }
     fallback(&ATLEAST_3D_INFO, &[&self_])
 }
 
@@ -714,6 +765,9 @@ fn atleast_3d_sequence_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::atleast_3d_sequence(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn atleast_3d_sequence_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&ATLEAST_3D_SEQUENCE_INFO, &[&tensors]) {
+        return ops::atleast_3d_sequence(tensors);
+    }
     fallback(&ATLEAST_3D_SEQUENCE_INFO, &[&tensors])
 }
 
@@ -747,6 +801,9 @@ fn repeat_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::repeat(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn repeat_adaptor(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&REPEAT_INFO, &[&self_, &repeats]) {
+        return ops::repeat(self_, repeats);
+    }
     fallback(&REPEAT_INFO, &[&self_, &repeats])
 }
 
@@ -777,6 +834,9 @@ fn tile_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::tile(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn tile_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TILE_INFO, &[&self_, &dims]) {
+        return ops::tile(self_, dims);
+    }
     fallback(&TILE_INFO, &[&self_, &dims])
 }
 
@@ -825,6 +885,9 @@ fn flip_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::flip(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn flip_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FLIP_INFO, &[&self_, &dims]) {
+        return ops::flip(self_, dims);
+    }
     fallback(&FLIP_INFO, &[&self_, &dims])
 }
 
@@ -852,6 +915,9 @@ fn fliplr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fliplr(tensor_arg(a, 0)?)?.into_values()
 }
 fn fliplr_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FLIPLR_INFO, &[&self_]) {
+        return ops::fliplr(self_);
+    }
     fallback(&FLIPLR_INFO, &[&self_])
 }
 
@@ -879,6 +945,9 @@ fn flipud_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::flipud(tensor_arg(a, 0)?)?.into_values()
 }
 fn flipud_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FLIPUD_INFO, &[&self_]) {
+        return ops::flipud(self_);
+    }
     fallback(&FLIPUD_INFO, &[&self_])
 }
 
@@ -916,6 +985,9 @@ fn roll_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::roll(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values()
 }
 fn roll_adaptor(self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ROLL_INFO, &[&self_, &shifts, &dims]) {
+        return ops::roll(self_, shifts, dims);
+    }
     fallback(&ROLL_INFO, &[&self_, &shifts, &dims])
 }
 
@@ -953,6 +1025,9 @@ fn rot90_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::rot90(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values()
 }
 fn rot90_adaptor(self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ROT90_INFO, &[&self_, &k, &dims]) {
+        return ops::rot90(self_, k, dims);
+    }
     fallback(&ROT90_INFO, &[&self_, &k, &dims])
 }
 
@@ -987,6 +1062,9 @@ fn movedim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::movedim(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values()
 }
 fn movedim_adaptor(self_: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MOVEDIM_INFO, &[&self_, &source, &destination]) {
+        return ops::movedim(self_, source, destination);
+    }
     fallback(&MOVEDIM_INFO, &[&self_, &source, &destination])
 }
 
@@ -1022,6 +1100,9 @@ fn movedim_int_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::movedim_int(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn movedim_int_adaptor(self_: &Tensor, source: i64, destination: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MOVEDIM_INT_INFO, &[&self_, &source, &destination]) {
+        return ops::movedim_int(self_, source, destination);
+    }
     fallback(&MOVEDIM_INT_INFO, &[&self_, &source, &destination])
 }
 
@@ -1056,6 +1137,9 @@ fn swapaxes_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::swapaxes(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn swapaxes_adaptor(self_: &Tensor, axis0: i64, axis1: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SWAPAXES_INFO, &[&self_, &axis0, &axis1]) {
+        return ops::swapaxes(self_, axis0, axis1);
+    }
     fallback(&SWAPAXES_INFO, &[&self_, &axis0, &axis1])
 }
 
@@ -1090,6 +1174,9 @@ fn swapdims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::swapdims(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn swapdims_adaptor(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SWAPDIMS_INFO, &[&self_, &dim0, &dim1]) {
+        return ops::swapdims(self_, dim0, dim1);
+    }
     fallback(&SWAPDIMS_INFO, &[&self_, &dim0, &dim1])
 }
 
@@ -1124,6 +1211,9 @@ fn chunk_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::chunk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn chunk_adaptor(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&CHUNK_INFO, &[&self_, &chunks, &dim]) {
+        return ops::chunk(self_, chunks, dim);
+    }
     fallback(&CHUNK_INFO, &[&self_, &chunks, &dim])
 }
 
@@ -1159,6 +1249,9 @@ fn tensor_split_sections_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::tensor_split_sections(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn tensor_split_sections_adaptor(self_: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&TENSOR_SPLIT_SECTIONS_INFO, &[&self_, &sections, &dim]) {
+        return ops::tensor_split_sections(self_, sections, dim);
+    }
     fallback(&TENSOR_SPLIT_SECTIONS_INFO, &[&self_, &sections, &dim])
 }
 
@@ -1194,6 +1287,9 @@ fn tensor_split_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::tensor_split_indices(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn tensor_split_indices_adaptor(self_: &Tensor, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&TENSOR_SPLIT_INDICES_INFO, &[&self_, &indices, &dim]) {
+        return ops::tensor_split_indices(self_, indices, dim);
+    }
     fallback(&TENSOR_SPLIT_INDICES_INFO, &[&self_, &indices, &dim])
 }
 
@@ -1233,6 +1329,9 @@ fn tensor_split_adaptor(
     tensor_indices_or_sections: &Tensor,
     dim: i64,
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&TENSOR_SPLIT_INFO, &[&self_, &tensor_indices_or_sections, &dim]) {
+        return ops::tensor_split(self_, tensor_indices_or_sections, dim);
+    }
     fallback(&TENSOR_SPLIT_INFO, &[&self_, &tensor_indices_or_sections, &dim])
 }
 
@@ -1263,6 +1362,9 @@ fn hsplit_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn hsplit_adaptor(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&HSPLIT_INFO, &[&self_, &sections]) {
+        return ops::hsplit(self_, sections);
+    }
     fallback(&HSPLIT_INFO, &[&self_, &sections])
 }
 
@@ -1294,6 +1396,9 @@ fn hsplit_array_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn hsplit_array_adaptor(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&HSPLIT_ARRAY_INFO, &[&self_, &indices]) {
+        return ops::hsplit_array(self_, indices);
+    }
     fallback(&HSPLIT_ARRAY_INFO, &[&self_, &indices])
 }
 
@@ -1324,6 +1429,9 @@ fn vsplit_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::vsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn vsplit_adaptor(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&VSPLIT_INFO, &[&self_, &sections]) {
+        return ops::vsplit(self_, sections);
+    }
     fallback(&VSPLIT_INFO, &[&self_, &sections])
 }
 
@@ -1355,6 +1463,9 @@ fn vsplit_array_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::vsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn vsplit_array_adaptor(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&VSPLIT_ARRAY_INFO, &[&self_, &indices]) {
+        return ops::vsplit_array(self_, indices);
+    }
     fallback(&VSPLIT_ARRAY_INFO, &[&self_, &indices])
 }
 
@@ -1385,6 +1496,9 @@ fn dsplit_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::dsplit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn dsplit_adaptor(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&DSPLIT_INFO, &[&self_, &sections]) {
+        return ops::dsplit(self_, sections);
+    }
     fallback(&DSPLIT_INFO, &[&self_, &sections])
 }
 
@@ -1416,6 +1530,9 @@ fn dsplit_array_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::dsplit_array(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn dsplit_array_adaptor(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&DSPLIT_ARRAY_INFO, &[&self_, &indices]) {
+        return ops::dsplit_array(self_, indices);
+    }
     fallback(&DSPLIT_ARRAY_INFO, &[&self_, &indices])
 }
 
@@ -1450,6 +1567,9 @@ fn unflatten_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::unflatten(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?)?.into_values()
 }
 fn unflatten_adaptor(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&UNFLATTEN_INFO, &[&self_, &dim, &sizes]) {
+        return ops::unflatten(self_, dim, sizes);
+    }
     fallback(&UNFLATTEN_INFO, &[&self_, &dim, &sizes])
 }
 
@@ -1480,6 +1600,9 @@ fn expand_as_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::expand_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn expand_as_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&EXPAND_AS_INFO, &[&self_, &other]) {
+        return ops::expand_as(self_, other);
+    }
     fallback(&EXPAND_AS_INFO, &[&self_, &other])
 }
 
@@ -1510,6 +1633,9 @@ fn view_as_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::view_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn view_as_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&VIEW_AS_INFO, &[&self_, &other]) {
+        return ops::view_as(self_, other);
+    }
     fallback(&VIEW_AS_INFO, &[&self_, &other])
 }
 
@@ -1540,6 +1666,9 @@ fn reshape_as_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::reshape_as(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn reshape_as_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RESHAPE_AS_INFO, &[&self_, &other]) {
+        return ops::reshape_as(self_, other);
+    }
     fallback(&RESHAPE_AS_INFO, &[&self_, &other])
 }
 
@@ -1571,6 +1700,9 @@ fn broadcast_to_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::broadcast_to(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn broadcast_to_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BROADCAST_TO_INFO, &[&self_, &size]) {
+        return ops::broadcast_to(self_, size);
+    }
     fallback(&BROADCAST_TO_INFO, &[&self_, &size])
 }
 
@@ -1602,6 +1734,9 @@ fn broadcast_tensors_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::broadcast_tensors(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn broadcast_tensors_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&BROADCAST_TENSORS_INFO, &[&tensors]) {
+        return ops::broadcast_tensors(tensors);
+    }
     fallback(&BROADCAST_TENSORS_INFO, &[&tensors])
 }
 
@@ -1629,6 +1764,9 @@ fn ravel_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::ravel(tensor_arg(a, 0)?)?.into_values()
 }
 fn ravel_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RAVEL_INFO, &[&self_]) {
+        return ops::ravel(self_);
+    }
     fallback(&RAVEL_INFO, &[&self_])
 }
 
@@ -1656,6 +1794,9 @@ fn adjoint_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::adjoint(tensor_arg(a, 0)?)?.into_values()
 }
 fn adjoint_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ADJOINT_INFO, &[&self_]) {
+        return ops::adjoint(self_);
+    }
     fallback(&ADJOINT_INFO, &[&self_])
 }
 
@@ -1683,6 +1824,9 @@ fn mt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::mt(tensor_arg(a, 0)?)?.into_values()
 }
 fn mt_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MT_INFO, &[&self_]) {
+        return ops::mt(self_);
+    }
     fallback(&MT_INFO, &[&self_])
 }
 
@@ -1710,6 +1854,9 @@ fn mh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::mh(tensor_arg(a, 0)?)?.into_values()
 }
 fn mh_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MH_INFO, &[&self_]) {
+        return ops::mh(self_);
+    }
     fallback(&MH_INFO, &[&self_])
 }
 
@@ -1737,6 +1884,9 @@ fn h_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::h(tensor_arg(a, 0)?)?.into_values()
 }
 fn h_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&H_INFO, &[&self_]) {
+        return ops::h(self_);
+    }
     fallback(&H_INFO, &[&self_])
 }
 
@@ -1764,6 +1914,9 @@ fn numpy_t_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::numpy_t(tensor_arg(a, 0)?)?.into_values()
 }
 fn numpy_t_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NUMPY_T_INFO, &[&self_]) {
+        return ops::numpy_t(self_);
+    }
     fallback(&NUMPY_T_INFO, &[&self_])
 }
 
@@ -1797,6 +1950,9 @@ fn meshgrid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::meshgrid(&arg::<Vec<Tensor>>(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
 }
 fn meshgrid_adaptor(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&MESHGRID_INFO, &[&tensors, &indexing]) {
+        return ops::meshgrid(tensors, indexing);
+    }
     fallback(&MESHGRID_INFO, &[&tensors, &indexing])
 }
 
@@ -1828,6 +1984,9 @@ fn cartesian_prod_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cartesian_prod(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn cartesian_prod_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CARTESIAN_PROD_INFO, &[&tensors]) {
+        return ops::cartesian_prod(tensors);
+    }
     fallback(&CARTESIAN_PROD_INFO, &[&tensors])
 }
 
@@ -1861,6 +2020,9 @@ fn block_diag_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::block_diag(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn block_diag_adaptor(tensors: &[Tensor]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BLOCK_DIAG_INFO, &[&tensors]) {
+        return ops::block_diag(tensors);
+    }
     fallback(&BLOCK_DIAG_INFO, &[&tensors])
 }
 
@@ -1909,6 +2071,9 @@ fn tril_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::tril(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn tril_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TRIL_INFO, &[&self_, &diagonal]) {
+        return ops::tril(self_, diagonal);
+    }
     fallback(&TRIL_INFO, &[&self_, &diagonal])
 }
 
@@ -1957,6 +2122,9 @@ fn tril_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn tril_inplace_adaptor(self_: &Tensor, diagonal: i64) -> Result<()> {
+    if let Some(_seen) = watched(&TRIL__INFO, &[&self_, &diagonal]) {
+        return ops::tril_(self_, diagonal);
+    }
     call_fallback(&TRIL__INFO, &[&self_, &diagonal]).map(drop)
 }
 
@@ -2010,6 +2178,9 @@ fn tril_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn tril_out_adaptor(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&TRIL_OUT_INFO, &[&self_, &diagonal, &&*out]) {
+        return ops::tril_out(self_, diagonal, out);
+    }
     let v = call_fallback(&TRIL_OUT_INFO, &[&self_, &diagonal, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2060,6 +2231,9 @@ fn triu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::triu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn triu_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TRIU_INFO, &[&self_, &diagonal]) {
+        return ops::triu(self_, diagonal);
+    }
     fallback(&TRIU_INFO, &[&self_, &diagonal])
 }
 
@@ -2108,6 +2282,9 @@ fn triu_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn triu_inplace_adaptor(self_: &Tensor, diagonal: i64) -> Result<()> {
+    if let Some(_seen) = watched(&TRIU__INFO, &[&self_, &diagonal]) {
+        return ops::triu_(self_, diagonal);
+    }
     call_fallback(&TRIU__INFO, &[&self_, &diagonal]).map(drop)
 }
 
@@ -2161,6 +2338,9 @@ fn triu_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn triu_out_adaptor(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&TRIU_OUT_INFO, &[&self_, &diagonal, &&*out]) {
+        return ops::triu_out(self_, diagonal, out);
+    }
     let v = call_fallback(&TRIU_OUT_INFO, &[&self_, &diagonal, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2201,6 +2381,9 @@ fn diag_embed_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::diag_embed(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn diag_embed_adaptor(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DIAG_EMBED_INFO, &[&self_, &offset, &dim1, &dim2]) {
+        return ops::diag_embed(self_, offset, dim1, dim2);
+    }
     fallback(&DIAG_EMBED_INFO, &[&self_, &offset, &dim1, &dim2])
 }
 
@@ -2231,6 +2414,9 @@ fn diag_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::diag(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn diag_adaptor(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DIAG_INFO, &[&self_, &diagonal]) {
+        return ops::diag(self_, diagonal);
+    }
     fallback(&DIAG_INFO, &[&self_, &diagonal])
 }
 
@@ -2272,6 +2458,9 @@ fn diag_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn diag_out_adaptor(self_: &Tensor, diagonal: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&DIAG_OUT_INFO, &[&self_, &diagonal, &&*out]) {
+        return ops::diag_out(self_, diagonal, out);
+    }
     let v = call_fallback(&DIAG_OUT_INFO, &[&self_, &diagonal, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2304,6 +2493,9 @@ fn diagflat_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::diagflat(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn diagflat_adaptor(self_: &Tensor, offset: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DIAGFLAT_INFO, &[&self_, &offset]) {
+        return ops::diagflat(self_, offset);
+    }
     fallback(&DIAGFLAT_INFO, &[&self_, &offset])
 }
 
@@ -2341,6 +2533,9 @@ fn trace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::trace(tensor_arg(a, 0)?)?.into_values()
 }
 fn trace_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TRACE_INFO, &[&self_]) {
+        return ops::trace(self_);
+    }
     fallback(&TRACE_INFO, &[&self_])
 }
 
@@ -2385,6 +2580,9 @@ fn repeat_interleave_tensor_adaptor(
     dim: Option<i64>,
     output_size: Option<i64>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&REPEAT_INTERLEAVE_TENSOR_INFO, &[&self_, &repeats, &dim, &output_size]) {
+        return ops::repeat_interleave_tensor(self_, repeats, dim, output_size);
+    }
     fallback(&REPEAT_INTERLEAVE_TENSOR_INFO, &[&self_, &repeats, &dim, &output_size])
 }
 
@@ -2426,6 +2624,9 @@ fn repeat_interleave_int_adaptor(
     dim: Option<i64>,
     output_size: Option<i64>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&REPEAT_INTERLEAVE_INT_INFO, &[&self_, &repeats, &dim, &output_size]) {
+        return ops::repeat_interleave_int(self_, repeats, dim, output_size);
+    }
     fallback(&REPEAT_INTERLEAVE_INT_INFO, &[&self_, &repeats, &dim, &output_size])
 }
 
@@ -2468,6 +2669,9 @@ fn repeat_interleave_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::repeat_interleave(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn repeat_interleave_adaptor(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&REPEAT_INTERLEAVE_INFO, &[&repeats, &output_size]) {
+        return ops::repeat_interleave(repeats, output_size);
+    }
     fallback(&REPEAT_INTERLEAVE_INFO, &[&repeats, &output_size])
 }
 
@@ -2503,6 +2707,9 @@ fn combinations_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::combinations(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn combinations_adaptor(self_: &Tensor, r: i64, with_replacement: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&COMBINATIONS_INFO, &[&self_, &r, &with_replacement]) {
+        return ops::combinations(self_, r, with_replacement);
+    }
     fallback(&COMBINATIONS_INFO, &[&self_, &r, &with_replacement])
 }
 
@@ -2537,6 +2744,9 @@ fn chunk_cat_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::chunk_cat(&arg::<Vec<Tensor>>(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn chunk_cat_adaptor(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CHUNK_CAT_INFO, &[&tensors, &dim, &num_chunks]) {
+        return ops::chunk_cat(tensors, dim, num_chunks);
+    }
     fallback(&CHUNK_CAT_INFO, &[&tensors, &dim, &num_chunks])
 }
 
@@ -2588,6 +2798,9 @@ fn chunk_cat_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn chunk_cat_out_adaptor(tensors: &[Tensor], dim: i64, num_chunks: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CHUNK_CAT_OUT_INFO, &[&tensors, &dim, &num_chunks, &&*out]) {
+        return ops::chunk_cat_out(tensors, dim, num_chunks, out);
+    }
     let v = call_fallback(&CHUNK_CAT_OUT_INFO, &[&tensors, &dim, &num_chunks, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())

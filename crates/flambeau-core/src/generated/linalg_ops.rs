@@ -65,6 +65,9 @@ fn linalg_inv_ex_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_inv_ex(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn linalg_inv_ex_adaptor(a: &Tensor, check_errors: bool) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LINALG_INV_EX_INFO, &[&a, &check_errors]) {
+        return ops::linalg_inv_ex(a, check_errors);
+    }
     fallback(&LINALG_INV_EX_INFO, &[&a, &check_errors])
 }
 
@@ -132,6 +135,9 @@ fn linalg_inv_ex_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_INV_EX_OUT_INFO, &[&a, &check_errors, &&*out0, &&*out1]) {
+        return ops::linalg_inv_ex_out(a, check_errors, out0, out1);
+    }
     let v = call_fallback(&LINALG_INV_EX_OUT_INFO, &[&a, &check_errors, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -169,6 +175,9 @@ fn linalg_inv_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_inv(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_inv_adaptor(a: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_INV_INFO, &[&a]) {
+        return ops::linalg_inv(a);
+    }
     fallback(&LINALG_INV_INFO, &[&a])
 }
 
@@ -207,6 +216,9 @@ fn linalg_inv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_inv_out_adaptor(a: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_INV_OUT_INFO, &[&a, &&*out]) {
+        return ops::linalg_inv_out(a, out);
+    }
     let v = call_fallback(&LINALG_INV_OUT_INFO, &[&a, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -243,6 +255,9 @@ fn inverse_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::inverse(tensor_arg(a, 0)?)?.into_values()
 }
 fn inverse_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&INVERSE_INFO, &[&self_]) {
+        return ops::inverse(self_);
+    }
     fallback(&INVERSE_INFO, &[&self_])
 }
 
@@ -281,6 +296,9 @@ fn inverse_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn inverse_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&INVERSE_OUT_INFO, &[&self_, &&*out]) {
+        return ops::inverse_out(self_, out);
+    }
     let v = call_fallback(&INVERSE_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -337,6 +355,9 @@ fn linalg_slogdet_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_slogdet(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_slogdet_adaptor(a: &Tensor) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LINALG_SLOGDET_INFO, &[&a]) {
+        return ops::linalg_slogdet(a);
+    }
     fallback(&LINALG_SLOGDET_INFO, &[&a])
 }
 
@@ -393,6 +414,9 @@ fn linalg_slogdet_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn linalg_slogdet_out_adaptor(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_SLOGDET_OUT_INFO, &[&a, &&*out0, &&*out1]) {
+        return ops::linalg_slogdet_out(a, out0, out1);
+    }
     let v = call_fallback(&LINALG_SLOGDET_OUT_INFO, &[&a, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -426,6 +450,9 @@ fn slogdet_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::slogdet(tensor_arg(a, 0)?)?.into_values()
 }
 fn slogdet_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&SLOGDET_INFO, &[&self_]) {
+        return ops::slogdet(self_);
+    }
     fallback(&SLOGDET_INFO, &[&self_])
 }
 
@@ -470,6 +497,9 @@ fn slogdet_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn slogdet_out_adaptor(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SLOGDET_OUT_INFO, &[&self_, &&*out0, &&*out1]) {
+        return ops::slogdet_out(self_, out0, out1);
+    }
     let v = call_fallback(&SLOGDET_OUT_INFO, &[&self_, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -500,6 +530,9 @@ fn logdet_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::logdet(tensor_arg(a, 0)?)?.into_values()
 }
 fn logdet_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOGDET_INFO, &[&self_]) {
+        return ops::logdet(self_);
+    }
     fallback(&LOGDET_INFO, &[&self_])
 }
 
@@ -554,6 +587,9 @@ fn linalg_svd_reduced_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_svd_reduced(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_svd_reduced_adaptor(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LINALG_SVD_REDUCED_INFO, &[&a]) {
+        return ops::linalg_svd_reduced(a);
+    }
     fallback(&LINALG_SVD_REDUCED_INFO, &[&a])
 }
 
@@ -592,6 +628,9 @@ fn nuclear_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::nuclear_norm(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn nuclear_norm_adaptor(self_: &Tensor, keepdim: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NUCLEAR_NORM_INFO, &[&self_, &keepdim]) {
+        return ops::nuclear_norm(self_, keepdim);
+    }
     fallback(&NUCLEAR_NORM_INFO, &[&self_, &keepdim])
 }
 
@@ -638,6 +677,9 @@ fn nuclear_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn nuclear_norm_out_adaptor(self_: &Tensor, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&NUCLEAR_NORM_OUT_INFO, &[&self_, &keepdim, &&*out]) {
+        return ops::nuclear_norm_out(self_, keepdim, out);
+    }
     let v = call_fallback(&NUCLEAR_NORM_OUT_INFO, &[&self_, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -682,6 +724,9 @@ fn nuclear_norm_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::nuclear_norm_dim(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn nuclear_norm_dim_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NUCLEAR_NORM_DIM_INFO, &[&self_, &dim, &keepdim]) {
+        return ops::nuclear_norm_dim(self_, dim, keepdim);
+    }
     fallback(&NUCLEAR_NORM_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
@@ -729,6 +774,9 @@ fn nuclear_norm_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn nuclear_norm_dim_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&NUCLEAR_NORM_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
+        return ops::nuclear_norm_dim_out(self_, dim, keepdim, out);
+    }
     let v = call_fallback(&NUCLEAR_NORM_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -766,6 +814,9 @@ fn linalg_matrix_exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_matrix_exp(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_matrix_exp_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_MATRIX_EXP_INFO, &[&self_]) {
+        return ops::linalg_matrix_exp(self_);
+    }
     fallback(&LINALG_MATRIX_EXP_INFO, &[&self_])
 }
 
@@ -804,6 +855,9 @@ fn linalg_matrix_exp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_matrix_exp_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_MATRIX_EXP_OUT_INFO, &[&self_, &&*out]) {
+        return ops::linalg_matrix_exp_out(self_, out);
+    }
     let v = call_fallback(&LINALG_MATRIX_EXP_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -840,5 +894,8 @@ fn matrix_exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::matrix_exp(tensor_arg(a, 0)?)?.into_values()
 }
 fn matrix_exp_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MATRIX_EXP_INFO, &[&self_]) {
+        return ops::matrix_exp(self_);
+    }
     fallback(&MATRIX_EXP_INFO, &[&self_])
 }

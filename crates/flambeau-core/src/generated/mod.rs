@@ -71,6 +71,7 @@ mod prelude {
     pub use crate::dispatch::op::Kernels;
     pub use crate::dispatch::op::{Differentiability, call_fallback, fallback};
     pub use crate::dispatch::value::{IntoValue, Results, Value, arg, tensor_arg};
+    pub use crate::dispatch::watch::watched;
     pub use crate::dispatch::{Key, KeySet, Op, OpInfo};
     pub use crate::iter::spec::{Label, PointwiseKernel};
     pub use crate::iter::{PointwiseSpec, Promote, Rare};

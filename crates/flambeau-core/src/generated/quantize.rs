@@ -63,6 +63,14 @@ fn fake_quantize_per_tensor_affine_cachemask_adaptor(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_INFO,
+        &[&self_, &scale, &zero_point, &quant_min, &quant_max],
+    ) {
+        return ops::fake_quantize_per_tensor_affine_cachemask(
+            self_, scale, zero_point, quant_min, quant_max,
+        );
+    }
     fallback(
         &FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_INFO,
         &[&self_, &scale, &zero_point, &quant_min, &quant_max],
@@ -129,6 +137,14 @@ fn fake_quantize_per_channel_affine_cachemask_adaptor(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK_INFO,
+        &[&self_, &scale, &zero_point, &axis, &quant_min, &quant_max],
+    ) {
+        return ops::fake_quantize_per_channel_affine_cachemask(
+            self_, scale, zero_point, axis, quant_min, quant_max,
+        );
+    }
     fallback(
         &FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK_INFO,
         &[&self_, &scale, &zero_point, &axis, &quant_min, &quant_max],
@@ -186,6 +202,11 @@ fn fake_quantize_per_tensor_affine_adaptor(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&FAKE_QUANTIZE_PER_TENSOR_AFFINE_INFO, &[&self_, &scale, &zero_point, &quant_min, &quant_max])
+    {
+        return ops::fake_quantize_per_tensor_affine(self_, scale, zero_point, quant_min, quant_max);
+    }
     fallback(&FAKE_QUANTIZE_PER_TENSOR_AFFINE_INFO, &[&self_, &scale, &zero_point, &quant_min, &quant_max])
 }
 
@@ -239,6 +260,12 @@ fn fake_quantize_per_tensor_affine_by_adaptor(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY_INFO,
+        &[&self_, &scale, &zero_point, &quant_min, &quant_max],
+    ) {
+        return ops::fake_quantize_per_tensor_affine_by(self_, scale, zero_point, quant_min, quant_max);
+    }
     fallback(&FAKE_QUANTIZE_PER_TENSOR_AFFINE_BY_INFO, &[&self_, &scale, &zero_point, &quant_min, &quant_max])
 }
 
@@ -295,6 +322,12 @@ fn fake_quantize_per_channel_affine_adaptor(
     quant_min: i64,
     quant_max: i64,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &FAKE_QUANTIZE_PER_CHANNEL_AFFINE_INFO,
+        &[&self_, &scale, &zero_point, &axis, &quant_min, &quant_max],
+    ) {
+        return ops::fake_quantize_per_channel_affine(self_, scale, zero_point, axis, quant_min, quant_max);
+    }
     fallback(
         &FAKE_QUANTIZE_PER_CHANNEL_AFFINE_INFO,
         &[&self_, &scale, &zero_point, &axis, &quant_min, &quant_max],

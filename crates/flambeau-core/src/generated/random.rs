@@ -62,6 +62,9 @@ fn uniform_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn uniform_inplace_adaptor(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator>) -> Result<()> {
+    if let Some(_seen) = watched(&UNIFORM__INFO, &[&self_, &from, &to, &generator]) {
+        return ops::uniform_(self_, from, to, generator);
+    }
     call_fallback(&UNIFORM__INFO, &[&self_, &from, &to, &generator]).map(drop)
 }
 
@@ -120,6 +123,9 @@ fn normal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn normal_inplace_adaptor(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<()> {
+    if let Some(_seen) = watched(&NORMAL__INFO, &[&self_, &mean, &std, &generator]) {
+        return ops::normal_(self_, mean, std, generator);
+    }
     call_fallback(&NORMAL__INFO, &[&self_, &mean, &std, &generator]).map(drop)
 }
 
@@ -183,6 +189,9 @@ fn log_normal_inplace_adaptor(
     std: f64,
     generator: Option<&Generator>,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LOG_NORMAL__INFO, &[&self_, &mean, &std, &generator]) {
+        return ops::log_normal_(self_, mean, std, generator);
+    }
     call_fallback(&LOG_NORMAL__INFO, &[&self_, &mean, &std, &generator]).map(drop)
 }
 
@@ -240,6 +249,9 @@ fn exponential_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn exponential_inplace_adaptor(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
+    if let Some(_seen) = watched(&EXPONENTIAL__INFO, &[&self_, &lambd, &generator]) {
+        return ops::exponential_(self_, lambd, generator);
+    }
     call_fallback(&EXPONENTIAL__INFO, &[&self_, &lambd, &generator]).map(drop)
 }
 
@@ -303,6 +315,9 @@ fn cauchy_inplace_adaptor(
     sigma: f64,
     generator: Option<&Generator>,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&CAUCHY__INFO, &[&self_, &median, &sigma, &generator]) {
+        return ops::cauchy_(self_, median, sigma, generator);
+    }
     call_fallback(&CAUCHY__INFO, &[&self_, &median, &sigma, &generator]).map(drop)
 }
 
@@ -360,6 +375,9 @@ fn geometric_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn geometric_inplace_adaptor(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+    if let Some(_seen) = watched(&GEOMETRIC__INFO, &[&self_, &p, &generator]) {
+        return ops::geometric_(self_, p, generator);
+    }
     call_fallback(&GEOMETRIC__INFO, &[&self_, &p, &generator]).map(drop)
 }
 
@@ -418,6 +436,9 @@ fn bernoulli_tensor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn bernoulli_tensor_inplace_adaptor(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    if let Some(_seen) = watched(&BERNOULLI_TENSOR__INFO, &[&self_, &p, &generator]) {
+        return ops::bernoulli_tensor_(self_, p, generator);
+    }
     call_fallback(&BERNOULLI_TENSOR__INFO, &[&self_, &p, &generator]).map(drop)
 }
 
@@ -476,6 +497,9 @@ fn bernoulli_float_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn bernoulli_float_inplace_adaptor(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
+    if let Some(_seen) = watched(&BERNOULLI_FLOAT__INFO, &[&self_, &p, &generator]) {
+        return ops::bernoulli_float_(self_, p, generator);
+    }
     call_fallback(&BERNOULLI_FLOAT__INFO, &[&self_, &p, &generator]).map(drop)
 }
 
@@ -529,6 +553,9 @@ fn bernoulli_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bernoulli(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values()
 }
 fn bernoulli_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BERNOULLI_INFO, &[&self_, &generator]) {
+        return ops::bernoulli(self_, generator);
+    }
     fallback(&BERNOULLI_INFO, &[&self_, &generator])
 }
 
@@ -582,6 +609,9 @@ fn bernoulli_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn bernoulli_out_adaptor(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&BERNOULLI_OUT_INFO, &[&self_, &generator, &&*out]) {
+        return ops::bernoulli_out(self_, generator, out);
+    }
     let v = call_fallback(&BERNOULLI_OUT_INFO, &[&self_, &generator, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -640,6 +670,9 @@ fn bernoulli_p_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bernoulli_p(tensor_arg(a, 0)?, arg(a, 1)?, arg::<Option<Generator>>(a, 2)?.as_ref())?.into_values()
 }
 fn bernoulli_p_adaptor(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BERNOULLI_P_INFO, &[&self_, &p, &generator]) {
+        return ops::bernoulli_p(self_, p, generator);
+    }
     fallback(&BERNOULLI_P_INFO, &[&self_, &p, &generator])
 }
 
@@ -708,6 +741,9 @@ fn random_from_inplace_adaptor(
     to: Option<i64>,
     generator: Option<&Generator>,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&RANDOM_FROM__INFO, &[&self_, &from, &to, &generator]) {
+        return ops::random_from_(self_, from, to, generator);
+    }
     call_fallback(&RANDOM_FROM__INFO, &[&self_, &from, &to, &generator]).map(drop)
 }
 
@@ -765,6 +801,9 @@ fn random_to_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn random_to_inplace_adaptor(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
+    if let Some(_seen) = watched(&RANDOM_TO__INFO, &[&self_, &to, &generator]) {
+        return ops::random_to_(self_, to, generator);
+    }
     call_fallback(&RANDOM_TO__INFO, &[&self_, &to, &generator]).map(drop)
 }
 
@@ -818,6 +857,9 @@ fn random_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn random_inplace_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    if let Some(_seen) = watched(&RANDOM__INFO, &[&self_, &generator]) {
+        return ops::random_(self_, generator);
+    }
     call_fallback(&RANDOM__INFO, &[&self_, &generator]).map(drop)
 }
 
@@ -872,6 +914,9 @@ fn randperm_fill_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn randperm_fill_inplace_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
+    if let Some(_seen) = watched(&RANDPERM_FILL__INFO, &[&self_, &generator]) {
+        return ops::randperm_fill_(self_, generator);
+    }
     call_fallback(&RANDPERM_FILL__INFO, &[&self_, &generator]).map(drop)
 }
 
@@ -935,6 +980,9 @@ fn rand_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RAND_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory]) {
+        return ops::rand(size, generator, dtype, layout, device, pin_memory);
+    }
     fallback(&RAND_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -1065,6 +1113,11 @@ fn rand_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&RAND_OUT_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory, &&*out])
+    {
+        return ops::rand_out(size, generator, dtype, layout, device, pin_memory, out);
+    }
     let v =
         call_fallback(&RAND_OUT_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
@@ -1140,6 +1193,12 @@ fn rand_like_generator_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &RAND_LIKE_GENERATOR_INFO,
+        &[&self_, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
+    ) {
+        return ops::rand_like_generator(self_, generator, dtype, layout, device, pin_memory, memory_format);
+    }
     fallback(
         &RAND_LIKE_GENERATOR_INFO,
         &[&self_, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
@@ -1204,6 +1263,11 @@ fn rand_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&RAND_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
+    {
+        return ops::rand_like(self_, dtype, layout, device, pin_memory, memory_format);
+    }
     fallback(&RAND_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
 }
 
@@ -1267,6 +1331,9 @@ fn randn_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RANDN_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory]) {
+        return ops::randn(size, generator, dtype, layout, device, pin_memory);
+    }
     fallback(&RANDN_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -1397,6 +1464,11 @@ fn randn_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&RANDN_OUT_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory, &&*out])
+    {
+        return ops::randn_out(size, generator, dtype, layout, device, pin_memory, out);
+    }
     let v =
         call_fallback(&RANDN_OUT_INFO, &[&size, &generator, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
@@ -1472,6 +1544,12 @@ fn randn_like_generator_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &RANDN_LIKE_GENERATOR_INFO,
+        &[&self_, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
+    ) {
+        return ops::randn_like_generator(self_, generator, dtype, layout, device, pin_memory, memory_format);
+    }
     fallback(
         &RANDN_LIKE_GENERATOR_INFO,
         &[&self_, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
@@ -1536,6 +1614,11 @@ fn randn_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&RANDN_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
+    {
+        return ops::randn_like(self_, dtype, layout, device, pin_memory, memory_format);
+    }
     fallback(&RANDN_LIKE_INFO, &[&self_, &dtype, &layout, &device, &pin_memory, &memory_format])
 }
 
@@ -1603,6 +1686,11 @@ fn randint_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&RANDINT_INFO, &[&high, &size, &generator, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::randint(high, size, generator, dtype, layout, device, pin_memory);
+    }
     fallback(&RANDINT_INFO, &[&high, &size, &generator, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -1741,6 +1829,11 @@ fn randint_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&RANDINT_OUT_INFO, &[&high, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out])
+    {
+        return ops::randint_out(high, size, generator, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(
         &RANDINT_OUT_INFO,
         &[&high, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out],
@@ -1822,6 +1915,11 @@ fn randint_low_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&RANDINT_LOW_INFO, &[&low, &high, &size, &generator, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::randint_low(low, high, size, generator, dtype, layout, device, pin_memory);
+    }
     fallback(&RANDINT_LOW_INFO, &[&low, &high, &size, &generator, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -1968,6 +2066,12 @@ fn randint_low_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &RANDINT_LOW_OUT_INFO,
+        &[&low, &high, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out],
+    ) {
+        return ops::randint_low_out(low, high, size, generator, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(
         &RANDINT_LOW_OUT_INFO,
         &[&low, &high, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out],
@@ -2049,6 +2153,21 @@ fn randint_like_generator_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &RANDINT_LIKE_GENERATOR_INFO,
+        &[&self_, &high, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
+    ) {
+        return ops::randint_like_generator(
+            self_,
+            high,
+            generator,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+            memory_format,
+        );
+    }
     fallback(
         &RANDINT_LIKE_GENERATOR_INFO,
         &[&self_, &high, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
@@ -2132,6 +2251,22 @@ fn randint_like_low_generator_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &RANDINT_LIKE_LOW_GENERATOR_INFO,
+        &[&self_, &low, &high, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
+    ) {
+        return ops::randint_like_low_generator(
+            self_,
+            low,
+            high,
+            generator,
+            dtype,
+            layout,
+            device,
+            pin_memory,
+            memory_format,
+        );
+    }
     fallback(
         &RANDINT_LIKE_LOW_GENERATOR_INFO,
         &[&self_, &low, &high, &generator, &dtype, &layout, &device, &pin_memory, &memory_format],
@@ -2207,6 +2342,11 @@ fn randint_like_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&RANDINT_LIKE_INFO, &[&self_, &high, &dtype, &layout, &device, &pin_memory, &memory_format])
+    {
+        return ops::randint_like(self_, high, dtype, layout, device, pin_memory, memory_format);
+    }
     fallback(&RANDINT_LIKE_INFO, &[&self_, &high, &dtype, &layout, &device, &pin_memory, &memory_format])
 }
 
@@ -2283,6 +2423,12 @@ fn randint_like_low_adaptor(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &RANDINT_LIKE_LOW_INFO,
+        &[&self_, &low, &high, &dtype, &layout, &device, &pin_memory, &memory_format],
+    ) {
+        return ops::randint_like_low(self_, low, high, dtype, layout, device, pin_memory, memory_format);
+    }
     fallback(
         &RANDINT_LIKE_LOW_INFO,
         &[&self_, &low, &high, &dtype, &layout, &device, &pin_memory, &memory_format],
@@ -2354,6 +2500,9 @@ fn randperm_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RANDPERM_INFO, &[&n, &generator, &dtype, &layout, &device, &pin_memory]) {
+        return ops::randperm(n, generator, dtype, layout, device, pin_memory);
+    }
     fallback(&RANDPERM_INFO, &[&n, &generator, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -2484,6 +2633,11 @@ fn randperm_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&RANDPERM_OUT_INFO, &[&n, &generator, &dtype, &layout, &device, &pin_memory, &&*out])
+    {
+        return ops::randperm_out(n, generator, dtype, layout, device, pin_memory, out);
+    }
     let v =
         call_fallback(&RANDPERM_OUT_INFO, &[&n, &generator, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
@@ -2563,6 +2717,12 @@ fn normal_float_float_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &NORMAL_FLOAT_FLOAT_INFO,
+        &[&mean, &std, &size, &generator, &dtype, &layout, &device, &pin_memory],
+    ) {
+        return ops::normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory);
+    }
     fallback(
         &NORMAL_FLOAT_FLOAT_INFO,
         &[&mean, &std, &size, &generator, &dtype, &layout, &device, &pin_memory],
@@ -2712,6 +2872,14 @@ fn normal_float_float_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &NORMAL_FLOAT_FLOAT_OUT_INFO,
+        &[&mean, &std, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out],
+    ) {
+        return ops::normal_float_float_out(
+            mean, std, size, generator, dtype, layout, device, pin_memory, out,
+        );
+    }
     let v = call_fallback(
         &NORMAL_FLOAT_FLOAT_OUT_INFO,
         &[&mean, &std, &size, &generator, &dtype, &layout, &device, &pin_memory, &&*out],
@@ -2766,6 +2934,9 @@ fn normal_tensor_tensor_adaptor(
     std: &Tensor,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NORMAL_TENSOR_TENSOR_INFO, &[&mean, &std, &generator]) {
+        return ops::normal_tensor_tensor(mean, std, generator);
+    }
     fallback(&NORMAL_TENSOR_TENSOR_INFO, &[&mean, &std, &generator])
 }
 
@@ -2859,6 +3030,9 @@ fn normal_tensor_tensor_out_adaptor(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&NORMAL_TENSOR_TENSOR_OUT_INFO, &[&mean, &std, &generator, &&*out]) {
+        return ops::normal_tensor_tensor_out(mean, std, generator, out);
+    }
     let v = call_fallback(&NORMAL_TENSOR_TENSOR_OUT_INFO, &[&mean, &std, &generator, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2906,6 +3080,9 @@ fn normal_tensor_float_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn normal_tensor_float_adaptor(mean: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NORMAL_TENSOR_FLOAT_INFO, &[&mean, &std, &generator]) {
+        return ops::normal_tensor_float(mean, std, generator);
+    }
     fallback(&NORMAL_TENSOR_FLOAT_INFO, &[&mean, &std, &generator])
 }
 
@@ -2999,6 +3176,9 @@ fn normal_tensor_float_out_adaptor(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&NORMAL_TENSOR_FLOAT_OUT_INFO, &[&mean, &std, &generator, &&*out]) {
+        return ops::normal_tensor_float_out(mean, std, generator, out);
+    }
     let v = call_fallback(&NORMAL_TENSOR_FLOAT_OUT_INFO, &[&mean, &std, &generator, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3046,6 +3226,9 @@ fn normal_float_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn normal_float_tensor_adaptor(mean: f64, std: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NORMAL_FLOAT_TENSOR_INFO, &[&mean, &std, &generator]) {
+        return ops::normal_float_tensor(mean, std, generator);
+    }
     fallback(&NORMAL_FLOAT_TENSOR_INFO, &[&mean, &std, &generator])
 }
 
@@ -3139,6 +3322,9 @@ fn normal_float_tensor_out_adaptor(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&NORMAL_FLOAT_TENSOR_OUT_INFO, &[&mean, &std, &generator, &&*out]) {
+        return ops::normal_float_tensor_out(mean, std, generator, out);
+    }
     let v = call_fallback(&NORMAL_FLOAT_TENSOR_OUT_INFO, &[&mean, &std, &generator, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3206,6 +3392,9 @@ fn multinomial_adaptor(
     replacement: bool,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MULTINOMIAL_INFO, &[&self_, &num_samples, &replacement, &generator]) {
+        return ops::multinomial(self_, num_samples, replacement, generator);
+    }
     fallback(&MULTINOMIAL_INFO, &[&self_, &num_samples, &replacement, &generator])
 }
 
@@ -3279,6 +3468,11 @@ fn multinomial_out_adaptor(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&MULTINOMIAL_OUT_INFO, &[&self_, &num_samples, &replacement, &generator, &&*out])
+    {
+        return ops::multinomial_out(self_, num_samples, replacement, generator, out);
+    }
     let v = call_fallback(&MULTINOMIAL_OUT_INFO, &[&self_, &num_samples, &replacement, &generator, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3333,6 +3527,9 @@ fn poisson_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::poisson(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values()
 }
 fn poisson_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&POISSON_INFO, &[&self_, &generator]) {
+        return ops::poisson(self_, generator);
+    }
     fallback(&POISSON_INFO, &[&self_, &generator])
 }
 
@@ -3390,6 +3587,9 @@ fn binomial_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn binomial_adaptor(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BINOMIAL_INFO, &[&count, &prob, &generator]) {
+        return ops::binomial(count, prob, generator);
+    }
     fallback(&BINOMIAL_INFO, &[&count, &prob, &generator])
 }
 
@@ -3443,6 +3643,9 @@ fn standard_gamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::standard_gamma(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values()
 }
 fn standard_gamma_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&STANDARD_GAMMA_INFO, &[&self_, &generator]) {
+        return ops::standard_gamma(self_, generator);
+    }
     fallback(&STANDARD_GAMMA_INFO, &[&self_, &generator])
 }
 
@@ -3496,6 +3699,9 @@ fn standard_gamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn standard_gamma_out_adaptor(self_: &Tensor, generator: Option<&Generator>, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&STANDARD_GAMMA_OUT_INFO, &[&self_, &generator, &&*out]) {
+        return ops::standard_gamma_out(self_, generator, out);
+    }
     let v = call_fallback(&STANDARD_GAMMA_OUT_INFO, &[&self_, &generator, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3549,6 +3755,9 @@ fn standard_gamma_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::standard_gamma_grad(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn standard_gamma_grad_adaptor(self_: &Tensor, output: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&STANDARD_GAMMA_GRAD_INFO, &[&self_, &output]) {
+        return ops::standard_gamma_grad(self_, output);
+    }
     fallback(&STANDARD_GAMMA_GRAD_INFO, &[&self_, &output])
 }
 
@@ -3597,6 +3806,9 @@ fn standard_gamma_grad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn standard_gamma_grad_out_adaptor(self_: &Tensor, output: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&STANDARD_GAMMA_GRAD_OUT_INFO, &[&self_, &output, &&*out]) {
+        return ops::standard_gamma_grad_out(self_, output, out);
+    }
     let v = call_fallback(&STANDARD_GAMMA_GRAD_OUT_INFO, &[&self_, &output, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3652,6 +3864,9 @@ fn sample_dirichlet_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sample_dirichlet(tensor_arg(a, 0)?, arg::<Option<Generator>>(a, 1)?.as_ref())?.into_values()
 }
 fn sample_dirichlet_adaptor(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SAMPLE_DIRICHLET_INFO, &[&self_, &generator]) {
+        return ops::sample_dirichlet(self_, generator);
+    }
     fallback(&SAMPLE_DIRICHLET_INFO, &[&self_, &generator])
 }
 
@@ -3709,6 +3924,9 @@ fn sample_dirichlet_out_adaptor(
     generator: Option<&Generator>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&SAMPLE_DIRICHLET_OUT_INFO, &[&self_, &generator, &&*out]) {
+        return ops::sample_dirichlet_out(self_, generator, out);
+    }
     let v = call_fallback(&SAMPLE_DIRICHLET_OUT_INFO, &[&self_, &generator, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3765,6 +3983,9 @@ fn dirichlet_grad_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::dirichlet_grad(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
 }
 fn dirichlet_grad_adaptor(x: &Tensor, alpha: &Tensor, total: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DIRICHLET_GRAD_INFO, &[&x, &alpha, &total]) {
+        return ops::dirichlet_grad(x, alpha, total);
+    }
     fallback(&DIRICHLET_GRAD_INFO, &[&x, &alpha, &total])
 }
 
@@ -3813,6 +4034,9 @@ fn dirichlet_grad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn dirichlet_grad_out_adaptor(x: &Tensor, alpha: &Tensor, total: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&DIRICHLET_GRAD_OUT_INFO, &[&x, &alpha, &total, &&*out]) {
+        return ops::dirichlet_grad_out(x, alpha, total, out);
+    }
     let v = call_fallback(&DIRICHLET_GRAD_OUT_INFO, &[&x, &alpha, &total, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())

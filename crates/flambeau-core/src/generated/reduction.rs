@@ -65,6 +65,9 @@ fn sum_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn sum_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SUM_INFO, &[&self_, &dim, &keepdim, &dtype]) {
+        return ops::sum(self_, dim, keepdim, dtype);
+    }
     fallback(&SUM_INFO, &[&self_, &dim, &keepdim, &dtype])
 }
 
@@ -138,6 +141,9 @@ fn sum_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&SUM_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out]) {
+        return ops::sum_out(self_, dim, keepdim, dtype, out);
+    }
     let v = call_fallback(&SUM_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -203,6 +209,9 @@ fn nansum_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NANSUM_INFO, &[&self_, &dim, &keepdim, &dtype]) {
+        return ops::nansum(self_, dim, keepdim, dtype);
+    }
     fallback(&NANSUM_INFO, &[&self_, &dim, &keepdim, &dtype])
 }
 
@@ -276,6 +285,9 @@ fn nansum_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&NANSUM_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out]) {
+        return ops::nansum_out(self_, dim, keepdim, dtype, out);
+    }
     let v = call_fallback(&NANSUM_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -333,6 +345,9 @@ fn prod_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::prod(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn prod_adaptor(self_: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PROD_INFO, &[&self_, &dtype]) {
+        return ops::prod(self_, dtype);
+    }
     fallback(&PROD_INFO, &[&self_, &dtype])
 }
 
@@ -386,6 +401,9 @@ fn prod_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn prod_out_adaptor(self_: &Tensor, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&PROD_OUT_INFO, &[&self_, &dtype, &&*out]) {
+        return ops::prod_out(self_, dtype, out);
+    }
     let v = call_fallback(&PROD_OUT_INFO, &[&self_, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -452,6 +470,9 @@ fn prod_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::prod_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn prod_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PROD_DIM_INFO, &[&self_, &dim, &keepdim, &dtype]) {
+        return ops::prod_dim(self_, dim, keepdim, dtype);
+    }
     fallback(&PROD_DIM_INFO, &[&self_, &dim, &keepdim, &dtype])
 }
 
@@ -519,6 +540,9 @@ fn prod_dim_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&PROD_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out]) {
+        return ops::prod_dim_out(self_, dim, keepdim, dtype, out);
+    }
     let v = call_fallback(&PROD_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -575,6 +599,9 @@ fn mean_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn mean_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MEAN_INFO, &[&self_, &dim, &keepdim, &dtype]) {
+        return ops::mean(self_, dim, keepdim, dtype);
+    }
     fallback(&MEAN_INFO, &[&self_, &dim, &keepdim, &dtype])
 }
 
@@ -648,6 +675,9 @@ fn mean_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&MEAN_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out]) {
+        return ops::mean_out(self_, dim, keepdim, dtype, out);
+    }
     let v = call_fallback(&MEAN_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -691,6 +721,9 @@ fn nanmean_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NANMEAN_INFO, &[&self_, &dim, &keepdim, &dtype]) {
+        return ops::nanmean(self_, dim, keepdim, dtype);
+    }
     fallback(&NANMEAN_INFO, &[&self_, &dim, &keepdim, &dtype])
 }
 
@@ -758,6 +791,9 @@ fn nanmean_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&NANMEAN_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out]) {
+        return ops::nanmean_out(self_, dim, keepdim, dtype, out);
+    }
     let v = call_fallback(&NANMEAN_OUT_INFO, &[&self_, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -824,6 +860,9 @@ fn var_adaptor(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&VAR_INFO, &[&self_, &dim, &correction, &keepdim]) {
+        return ops::var(self_, dim, correction, keepdim);
+    }
     fallback(&VAR_INFO, &[&self_, &dim, &correction, &keepdim])
 }
 
@@ -897,6 +936,9 @@ fn var_out_adaptor(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&VAR_OUT_INFO, &[&self_, &dim, &correction, &keepdim, &&*out]) {
+        return ops::var_out(self_, dim, correction, keepdim, out);
+    }
     let v = call_fallback(&VAR_OUT_INFO, &[&self_, &dim, &correction, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -930,6 +972,9 @@ fn var_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::var_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn var_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&VAR_UNBIASED_INFO, &[&self_, &unbiased]) {
+        return ops::var_unbiased(self_, unbiased);
+    }
     fallback(&VAR_UNBIASED_INFO, &[&self_, &unbiased])
 }
 
@@ -966,6 +1011,9 @@ fn var_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn var_dim_adaptor(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&VAR_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim]) {
+        return ops::var_dim(self_, dim, unbiased, keepdim);
+    }
     fallback(&VAR_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim])
 }
 
@@ -1028,6 +1076,9 @@ fn var_dim_out_adaptor(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&VAR_DIM_OUT_INFO, &[&self_, &dim, &unbiased, &keepdim, &&*out]) {
+        return ops::var_dim_out(self_, dim, unbiased, keepdim, out);
+    }
     let v = call_fallback(&VAR_DIM_OUT_INFO, &[&self_, &dim, &unbiased, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1079,6 +1130,9 @@ fn var_mean_adaptor(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&VAR_MEAN_INFO, &[&self_, &dim, &correction, &keepdim]) {
+        return ops::var_mean(self_, dim, correction, keepdim);
+    }
     fallback(&VAR_MEAN_INFO, &[&self_, &dim, &correction, &keepdim])
 }
 
@@ -1110,6 +1164,9 @@ fn var_mean_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::var_mean_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn var_mean_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&VAR_MEAN_UNBIASED_INFO, &[&self_, &unbiased]) {
+        return ops::var_mean_unbiased(self_, unbiased);
+    }
     fallback(&VAR_MEAN_UNBIASED_INFO, &[&self_, &unbiased])
 }
 
@@ -1152,6 +1209,9 @@ fn var_mean_dim_adaptor(
     unbiased: bool,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&VAR_MEAN_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim]) {
+        return ops::var_mean_dim(self_, dim, unbiased, keepdim);
+    }
     fallback(&VAR_MEAN_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim])
 }
 
@@ -1216,6 +1276,9 @@ fn std_adaptor(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&STD_INFO, &[&self_, &dim, &correction, &keepdim]) {
+        return ops::std(self_, dim, correction, keepdim);
+    }
     fallback(&STD_INFO, &[&self_, &dim, &correction, &keepdim])
 }
 
@@ -1289,6 +1352,9 @@ fn std_out_adaptor(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&STD_OUT_INFO, &[&self_, &dim, &correction, &keepdim, &&*out]) {
+        return ops::std_out(self_, dim, correction, keepdim, out);
+    }
     let v = call_fallback(&STD_OUT_INFO, &[&self_, &dim, &correction, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1322,6 +1388,9 @@ fn std_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::std_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn std_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&STD_UNBIASED_INFO, &[&self_, &unbiased]) {
+        return ops::std_unbiased(self_, unbiased);
+    }
     fallback(&STD_UNBIASED_INFO, &[&self_, &unbiased])
 }
 
@@ -1358,6 +1427,9 @@ fn std_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn std_dim_adaptor(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&STD_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim]) {
+        return ops::std_dim(self_, dim, unbiased, keepdim);
+    }
     fallback(&STD_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim])
 }
 
@@ -1420,6 +1492,9 @@ fn std_dim_out_adaptor(
     keepdim: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&STD_DIM_OUT_INFO, &[&self_, &dim, &unbiased, &keepdim, &&*out]) {
+        return ops::std_dim_out(self_, dim, unbiased, keepdim, out);
+    }
     let v = call_fallback(&STD_DIM_OUT_INFO, &[&self_, &dim, &unbiased, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1471,6 +1546,9 @@ fn std_mean_adaptor(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&STD_MEAN_INFO, &[&self_, &dim, &correction, &keepdim]) {
+        return ops::std_mean(self_, dim, correction, keepdim);
+    }
     fallback(&STD_MEAN_INFO, &[&self_, &dim, &correction, &keepdim])
 }
 
@@ -1502,6 +1580,9 @@ fn std_mean_unbiased_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::std_mean_unbiased(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn std_mean_unbiased_adaptor(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&STD_MEAN_UNBIASED_INFO, &[&self_, &unbiased]) {
+        return ops::std_mean_unbiased(self_, unbiased);
+    }
     fallback(&STD_MEAN_UNBIASED_INFO, &[&self_, &unbiased])
 }
 
@@ -1544,6 +1625,9 @@ fn std_mean_dim_adaptor(
     unbiased: bool,
     keepdim: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&STD_MEAN_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim]) {
+        return ops::std_mean_dim(self_, dim, unbiased, keepdim);
+    }
     fallback(&STD_MEAN_DIM_INFO, &[&self_, &dim, &unbiased, &keepdim])
 }
 
@@ -1589,6 +1673,9 @@ fn max_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::max(tensor_arg(a, 0)?)?.into_values()
 }
 fn max_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MAX_INFO, &[&self_]) {
+        return ops::max(self_);
+    }
     fallback(&MAX_INFO, &[&self_])
 }
 
@@ -1638,6 +1725,9 @@ fn max_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn max_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MAX_OUT_INFO, &[&self_, &&*out]) {
+        return ops::max_out(self_, out);
+    }
     let v = call_fallback(&MAX_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1670,6 +1760,9 @@ fn max_other_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::max_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn max_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MAX_OTHER_INFO, &[&self_, &other]) {
+        return ops::max_other(self_, other);
+    }
     fallback(&MAX_OTHER_INFO, &[&self_, &other])
 }
 
@@ -1712,6 +1805,9 @@ fn max_other_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn max_other_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MAX_OTHER_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::max_other_out(self_, other, out);
+    }
     let v = call_fallback(&MAX_OTHER_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1771,6 +1867,9 @@ fn max_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::max_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn max_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&MAX_DIM_INFO, &[&self_, &dim, &keepdim]) {
+        return ops::max_dim(self_, dim, keepdim);
+    }
     fallback(&MAX_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
@@ -1842,6 +1941,9 @@ fn max_dim_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&MAX_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1]) {
+        return ops::max_dim_out(self_, dim, keepdim, out0, out1);
+    }
     let v = call_fallback(&MAX_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -1897,6 +1999,9 @@ fn amax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::amax(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn amax_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&AMAX_INFO, &[&self_, &dim, &keepdim]) {
+        return ops::amax(self_, dim, keepdim);
+    }
     fallback(&AMAX_INFO, &[&self_, &dim, &keepdim])
 }
 
@@ -1951,6 +2056,9 @@ fn amax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn amax_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&AMAX_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
+        return ops::amax_out(self_, dim, keepdim, out);
+    }
     let v = call_fallback(&AMAX_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2002,6 +2110,9 @@ fn argmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::argmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn argmax_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ARGMAX_INFO, &[&self_, &dim, &keepdim]) {
+        return ops::argmax(self_, dim, keepdim);
+    }
     fallback(&ARGMAX_INFO, &[&self_, &dim, &keepdim])
 }
 
@@ -2056,6 +2167,9 @@ fn argmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn argmax_out_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ARGMAX_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
+        return ops::argmax_out(self_, dim, keepdim, out);
+    }
     let v = call_fallback(&ARGMAX_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2103,6 +2217,9 @@ fn min_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::min(tensor_arg(a, 0)?)?.into_values()
 }
 fn min_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MIN_INFO, &[&self_]) {
+        return ops::min(self_);
+    }
     fallback(&MIN_INFO, &[&self_])
 }
 
@@ -2152,6 +2269,9 @@ fn min_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn min_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MIN_OUT_INFO, &[&self_, &&*out]) {
+        return ops::min_out(self_, out);
+    }
     let v = call_fallback(&MIN_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2184,6 +2304,9 @@ fn min_other_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::min_other(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn min_other_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MIN_OTHER_INFO, &[&self_, &other]) {
+        return ops::min_other(self_, other);
+    }
     fallback(&MIN_OTHER_INFO, &[&self_, &other])
 }
 
@@ -2226,6 +2349,9 @@ fn min_other_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn min_other_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MIN_OTHER_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::min_other_out(self_, other, out);
+    }
     let v = call_fallback(&MIN_OTHER_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2285,6 +2411,9 @@ fn min_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::min_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn min_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&MIN_DIM_INFO, &[&self_, &dim, &keepdim]) {
+        return ops::min_dim(self_, dim, keepdim);
+    }
     fallback(&MIN_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
@@ -2356,6 +2485,9 @@ fn min_dim_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&MIN_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1]) {
+        return ops::min_dim_out(self_, dim, keepdim, out0, out1);
+    }
     let v = call_fallback(&MIN_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -2411,6 +2543,9 @@ fn amin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::amin(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn amin_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&AMIN_INFO, &[&self_, &dim, &keepdim]) {
+        return ops::amin(self_, dim, keepdim);
+    }
     fallback(&AMIN_INFO, &[&self_, &dim, &keepdim])
 }
 
@@ -2465,6 +2600,9 @@ fn amin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn amin_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&AMIN_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
+        return ops::amin_out(self_, dim, keepdim, out);
+    }
     let v = call_fallback(&AMIN_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2516,6 +2654,9 @@ fn argmin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::argmin(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn argmin_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ARGMIN_INFO, &[&self_, &dim, &keepdim]) {
+        return ops::argmin(self_, dim, keepdim);
+    }
     fallback(&ARGMIN_INFO, &[&self_, &dim, &keepdim])
 }
 
@@ -2570,6 +2711,9 @@ fn argmin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn argmin_out_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ARGMIN_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
+        return ops::argmin_out(self_, dim, keepdim, out);
+    }
     let v = call_fallback(&ARGMIN_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2629,6 +2773,9 @@ fn aminmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::aminmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn aminmax_adaptor(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&AMINMAX_INFO, &[&self_, &dim, &keepdim]) {
+        return ops::aminmax(self_, dim, keepdim);
+    }
     fallback(&AMINMAX_INFO, &[&self_, &dim, &keepdim])
 }
 
@@ -2704,6 +2851,9 @@ fn aminmax_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&AMINMAX_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1]) {
+        return ops::aminmax_out(self_, dim, keepdim, out0, out1);
+    }
     let v = call_fallback(&AMINMAX_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -2748,6 +2898,9 @@ fn all_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::all(tensor_arg(a, 0)?)?.into_values()
 }
 fn all_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ALL_INFO, &[&self_]) {
+        return ops::all(self_);
+    }
     fallback(&ALL_INFO, &[&self_])
 }
 
@@ -2798,6 +2951,9 @@ fn all_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn all_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ALL_OUT_INFO, &[&self_, &&*out]) {
+        return ops::all_out(self_, out);
+    }
     let v = call_fallback(&ALL_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2849,6 +3005,9 @@ fn all_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::all_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn all_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ALL_DIM_INFO, &[&self_, &dim, &keepdim]) {
+        return ops::all_dim(self_, dim, keepdim);
+    }
     fallback(&ALL_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
@@ -2904,6 +3063,9 @@ fn all_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn all_dim_out_adaptor(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ALL_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
+        return ops::all_dim_out(self_, dim, keepdim, out);
+    }
     let v = call_fallback(&ALL_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2955,6 +3117,9 @@ fn all_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::all_dims(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?.into_values()
 }
 fn all_dims_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ALL_DIMS_INFO, &[&self_, &dim, &keepdim]) {
+        return ops::all_dims(self_, dim, keepdim);
+    }
     fallback(&ALL_DIMS_INFO, &[&self_, &dim, &keepdim])
 }
 
@@ -3010,6 +3175,9 @@ fn all_dims_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn all_dims_out_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ALL_DIMS_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
+        return ops::all_dims_out(self_, dim, keepdim, out);
+    }
     let v = call_fallback(&ALL_DIMS_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3053,6 +3221,9 @@ fn any_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::any(tensor_arg(a, 0)?)?.into_values()
 }
 fn any_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ANY_INFO, &[&self_]) {
+        return ops::any(self_);
+    }
     fallback(&ANY_INFO, &[&self_])
 }
 
@@ -3103,6 +3274,9 @@ fn any_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn any_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ANY_OUT_INFO, &[&self_, &&*out]) {
+        return ops::any_out(self_, out);
+    }
     let v = call_fallback(&ANY_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3154,6 +3328,9 @@ fn any_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::any_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn any_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ANY_DIM_INFO, &[&self_, &dim, &keepdim]) {
+        return ops::any_dim(self_, dim, keepdim);
+    }
     fallback(&ANY_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
@@ -3209,6 +3386,9 @@ fn any_dim_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn any_dim_out_adaptor(self_: &Tensor, dim: i64, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ANY_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
+        return ops::any_dim_out(self_, dim, keepdim, out);
+    }
     let v = call_fallback(&ANY_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3260,6 +3440,9 @@ fn any_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::any_dims(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?.into_values()
 }
 fn any_dims_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ANY_DIMS_INFO, &[&self_, &dim, &keepdim]) {
+        return ops::any_dims(self_, dim, keepdim);
+    }
     fallback(&ANY_DIMS_INFO, &[&self_, &dim, &keepdim])
 }
 
@@ -3315,6 +3498,9 @@ fn any_dims_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn any_dims_out_adaptor(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ANY_DIMS_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
+        return ops::any_dims_out(self_, dim, keepdim, out);
+    }
     let v = call_fallback(&ANY_DIMS_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3366,6 +3552,9 @@ fn count_nonzero_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::count_nonzero(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref())?.into_values()
 }
 fn count_nonzero_adaptor(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&COUNT_NONZERO_INFO, &[&self_, &dim]) {
+        return ops::count_nonzero(self_, dim);
+    }
     fallback(&COUNT_NONZERO_INFO, &[&self_, &dim])
 }
 
@@ -3396,6 +3585,9 @@ fn median_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::median(tensor_arg(a, 0)?)?.into_values()
 }
 fn median_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MEDIAN_INFO, &[&self_]) {
+        return ops::median(self_);
+    }
     fallback(&MEDIAN_INFO, &[&self_])
 }
 
@@ -3454,6 +3646,9 @@ fn median_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::median_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn median_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&MEDIAN_DIM_INFO, &[&self_, &dim, &keepdim]) {
+        return ops::median_dim(self_, dim, keepdim);
+    }
     fallback(&MEDIAN_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
@@ -3524,6 +3719,9 @@ fn median_dim_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&MEDIAN_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1]) {
+        return ops::median_dim_out(self_, dim, keepdim, out0, out1);
+    }
     let v = call_fallback(&MEDIAN_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -3557,6 +3755,9 @@ fn nanmedian_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::nanmedian(tensor_arg(a, 0)?)?.into_values()
 }
 fn nanmedian_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NANMEDIAN_INFO, &[&self_]) {
+        return ops::nanmedian(self_);
+    }
     fallback(&NANMEDIAN_INFO, &[&self_])
 }
 
@@ -3615,6 +3816,9 @@ fn nanmedian_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::nanmedian_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn nanmedian_dim_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&NANMEDIAN_DIM_INFO, &[&self_, &dim, &keepdim]) {
+        return ops::nanmedian_dim(self_, dim, keepdim);
+    }
     fallback(&NANMEDIAN_DIM_INFO, &[&self_, &dim, &keepdim])
 }
 
@@ -3685,6 +3889,9 @@ fn nanmedian_dim_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&NANMEDIAN_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1]) {
+        return ops::nanmedian_dim_out(self_, dim, keepdim, out0, out1);
+    }
     let v = call_fallback(&NANMEDIAN_DIM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -3741,6 +3948,9 @@ fn mode_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::mode(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn mode_adaptor(self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&MODE_INFO, &[&self_, &dim, &keepdim]) {
+        return ops::mode(self_, dim, keepdim);
+    }
     fallback(&MODE_INFO, &[&self_, &dim, &keepdim])
 }
 
@@ -3820,6 +4030,9 @@ fn mode_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&MODE_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1]) {
+        return ops::mode_out(self_, dim, keepdim, out0, out1);
+    }
     let v = call_fallback(&MODE_OUT_INFO, &[&self_, &dim, &keepdim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -3882,6 +4095,9 @@ fn kthvalue_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::kthvalue(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn kthvalue_adaptor(self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&KTHVALUE_INFO, &[&self_, &k, &dim, &keepdim]) {
+        return ops::kthvalue(self_, k, dim, keepdim);
+    }
     fallback(&KTHVALUE_INFO, &[&self_, &k, &dim, &keepdim])
 }
 
@@ -3956,6 +4172,9 @@ fn kthvalue_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&KTHVALUE_OUT_INFO, &[&self_, &k, &dim, &keepdim, &&*out0, &&*out1]) {
+        return ops::kthvalue_out(self_, k, dim, keepdim, out0, out1);
+    }
     let v = call_fallback(&KTHVALUE_OUT_INFO, &[&self_, &k, &dim, &keepdim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -4044,6 +4263,9 @@ fn linalg_vector_norm_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_VECTOR_NORM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype]) {
+        return ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype);
+    }
     fallback(&LINALG_VECTOR_NORM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype])
 }
 
@@ -4122,6 +4344,11 @@ fn linalg_vector_norm_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&LINALG_VECTOR_NORM_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])
+    {
+        return ops::linalg_vector_norm_out(self_, ord, dim, keepdim, dtype, out);
+    }
     let v = call_fallback(&LINALG_VECTOR_NORM_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4174,6 +4401,9 @@ fn linalg_powsum_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_POWSUM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype]) {
+        return ops::linalg_powsum(self_, ord, dim, keepdim, dtype);
+    }
     fallback(&LINALG_POWSUM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype])
 }
 
@@ -4234,6 +4464,9 @@ fn norm_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NORM_INFO, &[&self_, &p, &dim, &keepdim, &dtype]) {
+        return ops::norm(self_, p, dim, keepdim, dtype);
+    }
     fallback(&NORM_INFO, &[&self_, &p, &dim, &keepdim, &dtype])
 }
 
@@ -4300,6 +4533,9 @@ fn norm_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&NORM_OUT_INFO, &[&self_, &p, &dim, &keepdim, &dtype, &&*out]) {
+        return ops::norm_out(self_, p, dim, keepdim, dtype, out);
+    }
     let v = call_fallback(&NORM_OUT_INFO, &[&self_, &p, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4366,6 +4602,9 @@ fn logsumexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::logsumexp(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn logsumexp_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOGSUMEXP_INFO, &[&self_, &dim, &keepdim]) {
+        return ops::logsumexp(self_, dim, keepdim);
+    }
     fallback(&LOGSUMEXP_INFO, &[&self_, &dim, &keepdim])
 }
 
@@ -4424,6 +4663,9 @@ fn logsumexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logsumexp_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOGSUMEXP_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
+        return ops::logsumexp_out(self_, dim, keepdim, out);
+    }
     let v = call_fallback(&LOGSUMEXP_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4457,6 +4699,9 @@ fn sum_to_size_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sum_to_size(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn sum_to_size_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SUM_TO_SIZE_INFO, &[&self_, &size]) {
+        return ops::sum_to_size(self_, size);
+    }
     fallback(&SUM_TO_SIZE_INFO, &[&self_, &size])
 }
 
@@ -4507,6 +4752,9 @@ fn quantile_adaptor(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&QUANTILE_INFO, &[&self_, &q, &dim, &keepdim, &interpolation]) {
+        return ops::quantile(self_, q, dim, keepdim, interpolation);
+    }
     fallback(&QUANTILE_INFO, &[&self_, &q, &dim, &keepdim, &interpolation])
 }
 
@@ -4579,6 +4827,9 @@ fn quantile_out_adaptor(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&QUANTILE_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out]) {
+        return ops::quantile_out(self_, q, dim, keepdim, interpolation, out);
+    }
     let v = call_fallback(&QUANTILE_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4632,6 +4883,9 @@ fn quantile_scalar_adaptor(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&QUANTILE_SCALAR_INFO, &[&self_, &q, &dim, &keepdim, &interpolation]) {
+        return ops::quantile_scalar(self_, q, dim, keepdim, interpolation);
+    }
     fallback(&QUANTILE_SCALAR_INFO, &[&self_, &q, &dim, &keepdim, &interpolation])
 }
 
@@ -4704,6 +4958,11 @@ fn quantile_scalar_out_adaptor(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&QUANTILE_SCALAR_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])
+    {
+        return ops::quantile_scalar_out(self_, q, dim, keepdim, interpolation, out);
+    }
     let v = call_fallback(&QUANTILE_SCALAR_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4757,6 +5016,9 @@ fn nanquantile_adaptor(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NANQUANTILE_INFO, &[&self_, &q, &dim, &keepdim, &interpolation]) {
+        return ops::nanquantile(self_, q, dim, keepdim, interpolation);
+    }
     fallback(&NANQUANTILE_INFO, &[&self_, &q, &dim, &keepdim, &interpolation])
 }
 
@@ -4829,6 +5091,10 @@ fn nanquantile_out_adaptor(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&NANQUANTILE_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])
+    {
+        return ops::nanquantile_out(self_, q, dim, keepdim, interpolation, out);
+    }
     let v = call_fallback(&NANQUANTILE_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4882,6 +5148,9 @@ fn nanquantile_scalar_adaptor(
     keepdim: bool,
     interpolation: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NANQUANTILE_SCALAR_INFO, &[&self_, &q, &dim, &keepdim, &interpolation]) {
+        return ops::nanquantile_scalar(self_, q, dim, keepdim, interpolation);
+    }
     fallback(&NANQUANTILE_SCALAR_INFO, &[&self_, &q, &dim, &keepdim, &interpolation])
 }
 
@@ -4954,6 +5223,11 @@ fn nanquantile_scalar_out_adaptor(
     interpolation: &str,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&NANQUANTILE_SCALAR_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])
+    {
+        return ops::nanquantile_scalar_out(self_, q, dim, keepdim, interpolation, out);
+    }
     let v =
         call_fallback(&NANQUANTILE_SCALAR_OUT_INFO, &[&self_, &q, &dim, &keepdim, &interpolation, &&*out])?;
     *out = arg(&v, 0)?;
@@ -4999,6 +5273,9 @@ fn frobenius_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::frobenius_norm(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn frobenius_norm_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FROBENIUS_NORM_INFO, &[&self_, &dim, &keepdim]) {
+        return ops::frobenius_norm(self_, dim, keepdim);
+    }
     fallback(&FROBENIUS_NORM_INFO, &[&self_, &dim, &keepdim])
 }
 
@@ -5042,6 +5319,9 @@ fn frobenius_norm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn frobenius_norm_out_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&FROBENIUS_NORM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out]) {
+        return ops::frobenius_norm_out(self_, dim, keepdim, out);
+    }
     let v = call_fallback(&FROBENIUS_NORM_OUT_INFO, &[&self_, &dim, &keepdim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -5075,6 +5355,9 @@ fn norm_except_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::norm_except_dim(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn norm_except_dim_adaptor(v: &Tensor, pow: i64, dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NORM_EXCEPT_DIM_INFO, &[&v, &pow, &dim]) {
+        return ops::norm_except_dim(v, pow, dim);
+    }
     fallback(&NORM_EXCEPT_DIM_INFO, &[&v, &pow, &dim])
 }
 
@@ -5121,6 +5404,9 @@ fn cov_adaptor(
     fweights: Option<&Tensor>,
     aweights: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&COV_INFO, &[&self_, &correction, &fweights, &aweights]) {
+        return ops::cov(self_, correction, fweights, aweights);
+    }
     fallback(&COV_INFO, &[&self_, &correction, &fweights, &aweights])
 }
 
@@ -5148,6 +5434,9 @@ fn corrcoef_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::corrcoef(tensor_arg(a, 0)?)?.into_values()
 }
 fn corrcoef_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CORRCOEF_INFO, &[&self_]) {
+        return ops::corrcoef(self_);
+    }
     fallback(&CORRCOEF_INFO, &[&self_])
 }
 
@@ -5193,6 +5482,9 @@ fn renorm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::renorm(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn renorm_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RENORM_INFO, &[&self_, &p, &dim, &maxnorm]) {
+        return ops::renorm(self_, p, dim, maxnorm);
+    }
     fallback(&RENORM_INFO, &[&self_, &p, &dim, &maxnorm])
 }
 
@@ -5235,6 +5527,9 @@ fn renorm_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn renorm_inplace_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&RENORM__INFO, &[&self_, &p, &dim, &maxnorm]) {
+        return ops::renorm_(self_, p, dim, maxnorm);
+    }
     call_fallback(&RENORM__INFO, &[&self_, &p, &dim, &maxnorm]).map(drop)
 }
 
@@ -5278,6 +5573,9 @@ fn renorm_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn renorm_out_adaptor(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&RENORM_OUT_INFO, &[&self_, &p, &dim, &maxnorm, &&*out]) {
+        return ops::renorm_out(self_, p, dim, maxnorm, out);
+    }
     let v = call_fallback(&RENORM_OUT_INFO, &[&self_, &p, &dim, &maxnorm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -5348,6 +5646,12 @@ fn segment_reduce_adaptor(
     unsafe_: bool,
     initial: Option<Scalar>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &SEGMENT_REDUCE_INFO,
+        &[&data, &reduce, &lengths, &indices, &offsets, &axis, &unsafe_, &initial],
+    ) {
+        return ops::segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe_, initial);
+    }
     fallback(&SEGMENT_REDUCE_INFO, &[&data, &reduce, &lengths, &indices, &offsets, &axis, &unsafe_, &initial])
 }
 
@@ -5402,6 +5706,9 @@ fn hash_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hash_tensor(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn hash_tensor_adaptor(self_: &Tensor, dim: &[i64], keepdim: bool, mode: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&HASH_TENSOR_INFO, &[&self_, &dim, &keepdim, &mode]) {
+        return ops::hash_tensor(self_, dim, keepdim, mode);
+    }
     fallback(&HASH_TENSOR_INFO, &[&self_, &dim, &keepdim, &mode])
 }
 
@@ -5470,6 +5777,9 @@ fn hash_tensor_out_adaptor(
     mode: i64,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&HASH_TENSOR_OUT_INFO, &[&self_, &dim, &keepdim, &mode, &&*out]) {
+        return ops::hash_tensor_out(self_, dim, keepdim, mode, out);
+    }
     let v = call_fallback(&HASH_TENSOR_OUT_INFO, &[&self_, &dim, &keepdim, &mode, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())

@@ -64,6 +64,9 @@ fn cumsum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cumsum(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn cumsum_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CUMSUM_INFO, &[&self_, &dim, &dtype]) {
+        return ops::cumsum(self_, dim, dtype);
+    }
     fallback(&CUMSUM_INFO, &[&self_, &dim, &dtype])
 }
 
@@ -116,6 +119,9 @@ fn cumsum_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn cumsum_inplace_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
+    if let Some(_seen) = watched(&CUMSUM__INFO, &[&self_, &dim, &dtype]) {
+        return ops::cumsum_(self_, dim, dtype);
+    }
     call_fallback(&CUMSUM__INFO, &[&self_, &dim, &dtype]).map(drop)
 }
 
@@ -170,6 +176,9 @@ fn cumsum_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn cumsum_out_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CUMSUM_OUT_INFO, &[&self_, &dim, &dtype, &&*out]) {
+        return ops::cumsum_out(self_, dim, dtype, out);
+    }
     let v = call_fallback(&CUMSUM_OUT_INFO, &[&self_, &dim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -236,6 +245,9 @@ fn cumprod_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cumprod(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn cumprod_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CUMPROD_INFO, &[&self_, &dim, &dtype]) {
+        return ops::cumprod(self_, dim, dtype);
+    }
     fallback(&CUMPROD_INFO, &[&self_, &dim, &dtype])
 }
 
@@ -288,6 +300,9 @@ fn cumprod_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn cumprod_inplace_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<()> {
+    if let Some(_seen) = watched(&CUMPROD__INFO, &[&self_, &dim, &dtype]) {
+        return ops::cumprod_(self_, dim, dtype);
+    }
     call_fallback(&CUMPROD__INFO, &[&self_, &dim, &dtype]).map(drop)
 }
 
@@ -342,6 +357,9 @@ fn cumprod_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn cumprod_out_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CUMPROD_OUT_INFO, &[&self_, &dim, &dtype, &&*out]) {
+        return ops::cumprod_out(self_, dim, dtype, out);
+    }
     let v = call_fallback(&CUMPROD_OUT_INFO, &[&self_, &dim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -393,6 +411,9 @@ fn cummax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cummax(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn cummax_adaptor(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&CUMMAX_INFO, &[&self_, &dim]) {
+        return ops::cummax(self_, dim);
+    }
     fallback(&CUMMAX_INFO, &[&self_, &dim])
 }
 
@@ -450,6 +471,9 @@ fn cummax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn cummax_out_adaptor(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CUMMAX_OUT_INFO, &[&self_, &dim, &&*out0, &&*out1]) {
+        return ops::cummax_out(self_, dim, out0, out1);
+    }
     let v = call_fallback(&CUMMAX_OUT_INFO, &[&self_, &dim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -502,6 +526,9 @@ fn cummin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cummin(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn cummin_adaptor(self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&CUMMIN_INFO, &[&self_, &dim]) {
+        return ops::cummin(self_, dim);
+    }
     fallback(&CUMMIN_INFO, &[&self_, &dim])
 }
 
@@ -559,6 +586,9 @@ fn cummin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn cummin_out_adaptor(self_: &Tensor, dim: i64, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CUMMIN_OUT_INFO, &[&self_, &dim, &&*out0, &&*out1]) {
+        return ops::cummin_out(self_, dim, out0, out1);
+    }
     let v = call_fallback(&CUMMIN_OUT_INFO, &[&self_, &dim, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -615,6 +645,9 @@ fn logcumsumexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::logcumsumexp(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn logcumsumexp_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOGCUMSUMEXP_INFO, &[&self_, &dim]) {
+        return ops::logcumsumexp(self_, dim);
+    }
     fallback(&LOGCUMSUMEXP_INFO, &[&self_, &dim])
 }
 
@@ -668,6 +701,9 @@ fn logcumsumexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logcumsumexp_out_adaptor(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOGCUMSUMEXP_OUT_INFO, &[&self_, &dim, &&*out]) {
+        return ops::logcumsumexp_out(self_, dim, out);
+    }
     let v = call_fallback(&LOGCUMSUMEXP_OUT_INFO, &[&self_, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -705,6 +741,9 @@ fn trapezoid_x_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::trapezoid_x(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn trapezoid_x_adaptor(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TRAPEZOID_X_INFO, &[&y, &x, &dim]) {
+        return ops::trapezoid_x(y, x, dim);
+    }
     fallback(&TRAPEZOID_X_INFO, &[&y, &x, &dim])
 }
 
@@ -739,6 +778,9 @@ fn trapezoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::trapezoid(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn trapezoid_adaptor(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TRAPEZOID_INFO, &[&y, &dx, &dim]) {
+        return ops::trapezoid(y, dx, dim);
+    }
     fallback(&TRAPEZOID_INFO, &[&y, &dx, &dim])
 }
 
@@ -774,6 +816,9 @@ fn cumulative_trapezoid_x_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cumulative_trapezoid_x(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn cumulative_trapezoid_x_adaptor(y: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CUMULATIVE_TRAPEZOID_X_INFO, &[&y, &x, &dim]) {
+        return ops::cumulative_trapezoid_x(y, x, dim);
+    }
     fallback(&CUMULATIVE_TRAPEZOID_X_INFO, &[&y, &x, &dim])
 }
 
@@ -809,5 +854,8 @@ fn cumulative_trapezoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cumulative_trapezoid(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn cumulative_trapezoid_adaptor(y: &Tensor, dx: Scalar, dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CUMULATIVE_TRAPEZOID_INFO, &[&y, &dx, &dim]) {
+        return ops::cumulative_trapezoid(y, dx, dim);
+    }
     fallback(&CUMULATIVE_TRAPEZOID_INFO, &[&y, &dx, &dim])
 }

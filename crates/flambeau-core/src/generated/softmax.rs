@@ -61,6 +61,9 @@ fn softmax_data_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::softmax_data(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn softmax_data_adaptor(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SOFTMAX_DATA_INFO, &[&self_, &dim, &half_to_float]) {
+        return ops::softmax_data(self_, dim, half_to_float);
+    }
     fallback(&SOFTMAX_DATA_INFO, &[&self_, &dim, &half_to_float])
 }
 
@@ -115,6 +118,9 @@ fn softmax_data_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn softmax_data_out_adaptor(self_: &Tensor, dim: i64, half_to_float: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SOFTMAX_DATA_OUT_INFO, &[&self_, &dim, &half_to_float, &&*out]) {
+        return ops::softmax_data_out(self_, dim, half_to_float, out);
+    }
     let v = call_fallback(&SOFTMAX_DATA_OUT_INFO, &[&self_, &dim, &half_to_float, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -185,6 +191,9 @@ fn softmax_backward_data_adaptor(
     dim: i64,
     input_dtype: DType,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SOFTMAX_BACKWARD_DATA_INFO, &[&grad_output, &output, &dim, &input_dtype]) {
+        return ops::softmax_backward_data(grad_output, output, dim, input_dtype);
+    }
     fallback(&SOFTMAX_BACKWARD_DATA_INFO, &[&grad_output, &output, &dim, &input_dtype])
 }
 
@@ -252,6 +261,11 @@ fn softmax_backward_data_out_adaptor(
     input_dtype: DType,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&SOFTMAX_BACKWARD_DATA_OUT_INFO, &[&grad_output, &output, &dim, &input_dtype, &&*out])
+    {
+        return ops::softmax_backward_data_out(grad_output, output, dim, input_dtype, out);
+    }
     let v =
         call_fallback(&SOFTMAX_BACKWARD_DATA_OUT_INFO, &[&grad_output, &output, &dim, &input_dtype, &&*out])?;
     *out = arg(&v, 0)?;
@@ -301,6 +315,9 @@ fn softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn softmax_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SOFTMAX_INFO, &[&self_, &dim, &dtype]) {
+        return ops::softmax(self_, dim, dtype);
+    }
     fallback(&SOFTMAX_INFO, &[&self_, &dim, &dtype])
 }
 
@@ -344,6 +361,9 @@ fn softmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn softmax_out_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SOFTMAX_OUT_INFO, &[&self_, &dim, &dtype, &&*out]) {
+        return ops::softmax_out(self_, dim, dtype, out);
+    }
     let v = call_fallback(&SOFTMAX_OUT_INFO, &[&self_, &dim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -403,6 +423,9 @@ fn log_softmax_data_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::log_softmax_data(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn log_softmax_data_adaptor(self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOG_SOFTMAX_DATA_INFO, &[&self_, &dim, &half_to_float]) {
+        return ops::log_softmax_data(self_, dim, half_to_float);
+    }
     fallback(&LOG_SOFTMAX_DATA_INFO, &[&self_, &dim, &half_to_float])
 }
 
@@ -462,6 +485,9 @@ fn log_softmax_data_out_adaptor(
     half_to_float: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LOG_SOFTMAX_DATA_OUT_INFO, &[&self_, &dim, &half_to_float, &&*out]) {
+        return ops::log_softmax_data_out(self_, dim, half_to_float, out);
+    }
     let v = call_fallback(&LOG_SOFTMAX_DATA_OUT_INFO, &[&self_, &dim, &half_to_float, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -535,6 +561,11 @@ fn log_softmax_backward_data_adaptor(
     dim: i64,
     input_dtype: DType,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&LOG_SOFTMAX_BACKWARD_DATA_INFO, &[&grad_output, &output, &dim, &input_dtype])
+    {
+        return ops::log_softmax_backward_data(grad_output, output, dim, input_dtype);
+    }
     fallback(&LOG_SOFTMAX_BACKWARD_DATA_INFO, &[&grad_output, &output, &dim, &input_dtype])
 }
 
@@ -608,6 +639,11 @@ fn log_softmax_backward_data_out_adaptor(
     input_dtype: DType,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&LOG_SOFTMAX_BACKWARD_DATA_OUT_INFO, &[&grad_output, &output, &dim, &input_dtype, &&*out])
+    {
+        return ops::log_softmax_backward_data_out(grad_output, output, dim, input_dtype, out);
+    }
     let v = call_fallback(
         &LOG_SOFTMAX_BACKWARD_DATA_OUT_INFO,
         &[&grad_output, &output, &dim, &input_dtype, &&*out],
@@ -660,6 +696,9 @@ fn log_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn log_softmax_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOG_SOFTMAX_INFO, &[&self_, &dim, &dtype]) {
+        return ops::log_softmax(self_, dim, dtype);
+    }
     fallback(&LOG_SOFTMAX_INFO, &[&self_, &dim, &dtype])
 }
 
@@ -703,6 +742,9 @@ fn log_softmax_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn log_softmax_out_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOG_SOFTMAX_OUT_INFO, &[&self_, &dim, &dtype, &&*out]) {
+        return ops::log_softmax_out(self_, dim, dtype, out);
+    }
     let v = call_fallback(&LOG_SOFTMAX_OUT_INFO, &[&self_, &dim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -749,5 +791,8 @@ fn safe_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::safe_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn safe_softmax_adaptor(self_: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SAFE_SOFTMAX_INFO, &[&self_, &dim, &dtype]) {
+        return ops::safe_softmax(self_, dim, dtype);
+    }
     fallback(&SAFE_SOFTMAX_INFO, &[&self_, &dim, &dtype])
 }

@@ -73,6 +73,9 @@ fn sort_stable_adaptor(
     dim: i64,
     descending: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&SORT_STABLE_INFO, &[&self_, &stable, &dim, &descending]) {
+        return ops::sort_stable(self_, stable, dim, descending);
+    }
     fallback(&SORT_STABLE_INFO, &[&self_, &stable, &dim, &descending])
 }
 
@@ -146,6 +149,11 @@ fn sort_stable_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&SORT_STABLE_OUT_INFO, &[&self_, &stable, &dim, &descending, &&*out0, &&*out1])
+    {
+        return ops::sort_stable_out(self_, stable, dim, descending, out0, out1);
+    }
     let v = call_fallback(&SORT_STABLE_OUT_INFO, &[&self_, &stable, &dim, &descending, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -186,6 +194,9 @@ fn sort_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sort(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn sort_adaptor(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&SORT_INFO, &[&self_, &dim, &descending]) {
+        return ops::sort(self_, dim, descending);
+    }
     fallback(&SORT_INFO, &[&self_, &dim, &descending])
 }
 
@@ -243,6 +254,9 @@ fn sort_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&SORT_OUT_INFO, &[&self_, &dim, &descending, &&*out0, &&*out1]) {
+        return ops::sort_out(self_, dim, descending, out0, out1);
+    }
     let v = call_fallback(&SORT_OUT_INFO, &[&self_, &dim, &descending, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -282,6 +296,9 @@ fn argsort_stable_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::argsort_stable(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn argsort_stable_adaptor(self_: &Tensor, stable: bool, dim: i64, descending: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ARGSORT_STABLE_INFO, &[&self_, &stable, &dim, &descending]) {
+        return ops::argsort_stable(self_, stable, dim, descending);
+    }
     fallback(&ARGSORT_STABLE_INFO, &[&self_, &stable, &dim, &descending])
 }
 
@@ -340,6 +357,9 @@ fn argsort_stable_out_adaptor(
     descending: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&ARGSORT_STABLE_OUT_INFO, &[&self_, &stable, &dim, &descending, &&*out]) {
+        return ops::argsort_stable_out(self_, stable, dim, descending, out);
+    }
     let v = call_fallback(&ARGSORT_STABLE_OUT_INFO, &[&self_, &stable, &dim, &descending, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -376,6 +396,9 @@ fn argsort_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::argsort(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn argsort_adaptor(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ARGSORT_INFO, &[&self_, &dim, &descending]) {
+        return ops::argsort(self_, dim, descending);
+    }
     fallback(&ARGSORT_INFO, &[&self_, &dim, &descending])
 }
 
@@ -403,6 +426,9 @@ fn msort_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::msort(tensor_arg(a, 0)?)?.into_values()
 }
 fn msort_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MSORT_INFO, &[&self_]) {
+        return ops::msort(self_);
+    }
     fallback(&MSORT_INFO, &[&self_])
 }
 
@@ -440,6 +466,9 @@ fn msort_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn msort_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MSORT_OUT_INFO, &[&self_, &&*out]) {
+        return ops::msort_out(self_, out);
+    }
     let v = call_fallback(&MSORT_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -497,6 +526,9 @@ fn topk_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::topk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn topk_adaptor(self_: &Tensor, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&TOPK_INFO, &[&self_, &k, &dim, &largest, &sorted]) {
+        return ops::topk(self_, k, dim, largest, sorted);
+    }
     fallback(&TOPK_INFO, &[&self_, &k, &dim, &largest, &sorted])
 }
 
@@ -573,6 +605,9 @@ fn topk_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&TOPK_OUT_INFO, &[&self_, &k, &dim, &largest, &sorted, &&*out0, &&*out1]) {
+        return ops::topk_out(self_, k, dim, largest, sorted, out0, out1);
+    }
     let v = call_fallback(&TOPK_OUT_INFO, &[&self_, &k, &dim, &largest, &sorted, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -654,6 +689,11 @@ fn searchsorted_adaptor(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&SEARCHSORTED_INFO, &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter])
+    {
+        return ops::searchsorted(sorted_sequence, self_, out_int32, right, side, sorter);
+    }
     fallback(&SEARCHSORTED_INFO, &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter])
 }
 
@@ -736,6 +776,12 @@ fn searchsorted_out_adaptor(
     sorter: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &SEARCHSORTED_OUT_INFO,
+        &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter, &&*out],
+    ) {
+        return ops::searchsorted_out(sorted_sequence, self_, out_int32, right, side, sorter, out);
+    }
     let v = call_fallback(
         &SEARCHSORTED_OUT_INFO,
         &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter, &&*out],
@@ -820,6 +866,11 @@ fn searchsorted_scalar_adaptor(
     side: Option<&str>,
     sorter: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&SEARCHSORTED_SCALAR_INFO, &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter])
+    {
+        return ops::searchsorted_scalar(sorted_sequence, self_, out_int32, right, side, sorter);
+    }
     fallback(&SEARCHSORTED_SCALAR_INFO, &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter])
 }
 
@@ -902,6 +953,12 @@ fn searchsorted_scalar_out_adaptor(
     sorter: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &SEARCHSORTED_SCALAR_OUT_INFO,
+        &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter, &&*out],
+    ) {
+        return ops::searchsorted_scalar_out(sorted_sequence, self_, out_int32, right, side, sorter, out);
+    }
     let v = call_fallback(
         &SEARCHSORTED_SCALAR_OUT_INFO,
         &[&sorted_sequence, &self_, &out_int32, &right, &side, &sorter, &&*out],
@@ -958,6 +1015,9 @@ fn bucketize_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bucketize(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn bucketize_adaptor(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BUCKETIZE_INFO, &[&self_, &boundaries, &out_int32, &right]) {
+        return ops::bucketize(self_, boundaries, out_int32, right);
+    }
     fallback(&BUCKETIZE_INFO, &[&self_, &boundaries, &out_int32, &right])
 }
 
@@ -1025,6 +1085,9 @@ fn bucketize_out_adaptor(
     right: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&BUCKETIZE_OUT_INFO, &[&self_, &boundaries, &out_int32, &right, &&*out]) {
+        return ops::bucketize_out(self_, boundaries, out_int32, right, out);
+    }
     let v = call_fallback(&BUCKETIZE_OUT_INFO, &[&self_, &boundaries, &out_int32, &right, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1086,6 +1149,9 @@ fn bucketize_scalar_adaptor(
     out_int32: bool,
     right: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BUCKETIZE_SCALAR_INFO, &[&self_, &boundaries, &out_int32, &right]) {
+        return ops::bucketize_scalar(self_, boundaries, out_int32, right);
+    }
     fallback(&BUCKETIZE_SCALAR_INFO, &[&self_, &boundaries, &out_int32, &right])
 }
 
@@ -1153,6 +1219,11 @@ fn bucketize_scalar_out_adaptor(
     right: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&BUCKETIZE_SCALAR_OUT_INFO, &[&self_, &boundaries, &out_int32, &right, &&*out])
+    {
+        return ops::bucketize_scalar_out(self_, boundaries, out_int32, right, out);
+    }
     let v = call_fallback(&BUCKETIZE_SCALAR_OUT_INFO, &[&self_, &boundaries, &out_int32, &right, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1205,6 +1276,9 @@ fn histc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::histc(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn histc_adaptor(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&HISTC_INFO, &[&self_, &bins, &min, &max]) {
+        return ops::histc(self_, bins, min, max);
+    }
     fallback(&HISTC_INFO, &[&self_, &bins, &min, &max])
 }
 
@@ -1260,6 +1334,9 @@ fn histc_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn histc_out_adaptor(self_: &Tensor, bins: i64, min: Scalar, max: Scalar, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&HISTC_OUT_INFO, &[&self_, &bins, &min, &max, &&*out]) {
+        return ops::histc_out(self_, bins, min, max, out);
+    }
     let v = call_fallback(&HISTC_OUT_INFO, &[&self_, &bins, &min, &max, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1310,6 +1387,9 @@ fn bincount_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::bincount(tensor_arg(a, 0)?, arg::<Option<Tensor>>(a, 1)?.as_ref(), arg(a, 2)?)?.into_values()
 }
 fn bincount_adaptor(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BINCOUNT_INFO, &[&self_, &weights, &minlength]) {
+        return ops::bincount(self_, weights, minlength);
+    }
     fallback(&BINCOUNT_INFO, &[&self_, &weights, &minlength])
 }
 
@@ -1368,6 +1448,9 @@ fn unique_adaptor(
     return_inverse: bool,
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(&UNIQUE_INFO, &[&self_, &sorted, &return_inverse, &return_counts]) {
+        return ops::unique(self_, sorted, return_inverse, return_counts);
+    }
     fallback(&UNIQUE_INFO, &[&self_, &sorted, &return_inverse, &return_counts])
 }
 
@@ -1429,6 +1512,10 @@ fn unique_dim_adaptor(
     return_inverse: bool,
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(&UNIQUE_DIM_INFO, &[&self_, &dim, &sorted, &return_inverse, &return_counts])
+    {
+        return ops::unique_dim(self_, dim, sorted, return_inverse, return_counts);
+    }
     fallback(&UNIQUE_DIM_INFO, &[&self_, &dim, &sorted, &return_inverse, &return_counts])
 }
 
@@ -1488,5 +1575,8 @@ fn unique_consecutive_adaptor(
     return_counts: bool,
     dim: Option<i64>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(&UNIQUE_CONSECUTIVE_INFO, &[&self_, &return_inverse, &return_counts, &dim]) {
+        return ops::unique_consecutive(self_, return_inverse, return_counts, dim);
+    }
     fallback(&UNIQUE_CONSECUTIVE_INFO, &[&self_, &return_inverse, &return_counts, &dim])
 }

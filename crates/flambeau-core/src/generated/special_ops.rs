@@ -51,6 +51,9 @@ fn erf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::erf(tensor_arg(a, 0)?)?.into_values()
 }
 fn erf_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ERF_INFO, &[&self_]) {
+        return ops::erf(self_);
+    }
     fallback(&ERF_INFO, &[&self_])
 }
 
@@ -90,6 +93,9 @@ fn erf_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn erf_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ERF__INFO, &[&self_]) {
+        return ops::erf_(self_);
+    }
     call_fallback(&ERF__INFO, &[&self_]).map(drop)
 }
 
@@ -133,6 +139,9 @@ fn erf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn erf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ERF_OUT_INFO, &[&self_, &&*out]) {
+        return ops::erf_out(self_, out);
+    }
     let v = call_fallback(&ERF_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -182,6 +191,9 @@ fn erfc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::erfc(tensor_arg(a, 0)?)?.into_values()
 }
 fn erfc_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ERFC_INFO, &[&self_]) {
+        return ops::erfc(self_);
+    }
     fallback(&ERFC_INFO, &[&self_])
 }
 
@@ -221,6 +233,9 @@ fn erfc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn erfc_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ERFC__INFO, &[&self_]) {
+        return ops::erfc_(self_);
+    }
     call_fallback(&ERFC__INFO, &[&self_]).map(drop)
 }
 
@@ -264,6 +279,9 @@ fn erfc_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn erfc_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ERFC_OUT_INFO, &[&self_, &&*out]) {
+        return ops::erfc_out(self_, out);
+    }
     let v = call_fallback(&ERFC_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -320,6 +338,9 @@ fn erfinv_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::erfinv(tensor_arg(a, 0)?)?.into_values()
 }
 fn erfinv_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ERFINV_INFO, &[&self_]) {
+        return ops::erfinv(self_);
+    }
     fallback(&ERFINV_INFO, &[&self_])
 }
 
@@ -359,6 +380,9 @@ fn erfinv_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn erfinv_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ERFINV__INFO, &[&self_]) {
+        return ops::erfinv_(self_);
+    }
     call_fallback(&ERFINV__INFO, &[&self_]).map(drop)
 }
 
@@ -402,6 +426,9 @@ fn erfinv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn erfinv_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ERFINV_OUT_INFO, &[&self_, &&*out]) {
+        return ops::erfinv_out(self_, out);
+    }
     let v = call_fallback(&ERFINV_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -451,6 +478,9 @@ fn lgamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::lgamma(tensor_arg(a, 0)?)?.into_values()
 }
 fn lgamma_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LGAMMA_INFO, &[&self_]) {
+        return ops::lgamma(self_);
+    }
     fallback(&LGAMMA_INFO, &[&self_])
 }
 
@@ -490,6 +520,9 @@ fn lgamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn lgamma_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LGAMMA__INFO, &[&self_]) {
+        return ops::lgamma_(self_);
+    }
     call_fallback(&LGAMMA__INFO, &[&self_]).map(drop)
 }
 
@@ -533,6 +566,9 @@ fn lgamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn lgamma_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LGAMMA_OUT_INFO, &[&self_, &&*out]) {
+        return ops::lgamma_out(self_, out);
+    }
     let v = call_fallback(&LGAMMA_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -582,6 +618,9 @@ fn digamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::digamma(tensor_arg(a, 0)?)?.into_values()
 }
 fn digamma_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DIGAMMA_INFO, &[&self_]) {
+        return ops::digamma(self_);
+    }
     fallback(&DIGAMMA_INFO, &[&self_])
 }
 
@@ -621,6 +660,9 @@ fn digamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn digamma_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&DIGAMMA__INFO, &[&self_]) {
+        return ops::digamma_(self_);
+    }
     call_fallback(&DIGAMMA__INFO, &[&self_]).map(drop)
 }
 
@@ -664,6 +706,9 @@ fn digamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn digamma_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&DIGAMMA_OUT_INFO, &[&self_, &&*out]) {
+        return ops::digamma_out(self_, out);
+    }
     let v = call_fallback(&DIGAMMA_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -709,6 +754,9 @@ fn polygamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::polygamma(arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn polygamma_adaptor(n: i64, self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&POLYGAMMA_INFO, &[&n, &self_]) {
+        return ops::polygamma(n, self_);
+    }
     fallback(&POLYGAMMA_INFO, &[&n, &self_])
 }
 
@@ -756,6 +804,9 @@ fn polygamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn polygamma_out_adaptor(n: i64, self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&POLYGAMMA_OUT_INFO, &[&n, &self_, &&*out]) {
+        return ops::polygamma_out(n, self_, out);
+    }
     let v = call_fallback(&POLYGAMMA_OUT_INFO, &[&n, &self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -791,6 +842,9 @@ fn mvlgamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::mvlgamma(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn mvlgamma_adaptor(self_: &Tensor, p: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MVLGAMMA_INFO, &[&self_, &p]) {
+        return ops::mvlgamma(self_, p);
+    }
     fallback(&MVLGAMMA_INFO, &[&self_, &p])
 }
 
@@ -828,6 +882,9 @@ fn mvlgamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn mvlgamma_inplace_adaptor(self_: &Tensor, p: i64) -> Result<()> {
+    if let Some(_seen) = watched(&MVLGAMMA__INFO, &[&self_, &p]) {
+        return ops::mvlgamma_(self_, p);
+    }
     call_fallback(&MVLGAMMA__INFO, &[&self_, &p]).map(drop)
 }
 
@@ -874,6 +931,9 @@ fn mvlgamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn mvlgamma_out_adaptor(self_: &Tensor, p: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MVLGAMMA_OUT_INFO, &[&self_, &p, &&*out]) {
+        return ops::mvlgamma_out(self_, p, out);
+    }
     let v = call_fallback(&MVLGAMMA_OUT_INFO, &[&self_, &p, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -919,6 +979,9 @@ fn i0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::i0(tensor_arg(a, 0)?)?.into_values()
 }
 fn i0_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&I0_INFO, &[&self_]) {
+        return ops::i0(self_);
+    }
     fallback(&I0_INFO, &[&self_])
 }
 
@@ -958,6 +1021,9 @@ fn i0_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn i0_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&I0__INFO, &[&self_]) {
+        return ops::i0_(self_);
+    }
     call_fallback(&I0__INFO, &[&self_]).map(drop)
 }
 
@@ -1001,6 +1067,9 @@ fn i0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn i0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&I0_OUT_INFO, &[&self_, &&*out]) {
+        return ops::i0_out(self_, out);
+    }
     let v = call_fallback(&I0_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1050,6 +1119,9 @@ fn special_i0e_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_i0e(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_i0e_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_I0E_INFO, &[&self_]) {
+        return ops::special_i0e(self_);
+    }
     fallback(&SPECIAL_I0E_INFO, &[&self_])
 }
 
@@ -1093,6 +1165,9 @@ fn special_i0e_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_i0e_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_I0E_OUT_INFO, &[&self_, &&*out]) {
+        return ops::special_i0e_out(self_, out);
+    }
     let v = call_fallback(&SPECIAL_I0E_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1142,6 +1217,9 @@ fn special_i1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_i1(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_i1_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_I1_INFO, &[&self_]) {
+        return ops::special_i1(self_);
+    }
     fallback(&SPECIAL_I1_INFO, &[&self_])
 }
 
@@ -1185,6 +1263,9 @@ fn special_i1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_i1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_I1_OUT_INFO, &[&self_, &&*out]) {
+        return ops::special_i1_out(self_, out);
+    }
     let v = call_fallback(&SPECIAL_I1_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1234,6 +1315,9 @@ fn special_i1e_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_i1e(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_i1e_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_I1E_INFO, &[&self_]) {
+        return ops::special_i1e(self_);
+    }
     fallback(&SPECIAL_I1E_INFO, &[&self_])
 }
 
@@ -1277,6 +1361,9 @@ fn special_i1e_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_i1e_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_I1E_OUT_INFO, &[&self_, &&*out]) {
+        return ops::special_i1e_out(self_, out);
+    }
     let v = call_fallback(&SPECIAL_I1E_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1322,6 +1409,9 @@ fn logit_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::logit(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn logit_adaptor(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOGIT_INFO, &[&self_, &eps]) {
+        return ops::logit(self_, eps);
+    }
     fallback(&LOGIT_INFO, &[&self_, &eps])
 }
 
@@ -1364,6 +1454,9 @@ fn logit_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn logit_inplace_adaptor(self_: &Tensor, eps: Option<f64>) -> Result<()> {
+    if let Some(_seen) = watched(&LOGIT__INFO, &[&self_, &eps]) {
+        return ops::logit_(self_, eps);
+    }
     call_fallback(&LOGIT__INFO, &[&self_, &eps]).map(drop)
 }
 
@@ -1411,6 +1504,9 @@ fn logit_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logit_out_adaptor(self_: &Tensor, eps: Option<f64>, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOGIT_OUT_INFO, &[&self_, &eps, &&*out]) {
+        return ops::logit_out(self_, eps, out);
+    }
     let v = call_fallback(&LOGIT_OUT_INFO, &[&self_, &eps, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1460,6 +1556,9 @@ fn special_entr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_entr(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_entr_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_ENTR_INFO, &[&self_]) {
+        return ops::special_entr(self_);
+    }
     fallback(&SPECIAL_ENTR_INFO, &[&self_])
 }
 
@@ -1503,6 +1602,9 @@ fn special_entr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_entr_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_ENTR_OUT_INFO, &[&self_, &&*out]) {
+        return ops::special_entr_out(self_, out);
+    }
     let v = call_fallback(&SPECIAL_ENTR_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1552,6 +1654,9 @@ fn special_erfcx_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_erfcx(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_erfcx_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_ERFCX_INFO, &[&self_]) {
+        return ops::special_erfcx(self_);
+    }
     fallback(&SPECIAL_ERFCX_INFO, &[&self_])
 }
 
@@ -1595,6 +1700,9 @@ fn special_erfcx_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_erfcx_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_ERFCX_OUT_INFO, &[&self_, &&*out]) {
+        return ops::special_erfcx_out(self_, out);
+    }
     let v = call_fallback(&SPECIAL_ERFCX_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1644,6 +1752,9 @@ fn special_ndtr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_ndtr(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_ndtr_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_NDTR_INFO, &[&self_]) {
+        return ops::special_ndtr(self_);
+    }
     fallback(&SPECIAL_NDTR_INFO, &[&self_])
 }
 
@@ -1687,6 +1798,9 @@ fn special_ndtr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_ndtr_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_NDTR_OUT_INFO, &[&self_, &&*out]) {
+        return ops::special_ndtr_out(self_, out);
+    }
     let v = call_fallback(&SPECIAL_NDTR_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1736,6 +1850,9 @@ fn special_ndtri_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_ndtri(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_ndtri_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_NDTRI_INFO, &[&self_]) {
+        return ops::special_ndtri(self_);
+    }
     fallback(&SPECIAL_NDTRI_INFO, &[&self_])
 }
 
@@ -1779,6 +1896,9 @@ fn special_ndtri_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_ndtri_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_NDTRI_OUT_INFO, &[&self_, &&*out]) {
+        return ops::special_ndtri_out(self_, out);
+    }
     let v = call_fallback(&SPECIAL_NDTRI_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1828,6 +1948,9 @@ fn special_log_ndtr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_log_ndtr(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_log_ndtr_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_LOG_NDTR_INFO, &[&self_]) {
+        return ops::special_log_ndtr(self_);
+    }
     fallback(&SPECIAL_LOG_NDTR_INFO, &[&self_])
 }
 
@@ -1871,6 +1994,9 @@ fn special_log_ndtr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_log_ndtr_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_LOG_NDTR_OUT_INFO, &[&self_, &&*out]) {
+        return ops::special_log_ndtr_out(self_, out);
+    }
     let v = call_fallback(&SPECIAL_LOG_NDTR_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1923,6 +2049,9 @@ fn special_xlog1py_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_xlog1py(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_xlog1py_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_XLOG1PY_INFO, &[&self_, &other]) {
+        return ops::special_xlog1py(self_, other);
+    }
     fallback(&SPECIAL_XLOG1PY_INFO, &[&self_, &other])
 }
 
@@ -1970,6 +2099,9 @@ fn special_xlog1py_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_xlog1py_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_XLOG1PY_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::special_xlog1py_out(self_, other, out);
+    }
     let v = call_fallback(&SPECIAL_XLOG1PY_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2022,6 +2154,9 @@ fn special_zeta_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_zeta(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_zeta_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_ZETA_INFO, &[&self_, &other]) {
+        return ops::special_zeta(self_, other);
+    }
     fallback(&SPECIAL_ZETA_INFO, &[&self_, &other])
 }
 
@@ -2069,6 +2204,9 @@ fn special_zeta_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_zeta_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_ZETA_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::special_zeta_out(self_, other, out);
+    }
     let v = call_fallback(&SPECIAL_ZETA_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2121,6 +2259,9 @@ fn igamma_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::igamma(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn igamma_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&IGAMMA_INFO, &[&self_, &other]) {
+        return ops::igamma(self_, other);
+    }
     fallback(&IGAMMA_INFO, &[&self_, &other])
 }
 
@@ -2163,6 +2304,9 @@ fn igamma_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn igamma_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&IGAMMA__INFO, &[&self_, &other]) {
+        return ops::igamma_(self_, other);
+    }
     call_fallback(&IGAMMA__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -2210,6 +2354,9 @@ fn igamma_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn igamma_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&IGAMMA_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::igamma_out(self_, other, out);
+    }
     let v = call_fallback(&IGAMMA_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2262,6 +2409,9 @@ fn igammac_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::igammac(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn igammac_adaptor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&IGAMMAC_INFO, &[&self_, &other]) {
+        return ops::igammac(self_, other);
+    }
     fallback(&IGAMMAC_INFO, &[&self_, &other])
 }
 
@@ -2304,6 +2454,9 @@ fn igammac_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn igammac_inplace_adaptor(self_: &Tensor, other: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&IGAMMAC__INFO, &[&self_, &other]) {
+        return ops::igammac_(self_, other);
+    }
     call_fallback(&IGAMMAC__INFO, &[&self_, &other]).map(drop)
 }
 
@@ -2351,6 +2504,9 @@ fn igammac_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn igammac_out_adaptor(self_: &Tensor, other: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&IGAMMAC_OUT_INFO, &[&self_, &other, &&*out]) {
+        return ops::igammac_out(self_, other, out);
+    }
     let v = call_fallback(&IGAMMAC_OUT_INFO, &[&self_, &other, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2400,6 +2556,9 @@ fn special_bessel_j0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_bessel_j0(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_bessel_j0_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_BESSEL_J0_INFO, &[&self_]) {
+        return ops::special_bessel_j0(self_);
+    }
     fallback(&SPECIAL_BESSEL_J0_INFO, &[&self_])
 }
 
@@ -2443,6 +2602,9 @@ fn special_bessel_j0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_bessel_j0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_BESSEL_J0_OUT_INFO, &[&self_, &&*out]) {
+        return ops::special_bessel_j0_out(self_, out);
+    }
     let v = call_fallback(&SPECIAL_BESSEL_J0_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2492,6 +2654,9 @@ fn special_bessel_j1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_bessel_j1(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_bessel_j1_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_BESSEL_J1_INFO, &[&self_]) {
+        return ops::special_bessel_j1(self_);
+    }
     fallback(&SPECIAL_BESSEL_J1_INFO, &[&self_])
 }
 
@@ -2535,6 +2700,9 @@ fn special_bessel_j1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_bessel_j1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_BESSEL_J1_OUT_INFO, &[&self_, &&*out]) {
+        return ops::special_bessel_j1_out(self_, out);
+    }
     let v = call_fallback(&SPECIAL_BESSEL_J1_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2584,6 +2752,9 @@ fn special_bessel_y0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_bessel_y0(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_bessel_y0_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_BESSEL_Y0_INFO, &[&self_]) {
+        return ops::special_bessel_y0(self_);
+    }
     fallback(&SPECIAL_BESSEL_Y0_INFO, &[&self_])
 }
 
@@ -2627,6 +2798,9 @@ fn special_bessel_y0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_bessel_y0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_BESSEL_Y0_OUT_INFO, &[&self_, &&*out]) {
+        return ops::special_bessel_y0_out(self_, out);
+    }
     let v = call_fallback(&SPECIAL_BESSEL_Y0_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2676,6 +2850,9 @@ fn special_bessel_y1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_bessel_y1(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_bessel_y1_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_BESSEL_Y1_INFO, &[&self_]) {
+        return ops::special_bessel_y1(self_);
+    }
     fallback(&SPECIAL_BESSEL_Y1_INFO, &[&self_])
 }
 
@@ -2719,6 +2896,9 @@ fn special_bessel_y1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_bessel_y1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_BESSEL_Y1_OUT_INFO, &[&self_, &&*out]) {
+        return ops::special_bessel_y1_out(self_, out);
+    }
     let v = call_fallback(&SPECIAL_BESSEL_Y1_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2768,6 +2948,9 @@ fn special_modified_bessel_i0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_modified_bessel_i0(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_modified_bessel_i0_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_MODIFIED_BESSEL_I0_INFO, &[&self_]) {
+        return ops::special_modified_bessel_i0(self_);
+    }
     fallback(&SPECIAL_MODIFIED_BESSEL_I0_INFO, &[&self_])
 }
 
@@ -2811,6 +2994,9 @@ fn special_modified_bessel_i0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_modified_bessel_i0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_MODIFIED_BESSEL_I0_OUT_INFO, &[&self_, &&*out]) {
+        return ops::special_modified_bessel_i0_out(self_, out);
+    }
     let v = call_fallback(&SPECIAL_MODIFIED_BESSEL_I0_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2860,6 +3046,9 @@ fn special_modified_bessel_i1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_modified_bessel_i1(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_modified_bessel_i1_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_MODIFIED_BESSEL_I1_INFO, &[&self_]) {
+        return ops::special_modified_bessel_i1(self_);
+    }
     fallback(&SPECIAL_MODIFIED_BESSEL_I1_INFO, &[&self_])
 }
 
@@ -2903,6 +3092,9 @@ fn special_modified_bessel_i1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_modified_bessel_i1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_MODIFIED_BESSEL_I1_OUT_INFO, &[&self_, &&*out]) {
+        return ops::special_modified_bessel_i1_out(self_, out);
+    }
     let v = call_fallback(&SPECIAL_MODIFIED_BESSEL_I1_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2952,6 +3144,9 @@ fn special_modified_bessel_k0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_modified_bessel_k0(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_modified_bessel_k0_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_MODIFIED_BESSEL_K0_INFO, &[&self_]) {
+        return ops::special_modified_bessel_k0(self_);
+    }
     fallback(&SPECIAL_MODIFIED_BESSEL_K0_INFO, &[&self_])
 }
 
@@ -2995,6 +3190,9 @@ fn special_modified_bessel_k0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_modified_bessel_k0_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_MODIFIED_BESSEL_K0_OUT_INFO, &[&self_, &&*out]) {
+        return ops::special_modified_bessel_k0_out(self_, out);
+    }
     let v = call_fallback(&SPECIAL_MODIFIED_BESSEL_K0_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3044,6 +3242,9 @@ fn special_modified_bessel_k1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_modified_bessel_k1(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_modified_bessel_k1_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_MODIFIED_BESSEL_K1_INFO, &[&self_]) {
+        return ops::special_modified_bessel_k1(self_);
+    }
     fallback(&SPECIAL_MODIFIED_BESSEL_K1_INFO, &[&self_])
 }
 
@@ -3087,6 +3288,9 @@ fn special_modified_bessel_k1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_modified_bessel_k1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_MODIFIED_BESSEL_K1_OUT_INFO, &[&self_, &&*out]) {
+        return ops::special_modified_bessel_k1_out(self_, out);
+    }
     let v = call_fallback(&SPECIAL_MODIFIED_BESSEL_K1_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3135,6 +3339,9 @@ fn special_scaled_modified_bessel_k0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_scaled_modified_bessel_k0(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_scaled_modified_bessel_k0_adaptor(x: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_INFO, &[&x]) {
+        return ops::special_scaled_modified_bessel_k0(x);
+    }
     fallback(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_INFO, &[&x])
 }
 
@@ -3178,6 +3385,9 @@ fn special_scaled_modified_bessel_k0_out_boxed(a: &[Value]) -> Result<Vec<Value>
     Ok(vec![out.into_value()])
 }
 fn special_scaled_modified_bessel_k0_out_adaptor(x: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT_INFO, &[&x, &&*out]) {
+        return ops::special_scaled_modified_bessel_k0_out(x, out);
+    }
     let v = call_fallback(&SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT_INFO, &[&x, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3226,6 +3436,9 @@ fn special_scaled_modified_bessel_k1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_scaled_modified_bessel_k1(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_scaled_modified_bessel_k1_adaptor(x: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_INFO, &[&x]) {
+        return ops::special_scaled_modified_bessel_k1(x);
+    }
     fallback(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_INFO, &[&x])
 }
 
@@ -3269,6 +3482,9 @@ fn special_scaled_modified_bessel_k1_out_boxed(a: &[Value]) -> Result<Vec<Value>
     Ok(vec![out.into_value()])
 }
 fn special_scaled_modified_bessel_k1_out_adaptor(x: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT_INFO, &[&x, &&*out]) {
+        return ops::special_scaled_modified_bessel_k1_out(x, out);
+    }
     let v = call_fallback(&SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT_INFO, &[&x, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3314,6 +3530,9 @@ fn special_spherical_bessel_j0_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_spherical_bessel_j0(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_spherical_bessel_j0_adaptor(x: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_SPHERICAL_BESSEL_J0_INFO, &[&x]) {
+        return ops::special_spherical_bessel_j0(x);
+    }
     fallback(&SPECIAL_SPHERICAL_BESSEL_J0_INFO, &[&x])
 }
 
@@ -3357,6 +3576,9 @@ fn special_spherical_bessel_j0_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_spherical_bessel_j0_out_adaptor(x: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_SPHERICAL_BESSEL_J0_OUT_INFO, &[&x, &&*out]) {
+        return ops::special_spherical_bessel_j0_out(x, out);
+    }
     let v = call_fallback(&SPECIAL_SPHERICAL_BESSEL_J0_OUT_INFO, &[&x, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3402,6 +3624,9 @@ fn special_airy_ai_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_airy_ai(tensor_arg(a, 0)?)?.into_values()
 }
 fn special_airy_ai_adaptor(x: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_AIRY_AI_INFO, &[&x]) {
+        return ops::special_airy_ai(x);
+    }
     fallback(&SPECIAL_AIRY_AI_INFO, &[&x])
 }
 
@@ -3445,6 +3670,9 @@ fn special_airy_ai_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_airy_ai_out_adaptor(x: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_AIRY_AI_OUT_INFO, &[&x, &&*out]) {
+        return ops::special_airy_ai_out(x, out);
+    }
     let v = call_fallback(&SPECIAL_AIRY_AI_OUT_INFO, &[&x, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3493,6 +3721,9 @@ fn special_chebyshev_polynomial_t_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_chebyshev_polynomial_t(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_chebyshev_polynomial_t_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_INFO, &[&x, &n]) {
+        return ops::special_chebyshev_polynomial_t(x, n);
+    }
     fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_INFO, &[&x, &n])
 }
 
@@ -3540,6 +3771,9 @@ fn special_chebyshev_polynomial_t_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_chebyshev_polynomial_t_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO, &[&x, &n, &&*out]) {
+        return ops::special_chebyshev_polynomial_t_out(x, n, out);
+    }
     let v = call_fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3588,6 +3822,9 @@ fn special_chebyshev_polynomial_u_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_chebyshev_polynomial_u(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_chebyshev_polynomial_u_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_INFO, &[&x, &n]) {
+        return ops::special_chebyshev_polynomial_u(x, n);
+    }
     fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_INFO, &[&x, &n])
 }
 
@@ -3635,6 +3872,9 @@ fn special_chebyshev_polynomial_u_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_chebyshev_polynomial_u_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO, &[&x, &n, &&*out]) {
+        return ops::special_chebyshev_polynomial_u_out(x, n, out);
+    }
     let v = call_fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3683,6 +3923,9 @@ fn special_chebyshev_polynomial_v_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_chebyshev_polynomial_v(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_chebyshev_polynomial_v_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_INFO, &[&x, &n]) {
+        return ops::special_chebyshev_polynomial_v(x, n);
+    }
     fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_INFO, &[&x, &n])
 }
 
@@ -3730,6 +3973,9 @@ fn special_chebyshev_polynomial_v_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_chebyshev_polynomial_v_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO, &[&x, &n, &&*out]) {
+        return ops::special_chebyshev_polynomial_v_out(x, n, out);
+    }
     let v = call_fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3778,6 +4024,9 @@ fn special_chebyshev_polynomial_w_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_chebyshev_polynomial_w(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_chebyshev_polynomial_w_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_INFO, &[&x, &n]) {
+        return ops::special_chebyshev_polynomial_w(x, n);
+    }
     fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_INFO, &[&x, &n])
 }
 
@@ -3825,6 +4074,9 @@ fn special_chebyshev_polynomial_w_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_chebyshev_polynomial_w_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO, &[&x, &n, &&*out]) {
+        return ops::special_chebyshev_polynomial_w_out(x, n, out);
+    }
     let v = call_fallback(&SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3879,6 +4131,9 @@ fn special_shifted_chebyshev_polynomial_t_boxed(a: &[Value]) -> Result<Vec<Value
     ops::special_shifted_chebyshev_polynomial_t(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_shifted_chebyshev_polynomial_t_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_INFO, &[&x, &n]) {
+        return ops::special_shifted_chebyshev_polynomial_t(x, n);
+    }
     fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_INFO, &[&x, &n])
 }
 
@@ -3930,6 +4185,9 @@ fn special_shifted_chebyshev_polynomial_t_out_adaptor(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO, &[&x, &n, &&*out]) {
+        return ops::special_shifted_chebyshev_polynomial_t_out(x, n, out);
+    }
     let v = call_fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3984,6 +4242,9 @@ fn special_shifted_chebyshev_polynomial_u_boxed(a: &[Value]) -> Result<Vec<Value
     ops::special_shifted_chebyshev_polynomial_u(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_shifted_chebyshev_polynomial_u_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_INFO, &[&x, &n]) {
+        return ops::special_shifted_chebyshev_polynomial_u(x, n);
+    }
     fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_INFO, &[&x, &n])
 }
 
@@ -4035,6 +4296,9 @@ fn special_shifted_chebyshev_polynomial_u_out_adaptor(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO, &[&x, &n, &&*out]) {
+        return ops::special_shifted_chebyshev_polynomial_u_out(x, n, out);
+    }
     let v = call_fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4089,6 +4353,9 @@ fn special_shifted_chebyshev_polynomial_v_boxed(a: &[Value]) -> Result<Vec<Value
     ops::special_shifted_chebyshev_polynomial_v(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_shifted_chebyshev_polynomial_v_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_INFO, &[&x, &n]) {
+        return ops::special_shifted_chebyshev_polynomial_v(x, n);
+    }
     fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_INFO, &[&x, &n])
 }
 
@@ -4140,6 +4407,9 @@ fn special_shifted_chebyshev_polynomial_v_out_adaptor(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO, &[&x, &n, &&*out]) {
+        return ops::special_shifted_chebyshev_polynomial_v_out(x, n, out);
+    }
     let v = call_fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4194,6 +4464,9 @@ fn special_shifted_chebyshev_polynomial_w_boxed(a: &[Value]) -> Result<Vec<Value
     ops::special_shifted_chebyshev_polynomial_w(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_shifted_chebyshev_polynomial_w_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_INFO, &[&x, &n]) {
+        return ops::special_shifted_chebyshev_polynomial_w(x, n);
+    }
     fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_INFO, &[&x, &n])
 }
 
@@ -4245,6 +4518,9 @@ fn special_shifted_chebyshev_polynomial_w_out_adaptor(
     n: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO, &[&x, &n, &&*out]) {
+        return ops::special_shifted_chebyshev_polynomial_w_out(x, n, out);
+    }
     let v = call_fallback(&SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4293,6 +4569,9 @@ fn special_hermite_polynomial_h_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_hermite_polynomial_h(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_hermite_polynomial_h_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_HERMITE_POLYNOMIAL_H_INFO, &[&x, &n]) {
+        return ops::special_hermite_polynomial_h(x, n);
+    }
     fallback(&SPECIAL_HERMITE_POLYNOMIAL_H_INFO, &[&x, &n])
 }
 
@@ -4340,6 +4619,9 @@ fn special_hermite_polynomial_h_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_hermite_polynomial_h_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_HERMITE_POLYNOMIAL_H_OUT_INFO, &[&x, &n, &&*out]) {
+        return ops::special_hermite_polynomial_h_out(x, n, out);
+    }
     let v = call_fallback(&SPECIAL_HERMITE_POLYNOMIAL_H_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4388,6 +4670,9 @@ fn special_hermite_polynomial_he_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_hermite_polynomial_he(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_hermite_polynomial_he_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_HERMITE_POLYNOMIAL_HE_INFO, &[&x, &n]) {
+        return ops::special_hermite_polynomial_he(x, n);
+    }
     fallback(&SPECIAL_HERMITE_POLYNOMIAL_HE_INFO, &[&x, &n])
 }
 
@@ -4435,6 +4720,9 @@ fn special_hermite_polynomial_he_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_hermite_polynomial_he_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_HERMITE_POLYNOMIAL_HE_OUT_INFO, &[&x, &n, &&*out]) {
+        return ops::special_hermite_polynomial_he_out(x, n, out);
+    }
     let v = call_fallback(&SPECIAL_HERMITE_POLYNOMIAL_HE_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4484,6 +4772,9 @@ fn special_laguerre_polynomial_l_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_laguerre_polynomial_l(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_laguerre_polynomial_l_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_LAGUERRE_POLYNOMIAL_L_INFO, &[&x, &n]) {
+        return ops::special_laguerre_polynomial_l(x, n);
+    }
     fallback(&SPECIAL_LAGUERRE_POLYNOMIAL_L_INFO, &[&x, &n])
 }
 
@@ -4532,6 +4823,9 @@ fn special_laguerre_polynomial_l_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_laguerre_polynomial_l_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT_INFO, &[&x, &n, &&*out]) {
+        return ops::special_laguerre_polynomial_l_out(x, n, out);
+    }
     let v = call_fallback(&SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4581,6 +4875,9 @@ fn special_legendre_polynomial_p_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::special_legendre_polynomial_p(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn special_legendre_polynomial_p_adaptor(x: &Tensor, n: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPECIAL_LEGENDRE_POLYNOMIAL_P_INFO, &[&x, &n]) {
+        return ops::special_legendre_polynomial_p(x, n);
+    }
     fallback(&SPECIAL_LEGENDRE_POLYNOMIAL_P_INFO, &[&x, &n])
 }
 
@@ -4629,6 +4926,9 @@ fn special_legendre_polynomial_p_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn special_legendre_polynomial_p_out_adaptor(x: &Tensor, n: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT_INFO, &[&x, &n, &&*out]) {
+        return ops::special_legendre_polynomial_p_out(x, n, out);
+    }
     let v = call_fallback(&SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT_INFO, &[&x, &n, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())

@@ -51,6 +51,9 @@ fn abs_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::abs(tensor_arg(a, 0)?)?.into_values()
 }
 fn abs_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ABS_INFO, &[&self_]) {
+        return ops::abs(self_);
+    }
     fallback(&ABS_INFO, &[&self_])
 }
 
@@ -95,6 +98,9 @@ fn abs_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn abs_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ABS__INFO, &[&self_]) {
+        return ops::abs_(self_);
+    }
     call_fallback(&ABS__INFO, &[&self_]).map(drop)
 }
 
@@ -145,6 +151,9 @@ fn abs_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn abs_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ABS_OUT_INFO, &[&self_, &&*out]) {
+        return ops::abs_out(self_, out);
+    }
     let v = call_fallback(&ABS_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -190,6 +199,9 @@ fn sgn_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sgn(tensor_arg(a, 0)?)?.into_values()
 }
 fn sgn_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SGN_INFO, &[&self_]) {
+        return ops::sgn(self_);
+    }
     fallback(&SGN_INFO, &[&self_])
 }
 
@@ -229,6 +241,9 @@ fn sgn_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn sgn_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SGN__INFO, &[&self_]) {
+        return ops::sgn_(self_);
+    }
     call_fallback(&SGN__INFO, &[&self_]).map(drop)
 }
 
@@ -278,6 +293,9 @@ fn sgn_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn sgn_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SGN_OUT_INFO, &[&self_, &&*out]) {
+        return ops::sgn_out(self_, out);
+    }
     let v = call_fallback(&SGN_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -324,6 +342,9 @@ fn sign_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sign(tensor_arg(a, 0)?)?.into_values()
 }
 fn sign_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SIGN_INFO, &[&self_]) {
+        return ops::sign(self_);
+    }
     fallback(&SIGN_INFO, &[&self_])
 }
 
@@ -364,6 +385,9 @@ fn sign_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn sign_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SIGN__INFO, &[&self_]) {
+        return ops::sign_(self_);
+    }
     call_fallback(&SIGN__INFO, &[&self_]).map(drop)
 }
 
@@ -414,6 +438,9 @@ fn sign_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn sign_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SIGN_OUT_INFO, &[&self_, &&*out]) {
+        return ops::sign_out(self_, out);
+    }
     let v = call_fallback(&SIGN_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -457,6 +484,9 @@ fn signbit_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::signbit(tensor_arg(a, 0)?)?.into_values()
 }
 fn signbit_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SIGNBIT_INFO, &[&self_]) {
+        return ops::signbit(self_);
+    }
     fallback(&SIGNBIT_INFO, &[&self_])
 }
 
@@ -507,6 +537,9 @@ fn signbit_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn signbit_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SIGNBIT_OUT_INFO, &[&self_, &&*out]) {
+        return ops::signbit_out(self_, out);
+    }
     let v = call_fallback(&SIGNBIT_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -556,6 +589,9 @@ fn neg_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::neg(tensor_arg(a, 0)?)?.into_values()
 }
 fn neg_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NEG_INFO, &[&self_]) {
+        return ops::neg(self_);
+    }
     fallback(&NEG_INFO, &[&self_])
 }
 
@@ -599,6 +635,9 @@ fn neg_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn neg_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&NEG__INFO, &[&self_]) {
+        return ops::neg_(self_);
+    }
     call_fallback(&NEG__INFO, &[&self_]).map(drop)
 }
 
@@ -649,6 +688,9 @@ fn neg_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn neg_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&NEG_OUT_INFO, &[&self_, &&*out]) {
+        return ops::neg_out(self_, out);
+    }
     let v = call_fallback(&NEG_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -705,6 +747,9 @@ fn reciprocal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::reciprocal(tensor_arg(a, 0)?)?.into_values()
 }
 fn reciprocal_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RECIPROCAL_INFO, &[&self_]) {
+        return ops::reciprocal(self_);
+    }
     fallback(&RECIPROCAL_INFO, &[&self_])
 }
 
@@ -744,6 +789,9 @@ fn reciprocal_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn reciprocal_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&RECIPROCAL__INFO, &[&self_]) {
+        return ops::reciprocal_(self_);
+    }
     call_fallback(&RECIPROCAL__INFO, &[&self_]).map(drop)
 }
 
@@ -787,6 +835,9 @@ fn reciprocal_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn reciprocal_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&RECIPROCAL_OUT_INFO, &[&self_, &&*out]) {
+        return ops::reciprocal_out(self_, out);
+    }
     let v = call_fallback(&RECIPROCAL_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -832,6 +883,9 @@ fn sqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sqrt(tensor_arg(a, 0)?)?.into_values()
 }
 fn sqrt_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SQRT_INFO, &[&self_]) {
+        return ops::sqrt(self_);
+    }
     fallback(&SQRT_INFO, &[&self_])
 }
 
@@ -871,6 +925,9 @@ fn sqrt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn sqrt_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SQRT__INFO, &[&self_]) {
+        return ops::sqrt_(self_);
+    }
     call_fallback(&SQRT__INFO, &[&self_]).map(drop)
 }
 
@@ -914,6 +971,9 @@ fn sqrt_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn sqrt_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SQRT_OUT_INFO, &[&self_, &&*out]) {
+        return ops::sqrt_out(self_, out);
+    }
     let v = call_fallback(&SQRT_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -970,6 +1030,9 @@ fn rsqrt_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::rsqrt(tensor_arg(a, 0)?)?.into_values()
 }
 fn rsqrt_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RSQRT_INFO, &[&self_]) {
+        return ops::rsqrt(self_);
+    }
     fallback(&RSQRT_INFO, &[&self_])
 }
 
@@ -1009,6 +1072,9 @@ fn rsqrt_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn rsqrt_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&RSQRT__INFO, &[&self_]) {
+        return ops::rsqrt_(self_);
+    }
     call_fallback(&RSQRT__INFO, &[&self_]).map(drop)
 }
 
@@ -1052,6 +1118,9 @@ fn rsqrt_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn rsqrt_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&RSQRT_OUT_INFO, &[&self_, &&*out]) {
+        return ops::rsqrt_out(self_, out);
+    }
     let v = call_fallback(&RSQRT_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1094,6 +1163,9 @@ fn square_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::square(tensor_arg(a, 0)?)?.into_values()
 }
 fn square_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SQUARE_INFO, &[&self_]) {
+        return ops::square(self_);
+    }
     fallback(&SQUARE_INFO, &[&self_])
 }
 
@@ -1133,6 +1205,9 @@ fn square_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn square_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SQUARE__INFO, &[&self_]) {
+        return ops::square_(self_);
+    }
     call_fallback(&SQUARE__INFO, &[&self_]).map(drop)
 }
 
@@ -1176,6 +1251,9 @@ fn square_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn square_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SQUARE_OUT_INFO, &[&self_, &&*out]) {
+        return ops::square_out(self_, out);
+    }
     let v = call_fallback(&SQUARE_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1228,6 +1306,9 @@ fn exp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::exp(tensor_arg(a, 0)?)?.into_values()
 }
 fn exp_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&EXP_INFO, &[&self_]) {
+        return ops::exp(self_);
+    }
     fallback(&EXP_INFO, &[&self_])
 }
 
@@ -1267,6 +1348,9 @@ fn exp_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn exp_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&EXP__INFO, &[&self_]) {
+        return ops::exp_(self_);
+    }
     call_fallback(&EXP__INFO, &[&self_]).map(drop)
 }
 
@@ -1310,6 +1394,9 @@ fn exp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn exp_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&EXP_OUT_INFO, &[&self_, &&*out]) {
+        return ops::exp_out(self_, out);
+    }
     let v = call_fallback(&EXP_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1355,6 +1442,9 @@ fn exp2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::exp2(tensor_arg(a, 0)?)?.into_values()
 }
 fn exp2_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&EXP2_INFO, &[&self_]) {
+        return ops::exp2(self_);
+    }
     fallback(&EXP2_INFO, &[&self_])
 }
 
@@ -1394,6 +1484,9 @@ fn exp2_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn exp2_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&EXP2__INFO, &[&self_]) {
+        return ops::exp2_(self_);
+    }
     call_fallback(&EXP2__INFO, &[&self_]).map(drop)
 }
 
@@ -1437,6 +1530,9 @@ fn exp2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn exp2_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&EXP2_OUT_INFO, &[&self_, &&*out]) {
+        return ops::exp2_out(self_, out);
+    }
     let v = call_fallback(&EXP2_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1493,6 +1589,9 @@ fn expm1_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::expm1(tensor_arg(a, 0)?)?.into_values()
 }
 fn expm1_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&EXPM1_INFO, &[&self_]) {
+        return ops::expm1(self_);
+    }
     fallback(&EXPM1_INFO, &[&self_])
 }
 
@@ -1532,6 +1631,9 @@ fn expm1_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn expm1_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&EXPM1__INFO, &[&self_]) {
+        return ops::expm1_(self_);
+    }
     call_fallback(&EXPM1__INFO, &[&self_]).map(drop)
 }
 
@@ -1575,6 +1677,9 @@ fn expm1_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn expm1_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&EXPM1_OUT_INFO, &[&self_, &&*out]) {
+        return ops::expm1_out(self_, out);
+    }
     let v = call_fallback(&EXPM1_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1627,6 +1732,9 @@ fn log_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::log(tensor_arg(a, 0)?)?.into_values()
 }
 fn log_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOG_INFO, &[&self_]) {
+        return ops::log(self_);
+    }
     fallback(&LOG_INFO, &[&self_])
 }
 
@@ -1666,6 +1774,9 @@ fn log_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn log_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOG__INFO, &[&self_]) {
+        return ops::log_(self_);
+    }
     call_fallback(&LOG__INFO, &[&self_]).map(drop)
 }
 
@@ -1709,6 +1820,9 @@ fn log_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn log_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOG_OUT_INFO, &[&self_, &&*out]) {
+        return ops::log_out(self_, out);
+    }
     let v = call_fallback(&LOG_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1761,6 +1875,9 @@ fn log2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::log2(tensor_arg(a, 0)?)?.into_values()
 }
 fn log2_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOG2_INFO, &[&self_]) {
+        return ops::log2(self_);
+    }
     fallback(&LOG2_INFO, &[&self_])
 }
 
@@ -1800,6 +1917,9 @@ fn log2_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn log2_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOG2__INFO, &[&self_]) {
+        return ops::log2_(self_);
+    }
     call_fallback(&LOG2__INFO, &[&self_]).map(drop)
 }
 
@@ -1843,6 +1963,9 @@ fn log2_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn log2_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOG2_OUT_INFO, &[&self_, &&*out]) {
+        return ops::log2_out(self_, out);
+    }
     let v = call_fallback(&LOG2_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1899,6 +2022,9 @@ fn log10_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::log10(tensor_arg(a, 0)?)?.into_values()
 }
 fn log10_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOG10_INFO, &[&self_]) {
+        return ops::log10(self_);
+    }
     fallback(&LOG10_INFO, &[&self_])
 }
 
@@ -1938,6 +2064,9 @@ fn log10_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn log10_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOG10__INFO, &[&self_]) {
+        return ops::log10_(self_);
+    }
     call_fallback(&LOG10__INFO, &[&self_]).map(drop)
 }
 
@@ -1981,6 +2110,9 @@ fn log10_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn log10_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOG10_OUT_INFO, &[&self_, &&*out]) {
+        return ops::log10_out(self_, out);
+    }
     let v = call_fallback(&LOG10_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2037,6 +2169,9 @@ fn log1p_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::log1p(tensor_arg(a, 0)?)?.into_values()
 }
 fn log1p_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOG1P_INFO, &[&self_]) {
+        return ops::log1p(self_);
+    }
     fallback(&LOG1P_INFO, &[&self_])
 }
 
@@ -2076,6 +2211,9 @@ fn log1p_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn log1p_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOG1P__INFO, &[&self_]) {
+        return ops::log1p_(self_);
+    }
     call_fallback(&LOG1P__INFO, &[&self_]).map(drop)
 }
 
@@ -2119,6 +2257,9 @@ fn log1p_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn log1p_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOG1P_OUT_INFO, &[&self_, &&*out]) {
+        return ops::log1p_out(self_, out);
+    }
     let v = call_fallback(&LOG1P_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2164,6 +2305,9 @@ fn sin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sin(tensor_arg(a, 0)?)?.into_values()
 }
 fn sin_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SIN_INFO, &[&self_]) {
+        return ops::sin(self_);
+    }
     fallback(&SIN_INFO, &[&self_])
 }
 
@@ -2203,6 +2347,9 @@ fn sin_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn sin_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SIN__INFO, &[&self_]) {
+        return ops::sin_(self_);
+    }
     call_fallback(&SIN__INFO, &[&self_]).map(drop)
 }
 
@@ -2246,6 +2393,9 @@ fn sin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn sin_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SIN_OUT_INFO, &[&self_, &&*out]) {
+        return ops::sin_out(self_, out);
+    }
     let v = call_fallback(&SIN_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2291,6 +2441,9 @@ fn cos_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cos(tensor_arg(a, 0)?)?.into_values()
 }
 fn cos_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&COS_INFO, &[&self_]) {
+        return ops::cos(self_);
+    }
     fallback(&COS_INFO, &[&self_])
 }
 
@@ -2330,6 +2483,9 @@ fn cos_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn cos_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&COS__INFO, &[&self_]) {
+        return ops::cos_(self_);
+    }
     call_fallback(&COS__INFO, &[&self_]).map(drop)
 }
 
@@ -2373,6 +2529,9 @@ fn cos_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn cos_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&COS_OUT_INFO, &[&self_, &&*out]) {
+        return ops::cos_out(self_, out);
+    }
     let v = call_fallback(&COS_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2425,6 +2584,9 @@ fn tan_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::tan(tensor_arg(a, 0)?)?.into_values()
 }
 fn tan_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TAN_INFO, &[&self_]) {
+        return ops::tan(self_);
+    }
     fallback(&TAN_INFO, &[&self_])
 }
 
@@ -2464,6 +2626,9 @@ fn tan_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn tan_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&TAN__INFO, &[&self_]) {
+        return ops::tan_(self_);
+    }
     call_fallback(&TAN__INFO, &[&self_]).map(drop)
 }
 
@@ -2507,6 +2672,9 @@ fn tan_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn tan_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&TAN_OUT_INFO, &[&self_, &&*out]) {
+        return ops::tan_out(self_, out);
+    }
     let v = call_fallback(&TAN_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2559,6 +2727,9 @@ fn asin_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::asin(tensor_arg(a, 0)?)?.into_values()
 }
 fn asin_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ASIN_INFO, &[&self_]) {
+        return ops::asin(self_);
+    }
     fallback(&ASIN_INFO, &[&self_])
 }
 
@@ -2598,6 +2769,9 @@ fn asin_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn asin_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ASIN__INFO, &[&self_]) {
+        return ops::asin_(self_);
+    }
     call_fallback(&ASIN__INFO, &[&self_]).map(drop)
 }
 
@@ -2641,6 +2815,9 @@ fn asin_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn asin_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ASIN_OUT_INFO, &[&self_, &&*out]) {
+        return ops::asin_out(self_, out);
+    }
     let v = call_fallback(&ASIN_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2693,6 +2870,9 @@ fn acos_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::acos(tensor_arg(a, 0)?)?.into_values()
 }
 fn acos_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ACOS_INFO, &[&self_]) {
+        return ops::acos(self_);
+    }
     fallback(&ACOS_INFO, &[&self_])
 }
 
@@ -2732,6 +2912,9 @@ fn acos_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn acos_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ACOS__INFO, &[&self_]) {
+        return ops::acos_(self_);
+    }
     call_fallback(&ACOS__INFO, &[&self_]).map(drop)
 }
 
@@ -2775,6 +2958,9 @@ fn acos_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn acos_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ACOS_OUT_INFO, &[&self_, &&*out]) {
+        return ops::acos_out(self_, out);
+    }
     let v = call_fallback(&ACOS_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2820,6 +3006,9 @@ fn atan_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::atan(tensor_arg(a, 0)?)?.into_values()
 }
 fn atan_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ATAN_INFO, &[&self_]) {
+        return ops::atan(self_);
+    }
     fallback(&ATAN_INFO, &[&self_])
 }
 
@@ -2859,6 +3048,9 @@ fn atan_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn atan_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ATAN__INFO, &[&self_]) {
+        return ops::atan_(self_);
+    }
     call_fallback(&ATAN__INFO, &[&self_]).map(drop)
 }
 
@@ -2902,6 +3094,9 @@ fn atan_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn atan_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ATAN_OUT_INFO, &[&self_, &&*out]) {
+        return ops::atan_out(self_, out);
+    }
     let v = call_fallback(&ATAN_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -2954,6 +3149,9 @@ fn sinh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sinh(tensor_arg(a, 0)?)?.into_values()
 }
 fn sinh_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SINH_INFO, &[&self_]) {
+        return ops::sinh(self_);
+    }
     fallback(&SINH_INFO, &[&self_])
 }
 
@@ -2993,6 +3191,9 @@ fn sinh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn sinh_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SINH__INFO, &[&self_]) {
+        return ops::sinh_(self_);
+    }
     call_fallback(&SINH__INFO, &[&self_]).map(drop)
 }
 
@@ -3036,6 +3237,9 @@ fn sinh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn sinh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SINH_OUT_INFO, &[&self_, &&*out]) {
+        return ops::sinh_out(self_, out);
+    }
     let v = call_fallback(&SINH_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3088,6 +3292,9 @@ fn cosh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cosh(tensor_arg(a, 0)?)?.into_values()
 }
 fn cosh_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&COSH_INFO, &[&self_]) {
+        return ops::cosh(self_);
+    }
     fallback(&COSH_INFO, &[&self_])
 }
 
@@ -3127,6 +3334,9 @@ fn cosh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn cosh_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&COSH__INFO, &[&self_]) {
+        return ops::cosh_(self_);
+    }
     call_fallback(&COSH__INFO, &[&self_]).map(drop)
 }
 
@@ -3170,6 +3380,9 @@ fn cosh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn cosh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&COSH_OUT_INFO, &[&self_, &&*out]) {
+        return ops::cosh_out(self_, out);
+    }
     let v = call_fallback(&COSH_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3215,6 +3428,9 @@ fn tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::tanh(tensor_arg(a, 0)?)?.into_values()
 }
 fn tanh_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TANH_INFO, &[&self_]) {
+        return ops::tanh(self_);
+    }
     fallback(&TANH_INFO, &[&self_])
 }
 
@@ -3254,6 +3470,9 @@ fn tanh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn tanh_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&TANH__INFO, &[&self_]) {
+        return ops::tanh_(self_);
+    }
     call_fallback(&TANH__INFO, &[&self_]).map(drop)
 }
 
@@ -3297,6 +3516,9 @@ fn tanh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn tanh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&TANH_OUT_INFO, &[&self_, &&*out]) {
+        return ops::tanh_out(self_, out);
+    }
     let v = call_fallback(&TANH_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3346,6 +3568,9 @@ fn asinh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::asinh(tensor_arg(a, 0)?)?.into_values()
 }
 fn asinh_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ASINH_INFO, &[&self_]) {
+        return ops::asinh(self_);
+    }
     fallback(&ASINH_INFO, &[&self_])
 }
 
@@ -3385,6 +3610,9 @@ fn asinh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn asinh_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ASINH__INFO, &[&self_]) {
+        return ops::asinh_(self_);
+    }
     call_fallback(&ASINH__INFO, &[&self_]).map(drop)
 }
 
@@ -3428,6 +3656,9 @@ fn asinh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn asinh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ASINH_OUT_INFO, &[&self_, &&*out]) {
+        return ops::asinh_out(self_, out);
+    }
     let v = call_fallback(&ASINH_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3477,6 +3708,9 @@ fn acosh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::acosh(tensor_arg(a, 0)?)?.into_values()
 }
 fn acosh_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ACOSH_INFO, &[&self_]) {
+        return ops::acosh(self_);
+    }
     fallback(&ACOSH_INFO, &[&self_])
 }
 
@@ -3516,6 +3750,9 @@ fn acosh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn acosh_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ACOSH__INFO, &[&self_]) {
+        return ops::acosh_(self_);
+    }
     call_fallback(&ACOSH__INFO, &[&self_]).map(drop)
 }
 
@@ -3559,6 +3796,9 @@ fn acosh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn acosh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ACOSH_OUT_INFO, &[&self_, &&*out]) {
+        return ops::acosh_out(self_, out);
+    }
     let v = call_fallback(&ACOSH_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3608,6 +3848,9 @@ fn atanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::atanh(tensor_arg(a, 0)?)?.into_values()
 }
 fn atanh_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ATANH_INFO, &[&self_]) {
+        return ops::atanh(self_);
+    }
     fallback(&ATANH_INFO, &[&self_])
 }
 
@@ -3647,6 +3890,9 @@ fn atanh_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn atanh_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ATANH__INFO, &[&self_]) {
+        return ops::atanh_(self_);
+    }
     call_fallback(&ATANH__INFO, &[&self_]).map(drop)
 }
 
@@ -3690,6 +3936,9 @@ fn atanh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn atanh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ATANH_OUT_INFO, &[&self_, &&*out]) {
+        return ops::atanh_out(self_, out);
+    }
     let v = call_fallback(&ATANH_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3740,6 +3989,9 @@ fn floor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::floor(tensor_arg(a, 0)?)?.into_values()
 }
 fn floor_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FLOOR_INFO, &[&self_]) {
+        return ops::floor(self_);
+    }
     fallback(&FLOOR_INFO, &[&self_])
 }
 
@@ -3780,6 +4032,9 @@ fn floor_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn floor_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&FLOOR__INFO, &[&self_]) {
+        return ops::floor_(self_);
+    }
     call_fallback(&FLOOR__INFO, &[&self_]).map(drop)
 }
 
@@ -3830,6 +4085,9 @@ fn floor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn floor_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&FLOOR_OUT_INFO, &[&self_, &&*out]) {
+        return ops::floor_out(self_, out);
+    }
     let v = call_fallback(&FLOOR_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -3876,6 +4134,9 @@ fn ceil_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::ceil(tensor_arg(a, 0)?)?.into_values()
 }
 fn ceil_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CEIL_INFO, &[&self_]) {
+        return ops::ceil(self_);
+    }
     fallback(&CEIL_INFO, &[&self_])
 }
 
@@ -3916,6 +4177,9 @@ fn ceil_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn ceil_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CEIL__INFO, &[&self_]) {
+        return ops::ceil_(self_);
+    }
     call_fallback(&CEIL__INFO, &[&self_]).map(drop)
 }
 
@@ -3966,6 +4230,9 @@ fn ceil_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn ceil_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CEIL_OUT_INFO, &[&self_, &&*out]) {
+        return ops::ceil_out(self_, out);
+    }
     let v = call_fallback(&CEIL_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4016,6 +4283,9 @@ fn trunc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::trunc(tensor_arg(a, 0)?)?.into_values()
 }
 fn trunc_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TRUNC_INFO, &[&self_]) {
+        return ops::trunc(self_);
+    }
     fallback(&TRUNC_INFO, &[&self_])
 }
 
@@ -4056,6 +4326,9 @@ fn trunc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn trunc_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&TRUNC__INFO, &[&self_]) {
+        return ops::trunc_(self_);
+    }
     call_fallback(&TRUNC__INFO, &[&self_]).map(drop)
 }
 
@@ -4106,6 +4379,9 @@ fn trunc_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn trunc_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&TRUNC_OUT_INFO, &[&self_, &&*out]) {
+        return ops::trunc_out(self_, out);
+    }
     let v = call_fallback(&TRUNC_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4155,6 +4431,9 @@ fn round_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::round(tensor_arg(a, 0)?)?.into_values()
 }
 fn round_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ROUND_INFO, &[&self_]) {
+        return ops::round(self_);
+    }
     fallback(&ROUND_INFO, &[&self_])
 }
 
@@ -4194,6 +4473,9 @@ fn round_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn round_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ROUND__INFO, &[&self_]) {
+        return ops::round_(self_);
+    }
     call_fallback(&ROUND__INFO, &[&self_]).map(drop)
 }
 
@@ -4243,6 +4525,9 @@ fn round_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn round_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ROUND_OUT_INFO, &[&self_, &&*out]) {
+        return ops::round_out(self_, out);
+    }
     let v = call_fallback(&ROUND_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4289,6 +4574,9 @@ fn round_decimals_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::round_decimals(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn round_decimals_adaptor(self_: &Tensor, decimals: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ROUND_DECIMALS_INFO, &[&self_, &decimals]) {
+        return ops::round_decimals(self_, decimals);
+    }
     fallback(&ROUND_DECIMALS_INFO, &[&self_, &decimals])
 }
 
@@ -4331,6 +4619,9 @@ fn round_decimals_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn round_decimals_inplace_adaptor(self_: &Tensor, decimals: i64) -> Result<()> {
+    if let Some(_seen) = watched(&ROUND_DECIMALS__INFO, &[&self_, &decimals]) {
+        return ops::round_decimals_(self_, decimals);
+    }
     call_fallback(&ROUND_DECIMALS__INFO, &[&self_, &decimals]).map(drop)
 }
 
@@ -4380,6 +4671,9 @@ fn round_decimals_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn round_decimals_out_adaptor(self_: &Tensor, decimals: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ROUND_DECIMALS_OUT_INFO, &[&self_, &decimals, &&*out]) {
+        return ops::round_decimals_out(self_, decimals, out);
+    }
     let v = call_fallback(&ROUND_DECIMALS_OUT_INFO, &[&self_, &decimals, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4425,6 +4719,9 @@ fn frac_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::frac(tensor_arg(a, 0)?)?.into_values()
 }
 fn frac_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FRAC_INFO, &[&self_]) {
+        return ops::frac(self_);
+    }
     fallback(&FRAC_INFO, &[&self_])
 }
 
@@ -4464,6 +4761,9 @@ fn frac_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn frac_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&FRAC__INFO, &[&self_]) {
+        return ops::frac_(self_);
+    }
     call_fallback(&FRAC__INFO, &[&self_]).map(drop)
 }
 
@@ -4513,6 +4813,9 @@ fn frac_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn frac_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&FRAC_OUT_INFO, &[&self_, &&*out]) {
+        return ops::frac_out(self_, out);
+    }
     let v = call_fallback(&FRAC_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4563,6 +4866,9 @@ fn deg2rad_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::deg2rad(tensor_arg(a, 0)?)?.into_values()
 }
 fn deg2rad_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DEG2RAD_INFO, &[&self_]) {
+        return ops::deg2rad(self_);
+    }
     fallback(&DEG2RAD_INFO, &[&self_])
 }
 
@@ -4603,6 +4909,9 @@ fn deg2rad_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn deg2rad_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&DEG2RAD__INFO, &[&self_]) {
+        return ops::deg2rad_(self_);
+    }
     call_fallback(&DEG2RAD__INFO, &[&self_]).map(drop)
 }
 
@@ -4647,6 +4956,9 @@ fn deg2rad_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn deg2rad_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&DEG2RAD_OUT_INFO, &[&self_, &&*out]) {
+        return ops::deg2rad_out(self_, out);
+    }
     let v = call_fallback(&DEG2RAD_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4697,6 +5009,9 @@ fn rad2deg_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::rad2deg(tensor_arg(a, 0)?)?.into_values()
 }
 fn rad2deg_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RAD2DEG_INFO, &[&self_]) {
+        return ops::rad2deg(self_);
+    }
     fallback(&RAD2DEG_INFO, &[&self_])
 }
 
@@ -4737,6 +5052,9 @@ fn rad2deg_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn rad2deg_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&RAD2DEG__INFO, &[&self_]) {
+        return ops::rad2deg_(self_);
+    }
     call_fallback(&RAD2DEG__INFO, &[&self_]).map(drop)
 }
 
@@ -4781,6 +5099,9 @@ fn rad2deg_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn rad2deg_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&RAD2DEG_OUT_INFO, &[&self_, &&*out]) {
+        return ops::rad2deg_out(self_, out);
+    }
     let v = call_fallback(&RAD2DEG_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4830,6 +5151,9 @@ fn sigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sigmoid(tensor_arg(a, 0)?)?.into_values()
 }
 fn sigmoid_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SIGMOID_INFO, &[&self_]) {
+        return ops::sigmoid(self_);
+    }
     fallback(&SIGMOID_INFO, &[&self_])
 }
 
@@ -4869,6 +5193,9 @@ fn sigmoid_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn sigmoid_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SIGMOID__INFO, &[&self_]) {
+        return ops::sigmoid_(self_);
+    }
     call_fallback(&SIGMOID__INFO, &[&self_]).map(drop)
 }
 
@@ -4912,6 +5239,9 @@ fn sigmoid_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn sigmoid_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SIGMOID_OUT_INFO, &[&self_, &&*out]) {
+        return ops::sigmoid_out(self_, out);
+    }
     let v = call_fallback(&SIGMOID_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -4958,6 +5288,9 @@ fn relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::relu(tensor_arg(a, 0)?)?.into_values()
 }
 fn relu_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RELU_INFO, &[&self_]) {
+        return ops::relu(self_);
+    }
     fallback(&RELU_INFO, &[&self_])
 }
 
@@ -4998,6 +5331,9 @@ fn relu_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn relu_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&RELU__INFO, &[&self_]) {
+        return ops::relu_(self_);
+    }
     call_fallback(&RELU__INFO, &[&self_]).map(drop)
 }
 
@@ -5057,6 +5393,9 @@ fn nan_to_num_adaptor(
     posinf: Option<f64>,
     neginf: Option<f64>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NAN_TO_NUM_INFO, &[&self_, &nan, &posinf, &neginf]) {
+        return ops::nan_to_num(self_, nan, posinf, neginf);
+    }
     fallback(&NAN_TO_NUM_INFO, &[&self_, &nan, &posinf, &neginf])
 }
 
@@ -5114,6 +5453,9 @@ fn nan_to_num_inplace_adaptor(
     posinf: Option<f64>,
     neginf: Option<f64>,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&NAN_TO_NUM__INFO, &[&self_, &nan, &posinf, &neginf]) {
+        return ops::nan_to_num_(self_, nan, posinf, neginf);
+    }
     call_fallback(&NAN_TO_NUM__INFO, &[&self_, &nan, &posinf, &neginf]).map(drop)
 }
 
@@ -5177,6 +5519,9 @@ fn nan_to_num_out_adaptor(
     neginf: Option<f64>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&NAN_TO_NUM_OUT_INFO, &[&self_, &nan, &posinf, &neginf, &&*out]) {
+        return ops::nan_to_num_out(self_, nan, posinf, neginf, out);
+    }
     let v = call_fallback(&NAN_TO_NUM_OUT_INFO, &[&self_, &nan, &posinf, &neginf, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -5226,6 +5571,9 @@ fn angle_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::angle(tensor_arg(a, 0)?)?.into_values()
 }
 fn angle_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ANGLE_INFO, &[&self_]) {
+        return ops::angle(self_);
+    }
     fallback(&ANGLE_INFO, &[&self_])
 }
 
@@ -5269,6 +5617,9 @@ fn angle_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn angle_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ANGLE_OUT_INFO, &[&self_, &&*out]) {
+        return ops::angle_out(self_, out);
+    }
     let v = call_fallback(&ANGLE_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -5312,6 +5663,9 @@ fn conj_physical_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::conj_physical(tensor_arg(a, 0)?)?.into_values()
 }
 fn conj_physical_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CONJ_PHYSICAL_INFO, &[&self_]) {
+        return ops::conj_physical(self_);
+    }
     fallback(&CONJ_PHYSICAL_INFO, &[&self_])
 }
 
@@ -5351,6 +5705,9 @@ fn conj_physical_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn conj_physical_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CONJ_PHYSICAL__INFO, &[&self_]) {
+        return ops::conj_physical_(self_);
+    }
     call_fallback(&CONJ_PHYSICAL__INFO, &[&self_]).map(drop)
 }
 
@@ -5396,6 +5753,9 @@ fn conj_physical_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn conj_physical_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CONJ_PHYSICAL_OUT_INFO, &[&self_, &&*out]) {
+        return ops::conj_physical_out(self_, out);
+    }
     let v = call_fallback(&CONJ_PHYSICAL_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -5449,6 +5809,9 @@ fn complex_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::complex(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn complex_adaptor(real: &Tensor, imag: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&COMPLEX_INFO, &[&real, &imag]) {
+        return ops::complex(real, imag);
+    }
     fallback(&COMPLEX_INFO, &[&real, &imag])
 }
 
@@ -5505,6 +5868,9 @@ fn complex_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn complex_out_adaptor(real: &Tensor, imag: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&COMPLEX_OUT_INFO, &[&real, &imag, &&*out]) {
+        return ops::complex_out(real, imag, out);
+    }
     let v = call_fallback(&COMPLEX_OUT_INFO, &[&real, &imag, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -5565,6 +5931,9 @@ fn polar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::polar(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn polar_adaptor(abs: &Tensor, angle: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&POLAR_INFO, &[&abs, &angle]) {
+        return ops::polar(abs, angle);
+    }
     fallback(&POLAR_INFO, &[&abs, &angle])
 }
 
@@ -5621,6 +5990,9 @@ fn polar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn polar_out_adaptor(abs: &Tensor, angle: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&POLAR_OUT_INFO, &[&abs, &angle, &&*out]) {
+        return ops::polar_out(abs, angle, out);
+    }
     let v = call_fallback(&POLAR_OUT_INFO, &[&abs, &angle, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -5653,6 +6025,9 @@ fn positive_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::positive(tensor_arg(a, 0)?)?.into_values()
 }
 fn positive_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&POSITIVE_INFO, &[&self_]) {
+        return ops::positive(self_);
+    }
     fallback(&POSITIVE_INFO, &[&self_])
 }
 
@@ -5680,6 +6055,9 @@ fn real_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::real(tensor_arg(a, 0)?)?.into_values()
 }
 fn real_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&REAL_INFO, &[&self_]) {
+        return ops::real(self_);
+    }
     fallback(&REAL_INFO, &[&self_])
 }
 
@@ -5707,6 +6085,9 @@ fn imag_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::imag(tensor_arg(a, 0)?)?.into_values()
 }
 fn imag_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&IMAG_INFO, &[&self_]) {
+        return ops::imag(self_);
+    }
     fallback(&IMAG_INFO, &[&self_])
 }
 
@@ -5750,6 +6131,9 @@ fn sinc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sinc(tensor_arg(a, 0)?)?.into_values()
 }
 fn sinc_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SINC_INFO, &[&self_]) {
+        return ops::sinc(self_);
+    }
     fallback(&SINC_INFO, &[&self_])
 }
 
@@ -5789,6 +6173,9 @@ fn sinc_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn sinc_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SINC__INFO, &[&self_]) {
+        return ops::sinc_(self_);
+    }
     call_fallback(&SINC__INFO, &[&self_]).map(drop)
 }
 
@@ -5832,6 +6219,9 @@ fn sinc_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn sinc_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SINC_OUT_INFO, &[&self_, &&*out]) {
+        return ops::sinc_out(self_, out);
+    }
     let v = call_fallback(&SINC_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -5883,6 +6273,9 @@ fn frexp_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::frexp(tensor_arg(a, 0)?)?.into_values()
 }
 fn frexp_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&FREXP_INFO, &[&self_]) {
+        return ops::frexp(self_);
+    }
     fallback(&FREXP_INFO, &[&self_])
 }
 
@@ -5947,6 +6340,9 @@ fn frexp_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn frexp_out_adaptor(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&FREXP_OUT_INFO, &[&self_, &&*out0, &&*out1]) {
+        return ops::frexp_out(self_, out0, out1);
+    }
     let v = call_fallback(&FREXP_OUT_INFO, &[&self_, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;

@@ -34,6 +34,9 @@ fn alias_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::alias_copy(tensor_arg(a, 0)?)?.into_values()
 }
 fn alias_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ALIAS_COPY_INFO, &[&self_]) {
+        return ops::alias_copy(self_);
+    }
     fallback(&ALIAS_COPY_INFO, &[&self_])
 }
 
@@ -72,6 +75,9 @@ fn alias_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn alias_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ALIAS_COPY_OUT_INFO, &[&self_, &&*out]) {
+        return ops::alias_copy_out(self_, out);
+    }
     let v = call_fallback(&ALIAS_COPY_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -124,6 +130,9 @@ fn as_strided_copy_adaptor(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&AS_STRIDED_COPY_INFO, &[&self_, &size, &stride, &storage_offset]) {
+        return ops::as_strided_copy(self_, size, stride, storage_offset);
+    }
     fallback(&AS_STRIDED_COPY_INFO, &[&self_, &size, &stride, &storage_offset])
 }
 
@@ -186,6 +195,11 @@ fn as_strided_copy_out_adaptor(
     storage_offset: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&AS_STRIDED_COPY_OUT_INFO, &[&self_, &size, &stride, &storage_offset, &&*out])
+    {
+        return ops::as_strided_copy_out(self_, size, stride, storage_offset, out);
+    }
     let v = call_fallback(&AS_STRIDED_COPY_OUT_INFO, &[&self_, &size, &stride, &storage_offset, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -216,6 +230,9 @@ fn detach_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::detach_copy(tensor_arg(a, 0)?)?.into_values()
 }
 fn detach_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DETACH_COPY_INFO, &[&self_]) {
+        return ops::detach_copy(self_);
+    }
     fallback(&DETACH_COPY_INFO, &[&self_])
 }
 
@@ -254,6 +271,9 @@ fn detach_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn detach_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&DETACH_COPY_OUT_INFO, &[&self_, &&*out]) {
+        return ops::detach_copy_out(self_, out);
+    }
     let v = call_fallback(&DETACH_COPY_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -295,6 +315,9 @@ fn diagonal_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::diagonal_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn diagonal_copy_adaptor(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DIAGONAL_COPY_INFO, &[&self_, &offset, &dim1, &dim2]) {
+        return ops::diagonal_copy(self_, offset, dim1, dim2);
+    }
     fallback(&DIAGONAL_COPY_INFO, &[&self_, &offset, &dim1, &dim2])
 }
 
@@ -345,6 +368,9 @@ fn diagonal_copy_out_adaptor(
     dim2: i64,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&DIAGONAL_COPY_OUT_INFO, &[&self_, &offset, &dim1, &dim2, &&*out]) {
+        return ops::diagonal_copy_out(self_, offset, dim1, dim2, out);
+    }
     let v = call_fallback(&DIAGONAL_COPY_OUT_INFO, &[&self_, &offset, &dim1, &dim2, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -385,6 +411,9 @@ fn expand_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::expand_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn expand_copy_adaptor(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&EXPAND_COPY_INFO, &[&self_, &size, &implicit]) {
+        return ops::expand_copy(self_, size, implicit);
+    }
     fallback(&EXPAND_COPY_INFO, &[&self_, &size, &implicit])
 }
 
@@ -428,6 +457,9 @@ fn expand_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn expand_copy_out_adaptor(self_: &Tensor, size: &[i64], implicit: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&EXPAND_COPY_OUT_INFO, &[&self_, &size, &implicit, &&*out]) {
+        return ops::expand_copy_out(self_, size, implicit, out);
+    }
     let v = call_fallback(&EXPAND_COPY_OUT_INFO, &[&self_, &size, &implicit, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -464,6 +496,9 @@ fn permute_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::permute_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn permute_copy_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PERMUTE_COPY_INFO, &[&self_, &dims]) {
+        return ops::permute_copy(self_, dims);
+    }
     fallback(&PERMUTE_COPY_INFO, &[&self_, &dims])
 }
 
@@ -506,6 +541,9 @@ fn permute_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn permute_copy_out_adaptor(self_: &Tensor, dims: &[i64], out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&PERMUTE_COPY_OUT_INFO, &[&self_, &dims, &&*out]) {
+        return ops::permute_copy_out(self_, dims, out);
+    }
     let v = call_fallback(&PERMUTE_COPY_OUT_INFO, &[&self_, &dims, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -546,6 +584,9 @@ fn select_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::select_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn select_copy_adaptor(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SELECT_COPY_INFO, &[&self_, &dim, &index]) {
+        return ops::select_copy(self_, dim, index);
+    }
     fallback(&SELECT_COPY_INFO, &[&self_, &dim, &index])
 }
 
@@ -589,6 +630,9 @@ fn select_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn select_copy_out_adaptor(self_: &Tensor, dim: i64, index: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SELECT_COPY_OUT_INFO, &[&self_, &dim, &index, &&*out]) {
+        return ops::select_copy_out(self_, dim, index, out);
+    }
     let v = call_fallback(&SELECT_COPY_OUT_INFO, &[&self_, &dim, &index, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -642,6 +686,9 @@ fn slice_copy_adaptor(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SLICE_COPY_INFO, &[&self_, &dim, &start, &end, &step]) {
+        return ops::slice_copy(self_, dim, start, end, step);
+    }
     fallback(&SLICE_COPY_INFO, &[&self_, &dim, &start, &end, &step])
 }
 
@@ -701,6 +748,9 @@ fn slice_copy_out_adaptor(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&SLICE_COPY_OUT_INFO, &[&self_, &dim, &start, &end, &step, &&*out]) {
+        return ops::slice_copy_out(self_, dim, start, end, step, out);
+    }
     let v = call_fallback(&SLICE_COPY_OUT_INFO, &[&self_, &dim, &start, &end, &step, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -734,6 +784,9 @@ fn squeeze_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::squeeze_copy(tensor_arg(a, 0)?)?.into_values()
 }
 fn squeeze_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SQUEEZE_COPY_INFO, &[&self_]) {
+        return ops::squeeze_copy(self_);
+    }
     fallback(&SQUEEZE_COPY_INFO, &[&self_])
 }
 
@@ -772,6 +825,9 @@ fn squeeze_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn squeeze_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SQUEEZE_COPY_OUT_INFO, &[&self_, &&*out]) {
+        return ops::squeeze_copy_out(self_, out);
+    }
     let v = call_fallback(&SQUEEZE_COPY_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -808,6 +864,9 @@ fn squeeze_dim_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::squeeze_dim_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn squeeze_dim_copy_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SQUEEZE_DIM_COPY_INFO, &[&self_, &dim]) {
+        return ops::squeeze_dim_copy(self_, dim);
+    }
     fallback(&SQUEEZE_DIM_COPY_INFO, &[&self_, &dim])
 }
 
@@ -850,6 +909,9 @@ fn squeeze_dim_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn squeeze_dim_copy_out_adaptor(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SQUEEZE_DIM_COPY_OUT_INFO, &[&self_, &dim, &&*out]) {
+        return ops::squeeze_dim_copy_out(self_, dim, out);
+    }
     let v = call_fallback(&SQUEEZE_DIM_COPY_OUT_INFO, &[&self_, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -886,6 +948,9 @@ fn squeeze_dims_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::squeeze_dims_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn squeeze_dims_copy_adaptor(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SQUEEZE_DIMS_COPY_INFO, &[&self_, &dim]) {
+        return ops::squeeze_dims_copy(self_, dim);
+    }
     fallback(&SQUEEZE_DIMS_COPY_INFO, &[&self_, &dim])
 }
 
@@ -928,6 +993,9 @@ fn squeeze_dims_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn squeeze_dims_copy_out_adaptor(self_: &Tensor, dim: &[i64], out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SQUEEZE_DIMS_COPY_OUT_INFO, &[&self_, &dim, &&*out]) {
+        return ops::squeeze_dims_copy_out(self_, dim, out);
+    }
     let v = call_fallback(&SQUEEZE_DIMS_COPY_OUT_INFO, &[&self_, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -960,6 +1028,9 @@ fn t_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::t_copy(tensor_arg(a, 0)?)?.into_values()
 }
 fn t_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&T_COPY_INFO, &[&self_]) {
+        return ops::t_copy(self_);
+    }
     fallback(&T_COPY_INFO, &[&self_])
 }
 
@@ -997,6 +1068,9 @@ fn t_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn t_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&T_COPY_OUT_INFO, &[&self_, &&*out]) {
+        return ops::t_copy_out(self_, out);
+    }
     let v = call_fallback(&T_COPY_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1037,6 +1111,9 @@ fn transpose_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::transpose_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn transpose_copy_adaptor(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TRANSPOSE_COPY_INFO, &[&self_, &dim0, &dim1]) {
+        return ops::transpose_copy(self_, dim0, dim1);
+    }
     fallback(&TRANSPOSE_COPY_INFO, &[&self_, &dim0, &dim1])
 }
 
@@ -1080,6 +1157,9 @@ fn transpose_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn transpose_copy_out_adaptor(self_: &Tensor, dim0: i64, dim1: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&TRANSPOSE_COPY_OUT_INFO, &[&self_, &dim0, &dim1, &&*out]) {
+        return ops::transpose_copy_out(self_, dim0, dim1, out);
+    }
     let v = call_fallback(&TRANSPOSE_COPY_OUT_INFO, &[&self_, &dim0, &dim1, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1121,6 +1201,9 @@ fn unfold_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::unfold_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn unfold_copy_adaptor(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&UNFOLD_COPY_INFO, &[&self_, &dimension, &size, &step]) {
+        return ops::unfold_copy(self_, dimension, size, step);
+    }
     fallback(&UNFOLD_COPY_INFO, &[&self_, &dimension, &size, &step])
 }
 
@@ -1171,6 +1254,9 @@ fn unfold_copy_out_adaptor(
     step: i64,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&UNFOLD_COPY_OUT_INFO, &[&self_, &dimension, &size, &step, &&*out]) {
+        return ops::unfold_copy_out(self_, dimension, size, step, out);
+    }
     let v = call_fallback(&UNFOLD_COPY_OUT_INFO, &[&self_, &dimension, &size, &step, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1207,6 +1293,9 @@ fn unsqueeze_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::unsqueeze_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn unsqueeze_copy_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&UNSQUEEZE_COPY_INFO, &[&self_, &dim]) {
+        return ops::unsqueeze_copy(self_, dim);
+    }
     fallback(&UNSQUEEZE_COPY_INFO, &[&self_, &dim])
 }
 
@@ -1249,6 +1338,9 @@ fn unsqueeze_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn unsqueeze_copy_out_adaptor(self_: &Tensor, dim: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&UNSQUEEZE_COPY_OUT_INFO, &[&self_, &dim, &&*out]) {
+        return ops::unsqueeze_copy_out(self_, dim, out);
+    }
     let v = call_fallback(&UNSQUEEZE_COPY_OUT_INFO, &[&self_, &dim, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1284,6 +1376,9 @@ fn view_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::view_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn view_copy_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&VIEW_COPY_INFO, &[&self_, &size]) {
+        return ops::view_copy(self_, size);
+    }
     fallback(&VIEW_COPY_INFO, &[&self_, &size])
 }
 
@@ -1326,6 +1421,9 @@ fn view_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn view_copy_out_adaptor(self_: &Tensor, size: &[i64], out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&VIEW_COPY_OUT_INFO, &[&self_, &size, &&*out]) {
+        return ops::view_copy_out(self_, size, out);
+    }
     let v = call_fallback(&VIEW_COPY_OUT_INFO, &[&self_, &size, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1359,6 +1457,9 @@ fn view_dtype_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::view_dtype_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn view_dtype_copy_adaptor(self_: &Tensor, dtype: DType) -> Result<Tensor> {
+    if let Some(_seen) = watched(&VIEW_DTYPE_COPY_INFO, &[&self_, &dtype]) {
+        return ops::view_dtype_copy(self_, dtype);
+    }
     fallback(&VIEW_DTYPE_COPY_INFO, &[&self_, &dtype])
 }
 
@@ -1401,6 +1502,9 @@ fn view_dtype_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn view_dtype_copy_out_adaptor(self_: &Tensor, dtype: DType, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&VIEW_DTYPE_COPY_OUT_INFO, &[&self_, &dtype, &&*out]) {
+        return ops::view_dtype_copy_out(self_, dtype, out);
+    }
     let v = call_fallback(&VIEW_DTYPE_COPY_OUT_INFO, &[&self_, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1434,6 +1538,9 @@ fn view_as_real_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::view_as_real_copy(tensor_arg(a, 0)?)?.into_values()
 }
 fn view_as_real_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&VIEW_AS_REAL_COPY_INFO, &[&self_]) {
+        return ops::view_as_real_copy(self_);
+    }
     fallback(&VIEW_AS_REAL_COPY_INFO, &[&self_])
 }
 
@@ -1472,6 +1579,9 @@ fn view_as_real_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn view_as_real_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&VIEW_AS_REAL_COPY_OUT_INFO, &[&self_, &&*out]) {
+        return ops::view_as_real_copy_out(self_, out);
+    }
     let v = call_fallback(&VIEW_AS_REAL_COPY_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1505,6 +1615,9 @@ fn view_as_complex_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::view_as_complex_copy(tensor_arg(a, 0)?)?.into_values()
 }
 fn view_as_complex_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&VIEW_AS_COMPLEX_COPY_INFO, &[&self_]) {
+        return ops::view_as_complex_copy(self_);
+    }
     fallback(&VIEW_AS_COMPLEX_COPY_INFO, &[&self_])
 }
 
@@ -1546,6 +1659,9 @@ fn view_as_complex_copy_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn view_as_complex_copy_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&VIEW_AS_COMPLEX_COPY_OUT_INFO, &[&self_, &&*out]) {
+        return ops::view_as_complex_copy_out(self_, out);
+    }
     let v = call_fallback(&VIEW_AS_COMPLEX_COPY_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1582,6 +1698,9 @@ fn unbind_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::unbind_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn unbind_copy_adaptor(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&UNBIND_COPY_INFO, &[&self_, &dim]) {
+        return ops::unbind_copy(self_, dim);
+    }
     fallback(&UNBIND_COPY_INFO, &[&self_, &dim])
 }
 
@@ -1619,6 +1738,9 @@ fn split_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::split_copy(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn split_copy_adaptor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&SPLIT_COPY_INFO, &[&self_, &split_size, &dim]) {
+        return ops::split_copy(self_, split_size, dim);
+    }
     fallback(&SPLIT_COPY_INFO, &[&self_, &split_size, &dim])
 }
 
@@ -1657,6 +1779,9 @@ fn split_with_sizes_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::split_with_sizes_copy(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn split_with_sizes_copy_adaptor(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&SPLIT_WITH_SIZES_COPY_INFO, &[&self_, &split_sizes, &dim]) {
+        return ops::split_with_sizes_copy(self_, split_sizes, dim);
+    }
     fallback(&SPLIT_WITH_SIZES_COPY_INFO, &[&self_, &split_sizes, &dim])
 }
 
@@ -1692,6 +1817,9 @@ fn unsafe_chunk_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::unsafe_chunk(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn unsafe_chunk_adaptor(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&UNSAFE_CHUNK_INFO, &[&self_, &chunks, &dim]) {
+        return ops::unsafe_chunk(self_, chunks, dim);
+    }
     fallback(&UNSAFE_CHUNK_INFO, &[&self_, &chunks, &dim])
 }
 
@@ -1730,6 +1858,9 @@ fn unsafe_split_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::unsafe_split(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn unsafe_split_adaptor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&UNSAFE_SPLIT_INFO, &[&self_, &split_size, &dim]) {
+        return ops::unsafe_split(self_, split_size, dim);
+    }
     fallback(&UNSAFE_SPLIT_INFO, &[&self_, &split_size, &dim])
 }
 
@@ -1771,5 +1902,8 @@ fn unsafe_split_with_sizes_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::unsafe_split_with_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn unsafe_split_with_sizes_adaptor(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&UNSAFE_SPLIT_WITH_SIZES_INFO, &[&self_, &split_sizes, &dim]) {
+        return ops::unsafe_split_with_sizes(self_, split_sizes, dim);
+    }
     fallback(&UNSAFE_SPLIT_WITH_SIZES_INFO, &[&self_, &split_sizes, &dim])
 }

@@ -44,6 +44,9 @@ fn view_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::view(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn view_adaptor(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&VIEW_INFO, &[&self_, &size]) {
+        return ops::view(self_, size);
+    }
     fallback(&VIEW_INFO, &[&self_, &size])
 }
 
@@ -83,6 +86,9 @@ fn view_dtype_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::view_dtype(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn view_dtype_adaptor(self_: &Tensor, dtype: DType) -> Result<Tensor> {
+    if let Some(_seen) = watched(&VIEW_DTYPE_INFO, &[&self_, &dtype]) {
+        return ops::view_dtype(self_, dtype);
+    }
     fallback(&VIEW_DTYPE_INFO, &[&self_, &dtype])
 }
 
@@ -134,6 +140,9 @@ fn as_strided_adaptor(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&AS_STRIDED_INFO, &[&self_, &size, &stride, &storage_offset]) {
+        return ops::as_strided(self_, size, stride, storage_offset);
+    }
     fallback(&AS_STRIDED_INFO, &[&self_, &size, &stride, &storage_offset])
 }
 
@@ -178,6 +187,9 @@ fn transpose_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::transpose(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn transpose_adaptor(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TRANSPOSE_INFO, &[&self_, &dim0, &dim1]) {
+        return ops::transpose(self_, dim0, dim1);
+    }
     fallback(&TRANSPOSE_INFO, &[&self_, &dim0, &dim1])
 }
 
@@ -218,6 +230,9 @@ fn permute_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::permute(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn permute_adaptor(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PERMUTE_INFO, &[&self_, &dims]) {
+        return ops::permute(self_, dims);
+    }
     fallback(&PERMUTE_INFO, &[&self_, &dims])
 }
 
@@ -262,6 +277,9 @@ fn expand_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::expand(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn expand_adaptor(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&EXPAND_INFO, &[&self_, &size, &implicit]) {
+        return ops::expand(self_, size, implicit);
+    }
     fallback(&EXPAND_INFO, &[&self_, &size, &implicit])
 }
 
@@ -302,6 +320,9 @@ fn unsqueeze_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::unsqueeze(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn unsqueeze_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&UNSQUEEZE_INFO, &[&self_, &dim]) {
+        return ops::unsqueeze(self_, dim);
+    }
     fallback(&UNSQUEEZE_INFO, &[&self_, &dim])
 }
 
@@ -339,6 +360,9 @@ fn squeeze_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::squeeze(tensor_arg(a, 0)?)?.into_values()
 }
 fn squeeze_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SQUEEZE_INFO, &[&self_]) {
+        return ops::squeeze(self_);
+    }
     fallback(&SQUEEZE_INFO, &[&self_])
 }
 
@@ -379,6 +403,9 @@ fn squeeze_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::squeeze_dim(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn squeeze_dim_adaptor(self_: &Tensor, dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SQUEEZE_DIM_INFO, &[&self_, &dim]) {
+        return ops::squeeze_dim(self_, dim);
+    }
     fallback(&SQUEEZE_DIM_INFO, &[&self_, &dim])
 }
 
@@ -419,6 +446,9 @@ fn squeeze_dims_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::squeeze_dims(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn squeeze_dims_adaptor(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SQUEEZE_DIMS_INFO, &[&self_, &dim]) {
+        return ops::squeeze_dims(self_, dim);
+    }
     fallback(&SQUEEZE_DIMS_INFO, &[&self_, &dim])
 }
 
@@ -463,6 +493,9 @@ fn select_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::select(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn select_adaptor(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SELECT_INFO, &[&self_, &dim, &index]) {
+        return ops::select(self_, dim, index);
+    }
     fallback(&SELECT_INFO, &[&self_, &dim, &index])
 }
 
@@ -515,6 +548,9 @@ fn slice_adaptor(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SLICE_INFO, &[&self_, &dim, &start, &end, &step]) {
+        return ops::slice(self_, dim, start, end, step);
+    }
     fallback(&SLICE_INFO, &[&self_, &dim, &start, &end, &step])
 }
 
@@ -560,6 +596,9 @@ fn diagonal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::diagonal(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn diagonal_adaptor(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DIAGONAL_INFO, &[&self_, &offset, &dim1, &dim2]) {
+        return ops::diagonal(self_, offset, dim1, dim2);
+    }
     fallback(&DIAGONAL_INFO, &[&self_, &offset, &dim1, &dim2])
 }
 
@@ -605,6 +644,9 @@ fn unfold_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::unfold(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn unfold_adaptor(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&UNFOLD_INFO, &[&self_, &dimension, &size, &step]) {
+        return ops::unfold(self_, dimension, size, step);
+    }
     fallback(&UNFOLD_INFO, &[&self_, &dimension, &size, &step])
 }
 
@@ -645,6 +687,9 @@ fn unbind_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::unbind(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn unbind_adaptor(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&UNBIND_INFO, &[&self_, &dim]) {
+        return ops::unbind(self_, dim);
+    }
     fallback(&UNBIND_INFO, &[&self_, &dim])
 }
 
@@ -689,6 +734,9 @@ fn split_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::split(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn split_adaptor(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&SPLIT_INFO, &[&self_, &split_size, &dim]) {
+        return ops::split(self_, split_size, dim);
+    }
     fallback(&SPLIT_INFO, &[&self_, &split_size, &dim])
 }
 
@@ -733,6 +781,9 @@ fn split_with_sizes_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::split_with_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn split_with_sizes_adaptor(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&SPLIT_WITH_SIZES_INFO, &[&self_, &split_sizes, &dim]) {
+        return ops::split_with_sizes(self_, split_sizes, dim);
+    }
     fallback(&SPLIT_WITH_SIZES_INFO, &[&self_, &split_sizes, &dim])
 }
 
@@ -770,6 +821,9 @@ fn alias_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::alias(tensor_arg(a, 0)?)?.into_values()
 }
 fn alias_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ALIAS_INFO, &[&self_]) {
+        return ops::alias(self_);
+    }
     fallback(&ALIAS_INFO, &[&self_])
 }
 
@@ -801,6 +855,9 @@ fn detach_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::detach(tensor_arg(a, 0)?)?.into_values()
 }
 fn detach_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DETACH_INFO, &[&self_]) {
+        return ops::detach(self_);
+    }
     fallback(&DETACH_INFO, &[&self_])
 }
 
@@ -838,6 +895,9 @@ fn view_as_real_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::view_as_real(tensor_arg(a, 0)?)?.into_values()
 }
 fn view_as_real_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&VIEW_AS_REAL_INFO, &[&self_]) {
+        return ops::view_as_real(self_);
+    }
     fallback(&VIEW_AS_REAL_INFO, &[&self_])
 }
 
@@ -882,6 +942,9 @@ fn view_as_complex_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::view_as_complex(tensor_arg(a, 0)?)?.into_values()
 }
 fn view_as_complex_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&VIEW_AS_COMPLEX_INFO, &[&self_]) {
+        return ops::view_as_complex(self_);
+    }
     fallback(&VIEW_AS_COMPLEX_INFO, &[&self_])
 }
 
@@ -919,6 +982,9 @@ fn conj_view_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::conj_view(tensor_arg(a, 0)?)?.into_values()
 }
 fn conj_view_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CONJ_VIEW_INFO, &[&self_]) {
+        return ops::conj_view(self_);
+    }
     fallback(&CONJ_VIEW_INFO, &[&self_])
 }
 
@@ -956,6 +1022,9 @@ fn neg_view_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::neg_view(tensor_arg(a, 0)?)?.into_values()
 }
 fn neg_view_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NEG_VIEW_INFO, &[&self_]) {
+        return ops::neg_view(self_);
+    }
     fallback(&NEG_VIEW_INFO, &[&self_])
 }
 
@@ -983,6 +1052,9 @@ fn conj_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::conj(tensor_arg(a, 0)?)?.into_values()
 }
 fn conj_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CONJ_INFO, &[&self_]) {
+        return ops::conj(self_);
+    }
     fallback(&CONJ_INFO, &[&self_])
 }
 
@@ -1013,6 +1085,9 @@ fn t_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::t(tensor_arg(a, 0)?)?.into_values()
 }
 fn t_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&T_INFO, &[&self_]) {
+        return ops::t(self_);
+    }
     fallback(&T_INFO, &[&self_])
 }
 
@@ -1048,6 +1123,9 @@ fn narrow_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::narrow(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn narrow_adaptor(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NARROW_INFO, &[&self_, &dim, &start, &length]) {
+        return ops::narrow(self_, dim, start, length);
+    }
     fallback(&NARROW_INFO, &[&self_, &dim, &start, &length])
 }
 
@@ -1078,6 +1156,9 @@ fn reshape_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::reshape(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn reshape_adaptor(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RESHAPE_INFO, &[&self_, &shape]) {
+        return ops::reshape(self_, shape);
+    }
     fallback(&RESHAPE_INFO, &[&self_, &shape])
 }
 
@@ -1112,6 +1193,9 @@ fn flatten_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::flatten(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn flatten_adaptor(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FLATTEN_INFO, &[&self_, &start_dim, &end_dim]) {
+        return ops::flatten(self_, start_dim, end_dim);
+    }
     fallback(&FLATTEN_INFO, &[&self_, &start_dim, &end_dim])
 }
 
@@ -1147,6 +1231,9 @@ fn split_sizes_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::split_sizes(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn split_sizes_adaptor(self_: &Tensor, split_size: &[i64], dim: i64) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&SPLIT_SIZES_INFO, &[&self_, &split_size, &dim]) {
+        return ops::split_sizes(self_, split_size, dim);
+    }
     fallback(&SPLIT_SIZES_INFO, &[&self_, &split_size, &dim])
 }
 
@@ -1183,5 +1270,8 @@ fn linalg_diagonal_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_diagonal(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn linalg_diagonal_adaptor(a: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_DIAGONAL_INFO, &[&a, &offset, &dim1, &dim2]) {
+        return ops::linalg_diagonal(a, offset, dim1, dim2);
+    }
     fallback(&LINALG_DIAGONAL_INFO, &[&a, &offset, &dim1, &dim2])
 }

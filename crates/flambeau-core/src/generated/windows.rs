@@ -58,6 +58,11 @@ fn hann_window_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&HANN_WINDOW_INFO, &[&window_length, &periodic, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::hann_window(window_length, periodic, dtype, layout, device, pin_memory);
+    }
     fallback(&HANN_WINDOW_INFO, &[&window_length, &periodic, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -126,6 +131,12 @@ fn hamming_window_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &HAMMING_WINDOW_INFO,
+        &[&window_length, &periodic, &alpha, &beta, &dtype, &layout, &device, &pin_memory],
+    ) {
+        return ops::hamming_window(window_length, periodic, alpha, beta, dtype, layout, device, pin_memory);
+    }
     fallback(
         &HAMMING_WINDOW_INFO,
         &[&window_length, &periodic, &alpha, &beta, &dtype, &layout, &device, &pin_memory],
@@ -184,6 +195,11 @@ fn blackman_window_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&BLACKMAN_WINDOW_INFO, &[&window_length, &periodic, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::blackman_window(window_length, periodic, dtype, layout, device, pin_memory);
+    }
     fallback(&BLACKMAN_WINDOW_INFO, &[&window_length, &periodic, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -239,6 +255,11 @@ fn bartlett_window_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&BARTLETT_WINDOW_INFO, &[&window_length, &periodic, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::bartlett_window(window_length, periodic, dtype, layout, device, pin_memory);
+    }
     fallback(&BARTLETT_WINDOW_INFO, &[&window_length, &periodic, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -296,6 +317,12 @@ fn kaiser_window_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &KAISER_WINDOW_INFO,
+        &[&window_length, &periodic, &beta, &dtype, &layout, &device, &pin_memory],
+    ) {
+        return ops::kaiser_window(window_length, periodic, beta, dtype, layout, device, pin_memory);
+    }
     fallback(&KAISER_WINDOW_INFO, &[&window_length, &periodic, &beta, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -351,6 +378,9 @@ fn signal_bartlett_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SIGNAL_BARTLETT_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory]) {
+        return ops::signal_bartlett(m, sym, dtype, layout, device, pin_memory);
+    }
     fallback(&SIGNAL_BARTLETT_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -406,6 +436,9 @@ fn signal_blackman_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SIGNAL_BLACKMAN_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory]) {
+        return ops::signal_blackman(m, sym, dtype, layout, device, pin_memory);
+    }
     fallback(&SIGNAL_BLACKMAN_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -460,6 +493,9 @@ fn signal_cosine_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SIGNAL_COSINE_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory]) {
+        return ops::signal_cosine(m, sym, dtype, layout, device, pin_memory);
+    }
     fallback(&SIGNAL_COSINE_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -539,6 +575,11 @@ fn signal_exponential_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&SIGNAL_EXPONENTIAL_INFO, &[&m, &center, &tau, &sym, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::signal_exponential(m, center, tau, sym, dtype, layout, device, pin_memory);
+    }
     fallback(&SIGNAL_EXPONENTIAL_INFO, &[&m, &center, &tau, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -599,6 +640,11 @@ fn signal_gaussian_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&SIGNAL_GAUSSIAN_INFO, &[&m, &std, &sym, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::signal_gaussian(m, std, sym, dtype, layout, device, pin_memory);
+    }
     fallback(&SIGNAL_GAUSSIAN_INFO, &[&m, &std, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -667,6 +713,11 @@ fn signal_general_cosine_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&SIGNAL_GENERAL_COSINE_INFO, &[&m, &a, &sym, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::signal_general_cosine(m, a, sym, dtype, layout, device, pin_memory);
+    }
     fallback(&SIGNAL_GENERAL_COSINE_INFO, &[&m, &a, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -732,6 +783,11 @@ fn signal_general_hamming_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&SIGNAL_GENERAL_HAMMING_INFO, &[&m, &alpha, &sym, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::signal_general_hamming(m, alpha, sym, dtype, layout, device, pin_memory);
+    }
     fallback(&SIGNAL_GENERAL_HAMMING_INFO, &[&m, &alpha, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -786,6 +842,9 @@ fn signal_hamming_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SIGNAL_HAMMING_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory]) {
+        return ops::signal_hamming(m, sym, dtype, layout, device, pin_memory);
+    }
     fallback(&SIGNAL_HAMMING_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -840,6 +899,9 @@ fn signal_hann_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SIGNAL_HANN_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory]) {
+        return ops::signal_hann(m, sym, dtype, layout, device, pin_memory);
+    }
     fallback(&SIGNAL_HANN_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -900,6 +962,11 @@ fn signal_kaiser_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&SIGNAL_KAISER_INFO, &[&m, &beta, &sym, &dtype, &layout, &device, &pin_memory])
+    {
+        return ops::signal_kaiser(m, beta, sym, dtype, layout, device, pin_memory);
+    }
     fallback(&SIGNAL_KAISER_INFO, &[&m, &beta, &sym, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -954,5 +1021,8 @@ fn signal_nuttall_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SIGNAL_NUTTALL_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory]) {
+        return ops::signal_nuttall(m, sym, dtype, layout, device, pin_memory);
+    }
     fallback(&SIGNAL_NUTTALL_INFO, &[&m, &sym, &dtype, &layout, &device, &pin_memory])
 }

@@ -4,9 +4,10 @@
 
 use super::by_patches::mirrored_lead;
 use super::shape::ConvShape;
-use crate::blas::unpacked::{COLS, ROWS, Store, Tile, available, column_tiles, store, tile};
+use crate::blas::unpacked::{COLS, LINE, ROWS, Store, Tile, available, column_tiles, store, tile};
 use crate::copy::transpose::transpose_copy;
 use crate::engine::SharedMut;
+use crate::engine::cache::prefetch_later;
 use crate::engine::parallel::{num_threads, parallel_chunks};
 use crate::engine::room::room;
 use crate::engine::scratch::with_scratch;
@@ -201,8 +202,28 @@ impl<'a> Plan<'a> {
         let group = if large { (SUMS / (self.rows * COLS)).clamp(1, tiles.len().max(1)) } else { 1 };
         with_scratch::<f32, _>(self.rows * COLS * group, |acc| {
             for tiles in tiles.chunks(group) {
+                // one tile's results are on their way while its sums are computed: channels are so far apart that each has lines
+                // of its own, of which the machine knows nothing before the first is stored
+                let ask = match tiles {
+                    [(p, n)] if sweep.step[2] == 1 => {
+                        self.pieces(sweep, *p, *n, &mut pieces);
+                        true
+                    }
+                    _ => false,
+                };
                 for c in (0..self.channels).step_by(block) {
                     for i in (0..self.rows).step_by(ROWS) {
+                        if ask && c + block >= self.channels {
+                            for (_, n, to) in &pieces {
+                                for r in i..self.rows.min(i + ROWS) {
+                                    let row = out.wrapping_add(to + r * plane);
+                                    (0..*n)
+                                        .step_by(LINE)
+                                        .for_each(|e| prefetch_later(row.wrapping_add(e).cast()));
+                                    prefetch_later(row.wrapping_add(n - 1).cast());
+                                }
+                            }
+                        }
                         let row =
                             |r: usize| w[(i + r).min(self.rows - 1) * row_step + c * channel_step..].as_ptr();
                         let rows = std::array::from_fn(row);

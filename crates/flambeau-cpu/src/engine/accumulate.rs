@@ -43,6 +43,8 @@ pub(crate) fn fold_two<I: Isa, const K: usize, T: Copy, A: Copy>(
         fold_by::<8, K, T, A>(xs, zero, f, join)
     }
 }
+/// Lanes for what is left of a run: as many as the fewest that [`fold_by`] has.
+const REST: usize = 8;
 /// [`fold_two`] by twice `H` lanes, in arrays that are small enough for the compiler to keep in registers. The slices are cut
 /// into arrays, so that no index is checked inside.
 #[inline(always)]
@@ -67,9 +69,20 @@ fn fold_by<const H: usize, const K: usize, T: Copy, A: Copy>(
             (a_high[j], b_high[j]) = (join(a_high[j], a), join(b_high[j], b));
         }
     }
+    // what is left, by the least vectors first: rows may be no longer than this
+    let rest = xs.map(|x| &x[n * 2 * H..]);
+    let eights = rest.map(|r| r.as_chunks::<REST>().0);
+    let n = eights.iter().map(|e| e.len()).min().unwrap_or(0);
+    for i in 0..n {
+        let c = eights.map(|e| &e[i]);
+        for j in 0..REST {
+            let [a, b] = f(c.map(|c| c[j]));
+            (a_low[j], b_low[j]) = (join(a_low[j], a), join(b_low[j], b));
+        }
+    }
     // Apart from the lanes: an index that is not constant would force them out of the registers.
     let mut tail = [zero; 2];
-    let rest = xs.map(|x| &x[n * 2 * H..]);
+    let rest = rest.map(|r| &r[n * REST..]);
     for j in 0..rest.iter().map(|r| r.len()).min().unwrap_or(0) {
         let [a, b] = f(rest.map(|r| r[j]));
         tail = [join(tail[0], a), join(tail[1], b)];

@@ -3,6 +3,8 @@
 
 pub mod erased;
 
+use crate::engine::accumulate::fold;
+use crate::engine::isa::{self, Isa, Job, Level};
 use crate::engine::parallel::parallel_for;
 use crate::engine::room::filled;
 use crate::engine::{SharedMut, span};
@@ -133,15 +135,59 @@ pub fn nll_loss_backward<T: Float>(
     Ok(())
 }
 
+/// The greatest of a target's values that lie side by side, -inf beside NaN alone.
+struct Top<'a, T>(&'a [T]);
+impl<T: Float> Job for Top<'_, T> {
+    type Out = f64;
+    const BEST: Level = Level::V4;
+    #[inline(always)]
+    fn run<I: Isa>(self) -> f64 {
+        let least = f64::NEG_INFINITY;
+        fold::<I, _, _, _>([self.0], least, |[v]| v.up().f64(), |a, b| if b > a { b } else { a })
+    }
+}
+/// `sum(exp(x - top))` of the same.
+struct Sum<'a, T>(&'a [T], f64);
+impl<T: Float> Job for Sum<'_, T> {
+    type Out = f64;
+    const BEST: Level = Level::V4;
+    #[inline(always)]
+    fn run<I: Isa>(self) -> f64 {
+        let Sum(row, top) = self;
+        fold::<I, _, _, _>([row], 0.0, |[v]| Compute::exp::<I>(v.up().f64() - top), |a, b| a + b)
+    }
+}
+/// `exp(x - lse) * by` of the same.
+struct Slope<'a, T> {
+    row: &'a [T],
+    lse: f64,
+    by: f64,
+    to: &'a mut [T],
+}
+impl<T: Float> Job for Slope<'_, T> {
+    type Out = ();
+    const BEST: Level = Level::V4;
+    #[inline(always)]
+    fn run<I: Isa>(self) {
+        for (to, x) in self.to.iter_mut().zip(self.row) {
+            *to = narrow(Compute::exp::<I>(x.up().f64() - self.lse) * self.by);
+        }
+    }
+}
+
 /// `log(sum(exp(x)))` over the classes of one target, and the class sum of `weight * x`.
 fn log_sum<T: Float>(s: &LossShape, x: &[T], i: usize, weight: Option<&[T]>, smooth: bool) -> (f64, f64) {
     let value = |c: usize| x[s.at(i, c)].up().f64();
-    let top = (0..s.c).map(value).fold(f64::NEG_INFINITY, |a, v| if v > a || v.is_nan() { v } else { a });
+    let row = (s.l == 1).then(|| &x[i * s.c..(i + 1) * s.c]);
+    let greatest =
+        || (0..s.c).map(value).fold(f64::NEG_INFINITY, |a, v| if v > a || v.is_nan() { v } else { a });
+    let top = row.map_or_else(greatest, |r| isa::run(Top(r)));
     if top.is_infinite() {
         // All classes impossible, or an infinite one: the difference below is NaN, as in separate operations.
         return (f64::NAN, f64::NAN);
     }
-    let sum: f64 = (0..s.c).map(|c| (value(c) - top).exp()).sum();
+    let one_by_one = || (0..s.c).map(|c| (value(c) - top).exp()).sum();
+    let sum: f64 = row.map_or_else(one_by_one, |r| isa::run(Sum(r, top)));
     let weighted = if smooth { (0..s.c).map(|c| weight_of(weight, c) * value(c)).sum() } else { 0.0 };
     (top + sum.ln(), weighted)
 }
@@ -239,6 +285,14 @@ pub fn cross_entropy_backward<T: Float>(
             let class = s.class(target, i);
             let up = class.map_or(0.0, |_| s.upstream(grad, i, total_weight));
             let hard = class.map_or(0.0, |t| (1.0 - label_smoothing) * weight_of(weight, t));
+            if let (1, Some(t), true) = (s.l, class, smooth == 0.0) {
+                // SAFETY: the classes of target `i` are this index's own.
+                let to = unsafe { out.slice(i * s.c, s.c) };
+                let row = &x[i * s.c..(i + 1) * s.c];
+                isa::run(Slope { row, lse: lse[i], by: hard * up, to });
+                to[t] = narrow(((row[t].up().f64() - lse[i]).exp() - 1.0) * hard * up);
+                continue;
+            }
             for c in 0..s.c {
                 let at = s.at(i, c);
                 let mut g = 0.0;
@@ -296,9 +350,10 @@ mod tests {
     #[test]
     fn gradient_is_the_slope_of_the_loss() {
         for reduction in [Reduction::Mean, Reduction::Sum, Reduction::None] {
-            for smoothing in [0.0, 0.3] {
-                let s = shape(3, 4, 2, reduction);
-                let (mut x, w) = (logits(24), [0.5, 1.0, 2.0, 0.25]);
+            for (smoothing, c, l) in [(0.0, 4, 2), (0.3, 4, 2), (0.0, 37, 1), (0.3, 37, 1)] {
+                let s = shape(6 / l, c, l, reduction);
+                let w: Vec<f64> = (0..c).map(|c| [0.5, 1.0, 2.0, 0.25][c % 4]).collect();
+                let mut x = logits(6 * c);
                 let target = [0, 3, -100, 1, 2, 2];
                 let outs = s.out_len();
                 let up: Vec<f64> = (0..outs).map(|i| 1.0 + i as f64).collect();
@@ -311,7 +366,7 @@ mod tests {
                 };
                 let total = loss(&x).1;
                 let mut slopes = vec![];
-                for i in 0..24 {
+                for i in 0..x.len() {
                     let old = x[i];
                     x[i] = old + 1e-5;
                     let above = loss(&x).0;
@@ -321,7 +376,7 @@ mod tests {
                     slopes.push((above - below) / 2e-5);
                 }
                 loss(&x);
-                let mut g = vec![9.0; 24];
+                let mut g = vec![9.0; x.len()];
                 cross_entropy_backward(&s, &up, &x, &target, Some(&w), smoothing, &lse, total, &mut g)
                     .unwrap();
                 for (i, (g, want)) in g.iter().zip(&slopes).enumerate() {

@@ -4,16 +4,17 @@
 use super::product::{COLS, Packed, product};
 use crate::engine::SharedMut;
 use crate::engine::isa::{self, Isa, Job, Level};
-use crate::engine::room::{collected, room};
+use crate::engine::room::collected;
 
 /// How sums become results.
 pub trait Results: Sync {
     /// The results.
     type Out: Copy + Default + Send;
-    /// The column's two parameters.
-    fn column(&self, c: usize) -> (f32, f32);
+    /// Two parameters of each of a run of columns, by vectors; what they are where the run ends early does not matter. Mark it
+    /// `#[inline(always)]`.
+    fn columns(&self, run: &std::ops::Range<usize>) -> (Each<f32>, Each<f32>);
     /// The result of a sum without zero points, of a column's two parameters. Mark it `#[inline(always)]`.
-    fn result<I: Isa>(&self, sum: i32, parameters: (f32, f32)) -> Self::Out;
+    fn result(&self, sum: i32, parameters: (f32, f32)) -> Self::Out;
 }
 
 /// What stands for zero in `A`, and in `B`: one integer, or one for each column.
@@ -33,24 +34,25 @@ pub struct Place {
     pub step: usize,
 }
 
-/// What is done with the sums of a run of columns; zeros where it ends early.
-struct Columns {
-    /// Zero point of A times the column's sum of B.
-    taken: [i32; COLS],
-    zeros_b: [i32; COLS],
-    plus: [f32; COLS],
-    times: [f32; COLS],
-}
-impl Columns {
-    fn new<R: Results>(run: std::ops::Range<usize>, b: &Packed, zeros: Zeros, rule: &R) -> Columns {
-        let (n, f) = ([0; COLS], [0.0; COLS]);
-        let mut all = Columns { taken: n, zeros_b: n, plus: f, times: f };
-        for (q, c) in run.enumerate() {
-            all.taken[q] = zeros.a.wrapping_mul(b.sums()[c]);
-            all.zeros_b[q] = if zeros.b.len() == 1 { zeros.b[0] } else { zeros.b[c] };
-            (all.plus[q], all.times[q]) = rule.column(c);
+/// A value for each column of a run.
+type Each<T> = [T; COLS];
+/// Values of a run of columns, zeros where it ends early: one for all, one for each column, or none, which is zero.
+#[inline(always)]
+fn each<T: Copy + Default>(values: &[T], run: &std::ops::Range<usize>) -> Each<T> {
+    match values {
+        [] => [T::default(); COLS],
+        [one] => [*one; COLS],
+        _ => {
+            let values = &values[run.clone()];
+            match values.try_into() {
+                Ok(whole) => whole,
+                Err(_) => {
+                    let mut all = [T::default(); COLS];
+                    all.iter_mut().zip(values).for_each(|(to, v)| *to = *v);
+                    all
+                }
+            }
         }
-        all
     }
 }
 
@@ -58,13 +60,14 @@ impl Columns {
 struct Finish<'a, R: Results> {
     rule: &'a R,
     rows: &'a [[i32; COLS]],
-    columns: &'a Columns,
+    run: std::ops::Range<usize>,
+    b: &'a Packed,
+    zeros: Zeros<'a>,
     /// Of each row: its sum less the zero points. None: zeros.
     sums_a: &'a [i32],
-    /// The first result, and how many there are in a row.
+    /// The first result, and the step to the next row's.
     at: usize,
     step: usize,
-    n: usize,
     out: &'a SharedMut<'a, R::Out>,
 }
 impl<R: Results> Job for Finish<'_, R> {
@@ -72,14 +75,18 @@ impl<R: Results> Job for Finish<'_, R> {
     const BEST: Level = Level::V4;
     #[inline(always)]
     fn run<I: Isa>(self) {
-        let Finish { rule, rows, columns, sums_a, at, step, n, out } = self;
-        let Columns { taken, zeros_b, plus, times } = columns;
+        let Finish { rule, rows, run, b, zeros, sums_a, at, step, out } = self;
+        // zero point of A times the column's sum of B
+        let taken = each(b.sums(), &run).map(|s| zeros.a.wrapping_mul(s));
+        let zeros_b = each(zeros.b, &run);
+        let (plus, times) = rule.columns(&run);
+        let n = run.len();
         for (i, sums) in rows.iter().enumerate() {
             let row = sums_a.get(i).copied().unwrap_or(0);
             let mut all = [R::Out::default(); COLS];
             for q in 0..COLS {
                 let sum = sums[q].wrapping_sub(taken[q]).wrapping_sub(zeros_b[q].wrapping_mul(row));
-                all[q] = rule.result::<I>(sum, (plus[q], times[q]));
+                all[q] = rule.result(sum, (plus[q], times[q]));
             }
             // SAFETY: each run of columns of a row is given once.
             let to = unsafe { out.slice(at + i * step, n) };
@@ -118,26 +125,22 @@ pub fn finished<R: Results>(
     } else {
         Vec::new()
     };
-    let mut columns = room(n.div_ceil(COLS));
-    columns.extend((0..n).step_by(COLS).map(|j| Columns::new(j..n.min(j + COLS), b, zeros, rule)));
     let out = SharedMut::new(out);
     product(a, m, b, &|i0, run, rows| {
         isa::run(Finish {
             rule,
             rows,
-            columns: &columns[run.start / COLS],
             sums_a: sums_a.get(i0..).unwrap_or(&[]),
             at: i0 * to.step + to.first + run.start,
+            run,
+            b,
+            zeros,
             step: to.step,
-            n: run.len(),
             out: &out,
         });
     });
 }
 
-fn one_or_each(v: &[f32], j: usize) -> f32 {
-    if v.len() == 1 { v[0] } else { v[j] }
-}
 /// `sum * scale + bias`.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers<'a> {
@@ -148,11 +151,12 @@ pub struct Numbers<'a> {
 }
 impl Results for Numbers<'_> {
     type Out = f32;
-    fn column(&self, c: usize) -> (f32, f32) {
-        (self.bias.get(c).copied().unwrap_or(0.0), one_or_each(self.scales, c))
+    #[inline(always)]
+    fn columns(&self, run: &std::ops::Range<usize>) -> (Each<f32>, Each<f32>) {
+        (each(self.bias, run), each(self.scales, run))
     }
     #[inline(always)]
-    fn result<I: Isa>(&self, sum: i32, (plus, times): (f32, f32)) -> f32 {
+    fn result(&self, sum: i32, (plus, times): (f32, f32)) -> f32 {
         sum as f32 * times + plus
     }
 }
@@ -167,23 +171,16 @@ pub struct Range {
     /// The least and the greatest.
     pub bounds: (i32, i32),
 }
-/// The nearest integer, of two the even one; numbers beyond 1e9 become that.
+/// The nearest integer, of two the even one; that nearest to the bounds of [`Range`]s, which are those of bytes, for numbers far
+/// beyond them. NaN is 0.
 #[inline(always)]
-fn nearest<I: Isa>(v: f32) -> i32 {
-    // far beyond all bounds, and far from the ends of i32
-    const FAR: f32 = 1e9;
-    let v = v.clamp(-FAR, FAR);
-    // without the instruction, rounding is a call of the library: adding 1.5 * 2^23 rounds numbers below 2^22, and those
-    // above are beyond the bounds
+fn nearest(v: f32) -> i32 {
+    // Added to numbers below 2^22, this leaves the nearest integer in the last bits. A conversion would be done number by number,
+    // since Rust's takes care of all numbers.
     const ROUND: f32 = 12_582_912.0;
-    let rounded = if I::FMA {
-        v.round_ties_even()
-    } else if v.abs() < 4_194_304.0 {
-        (v + ROUND) - ROUND
-    } else {
-        v
-    };
-    rounded as i32
+    const FAR: f32 = 4_194_303.0;
+    let v = if v.is_nan() { 0.0 } else { v.clamp(-FAR, FAR) };
+    (v + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32
 }
 /// `(sum + bias / unit) * (unit / scale)`, rounded, then the zero point: as FBGEMM does it.
 #[derive(Clone, Copy, Debug)]
@@ -197,13 +194,15 @@ pub struct RoundedThenMoved<'a> {
 }
 impl Results for RoundedThenMoved<'_> {
     type Out = u8;
-    fn column(&self, c: usize) -> (f32, f32) {
-        let (unit, bias) = (one_or_each(self.units, c), self.bias.get(c).copied().unwrap_or(0.0));
-        (bias / unit, unit / self.range.scale)
+    #[inline(always)]
+    fn columns(&self, run: &std::ops::Range<usize>) -> (Each<f32>, Each<f32>) {
+        let (units, mut plus) = (each(self.units, run), each(self.bias, run));
+        plus.iter_mut().zip(&units).for_each(|(b, u)| *b /= u);
+        (plus, units.map(|u| u / self.range.scale))
     }
     #[inline(always)]
-    fn result<I: Isa>(&self, sum: i32, (plus, times): (f32, f32)) -> u8 {
-        let v = nearest::<I>((sum as f32 + plus) * times) + self.range.zero;
+    fn result(&self, sum: i32, (plus, times): (f32, f32)) -> u8 {
+        let v = nearest((sum as f32 + plus) * times) + self.range.zero;
         v.clamp(self.range.bounds.0, self.range.bounds.1) as u8
     }
 }
@@ -219,13 +218,14 @@ pub struct MovedThenRounded<'a> {
 }
 impl Results for MovedThenRounded<'_> {
     type Out = u8;
-    fn column(&self, c: usize) -> (f32, f32) {
-        (self.bias.get(c).copied().unwrap_or(0.0), one_or_each(self.units, c))
+    #[inline(always)]
+    fn columns(&self, run: &std::ops::Range<usize>) -> (Each<f32>, Each<f32>) {
+        (each(self.bias, run), each(self.units, run))
     }
     #[inline(always)]
-    fn result<I: Isa>(&self, sum: i32, (plus, times): (f32, f32)) -> u8 {
+    fn result(&self, sum: i32, (plus, times): (f32, f32)) -> u8 {
         let inverse = 1.0 / self.range.scale;
-        let v = nearest::<I>((sum as f32 * times + plus) * inverse + self.range.zero as f32);
+        let v = nearest((sum as f32 * times + plus) * inverse + self.range.zero as f32);
         v.clamp(self.range.bounds.0, self.range.bounds.1) as u8
     }
 }
@@ -238,11 +238,12 @@ mod tests {
     struct Sums;
     impl Results for Sums {
         type Out = i32;
-        fn column(&self, _: usize) -> (f32, f32) {
-            (0.0, 1.0)
+        #[inline(always)]
+        fn columns(&self, _: &std::ops::Range<usize>) -> (Each<f32>, Each<f32>) {
+            ([0.0; COLS], [1.0; COLS])
         }
         #[inline(always)]
-        fn result<I: Isa>(&self, sum: i32, _: (f32, f32)) -> i32 {
+        fn result(&self, sum: i32, _: (f32, f32)) -> i32 {
             sum
         }
     }
@@ -312,8 +313,8 @@ mod tests {
             let mut out = vec![0f32; m * n];
             finished(&a, m, &b, zeros, &Numbers { scales, bias }, &mut out, to);
             for (at, got) in out.iter().enumerate() {
-                let want =
-                    sums[at] as f32 * one_or_each(scales, at % n) + bias.get(at % n).copied().unwrap_or(0.0);
+                let scale = scales[if scales.len() == 1 { 0 } else { at % n }];
+                let want = sums[at] as f32 * scale + bias.get(at % n).copied().unwrap_or(0.0);
                 assert_eq!(*got, want);
             }
         }

@@ -234,18 +234,11 @@ fn tile(way: Way, a: &[u8], lda: usize, rows: usize, b: &Packed, first: usize, t
                     (2, 4) => x86::vnni::<2, 4>(a, lda, quads, p, tiles),
                     (3, 4) => x86::vnni::<3, 4>(a, lda, quads, p, tiles),
                     (4, 4) => x86::vnni::<4, 4>(a, lda, quads, p, tiles),
-                    (5.., 2 | 4) => {
-                        // two panels at a time, for as many sums as registers hold
-                        for (i, t) in tiles.chunks_exact_mut(2).enumerate() {
-                            let p = panels[2 * i * size..].as_ptr();
-                            match rows {
-                                5 => x86::vnni::<5, 2>(a, lda, quads, p, t),
-                                6 => x86::vnni::<6, 2>(a, lda, quads, p, t),
-                                7 => x86::vnni::<7, 2>(a, lda, quads, p, t),
-                                _ => x86::vnni::<8, 2>(a, lda, quads, p, t),
-                            }
-                        }
-                    }
+                    // as many sums as registers hold
+                    (5, 3) => x86::vnni::<5, 3>(a, lda, quads, p, tiles),
+                    (6, 3) => x86::vnni::<6, 3>(a, lda, quads, p, tiles),
+                    (7, 3) => x86::vnni::<7, 3>(a, lda, quads, p, tiles),
+                    (8, 3) => x86::vnni::<8, 3>(a, lda, quads, p, tiles),
                     _ => {
                         for (i, t) in tiles.iter_mut().enumerate() {
                             let (p, t) = (panels[i * size..].as_ptr(), std::slice::from_mut(t));
@@ -296,15 +289,17 @@ fn run(way: Way, a: &[u8], m: usize, b: &Packed, done: Done) {
         &padded
     };
     let panels = n.div_ceil(COLS);
-    let groups = panels.div_ceil(4);
-    let each = (WORK / (ROWS * 4 * COLS * k.max(1))).max(1);
+    // few rows have few sums in registers: more panels at a time
+    let wide = if m <= 4 { 4 } else { 3 };
+    let groups = panels.div_ceil(wide);
+    let each = (WORK / (ROWS * wide * COLS * k.max(1))).max(1);
     let tiles = m.div_ceil(ROWS) * groups;
     parallel_chunks(tiles.div_ceil(each), &|chunk| {
         let mut sums = [[[0i32; COLS]; ROWS]; 4];
         for t in chunk * each..((chunk + 1) * each).min(tiles) {
             let (g, i0) = (t / m.div_ceil(ROWS), t % m.div_ceil(ROWS) * ROWS);
-            let (first, rows) = (g * 4, ROWS.min(m - i0));
-            let count = 4.min(panels - first);
+            let (first, rows) = (g * wide, ROWS.min(m - i0));
+            let count = wide.min(panels - first);
             tile(way, &a[i0 * lda..], lda, rows, b, first, &mut sums[..count]);
             for (p, sums) in sums.iter().enumerate().take(count) {
                 let j = (first + p) * COLS;

@@ -12,6 +12,8 @@ use crate::num::{Arith, Compute, Float, Order, Stored};
 use crate::reduction::fold::GRAIN;
 
 type Op<T> = <T as Stored>::Compute;
+/// Elements of a row that are computed together.
+const LANES: usize = 16;
 /// Columns that a strided softmax handles together.
 const W: usize = 64;
 
@@ -19,6 +21,14 @@ const W: usize = 64;
 #[inline(always)]
 fn max<O: PartialOrd>(a: O, b: O) -> O {
     if b > a { b } else { a }
+}
+
+/// `exp(x - m)` of as many elements as a vector may have.
+#[inline(always)]
+fn together<I: Isa, T: Float>(x: &[T; LANES], m: Op<T>, to: &mut [Op<T>; LANES]) {
+    for (to, x) in to.iter_mut().zip(x) {
+        *to = (x.up() - m).exp::<I>();
+    }
 }
 
 /// How a row's sum and its logarithm are rounded: of halves that were widened, PyTorch keeps halves.
@@ -48,9 +58,16 @@ impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
                     prefetch(x.as_ptr().wrapping_add(n).cast::<u8>().wrapping_add(at));
                     prefetch(y.as_ptr().cast::<u8>().wrapping_add(at));
                 }
-                for (tmp, x) in tmp.iter_mut().zip(&x[c * step..]) {
-                    *tmp = (x.up() - m).exp::<I>();
+                let (to, _) = tmp.as_chunks_mut::<LANES>();
+                for (to, x) in to.iter_mut().zip(x[c * step..].as_chunks().0) {
+                    together::<I, T>(x, m, to);
                 }
+            }
+            // one by one, what is left would cost as much as many vectors: some are computed twice instead
+            match (x.last_chunk(), tmp.last_chunk_mut()) {
+                (Some(x), Some(to)) if n % LANES > 0 => together::<I, T>(x, m, to),
+                (Some(_), Some(_)) => {}
+                _ => tmp.iter_mut().zip(x).for_each(|(to, x)| *to = (x.up() - m).exp::<I>()),
             }
             let s = fold::<I, _, _, _>([&*tmp], Op::<T>::ZERO, |[v]| v, |a, b| a + b);
             if LOG {

@@ -58,6 +58,9 @@ fn fft_fftfreq_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_FFTFREQ_INFO, &[&n, &d, &dtype, &layout, &device, &pin_memory]) {
+        return ops::fft_fftfreq(n, d, dtype, layout, device, pin_memory);
+    }
     fallback(&FFT_FFTFREQ_INFO, &[&n, &d, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -173,6 +176,11 @@ fn fft_fftfreq_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&FFT_FFTFREQ_OUT_INFO, &[&n, &d, &dtype, &layout, &device, &pin_memory, &&*out])
+    {
+        return ops::fft_fftfreq_out(n, d, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(&FFT_FFTFREQ_OUT_INFO, &[&n, &d, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -229,6 +237,9 @@ fn fft_rfftfreq_adaptor(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_RFFTFREQ_INFO, &[&n, &d, &dtype, &layout, &device, &pin_memory]) {
+        return ops::fft_rfftfreq(n, d, dtype, layout, device, pin_memory);
+    }
     fallback(&FFT_RFFTFREQ_INFO, &[&n, &d, &dtype, &layout, &device, &pin_memory])
 }
 
@@ -344,6 +355,11 @@ fn fft_rfftfreq_out_adaptor(
     pin_memory: Option<bool>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&FFT_RFFTFREQ_OUT_INFO, &[&n, &d, &dtype, &layout, &device, &pin_memory, &&*out])
+    {
+        return ops::fft_rfftfreq_out(n, d, dtype, layout, device, pin_memory, out);
+    }
     let v = call_fallback(&FFT_RFFTFREQ_OUT_INFO, &[&n, &d, &dtype, &layout, &device, &pin_memory, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -377,6 +393,9 @@ fn fft_fftshift_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fft_fftshift(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref())?.into_values()
 }
 fn fft_fftshift_adaptor(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_FFTSHIFT_INFO, &[&self_, &dim]) {
+        return ops::fft_fftshift(self_, dim);
+    }
     fallback(&FFT_FFTSHIFT_INFO, &[&self_, &dim])
 }
 
@@ -408,5 +427,8 @@ fn fft_ifftshift_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fft_ifftshift(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref())?.into_values()
 }
 fn fft_ifftshift_adaptor(self_: &Tensor, dim: Option<&[i64]>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_IFFTSHIFT_INFO, &[&self_, &dim]) {
+        return ops::fft_ifftshift(self_, dim);
+    }
     fallback(&FFT_IFFTSHIFT_INFO, &[&self_, &dim])
 }

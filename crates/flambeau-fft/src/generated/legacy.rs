@@ -38,6 +38,9 @@ fn legacy_fft_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::legacy_fft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn legacy_fft_adaptor(self_: &Tensor, signal_ndim: i64, normalized: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LEGACY_FFT_INFO, &[&self_, &signal_ndim, &normalized]) {
+        return ops::legacy_fft(self_, signal_ndim, normalized);
+    }
     fallback(&LEGACY_FFT_INFO, &[&self_, &signal_ndim, &normalized])
 }
 
@@ -73,6 +76,9 @@ fn legacy_ifft_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::legacy_ifft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn legacy_ifft_adaptor(self_: &Tensor, signal_ndim: i64, normalized: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LEGACY_IFFT_INFO, &[&self_, &signal_ndim, &normalized]) {
+        return ops::legacy_ifft(self_, signal_ndim, normalized);
+    }
     fallback(&LEGACY_IFFT_INFO, &[&self_, &signal_ndim, &normalized])
 }
 
@@ -109,6 +115,9 @@ fn legacy_rfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::legacy_rfft(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn legacy_rfft_adaptor(self_: &Tensor, signal_ndim: i64, normalized: bool, onesided: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LEGACY_RFFT_INFO, &[&self_, &signal_ndim, &normalized, &onesided]) {
+        return ops::legacy_rfft(self_, signal_ndim, normalized, onesided);
+    }
     fallback(&LEGACY_RFFT_INFO, &[&self_, &signal_ndim, &normalized, &onesided])
 }
 
@@ -159,5 +168,10 @@ fn legacy_irfft_adaptor(
     onesided: bool,
     signal_sizes: Option<&[i64]>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&LEGACY_IRFFT_INFO, &[&self_, &signal_ndim, &normalized, &onesided, &signal_sizes])
+    {
+        return ops::legacy_irfft(self_, signal_ndim, normalized, onesided, signal_sizes);
+    }
     fallback(&LEGACY_IRFFT_INFO, &[&self_, &signal_ndim, &normalized, &onesided, &signal_sizes])
 }

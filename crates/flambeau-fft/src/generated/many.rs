@@ -57,6 +57,9 @@ fn fft_fftn_adaptor(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_FFTN_INFO, &[&self_, &s, &dim, &norm]) {
+        return ops::fft_fftn(self_, s, dim, norm);
+    }
     fallback(&FFT_FFTN_INFO, &[&self_, &s, &dim, &norm])
 }
 
@@ -124,6 +127,9 @@ fn fft_fftn_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_FFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
+        return ops::fft_fftn_out(self_, s, dim, norm, out);
+    }
     let v = call_fallback(&FFT_FFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -174,6 +180,9 @@ fn fft_fft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     .into_values()
 }
 fn fft_fft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_FFT2_INFO, &[&self_, &s, &dim, &norm]) {
+        return ops::fft_fft2(self_, s, dim, norm);
+    }
     fallback(&FFT_FFT2_INFO, &[&self_, &s, &dim, &norm])
 }
 
@@ -241,6 +250,9 @@ fn fft_fft2_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_FFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
+        return ops::fft_fft2_out(self_, s, dim, norm, out);
+    }
     let v = call_fallback(&FFT_FFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -296,6 +308,9 @@ fn fft_ifftn_adaptor(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_IFFTN_INFO, &[&self_, &s, &dim, &norm]) {
+        return ops::fft_ifftn(self_, s, dim, norm);
+    }
     fallback(&FFT_IFFTN_INFO, &[&self_, &s, &dim, &norm])
 }
 
@@ -363,6 +378,9 @@ fn fft_ifftn_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_IFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
+        return ops::fft_ifftn_out(self_, s, dim, norm, out);
+    }
     let v = call_fallback(&FFT_IFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -413,6 +431,9 @@ fn fft_ifft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     .into_values()
 }
 fn fft_ifft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_IFFT2_INFO, &[&self_, &s, &dim, &norm]) {
+        return ops::fft_ifft2(self_, s, dim, norm);
+    }
     fallback(&FFT_IFFT2_INFO, &[&self_, &s, &dim, &norm])
 }
 
@@ -480,6 +501,9 @@ fn fft_ifft2_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_IFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
+        return ops::fft_ifft2_out(self_, s, dim, norm, out);
+    }
     let v = call_fallback(&FFT_IFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -535,6 +559,9 @@ fn fft_rfftn_adaptor(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_RFFTN_INFO, &[&self_, &s, &dim, &norm]) {
+        return ops::fft_rfftn(self_, s, dim, norm);
+    }
     fallback(&FFT_RFFTN_INFO, &[&self_, &s, &dim, &norm])
 }
 
@@ -602,6 +629,9 @@ fn fft_rfftn_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_RFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
+        return ops::fft_rfftn_out(self_, s, dim, norm, out);
+    }
     let v = call_fallback(&FFT_RFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -652,6 +682,9 @@ fn fft_rfft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     .into_values()
 }
 fn fft_rfft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_RFFT2_INFO, &[&self_, &s, &dim, &norm]) {
+        return ops::fft_rfft2(self_, s, dim, norm);
+    }
     fallback(&FFT_RFFT2_INFO, &[&self_, &s, &dim, &norm])
 }
 
@@ -719,6 +752,9 @@ fn fft_rfft2_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_RFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
+        return ops::fft_rfft2_out(self_, s, dim, norm, out);
+    }
     let v = call_fallback(&FFT_RFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -774,6 +810,9 @@ fn fft_irfftn_adaptor(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_IRFFTN_INFO, &[&self_, &s, &dim, &norm]) {
+        return ops::fft_irfftn(self_, s, dim, norm);
+    }
     fallback(&FFT_IRFFTN_INFO, &[&self_, &s, &dim, &norm])
 }
 
@@ -846,6 +885,9 @@ fn fft_irfftn_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_IRFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
+        return ops::fft_irfftn_out(self_, s, dim, norm, out);
+    }
     let v = call_fallback(&FFT_IRFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -896,6 +938,9 @@ fn fft_irfft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     .into_values()
 }
 fn fft_irfft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_IRFFT2_INFO, &[&self_, &s, &dim, &norm]) {
+        return ops::fft_irfft2(self_, s, dim, norm);
+    }
     fallback(&FFT_IRFFT2_INFO, &[&self_, &s, &dim, &norm])
 }
 
@@ -967,6 +1012,9 @@ fn fft_irfft2_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_IRFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
+        return ops::fft_irfft2_out(self_, s, dim, norm, out);
+    }
     let v = call_fallback(&FFT_IRFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1015,6 +1063,9 @@ fn fft_hfftn_adaptor(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_HFFTN_INFO, &[&self_, &s, &dim, &norm]) {
+        return ops::fft_hfftn(self_, s, dim, norm);
+    }
     fallback(&FFT_HFFTN_INFO, &[&self_, &s, &dim, &norm])
 }
 
@@ -1086,6 +1137,9 @@ fn fft_hfftn_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_HFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
+        return ops::fft_hfftn_out(self_, s, dim, norm, out);
+    }
     let v = call_fallback(&FFT_HFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1129,6 +1183,9 @@ fn fft_hfft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     .into_values()
 }
 fn fft_hfft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_HFFT2_INFO, &[&self_, &s, &dim, &norm]) {
+        return ops::fft_hfft2(self_, s, dim, norm);
+    }
     fallback(&FFT_HFFT2_INFO, &[&self_, &s, &dim, &norm])
 }
 
@@ -1200,6 +1257,9 @@ fn fft_hfft2_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_HFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
+        return ops::fft_hfft2_out(self_, s, dim, norm, out);
+    }
     let v = call_fallback(&FFT_HFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1248,6 +1308,9 @@ fn fft_ihfftn_adaptor(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_IHFFTN_INFO, &[&self_, &s, &dim, &norm]) {
+        return ops::fft_ihfftn(self_, s, dim, norm);
+    }
     fallback(&FFT_IHFFTN_INFO, &[&self_, &s, &dim, &norm])
 }
 
@@ -1316,6 +1379,9 @@ fn fft_ihfftn_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_IHFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
+        return ops::fft_ihfftn_out(self_, s, dim, norm, out);
+    }
     let v = call_fallback(&FFT_IHFFTN_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1359,6 +1425,9 @@ fn fft_ihfft2_boxed(a: &[Value]) -> Result<Vec<Value>> {
     .into_values()
 }
 fn fft_ihfft2_adaptor(self_: &Tensor, s: Option<&[i64]>, dim: &[i64], norm: Option<&str>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_IHFFT2_INFO, &[&self_, &s, &dim, &norm]) {
+        return ops::fft_ihfft2(self_, s, dim, norm);
+    }
     fallback(&FFT_IHFFT2_INFO, &[&self_, &s, &dim, &norm])
 }
 
@@ -1426,6 +1495,9 @@ fn fft_ihfft2_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_IHFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out]) {
+        return ops::fft_ihfft2_out(self_, s, dim, norm, out);
+    }
     let v = call_fallback(&FFT_IHFFT2_OUT_INFO, &[&self_, &s, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())

@@ -47,6 +47,9 @@ fn fft_fft_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn fft_fft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_FFT_INFO, &[&self_, &n, &dim, &norm]) {
+        return ops::fft_fft(self_, n, dim, norm);
+    }
     fallback(&FFT_FFT_INFO, &[&self_, &n, &dim, &norm])
 }
 
@@ -114,6 +117,9 @@ fn fft_fft_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_FFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out]) {
+        return ops::fft_fft_out(self_, n, dim, norm, out);
+    }
     let v = call_fallback(&FFT_FFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -159,6 +165,9 @@ fn fft_ifft_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn fft_ifft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_IFFT_INFO, &[&self_, &n, &dim, &norm]) {
+        return ops::fft_ifft(self_, n, dim, norm);
+    }
     fallback(&FFT_IFFT_INFO, &[&self_, &n, &dim, &norm])
 }
 
@@ -226,6 +235,9 @@ fn fft_ifft_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_IFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out]) {
+        return ops::fft_ifft_out(self_, n, dim, norm, out);
+    }
     let v = call_fallback(&FFT_IFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -271,6 +283,9 @@ fn fft_rfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn fft_rfft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_RFFT_INFO, &[&self_, &n, &dim, &norm]) {
+        return ops::fft_rfft(self_, n, dim, norm);
+    }
     fallback(&FFT_RFFT_INFO, &[&self_, &n, &dim, &norm])
 }
 
@@ -338,6 +353,9 @@ fn fft_rfft_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_RFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out]) {
+        return ops::fft_rfft_out(self_, n, dim, norm, out);
+    }
     let v = call_fallback(&FFT_RFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -383,6 +401,9 @@ fn fft_irfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn fft_irfft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_IRFFT_INFO, &[&self_, &n, &dim, &norm]) {
+        return ops::fft_irfft(self_, n, dim, norm);
+    }
     fallback(&FFT_IRFFT_INFO, &[&self_, &n, &dim, &norm])
 }
 
@@ -454,6 +475,9 @@ fn fft_irfft_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_IRFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out]) {
+        return ops::fft_irfft_out(self_, n, dim, norm, out);
+    }
     let v = call_fallback(&FFT_IRFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -499,6 +523,9 @@ fn fft_hfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn fft_hfft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_HFFT_INFO, &[&self_, &n, &dim, &norm]) {
+        return ops::fft_hfft(self_, n, dim, norm);
+    }
     fallback(&FFT_HFFT_INFO, &[&self_, &n, &dim, &norm])
 }
 
@@ -570,6 +597,9 @@ fn fft_hfft_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_HFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out]) {
+        return ops::fft_hfft_out(self_, n, dim, norm, out);
+    }
     let v = call_fallback(&FFT_HFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -615,6 +645,9 @@ fn fft_ihfft_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn fft_ihfft_adaptor(self_: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_IHFFT_INFO, &[&self_, &n, &dim, &norm]) {
+        return ops::fft_ihfft(self_, n, dim, norm);
+    }
     fallback(&FFT_IHFFT_INFO, &[&self_, &n, &dim, &norm])
 }
 
@@ -682,6 +715,9 @@ fn fft_ihfft_out_adaptor(
     norm: Option<&str>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_IHFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out]) {
+        return ops::fft_ihfft_out(self_, n, dim, norm, out);
+    }
     let v = call_fallback(&FFT_IHFFT_OUT_INFO, &[&self_, &n, &dim, &norm, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())

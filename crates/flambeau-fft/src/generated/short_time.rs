@@ -90,6 +90,36 @@ fn stft_adaptor(
     return_complex: Option<bool>,
     align_to_window: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &STFT_INFO,
+        &[
+            &self_,
+            &n_fft,
+            &hop_length,
+            &win_length,
+            &window,
+            &center,
+            &pad_mode,
+            &normalized,
+            &onesided,
+            &return_complex,
+            &align_to_window,
+        ],
+    ) {
+        return ops::stft(
+            self_,
+            n_fft,
+            hop_length,
+            win_length,
+            window,
+            center,
+            pad_mode,
+            normalized,
+            onesided,
+            return_complex,
+            align_to_window,
+        );
+    }
     fallback(
         &STFT_INFO,
         &[
@@ -180,6 +210,34 @@ fn istft_adaptor(
     length: Option<i64>,
     return_complex: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &ISTFT_INFO,
+        &[
+            &self_,
+            &n_fft,
+            &hop_length,
+            &win_length,
+            &window,
+            &center,
+            &normalized,
+            &onesided,
+            &length,
+            &return_complex,
+        ],
+    ) {
+        return ops::istft(
+            self_,
+            n_fft,
+            hop_length,
+            win_length,
+            window,
+            center,
+            normalized,
+            onesided,
+            length,
+            return_complex,
+        );
+    }
     fallback(
         &ISTFT_INFO,
         &[
@@ -246,5 +304,8 @@ fn overlap_add_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::overlap_add(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn overlap_add_adaptor(self_: &Tensor, step: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&OVERLAP_ADD_INFO, &[&self_, &step]) {
+        return ops::overlap_add(self_, step);
+    }
     fallback(&OVERLAP_ADD_INFO, &[&self_, &step])
 }

@@ -61,6 +61,9 @@ fn fft_c2c_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fft_c2c(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn fft_c2c_adaptor(self_: &Tensor, dim: &[i64], normalization: i64, forward: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_C2C_INFO, &[&self_, &dim, &normalization, &forward]) {
+        return ops::fft_c2c(self_, dim, normalization, forward);
+    }
     fallback(&FFT_C2C_INFO, &[&self_, &dim, &normalization, &forward])
 }
 
@@ -128,6 +131,9 @@ fn fft_c2c_out_adaptor(
     forward: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_C2C_OUT_INFO, &[&self_, &dim, &normalization, &forward, &&*out]) {
+        return ops::fft_c2c_out(self_, dim, normalization, forward, out);
+    }
     let v = call_fallback(&FFT_C2C_OUT_INFO, &[&self_, &dim, &normalization, &forward, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -187,6 +193,9 @@ fn fft_r2c_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fft_r2c(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn fft_r2c_adaptor(self_: &Tensor, dim: &[i64], normalization: i64, onesided: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_R2C_INFO, &[&self_, &dim, &normalization, &onesided]) {
+        return ops::fft_r2c(self_, dim, normalization, onesided);
+    }
     fallback(&FFT_R2C_INFO, &[&self_, &dim, &normalization, &onesided])
 }
 
@@ -254,6 +263,9 @@ fn fft_r2c_out_adaptor(
     onesided: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_R2C_OUT_INFO, &[&self_, &dim, &normalization, &onesided, &&*out]) {
+        return ops::fft_r2c_out(self_, dim, normalization, onesided, out);
+    }
     let v = call_fallback(&FFT_R2C_OUT_INFO, &[&self_, &dim, &normalization, &onesided, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -313,6 +325,9 @@ fn fft_c2r_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::fft_c2r(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn fft_c2r_adaptor(self_: &Tensor, dim: &[i64], normalization: i64, last_dim_size: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FFT_C2R_INFO, &[&self_, &dim, &normalization, &last_dim_size]) {
+        return ops::fft_c2r(self_, dim, normalization, last_dim_size);
+    }
     fallback(&FFT_C2R_INFO, &[&self_, &dim, &normalization, &last_dim_size])
 }
 
@@ -380,6 +395,9 @@ fn fft_c2r_out_adaptor(
     last_dim_size: i64,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&FFT_C2R_OUT_INFO, &[&self_, &dim, &normalization, &last_dim_size, &&*out]) {
+        return ops::fft_c2r_out(self_, dim, normalization, last_dim_size, out);
+    }
     let v = call_fallback(&FFT_C2R_OUT_INFO, &[&self_, &dim, &normalization, &last_dim_size, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())

@@ -69,6 +69,9 @@ fn linalg_cholesky_ex_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_cholesky_ex(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn linalg_cholesky_ex_adaptor(self_: &Tensor, upper: bool, check_errors: bool) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LINALG_CHOLESKY_EX_INFO, &[&self_, &upper, &check_errors]) {
+        return ops::linalg_cholesky_ex(self_, upper, check_errors);
+    }
     fallback(&LINALG_CHOLESKY_EX_INFO, &[&self_, &upper, &check_errors])
 }
 
@@ -139,6 +142,11 @@ fn linalg_cholesky_ex_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&LINALG_CHOLESKY_EX_OUT_INFO, &[&self_, &upper, &check_errors, &&*out0, &&*out1])
+    {
+        return ops::linalg_cholesky_ex_out(self_, upper, check_errors, out0, out1);
+    }
     let v = call_fallback(&LINALG_CHOLESKY_EX_OUT_INFO, &[&self_, &upper, &check_errors, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -180,6 +188,9 @@ fn linalg_cholesky_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_cholesky(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn linalg_cholesky_adaptor(self_: &Tensor, upper: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_CHOLESKY_INFO, &[&self_, &upper]) {
+        return ops::linalg_cholesky(self_, upper);
+    }
     fallback(&LINALG_CHOLESKY_INFO, &[&self_, &upper])
 }
 
@@ -222,6 +233,9 @@ fn linalg_cholesky_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_cholesky_out_adaptor(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_CHOLESKY_OUT_INFO, &[&self_, &upper, &&*out]) {
+        return ops::linalg_cholesky_out(self_, upper, out);
+    }
     let v = call_fallback(&LINALG_CHOLESKY_OUT_INFO, &[&self_, &upper, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -254,6 +268,9 @@ fn cholesky_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cholesky(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn cholesky_adaptor(self_: &Tensor, upper: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CHOLESKY_INFO, &[&self_, &upper]) {
+        return ops::cholesky(self_, upper);
+    }
     fallback(&CHOLESKY_INFO, &[&self_, &upper])
 }
 
@@ -296,6 +313,9 @@ fn cholesky_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn cholesky_out_adaptor(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CHOLESKY_OUT_INFO, &[&self_, &upper, &&*out]) {
+        return ops::cholesky_out(self_, upper, out);
+    }
     let v = call_fallback(&CHOLESKY_OUT_INFO, &[&self_, &upper, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -358,6 +378,9 @@ fn cholesky_inverse_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cholesky_inverse(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn cholesky_inverse_adaptor(self_: &Tensor, upper: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CHOLESKY_INVERSE_INFO, &[&self_, &upper]) {
+        return ops::cholesky_inverse(self_, upper);
+    }
     fallback(&CHOLESKY_INVERSE_INFO, &[&self_, &upper])
 }
 
@@ -411,6 +434,9 @@ fn cholesky_inverse_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn cholesky_inverse_out_adaptor(self_: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CHOLESKY_INVERSE_OUT_INFO, &[&self_, &upper, &&*out]) {
+        return ops::cholesky_inverse_out(self_, upper, out);
+    }
     let v = call_fallback(&CHOLESKY_INVERSE_OUT_INFO, &[&self_, &upper, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -477,6 +503,9 @@ fn cholesky_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cholesky_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn cholesky_solve_adaptor(self_: &Tensor, input2: &Tensor, upper: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CHOLESKY_SOLVE_INFO, &[&self_, &input2, &upper]) {
+        return ops::cholesky_solve(self_, input2, upper);
+    }
     fallback(&CHOLESKY_SOLVE_INFO, &[&self_, &input2, &upper])
 }
 
@@ -531,6 +560,9 @@ fn cholesky_solve_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn cholesky_solve_out_adaptor(self_: &Tensor, input2: &Tensor, upper: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&CHOLESKY_SOLVE_OUT_INFO, &[&self_, &input2, &upper, &&*out]) {
+        return ops::cholesky_solve_out(self_, input2, upper, out);
+    }
     let v = call_fallback(&CHOLESKY_SOLVE_OUT_INFO, &[&self_, &input2, &upper, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())

@@ -65,6 +65,9 @@ fn linalg_eigh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_eigh(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
 }
 fn linalg_eigh_adaptor(self_: &Tensor, uplo: &str) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LINALG_EIGH_INFO, &[&self_, &uplo]) {
+        return ops::linalg_eigh(self_, uplo);
+    }
     fallback(&LINALG_EIGH_INFO, &[&self_, &uplo])
 }
 
@@ -122,6 +125,9 @@ fn linalg_eigh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn linalg_eigh_out_adaptor(self_: &Tensor, uplo: &str, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_EIGH_OUT_INFO, &[&self_, &uplo, &&*out0, &&*out1]) {
+        return ops::linalg_eigh_out(self_, uplo, out0, out1);
+    }
     let v = call_fallback(&LINALG_EIGH_OUT_INFO, &[&self_, &uplo, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -185,6 +191,9 @@ fn linalg_eigvalsh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_eigvalsh(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
 }
 fn linalg_eigvalsh_adaptor(self_: &Tensor, uplo: &str) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_EIGVALSH_INFO, &[&self_, &uplo]) {
+        return ops::linalg_eigvalsh(self_, uplo);
+    }
     fallback(&LINALG_EIGVALSH_INFO, &[&self_, &uplo])
 }
 
@@ -238,6 +247,9 @@ fn linalg_eigvalsh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_eigvalsh_out_adaptor(self_: &Tensor, uplo: &str, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_EIGVALSH_OUT_INFO, &[&self_, &uplo, &&*out]) {
+        return ops::linalg_eigvalsh_out(self_, uplo, out);
+    }
     let v = call_fallback(&LINALG_EIGVALSH_OUT_INFO, &[&self_, &uplo, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -301,6 +313,9 @@ fn linalg_eig_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_eig(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_eig_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LINALG_EIG_INFO, &[&self_]) {
+        return ops::linalg_eig(self_);
+    }
     fallback(&LINALG_EIG_INFO, &[&self_])
 }
 
@@ -357,6 +372,9 @@ fn linalg_eig_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn linalg_eig_out_adaptor(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_EIG_OUT_INFO, &[&self_, &&*out0, &&*out1]) {
+        return ops::linalg_eig_out(self_, out0, out1);
+    }
     let v = call_fallback(&LINALG_EIG_OUT_INFO, &[&self_, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -417,6 +435,9 @@ fn linalg_eigvals_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_eigvals(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_eigvals_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_EIGVALS_INFO, &[&self_]) {
+        return ops::linalg_eigvals(self_);
+    }
     fallback(&LINALG_EIGVALS_INFO, &[&self_])
 }
 
@@ -466,6 +487,9 @@ fn linalg_eigvals_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_eigvals_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_EIGVALS_OUT_INFO, &[&self_, &&*out]) {
+        return ops::linalg_eigvals_out(self_, out);
+    }
     let v = call_fallback(&LINALG_EIGVALS_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -525,5 +549,8 @@ fn linalg_matrix_sqrth_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_matrix_sqrth(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_matrix_sqrth_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_MATRIX_SQRTH_INFO, &[&self_]) {
+        return ops::linalg_matrix_sqrth(self_);
+    }
     fallback(&LINALG_MATRIX_SQRTH_INFO, &[&self_])
 }

@@ -67,6 +67,9 @@ fn linalg_lstsq_adaptor(
     rcond: Option<f64>,
     driver: Option<&str>,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LINALG_LSTSQ_INFO, &[&self_, &b, &rcond, &driver]) {
+        return ops::linalg_lstsq(self_, b, rcond, driver);
+    }
     fallback(&LINALG_LSTSQ_INFO, &[&self_, &b, &rcond, &driver])
 }
 
@@ -190,6 +193,11 @@ fn linalg_lstsq_out_adaptor(
     out2: &mut Tensor,
     out3: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&LINALG_LSTSQ_OUT_INFO, &[&self_, &b, &rcond, &driver, &&*out0, &&*out1, &&*out2, &&*out3])
+    {
+        return ops::linalg_lstsq_out(self_, b, rcond, driver, out0, out1, out2, out3);
+    }
     let v = call_fallback(
         &LINALG_LSTSQ_OUT_INFO,
         &[&self_, &b, &rcond, &driver, &&*out0, &&*out1, &&*out2, &&*out3],
@@ -264,6 +272,9 @@ fn linalg_ldl_factor_ex_adaptor(
     hermitian: bool,
     check_errors: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LINALG_LDL_FACTOR_EX_INFO, &[&self_, &hermitian, &check_errors]) {
+        return ops::linalg_ldl_factor_ex(self_, hermitian, check_errors);
+    }
     fallback(&LINALG_LDL_FACTOR_EX_INFO, &[&self_, &hermitian, &check_errors])
 }
 
@@ -348,6 +359,12 @@ fn linalg_ldl_factor_ex_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &LINALG_LDL_FACTOR_EX_OUT_INFO,
+        &[&self_, &hermitian, &check_errors, &&*out0, &&*out1, &&*out2],
+    ) {
+        return ops::linalg_ldl_factor_ex_out(self_, hermitian, check_errors, out0, out1, out2);
+    }
     let v = call_fallback(
         &LINALG_LDL_FACTOR_EX_OUT_INFO,
         &[&self_, &hermitian, &check_errors, &&*out0, &&*out1, &&*out2],
@@ -386,6 +403,9 @@ fn linalg_ldl_factor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_ldl_factor(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn linalg_ldl_factor_adaptor(self_: &Tensor, hermitian: bool) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LINALG_LDL_FACTOR_INFO, &[&self_, &hermitian]) {
+        return ops::linalg_ldl_factor(self_, hermitian);
+    }
     fallback(&LINALG_LDL_FACTOR_INFO, &[&self_, &hermitian])
 }
 
@@ -441,6 +461,9 @@ fn linalg_ldl_factor_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_LDL_FACTOR_OUT_INFO, &[&self_, &hermitian, &&*out0, &&*out1]) {
+        return ops::linalg_ldl_factor_out(self_, hermitian, out0, out1);
+    }
     let v = call_fallback(&LINALG_LDL_FACTOR_OUT_INFO, &[&self_, &hermitian, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -502,6 +525,9 @@ fn linalg_ldl_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_ldl_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn linalg_ldl_solve_adaptor(ld: &Tensor, pivots: &Tensor, b: &Tensor, hermitian: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_LDL_SOLVE_INFO, &[&ld, &pivots, &b, &hermitian]) {
+        return ops::linalg_ldl_solve(ld, pivots, b, hermitian);
+    }
     fallback(&LINALG_LDL_SOLVE_INFO, &[&ld, &pivots, &b, &hermitian])
 }
 
@@ -569,6 +595,9 @@ fn linalg_ldl_solve_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_LDL_SOLVE_OUT_INFO, &[&ld, &pivots, &b, &hermitian, &&*out]) {
+        return ops::linalg_ldl_solve_out(ld, pivots, b, hermitian, out);
+    }
     let v = call_fallback(&LINALG_LDL_SOLVE_OUT_INFO, &[&ld, &pivots, &b, &hermitian, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())

@@ -66,6 +66,9 @@ fn linalg_lu_factor_ex_adaptor(
     pivot: bool,
     check_errors: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LINALG_LU_FACTOR_EX_INFO, &[&a, &pivot, &check_errors]) {
+        return ops::linalg_lu_factor_ex(a, pivot, check_errors);
+    }
     fallback(&LINALG_LU_FACTOR_EX_INFO, &[&a, &pivot, &check_errors])
 }
 
@@ -142,6 +145,11 @@ fn linalg_lu_factor_ex_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&LINALG_LU_FACTOR_EX_OUT_INFO, &[&a, &pivot, &check_errors, &&*out0, &&*out1, &&*out2])
+    {
+        return ops::linalg_lu_factor_ex_out(a, pivot, check_errors, out0, out1, out2);
+    }
     let v = call_fallback(
         &LINALG_LU_FACTOR_EX_OUT_INFO,
         &[&a, &pivot, &check_errors, &&*out0, &&*out1, &&*out2],
@@ -180,6 +188,9 @@ fn linalg_lu_factor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_lu_factor(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn linalg_lu_factor_adaptor(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LINALG_LU_FACTOR_INFO, &[&a, &pivot]) {
+        return ops::linalg_lu_factor(a, pivot);
+    }
     fallback(&LINALG_LU_FACTOR_INFO, &[&a, &pivot])
 }
 
@@ -225,6 +236,9 @@ fn linalg_lu_factor_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn linalg_lu_factor_out_adaptor(a: &Tensor, pivot: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_LU_FACTOR_OUT_INFO, &[&a, &pivot, &&*out0, &&*out1]) {
+        return ops::linalg_lu_factor_out(a, pivot, out0, out1);
+    }
     let v = call_fallback(&LINALG_LU_FACTOR_OUT_INFO, &[&a, &pivot, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -270,6 +284,9 @@ fn lu_with_info_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::lu_with_info(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn lu_with_info_adaptor(self_: &Tensor, pivot: bool, check_errors: bool) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LU_WITH_INFO_INFO, &[&self_, &pivot, &check_errors]) {
+        return ops::lu_with_info(self_, pivot, check_errors);
+    }
     fallback(&LU_WITH_INFO_INFO, &[&self_, &pivot, &check_errors])
 }
 
@@ -300,6 +317,9 @@ fn linalg_lu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_lu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn linalg_lu_adaptor(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LINALG_LU_INFO, &[&a, &pivot]) {
+        return ops::linalg_lu(a, pivot);
+    }
     fallback(&LINALG_LU_INFO, &[&a, &pivot])
 }
 
@@ -360,6 +380,9 @@ fn linalg_lu_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_LU_OUT_INFO, &[&a, &pivot, &&*out0, &&*out1, &&*out2]) {
+        return ops::linalg_lu_out(a, pivot, out0, out1, out2);
+    }
     let v = call_fallback(&LINALG_LU_OUT_INFO, &[&a, &pivot, &&*out0, &&*out1, &&*out2])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -404,6 +427,9 @@ fn lu_unpack_adaptor(
     unpack_data: bool,
     unpack_pivots: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LU_UNPACK_INFO, &[&lu_data, &lu_pivots, &unpack_data, &unpack_pivots]) {
+        return ops::lu_unpack(lu_data, lu_pivots, unpack_data, unpack_pivots);
+    }
     fallback(&LU_UNPACK_INFO, &[&lu_data, &lu_pivots, &unpack_data, &unpack_pivots])
 }
 
@@ -479,6 +505,12 @@ fn lu_unpack_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &LU_UNPACK_OUT_INFO,
+        &[&lu_data, &lu_pivots, &unpack_data, &unpack_pivots, &&*out0, &&*out1, &&*out2],
+    ) {
+        return ops::lu_unpack_out(lu_data, lu_pivots, unpack_data, unpack_pivots, out0, out1, out2);
+    }
     let v = call_fallback(
         &LU_UNPACK_OUT_INFO,
         &[&lu_data, &lu_pivots, &unpack_data, &unpack_pivots, &&*out0, &&*out1, &&*out2],
@@ -558,6 +590,9 @@ fn linalg_lu_solve_adaptor(
     left: bool,
     adjoint: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_LU_SOLVE_INFO, &[&lu, &pivots, &b, &left, &adjoint]) {
+        return ops::linalg_lu_solve(lu, pivots, b, left, adjoint);
+    }
     fallback(&LINALG_LU_SOLVE_INFO, &[&lu, &pivots, &b, &left, &adjoint])
 }
 
@@ -635,6 +670,9 @@ fn linalg_lu_solve_out_adaptor(
     adjoint: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_LU_SOLVE_OUT_INFO, &[&lu, &pivots, &b, &left, &adjoint, &&*out]) {
+        return ops::linalg_lu_solve_out(lu, pivots, b, left, adjoint, out);
+    }
     let v = call_fallback(&LINALG_LU_SOLVE_OUT_INFO, &[&lu, &pivots, &b, &left, &adjoint, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -678,6 +716,9 @@ fn lu_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::lu_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?)?.into_values()
 }
 fn lu_solve_adaptor(self_: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LU_SOLVE_INFO, &[&self_, &lu_data, &lu_pivots]) {
+        return ops::lu_solve(self_, lu_data, lu_pivots);
+    }
     fallback(&LU_SOLVE_INFO, &[&self_, &lu_data, &lu_pivots])
 }
 
@@ -726,6 +767,9 @@ fn lu_solve_out_adaptor(
     lu_pivots: &Tensor,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LU_SOLVE_OUT_INFO, &[&self_, &lu_data, &lu_pivots, &&*out]) {
+        return ops::lu_solve_out(self_, lu_data, lu_pivots, out);
+    }
     let v = call_fallback(&LU_SOLVE_OUT_INFO, &[&self_, &lu_data, &lu_pivots, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())

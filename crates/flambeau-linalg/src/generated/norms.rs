@@ -55,6 +55,9 @@ fn linalg_matrix_norm_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_MATRIX_NORM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype]) {
+        return ops::linalg_matrix_norm(self_, ord, dim, keepdim, dtype);
+    }
     fallback(&LINALG_MATRIX_NORM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype])
 }
 
@@ -127,6 +130,11 @@ fn linalg_matrix_norm_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&LINALG_MATRIX_NORM_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])
+    {
+        return ops::linalg_matrix_norm_out(self_, ord, dim, keepdim, dtype, out);
+    }
     let v = call_fallback(&LINALG_MATRIX_NORM_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -189,6 +197,9 @@ fn linalg_matrix_norm_named_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_MATRIX_NORM_NAMED_INFO, &[&self_, &ord, &dim, &keepdim, &dtype]) {
+        return ops::linalg_matrix_norm_named(self_, ord, dim, keepdim, dtype);
+    }
     fallback(&LINALG_MATRIX_NORM_NAMED_INFO, &[&self_, &ord, &dim, &keepdim, &dtype])
 }
 
@@ -265,6 +276,11 @@ fn linalg_matrix_norm_named_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&LINALG_MATRIX_NORM_NAMED_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])
+    {
+        return ops::linalg_matrix_norm_named_out(self_, ord, dim, keepdim, dtype, out);
+    }
     let v =
         call_fallback(&LINALG_MATRIX_NORM_NAMED_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
@@ -318,6 +334,9 @@ fn linalg_norm_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_NORM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype]) {
+        return ops::linalg_norm(self_, ord, dim, keepdim, dtype);
+    }
     fallback(&LINALG_NORM_INFO, &[&self_, &ord, &dim, &keepdim, &dtype])
 }
 
@@ -387,6 +406,9 @@ fn linalg_norm_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_NORM_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out]) {
+        return ops::linalg_norm_out(self_, ord, dim, keepdim, dtype, out);
+    }
     let v = call_fallback(&LINALG_NORM_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -439,6 +461,9 @@ fn linalg_norm_named_adaptor(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_NORM_NAMED_INFO, &[&self_, &ord, &dim, &keepdim, &dtype]) {
+        return ops::linalg_norm_named(self_, ord, dim, keepdim, dtype);
+    }
     fallback(&LINALG_NORM_NAMED_INFO, &[&self_, &ord, &dim, &keepdim, &dtype])
 }
 
@@ -508,6 +533,10 @@ fn linalg_norm_named_out_adaptor(
     dtype: Option<DType>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_NORM_NAMED_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])
+    {
+        return ops::linalg_norm_named_out(self_, ord, dim, keepdim, dtype, out);
+    }
     let v = call_fallback(&LINALG_NORM_NAMED_OUT_INFO, &[&self_, &ord, &dim, &keepdim, &dtype, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())

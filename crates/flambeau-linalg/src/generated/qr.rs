@@ -65,6 +65,9 @@ fn linalg_qr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_qr(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
 }
 fn linalg_qr_adaptor(a: &Tensor, mode: &str) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LINALG_QR_INFO, &[&a, &mode]) {
+        return ops::linalg_qr(a, mode);
+    }
     fallback(&LINALG_QR_INFO, &[&a, &mode])
 }
 
@@ -122,6 +125,9 @@ fn linalg_qr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn linalg_qr_out_adaptor(a: &Tensor, mode: &str, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_QR_OUT_INFO, &[&a, &mode, &&*out0, &&*out1]) {
+        return ops::linalg_qr_out(a, mode, out0, out1);
+    }
     let v = call_fallback(&LINALG_QR_OUT_INFO, &[&a, &mode, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -155,6 +161,9 @@ fn qr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::qr(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn qr_adaptor(self_: &Tensor, some: bool) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&QR_INFO, &[&self_, &some]) {
+        return ops::qr(self_, some);
+    }
     fallback(&QR_INFO, &[&self_, &some])
 }
 
@@ -199,6 +208,9 @@ fn qr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn qr_out_adaptor(self_: &Tensor, some: bool, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&QR_OUT_INFO, &[&self_, &some, &&*out0, &&*out1]) {
+        return ops::qr_out(self_, some, out0, out1);
+    }
     let v = call_fallback(&QR_OUT_INFO, &[&self_, &some, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -258,6 +270,9 @@ fn geqrf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::geqrf(tensor_arg(a, 0)?)?.into_values()
 }
 fn geqrf_adaptor(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&GEQRF_INFO, &[&self_]) {
+        return ops::geqrf(self_);
+    }
     fallback(&GEQRF_INFO, &[&self_])
 }
 
@@ -326,6 +341,9 @@ fn geqrf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn geqrf_out_adaptor(self_: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&GEQRF_OUT_INFO, &[&self_, &&*out0, &&*out1]) {
+        return ops::geqrf_out(self_, out0, out1);
+    }
     let v = call_fallback(&GEQRF_OUT_INFO, &[&self_, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -391,6 +409,9 @@ fn linalg_householder_product_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_householder_product(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn linalg_householder_product_adaptor(input: &Tensor, tau: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_HOUSEHOLDER_PRODUCT_INFO, &[&input, &tau]) {
+        return ops::linalg_householder_product(input, tau);
+    }
     fallback(&LINALG_HOUSEHOLDER_PRODUCT_INFO, &[&input, &tau])
 }
 
@@ -444,6 +465,9 @@ fn linalg_householder_product_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_householder_product_out_adaptor(input: &Tensor, tau: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_HOUSEHOLDER_PRODUCT_OUT_INFO, &[&input, &tau, &&*out]) {
+        return ops::linalg_householder_product_out(input, tau, out);
+    }
     let v = call_fallback(&LINALG_HOUSEHOLDER_PRODUCT_OUT_INFO, &[&input, &tau, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -483,6 +507,9 @@ fn orgqr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::orgqr(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn orgqr_adaptor(self_: &Tensor, input2: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ORGQR_INFO, &[&self_, &input2]) {
+        return ops::orgqr(self_, input2);
+    }
     fallback(&ORGQR_INFO, &[&self_, &input2])
 }
 
@@ -524,6 +551,9 @@ fn orgqr_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn orgqr_out_adaptor(self_: &Tensor, input2: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&ORGQR_OUT_INFO, &[&self_, &input2, &&*out]) {
+        return ops::orgqr_out(self_, input2, out);
+    }
     let v = call_fallback(&ORGQR_OUT_INFO, &[&self_, &input2, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -599,6 +629,9 @@ fn ormqr_adaptor(
     left: bool,
     transpose: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ORMQR_INFO, &[&self_, &input2, &input3, &left, &transpose]) {
+        return ops::ormqr(self_, input2, input3, left, transpose);
+    }
     fallback(&ORMQR_INFO, &[&self_, &input2, &input3, &left, &transpose])
 }
 
@@ -676,6 +709,9 @@ fn ormqr_out_adaptor(
     transpose: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&ORMQR_OUT_INFO, &[&self_, &input2, &input3, &left, &transpose, &&*out]) {
+        return ops::ormqr_out(self_, input2, input3, left, transpose, out);
+    }
     let v = call_fallback(&ORMQR_OUT_INFO, &[&self_, &input2, &input3, &left, &transpose, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())

@@ -75,6 +75,9 @@ fn linalg_solve_with_factors_adaptor(
     left: bool,
     check_errors: bool,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LINALG_SOLVE_WITH_FACTORS_INFO, &[&a, &b, &left, &check_errors]) {
+        return ops::linalg_solve_with_factors(a, b, left, check_errors);
+    }
     fallback(&LINALG_SOLVE_WITH_FACTORS_INFO, &[&a, &b, &left, &check_errors])
 }
 
@@ -116,6 +119,9 @@ fn linalg_solve_ex_adaptor(
     left: bool,
     check_errors: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LINALG_SOLVE_EX_INFO, &[&a, &b, &left, &check_errors]) {
+        return ops::linalg_solve_ex(a, b, left, check_errors);
+    }
     fallback(&LINALG_SOLVE_EX_INFO, &[&a, &b, &left, &check_errors])
 }
 
@@ -184,6 +190,10 @@ fn linalg_solve_ex_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_SOLVE_EX_OUT_INFO, &[&a, &b, &left, &check_errors, &&*out0, &&*out1])
+    {
+        return ops::linalg_solve_ex_out(a, b, left, check_errors, out0, out1);
+    }
     let v = call_fallback(&LINALG_SOLVE_EX_OUT_INFO, &[&a, &b, &left, &check_errors, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -229,6 +239,9 @@ fn linalg_solve_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_solve(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn linalg_solve_adaptor(a: &Tensor, b: &Tensor, left: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_SOLVE_INFO, &[&a, &b, &left]) {
+        return ops::linalg_solve(a, b, left);
+    }
     fallback(&LINALG_SOLVE_INFO, &[&a, &b, &left])
 }
 
@@ -272,6 +285,9 @@ fn linalg_solve_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_solve_out_adaptor(a: &Tensor, b: &Tensor, left: bool, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_SOLVE_OUT_INFO, &[&a, &b, &left, &&*out]) {
+        return ops::linalg_solve_out(a, b, left, out);
+    }
     let v = call_fallback(&LINALG_SOLVE_OUT_INFO, &[&a, &b, &left, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -346,6 +362,10 @@ fn linalg_solve_triangular_adaptor(
     left: bool,
     unitriangular: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_SOLVE_TRIANGULAR_INFO, &[&self_, &b, &upper, &left, &unitriangular])
+    {
+        return ops::linalg_solve_triangular(self_, b, upper, left, unitriangular);
+    }
     fallback(&LINALG_SOLVE_TRIANGULAR_INFO, &[&self_, &b, &upper, &left, &unitriangular])
 }
 
@@ -423,6 +443,11 @@ fn linalg_solve_triangular_out_adaptor(
     unitriangular: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&LINALG_SOLVE_TRIANGULAR_OUT_INFO, &[&self_, &b, &upper, &left, &unitriangular, &&*out])
+    {
+        return ops::linalg_solve_triangular_out(self_, b, upper, left, unitriangular, out);
+    }
     let v = call_fallback(
         &LINALG_SOLVE_TRIANGULAR_OUT_INFO,
         &[&self_, &b, &upper, &left, &unitriangular, &&*out],
@@ -479,6 +504,9 @@ fn triangular_solve_adaptor(
     transpose: bool,
     unitriangular: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&TRIANGULAR_SOLVE_INFO, &[&self_, &a, &upper, &transpose, &unitriangular]) {
+        return ops::triangular_solve(self_, a, upper, transpose, unitriangular);
+    }
     fallback(&TRIANGULAR_SOLVE_INFO, &[&self_, &a, &upper, &transpose, &unitriangular])
 }
 
@@ -552,6 +580,12 @@ fn triangular_solve_out_adaptor(
     out0: &mut Tensor,
     out1: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &TRIANGULAR_SOLVE_OUT_INFO,
+        &[&self_, &a, &upper, &transpose, &unitriangular, &&*out0, &&*out1],
+    ) {
+        return ops::triangular_solve_out(self_, a, upper, transpose, unitriangular, out0, out1);
+    }
     let v = call_fallback(
         &TRIANGULAR_SOLVE_OUT_INFO,
         &[&self_, &a, &upper, &transpose, &unitriangular, &&*out0, &&*out1],
@@ -608,6 +642,9 @@ fn linalg_det_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_det(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_det_adaptor(a: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_DET_INFO, &[&a]) {
+        return ops::linalg_det(a);
+    }
     fallback(&LINALG_DET_INFO, &[&a])
 }
 
@@ -657,6 +694,9 @@ fn linalg_det_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_det_out_adaptor(a: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_DET_OUT_INFO, &[&a, &&*out]) {
+        return ops::linalg_det_out(a, out);
+    }
     let v = call_fallback(&LINALG_DET_OUT_INFO, &[&a, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -686,6 +726,9 @@ fn det_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::det(tensor_arg(a, 0)?)?.into_values()
 }
 fn det_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DET_INFO, &[&self_]) {
+        return ops::det(self_);
+    }
     fallback(&DET_INFO, &[&self_])
 }
 
@@ -724,6 +767,9 @@ fn linalg_tensorinv_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_tensorinv(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn linalg_tensorinv_adaptor(self_: &Tensor, ind: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_TENSORINV_INFO, &[&self_, &ind]) {
+        return ops::linalg_tensorinv(self_, ind);
+    }
     fallback(&LINALG_TENSORINV_INFO, &[&self_, &ind])
 }
 
@@ -772,6 +818,9 @@ fn linalg_tensorinv_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_tensorinv_out_adaptor(self_: &Tensor, ind: i64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_TENSORINV_OUT_INFO, &[&self_, &ind, &&*out]) {
+        return ops::linalg_tensorinv_out(self_, ind, out);
+    }
     let v = call_fallback(&LINALG_TENSORINV_OUT_INFO, &[&self_, &ind, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -817,6 +866,9 @@ fn linalg_tensorsolve_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn linalg_tensorsolve_adaptor(self_: &Tensor, other: &Tensor, dims: Option<&[i64]>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_TENSORSOLVE_INFO, &[&self_, &other, &dims]) {
+        return ops::linalg_tensorsolve(self_, other, dims);
+    }
     fallback(&LINALG_TENSORSOLVE_INFO, &[&self_, &other, &dims])
 }
 
@@ -881,6 +933,9 @@ fn linalg_tensorsolve_out_adaptor(
     dims: Option<&[i64]>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_TENSORSOLVE_OUT_INFO, &[&self_, &other, &dims, &&*out]) {
+        return ops::linalg_tensorsolve_out(self_, other, dims, out);
+    }
     let v = call_fallback(&LINALG_TENSORSOLVE_OUT_INFO, &[&self_, &other, &dims, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())

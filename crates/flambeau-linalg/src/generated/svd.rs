@@ -77,6 +77,9 @@ fn linalg_svd_adaptor(
     full_matrices: bool,
     driver: Option<&str>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LINALG_SVD_INFO, &[&a, &full_matrices, &driver]) {
+        return ops::linalg_svd(a, full_matrices, driver);
+    }
     fallback(&LINALG_SVD_INFO, &[&a, &full_matrices, &driver])
 }
 
@@ -161,6 +164,11 @@ fn linalg_svd_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&LINALG_SVD_OUT_INFO, &[&a, &full_matrices, &driver, &&*out0, &&*out1, &&*out2])
+    {
+        return ops::linalg_svd_out(a, full_matrices, driver, out0, out1, out2);
+    }
     let v = call_fallback(&LINALG_SVD_OUT_INFO, &[&a, &full_matrices, &driver, &&*out0, &&*out1, &&*out2])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -225,6 +233,9 @@ fn linalg_svdvals_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_svdvals(tensor_arg(a, 0)?, arg::<Option<String>>(a, 1)?.as_deref())?.into_values()
 }
 fn linalg_svdvals_adaptor(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_SVDVALS_INFO, &[&a, &driver]) {
+        return ops::linalg_svdvals(a, driver);
+    }
     fallback(&LINALG_SVDVALS_INFO, &[&a, &driver])
 }
 
@@ -278,6 +289,9 @@ fn linalg_svdvals_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_svdvals_out_adaptor(a: &Tensor, driver: Option<&str>, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_SVDVALS_OUT_INFO, &[&a, &driver, &&*out]) {
+        return ops::linalg_svdvals_out(a, driver, out);
+    }
     let v = call_fallback(&LINALG_SVDVALS_OUT_INFO, &[&a, &driver, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -321,6 +335,9 @@ fn svd_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::svd(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn svd_adaptor(self_: &Tensor, some: bool, compute_uv: bool) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(&SVD_INFO, &[&self_, &some, &compute_uv]) {
+        return ops::svd(self_, some, compute_uv);
+    }
     fallback(&SVD_INFO, &[&self_, &some, &compute_uv])
 }
 
@@ -383,6 +400,9 @@ fn svd_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&SVD_OUT_INFO, &[&self_, &some, &compute_uv, &&*out0, &&*out1, &&*out2]) {
+        return ops::svd_out(self_, some, compute_uv, out0, out1, out2);
+    }
     let v = call_fallback(&SVD_OUT_INFO, &[&self_, &some, &compute_uv, &&*out0, &&*out1, &&*out2])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -441,6 +461,9 @@ fn linalg_polar_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_polar(tensor_arg(a, 0)?)?.into_values()
 }
 fn linalg_polar_adaptor(a: &Tensor) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LINALG_POLAR_INFO, &[&a]) {
+        return ops::linalg_polar(a);
+    }
     fallback(&LINALG_POLAR_INFO, &[&a])
 }
 
@@ -497,6 +520,9 @@ fn linalg_polar_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out0.into_value(), out1.into_value()])
 }
 fn linalg_polar_out_adaptor(a: &Tensor, out0: &mut Tensor, out1: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_POLAR_OUT_INFO, &[&a, &&*out0, &&*out1]) {
+        return ops::linalg_polar_out(a, out0, out1);
+    }
     let v = call_fallback(&LINALG_POLAR_OUT_INFO, &[&a, &&*out0, &&*out1])?;
     *out0 = arg(&v, 0)?;
     *out1 = arg(&v, 1)?;
@@ -574,6 +600,9 @@ fn linalg_pinv_tensors_adaptor(
     rtol: Option<&Tensor>,
     hermitian: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_PINV_TENSORS_INFO, &[&self_, &atol, &rtol, &hermitian]) {
+        return ops::linalg_pinv_tensors(self_, atol, rtol, hermitian);
+    }
     fallback(&LINALG_PINV_TENSORS_INFO, &[&self_, &atol, &rtol, &hermitian])
 }
 
@@ -648,6 +677,9 @@ fn linalg_pinv_tensors_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_PINV_TENSORS_OUT_INFO, &[&self_, &atol, &rtol, &hermitian, &&*out]) {
+        return ops::linalg_pinv_tensors_out(self_, atol, rtol, hermitian, out);
+    }
     let v = call_fallback(&LINALG_PINV_TENSORS_OUT_INFO, &[&self_, &atol, &rtol, &hermitian, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -691,6 +723,9 @@ fn linalg_pinv_adaptor(
     rtol: Option<f64>,
     hermitian: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_PINV_INFO, &[&self_, &atol, &rtol, &hermitian]) {
+        return ops::linalg_pinv(self_, atol, rtol, hermitian);
+    }
     fallback(&LINALG_PINV_INFO, &[&self_, &atol, &rtol, &hermitian])
 }
 
@@ -753,6 +788,9 @@ fn linalg_pinv_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_PINV_OUT_INFO, &[&self_, &atol, &rtol, &hermitian, &&*out]) {
+        return ops::linalg_pinv_out(self_, atol, rtol, hermitian, out);
+    }
     let v = call_fallback(&LINALG_PINV_OUT_INFO, &[&self_, &atol, &rtol, &hermitian, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -793,6 +831,9 @@ fn linalg_pinv_rcond_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_pinv_rcond_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn linalg_pinv_rcond_tensor_adaptor(self_: &Tensor, rcond: &Tensor, hermitian: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_PINV_RCOND_TENSOR_INFO, &[&self_, &rcond, &hermitian]) {
+        return ops::linalg_pinv_rcond_tensor(self_, rcond, hermitian);
+    }
     fallback(&LINALG_PINV_RCOND_TENSOR_INFO, &[&self_, &rcond, &hermitian])
 }
 
@@ -849,6 +890,9 @@ fn linalg_pinv_rcond_tensor_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_PINV_RCOND_TENSOR_OUT_INFO, &[&self_, &rcond, &hermitian, &&*out]) {
+        return ops::linalg_pinv_rcond_tensor_out(self_, rcond, hermitian, out);
+    }
     let v = call_fallback(&LINALG_PINV_RCOND_TENSOR_OUT_INFO, &[&self_, &rcond, &hermitian, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -886,6 +930,9 @@ fn linalg_pinv_rcond_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_pinv_rcond(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn linalg_pinv_rcond_adaptor(self_: &Tensor, rcond: f64, hermitian: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_PINV_RCOND_INFO, &[&self_, &rcond, &hermitian]) {
+        return ops::linalg_pinv_rcond(self_, rcond, hermitian);
+    }
     fallback(&LINALG_PINV_RCOND_INFO, &[&self_, &rcond, &hermitian])
 }
 
@@ -934,6 +981,9 @@ fn linalg_pinv_rcond_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_PINV_RCOND_OUT_INFO, &[&self_, &rcond, &hermitian, &&*out]) {
+        return ops::linalg_pinv_rcond_out(self_, rcond, hermitian, out);
+    }
     let v = call_fallback(&LINALG_PINV_RCOND_OUT_INFO, &[&self_, &rcond, &hermitian, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -973,6 +1023,9 @@ fn pinverse_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::pinverse(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn pinverse_adaptor(self_: &Tensor, rcond: f64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PINVERSE_INFO, &[&self_, &rcond]) {
+        return ops::pinverse(self_, rcond);
+    }
     fallback(&PINVERSE_INFO, &[&self_, &rcond])
 }
 
@@ -1030,6 +1083,9 @@ fn linalg_matrix_rank_tensors_adaptor(
     rtol: Option<&Tensor>,
     hermitian: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_MATRIX_RANK_TENSORS_INFO, &[&input, &atol, &rtol, &hermitian]) {
+        return ops::linalg_matrix_rank_tensors(input, atol, rtol, hermitian);
+    }
     fallback(&LINALG_MATRIX_RANK_TENSORS_INFO, &[&input, &atol, &rtol, &hermitian])
 }
 
@@ -1112,6 +1168,11 @@ fn linalg_matrix_rank_tensors_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&LINALG_MATRIX_RANK_TENSORS_OUT_INFO, &[&input, &atol, &rtol, &hermitian, &&*out])
+    {
+        return ops::linalg_matrix_rank_tensors_out(input, atol, rtol, hermitian, out);
+    }
     let v = call_fallback(&LINALG_MATRIX_RANK_TENSORS_OUT_INFO, &[&input, &atol, &rtol, &hermitian, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1162,6 +1223,9 @@ fn linalg_matrix_rank_adaptor(
     rtol: Option<f64>,
     hermitian: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_MATRIX_RANK_INFO, &[&self_, &atol, &rtol, &hermitian]) {
+        return ops::linalg_matrix_rank(self_, atol, rtol, hermitian);
+    }
     fallback(&LINALG_MATRIX_RANK_INFO, &[&self_, &atol, &rtol, &hermitian])
 }
 
@@ -1224,6 +1288,9 @@ fn linalg_matrix_rank_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_MATRIX_RANK_OUT_INFO, &[&self_, &atol, &rtol, &hermitian, &&*out]) {
+        return ops::linalg_matrix_rank_out(self_, atol, rtol, hermitian, out);
+    }
     let v = call_fallback(&LINALG_MATRIX_RANK_OUT_INFO, &[&self_, &atol, &rtol, &hermitian, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1268,6 +1335,9 @@ fn linalg_matrix_rank_tol_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_matrix_rank_tol(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn linalg_matrix_rank_tol_adaptor(self_: &Tensor, tol: f64, hermitian: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_MATRIX_RANK_TOL_INFO, &[&self_, &tol, &hermitian]) {
+        return ops::linalg_matrix_rank_tol(self_, tol, hermitian);
+    }
     fallback(&LINALG_MATRIX_RANK_TOL_INFO, &[&self_, &tol, &hermitian])
 }
 
@@ -1319,6 +1389,9 @@ fn linalg_matrix_rank_tol_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_MATRIX_RANK_TOL_OUT_INFO, &[&self_, &tol, &hermitian, &&*out]) {
+        return ops::linalg_matrix_rank_tol_out(self_, tol, hermitian, out);
+    }
     let v = call_fallback(&LINALG_MATRIX_RANK_TOL_OUT_INFO, &[&self_, &tol, &hermitian, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1366,6 +1439,9 @@ fn linalg_matrix_rank_tol_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_matrix_rank_tol_tensor(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn linalg_matrix_rank_tol_tensor_adaptor(input: &Tensor, tol: &Tensor, hermitian: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_MATRIX_RANK_TOL_TENSOR_INFO, &[&input, &tol, &hermitian]) {
+        return ops::linalg_matrix_rank_tol_tensor(input, tol, hermitian);
+    }
     fallback(&LINALG_MATRIX_RANK_TOL_TENSOR_INFO, &[&input, &tol, &hermitian])
 }
 
@@ -1422,6 +1498,10 @@ fn linalg_matrix_rank_tol_tensor_out_adaptor(
     hermitian: bool,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_MATRIX_RANK_TOL_TENSOR_OUT_INFO, &[&input, &tol, &hermitian, &&*out])
+    {
+        return ops::linalg_matrix_rank_tol_tensor_out(input, tol, hermitian, out);
+    }
     let v = call_fallback(&LINALG_MATRIX_RANK_TOL_TENSOR_OUT_INFO, &[&input, &tol, &hermitian, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1462,6 +1542,9 @@ fn linalg_cond_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_cond(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn linalg_cond_adaptor(self_: &Tensor, p: Option<Scalar>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_COND_INFO, &[&self_, &p]) {
+        return ops::linalg_cond(self_, p);
+    }
     fallback(&LINALG_COND_INFO, &[&self_, &p])
 }
 
@@ -1510,6 +1593,9 @@ fn linalg_cond_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_cond_out_adaptor(self_: &Tensor, p: Option<Scalar>, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_COND_OUT_INFO, &[&self_, &p, &&*out]) {
+        return ops::linalg_cond_out(self_, p, out);
+    }
     let v = call_fallback(&LINALG_COND_OUT_INFO, &[&self_, &p, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1550,6 +1636,9 @@ fn linalg_cond_named_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linalg_cond_named(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
 }
 fn linalg_cond_named_adaptor(self_: &Tensor, p: &str) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINALG_COND_NAMED_INFO, &[&self_, &p]) {
+        return ops::linalg_cond_named(self_, p);
+    }
     fallback(&LINALG_COND_NAMED_INFO, &[&self_, &p])
 }
 
@@ -1598,6 +1687,9 @@ fn linalg_cond_named_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn linalg_cond_named_out_adaptor(self_: &Tensor, p: &str, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LINALG_COND_NAMED_OUT_INFO, &[&self_, &p, &&*out]) {
+        return ops::linalg_cond_named_out(self_, p, out);
+    }
     let v = call_fallback(&LINALG_COND_NAMED_OUT_INFO, &[&self_, &p, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())

@@ -49,6 +49,9 @@ fn masked_cumsum_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_CUMSUM_INFO, &[&input, &dim, &dtype, &mask]) {
+        return ops::masked_cumsum(input, dim, dtype, mask);
+    }
     fallback(&MASKED_CUMSUM_INFO, &[&input, &dim, &dtype, &mask])
 }
 
@@ -94,6 +97,9 @@ fn masked_cumprod_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_CUMPROD_INFO, &[&input, &dim, &dtype, &mask]) {
+        return ops::masked_cumprod(input, dim, dtype, mask);
+    }
     fallback(&MASKED_CUMPROD_INFO, &[&input, &dim, &dtype, &mask])
 }
 
@@ -139,6 +145,9 @@ fn masked_softmax_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_SOFTMAX_INFO, &[&input, &dim, &dtype, &mask]) {
+        return ops::masked_softmax(input, dim, dtype, mask);
+    }
     fallback(&MASKED_SOFTMAX_INFO, &[&input, &dim, &dtype, &mask])
 }
 
@@ -184,6 +193,9 @@ fn masked_log_softmax_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_LOG_SOFTMAX_INFO, &[&input, &dim, &dtype, &mask]) {
+        return ops::masked_log_softmax(input, dim, dtype, mask);
+    }
     fallback(&MASKED_LOG_SOFTMAX_INFO, &[&input, &dim, &dtype, &mask])
 }
 
@@ -229,6 +241,9 @@ fn masked_softmin_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_SOFTMIN_INFO, &[&input, &dim, &dtype, &mask]) {
+        return ops::masked_softmin(input, dim, dtype, mask);
+    }
     fallback(&MASKED_SOFTMIN_INFO, &[&input, &dim, &dtype, &mask])
 }
 
@@ -285,6 +300,9 @@ fn masked_normalize_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_NORMALIZE_INFO, &[&input, &ord, &dim, &eps, &dtype, &mask]) {
+        return ops::masked_normalize(input, ord, dim, eps, dtype, mask);
+    }
     fallback(&MASKED_NORMALIZE_INFO, &[&input, &ord, &dim, &eps, &dtype, &mask])
 }
 
@@ -339,5 +357,9 @@ fn masked_logaddexp_adaptor(
     input_mask: Option<&Tensor>,
     other_mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_LOGADDEXP_INFO, &[&input, &other, &dtype, &input_mask, &other_mask])
+    {
+        return ops::masked_logaddexp(input, other, dtype, input_mask, other_mask);
+    }
     fallback(&MASKED_LOGADDEXP_INFO, &[&input, &other, &dtype, &input_mask, &other_mask])
 }

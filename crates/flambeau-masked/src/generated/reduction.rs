@@ -56,6 +56,9 @@ fn masked_sum_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_SUM_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
+        return ops::masked_sum(input, dim, keepdim, dtype, mask);
+    }
     fallback(&MASKED_SUM_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
 }
 
@@ -109,6 +112,9 @@ fn masked_prod_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_PROD_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
+        return ops::masked_prod(input, dim, keepdim, dtype, mask);
+    }
     fallback(&MASKED_PROD_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
 }
 
@@ -162,6 +168,9 @@ fn masked_amax_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_AMAX_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
+        return ops::masked_amax(input, dim, keepdim, dtype, mask);
+    }
     fallback(&MASKED_AMAX_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
 }
 
@@ -215,6 +224,9 @@ fn masked_amin_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_AMIN_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
+        return ops::masked_amin(input, dim, keepdim, dtype, mask);
+    }
     fallback(&MASKED_AMIN_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
 }
 
@@ -268,6 +280,9 @@ fn masked_mean_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_MEAN_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
+        return ops::masked_mean(input, dim, keepdim, dtype, mask);
+    }
     fallback(&MASKED_MEAN_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
 }
 
@@ -322,6 +337,9 @@ fn masked_logsumexp_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_LOGSUMEXP_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
+        return ops::masked_logsumexp(input, dim, keepdim, dtype, mask);
+    }
     fallback(&MASKED_LOGSUMEXP_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
 }
 
@@ -375,6 +393,9 @@ fn masked_argmax_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_ARGMAX_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
+        return ops::masked_argmax(input, dim, keepdim, dtype, mask);
+    }
     fallback(&MASKED_ARGMAX_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
 }
 
@@ -428,6 +449,9 @@ fn masked_argmin_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_ARGMIN_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
+        return ops::masked_argmin(input, dim, keepdim, dtype, mask);
+    }
     fallback(&MASKED_ARGMIN_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
 }
 
@@ -481,6 +505,9 @@ fn masked_median_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_MEDIAN_INFO, &[&input, &dim, &keepdim, &dtype, &mask]) {
+        return ops::masked_median(input, dim, keepdim, dtype, mask);
+    }
     fallback(&MASKED_MEDIAN_INFO, &[&input, &dim, &keepdim, &dtype, &mask])
 }
 
@@ -545,6 +572,9 @@ fn masked_norm_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MASKED_NORM_INFO, &[&input, &ord, &dim, &keepdim, &dtype, &mask]) {
+        return ops::masked_norm(input, ord, dim, keepdim, dtype, mask);
+    }
     fallback(&MASKED_NORM_INFO, &[&input, &ord, &dim, &keepdim, &dtype, &mask])
 }
 
@@ -611,6 +641,11 @@ fn masked_var_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&MASKED_VAR_INFO, &[&input, &dim, &unbiased, &correction, &keepdim, &dtype, &mask])
+    {
+        return ops::masked_var(input, dim, unbiased, correction, keepdim, dtype, mask);
+    }
     fallback(&MASKED_VAR_INFO, &[&input, &dim, &unbiased, &correction, &keepdim, &dtype, &mask])
 }
 
@@ -677,5 +712,10 @@ fn masked_std_adaptor(
     dtype: Option<DType>,
     mask: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&MASKED_STD_INFO, &[&input, &dim, &unbiased, &correction, &keepdim, &dtype, &mask])
+    {
+        return ops::masked_std(input, dim, unbiased, correction, keepdim, dtype, mask);
+    }
     fallback(&MASKED_STD_INFO, &[&input, &dim, &unbiased, &correction, &keepdim, &dtype, &mask])
 }

@@ -54,6 +54,9 @@ fn leaky_relu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::leaky_relu_raw(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn leaky_relu_raw_adaptor(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LEAKY_RELU_RAW_INFO, &[&self_, &negative_slope]) {
+        return ops::leaky_relu_raw(self_, negative_slope);
+    }
     fallback(&LEAKY_RELU_RAW_INFO, &[&self_, &negative_slope])
 }
 
@@ -96,6 +99,9 @@ fn leaky_relu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn leaky_relu_raw_inplace_adaptor(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&LEAKY_RELU_RAW__INFO, &[&self_, &negative_slope]) {
+        return ops::leaky_relu_raw_(self_, negative_slope);
+    }
     call_fallback(&LEAKY_RELU_RAW__INFO, &[&self_, &negative_slope]).map(drop)
 }
 
@@ -143,6 +149,9 @@ fn leaky_relu_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn leaky_relu_raw_out_adaptor(self_: &Tensor, negative_slope: Scalar, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LEAKY_RELU_RAW_OUT_INFO, &[&self_, &negative_slope, &&*out]) {
+        return ops::leaky_relu_raw_out(self_, negative_slope, out);
+    }
     let v = call_fallback(&LEAKY_RELU_RAW_OUT_INFO, &[&self_, &negative_slope, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -200,6 +209,9 @@ fn elu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::elu_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn elu_raw_adaptor(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ELU_RAW_INFO, &[&self_, &alpha, &scale, &input_scale]) {
+        return ops::elu_raw(self_, alpha, scale, input_scale);
+    }
     fallback(&ELU_RAW_INFO, &[&self_, &alpha, &scale, &input_scale])
 }
 
@@ -251,6 +263,9 @@ fn elu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn elu_raw_inplace_adaptor(self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&ELU_RAW__INFO, &[&self_, &alpha, &scale, &input_scale]) {
+        return ops::elu_raw_(self_, alpha, scale, input_scale);
+    }
     call_fallback(&ELU_RAW__INFO, &[&self_, &alpha, &scale, &input_scale]).map(drop)
 }
 
@@ -318,6 +333,9 @@ fn elu_raw_out_adaptor(
     input_scale: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&ELU_RAW_OUT_INFO, &[&self_, &alpha, &scale, &input_scale, &&*out]) {
+        return ops::elu_raw_out(self_, alpha, scale, input_scale, out);
+    }
     let v = call_fallback(&ELU_RAW_OUT_INFO, &[&self_, &alpha, &scale, &input_scale, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -367,6 +385,9 @@ fn gelu_erf_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::gelu_erf(tensor_arg(a, 0)?)?.into_values()
 }
 fn gelu_erf_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&GELU_ERF_INFO, &[&self_]) {
+        return ops::gelu_erf(self_);
+    }
     fallback(&GELU_ERF_INFO, &[&self_])
 }
 
@@ -410,6 +431,9 @@ fn gelu_erf_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn gelu_erf_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&GELU_ERF_OUT_INFO, &[&self_, &&*out]) {
+        return ops::gelu_erf_out(self_, out);
+    }
     let v = call_fallback(&GELU_ERF_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -459,6 +483,9 @@ fn gelu_tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::gelu_tanh(tensor_arg(a, 0)?)?.into_values()
 }
 fn gelu_tanh_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&GELU_TANH_INFO, &[&self_]) {
+        return ops::gelu_tanh(self_);
+    }
     fallback(&GELU_TANH_INFO, &[&self_])
 }
 
@@ -502,6 +529,9 @@ fn gelu_tanh_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn gelu_tanh_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&GELU_TANH_OUT_INFO, &[&self_, &&*out]) {
+        return ops::gelu_tanh_out(self_, out);
+    }
     let v = call_fallback(&GELU_TANH_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -551,6 +581,9 @@ fn silu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::silu_raw(tensor_arg(a, 0)?)?.into_values()
 }
 fn silu_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SILU_RAW_INFO, &[&self_]) {
+        return ops::silu_raw(self_);
+    }
     fallback(&SILU_RAW_INFO, &[&self_])
 }
 
@@ -590,6 +623,9 @@ fn silu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn silu_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SILU_RAW__INFO, &[&self_]) {
+        return ops::silu_raw_(self_);
+    }
     call_fallback(&SILU_RAW__INFO, &[&self_]).map(drop)
 }
 
@@ -633,6 +669,9 @@ fn silu_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn silu_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SILU_RAW_OUT_INFO, &[&self_, &&*out]) {
+        return ops::silu_raw_out(self_, out);
+    }
     let v = call_fallback(&SILU_RAW_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -682,6 +721,9 @@ fn mish_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::mish_raw(tensor_arg(a, 0)?)?.into_values()
 }
 fn mish_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MISH_RAW_INFO, &[&self_]) {
+        return ops::mish_raw(self_);
+    }
     fallback(&MISH_RAW_INFO, &[&self_])
 }
 
@@ -721,6 +763,9 @@ fn mish_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn mish_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MISH_RAW__INFO, &[&self_]) {
+        return ops::mish_raw_(self_);
+    }
     call_fallback(&MISH_RAW__INFO, &[&self_]).map(drop)
 }
 
@@ -764,6 +809,9 @@ fn mish_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn mish_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&MISH_RAW_OUT_INFO, &[&self_, &&*out]) {
+        return ops::mish_raw_out(self_, out);
+    }
     let v = call_fallback(&MISH_RAW_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -821,6 +869,9 @@ fn hardtanh_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hardtanh_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn hardtanh_raw_adaptor(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&HARDTANH_RAW_INFO, &[&self_, &min_val, &max_val]) {
+        return ops::hardtanh_raw(self_, min_val, max_val);
+    }
     fallback(&HARDTANH_RAW_INFO, &[&self_, &min_val, &max_val])
 }
 
@@ -868,6 +919,9 @@ fn hardtanh_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn hardtanh_raw_inplace_adaptor(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&HARDTANH_RAW__INFO, &[&self_, &min_val, &max_val]) {
+        return ops::hardtanh_raw_(self_, min_val, max_val);
+    }
     call_fallback(&HARDTANH_RAW__INFO, &[&self_, &min_val, &max_val]).map(drop)
 }
 
@@ -928,6 +982,9 @@ fn hardtanh_raw_out_adaptor(
     max_val: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&HARDTANH_RAW_OUT_INFO, &[&self_, &min_val, &max_val, &&*out]) {
+        return ops::hardtanh_raw_out(self_, min_val, max_val, out);
+    }
     let v = call_fallback(&HARDTANH_RAW_OUT_INFO, &[&self_, &min_val, &max_val, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -977,6 +1034,9 @@ fn hardsigmoid_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hardsigmoid_raw(tensor_arg(a, 0)?)?.into_values()
 }
 fn hardsigmoid_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&HARDSIGMOID_RAW_INFO, &[&self_]) {
+        return ops::hardsigmoid_raw(self_);
+    }
     fallback(&HARDSIGMOID_RAW_INFO, &[&self_])
 }
 
@@ -1016,6 +1076,9 @@ fn hardsigmoid_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn hardsigmoid_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&HARDSIGMOID_RAW__INFO, &[&self_]) {
+        return ops::hardsigmoid_raw_(self_);
+    }
     call_fallback(&HARDSIGMOID_RAW__INFO, &[&self_]).map(drop)
 }
 
@@ -1059,6 +1122,9 @@ fn hardsigmoid_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn hardsigmoid_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&HARDSIGMOID_RAW_OUT_INFO, &[&self_, &&*out]) {
+        return ops::hardsigmoid_raw_out(self_, out);
+    }
     let v = call_fallback(&HARDSIGMOID_RAW_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1108,6 +1174,9 @@ fn hardswish_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hardswish_raw(tensor_arg(a, 0)?)?.into_values()
 }
 fn hardswish_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&HARDSWISH_RAW_INFO, &[&self_]) {
+        return ops::hardswish_raw(self_);
+    }
     fallback(&HARDSWISH_RAW_INFO, &[&self_])
 }
 
@@ -1147,6 +1216,9 @@ fn hardswish_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn hardswish_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&HARDSWISH_RAW__INFO, &[&self_]) {
+        return ops::hardswish_raw_(self_);
+    }
     call_fallback(&HARDSWISH_RAW__INFO, &[&self_]).map(drop)
 }
 
@@ -1190,6 +1262,9 @@ fn hardswish_raw_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn hardswish_raw_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&HARDSWISH_RAW_OUT_INFO, &[&self_, &&*out]) {
+        return ops::hardswish_raw_out(self_, out);
+    }
     let v = call_fallback(&HARDSWISH_RAW_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1242,6 +1317,9 @@ fn hardshrink_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hardshrink(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn hardshrink_adaptor(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&HARDSHRINK_INFO, &[&self_, &lambd]) {
+        return ops::hardshrink(self_, lambd);
+    }
     fallback(&HARDSHRINK_INFO, &[&self_, &lambd])
 }
 
@@ -1295,6 +1373,9 @@ fn hardshrink_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn hardshrink_out_adaptor(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&HARDSHRINK_OUT_INFO, &[&self_, &lambd, &&*out]) {
+        return ops::hardshrink_out(self_, lambd, out);
+    }
     let v = call_fallback(&HARDSHRINK_OUT_INFO, &[&self_, &lambd, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1348,6 +1429,9 @@ fn softshrink_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::softshrink(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn softshrink_adaptor(self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SOFTSHRINK_INFO, &[&self_, &lambd]) {
+        return ops::softshrink(self_, lambd);
+    }
     fallback(&SOFTSHRINK_INFO, &[&self_, &lambd])
 }
 
@@ -1402,6 +1486,9 @@ fn softshrink_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn softshrink_out_adaptor(self_: &Tensor, lambd: Scalar, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SOFTSHRINK_OUT_INFO, &[&self_, &lambd, &&*out]) {
+        return ops::softshrink_out(self_, lambd, out);
+    }
     let v = call_fallback(&SOFTSHRINK_OUT_INFO, &[&self_, &lambd, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1465,6 +1552,9 @@ fn softplus_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::softplus(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn softplus_adaptor(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SOFTPLUS_INFO, &[&self_, &beta, &threshold]) {
+        return ops::softplus(self_, beta, threshold);
+    }
     fallback(&SOFTPLUS_INFO, &[&self_, &beta, &threshold])
 }
 
@@ -1519,6 +1609,9 @@ fn softplus_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn softplus_out_adaptor(self_: &Tensor, beta: Scalar, threshold: Scalar, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SOFTPLUS_OUT_INFO, &[&self_, &beta, &threshold, &&*out]) {
+        return ops::softplus_out(self_, beta, threshold, out);
+    }
     let v = call_fallback(&SOFTPLUS_OUT_INFO, &[&self_, &beta, &threshold, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1575,6 +1668,9 @@ fn threshold_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::threshold_raw(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn threshold_raw_adaptor(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&THRESHOLD_RAW_INFO, &[&self_, &threshold, &value]) {
+        return ops::threshold_raw(self_, threshold, value);
+    }
     fallback(&THRESHOLD_RAW_INFO, &[&self_, &threshold, &value])
 }
 
@@ -1621,6 +1717,9 @@ fn threshold_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn threshold_raw_inplace_adaptor(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&THRESHOLD_RAW__INFO, &[&self_, &threshold, &value]) {
+        return ops::threshold_raw_(self_, threshold, value);
+    }
     call_fallback(&THRESHOLD_RAW__INFO, &[&self_, &threshold, &value]).map(drop)
 }
 
@@ -1685,6 +1784,9 @@ fn threshold_raw_out_adaptor(
     value: Scalar,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&THRESHOLD_RAW_OUT_INFO, &[&self_, &threshold, &value, &&*out]) {
+        return ops::threshold_raw_out(self_, threshold, value, out);
+    }
     let v = call_fallback(&THRESHOLD_RAW_OUT_INFO, &[&self_, &threshold, &value, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1734,6 +1836,9 @@ fn logsigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::logsigmoid(tensor_arg(a, 0)?)?.into_values()
 }
 fn logsigmoid_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOGSIGMOID_INFO, &[&self_]) {
+        return ops::logsigmoid(self_);
+    }
     fallback(&LOGSIGMOID_INFO, &[&self_])
 }
 
@@ -1783,6 +1888,9 @@ fn logsigmoid_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn logsigmoid_out_adaptor(self_: &Tensor, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&LOGSIGMOID_OUT_INFO, &[&self_, &&*out]) {
+        return ops::logsigmoid_out(self_, out);
+    }
     let v = call_fallback(&LOGSIGMOID_OUT_INFO, &[&self_, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1847,6 +1955,9 @@ fn leaky_relu_backward_adaptor(
     self_: &Tensor,
     negative_slope: Scalar,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LEAKY_RELU_BACKWARD_INFO, &[&grad_output, &self_, &negative_slope]) {
+        return ops::leaky_relu_backward(grad_output, self_, negative_slope);
+    }
     fallback(&LEAKY_RELU_BACKWARD_INFO, &[&grad_output, &self_, &negative_slope])
 }
 
@@ -1919,6 +2030,9 @@ fn elu_backward_adaptor(
     scale: Scalar,
     input_scale: Scalar,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ELU_BACKWARD_INFO, &[&grad_output, &self_, &alpha, &scale, &input_scale]) {
+        return ops::elu_backward(grad_output, self_, alpha, scale, input_scale);
+    }
     fallback(&ELU_BACKWARD_INFO, &[&grad_output, &self_, &alpha, &scale, &input_scale])
 }
 
@@ -1969,6 +2083,9 @@ fn gelu_erf_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::gelu_erf_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn gelu_erf_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&GELU_ERF_BACKWARD_INFO, &[&grad_output, &self_]) {
+        return ops::gelu_erf_backward(grad_output, self_);
+    }
     fallback(&GELU_ERF_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
@@ -2019,6 +2136,9 @@ fn gelu_tanh_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::gelu_tanh_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn gelu_tanh_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&GELU_TANH_BACKWARD_INFO, &[&grad_output, &self_]) {
+        return ops::gelu_tanh_backward(grad_output, self_);
+    }
     fallback(&GELU_TANH_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
@@ -2069,6 +2189,9 @@ fn silu_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::silu_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn silu_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SILU_BACKWARD_INFO, &[&grad_output, &self_]) {
+        return ops::silu_backward(grad_output, self_);
+    }
     fallback(&SILU_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
@@ -2119,6 +2242,9 @@ fn mish_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::mish_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn mish_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MISH_BACKWARD_INFO, &[&grad_output, &self_]) {
+        return ops::mish_backward(grad_output, self_);
+    }
     fallback(&MISH_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
@@ -2184,6 +2310,9 @@ fn hardtanh_backward_adaptor(
     min_val: Scalar,
     max_val: Scalar,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&HARDTANH_BACKWARD_INFO, &[&grad_output, &self_, &min_val, &max_val]) {
+        return ops::hardtanh_backward(grad_output, self_, min_val, max_val);
+    }
     fallback(&HARDTANH_BACKWARD_INFO, &[&grad_output, &self_, &min_val, &max_val])
 }
 
@@ -2234,6 +2363,9 @@ fn hardsigmoid_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hardsigmoid_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn hardsigmoid_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&HARDSIGMOID_BACKWARD_INFO, &[&grad_output, &self_]) {
+        return ops::hardsigmoid_backward(grad_output, self_);
+    }
     fallback(&HARDSIGMOID_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
@@ -2284,6 +2416,9 @@ fn hardswish_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hardswish_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn hardswish_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&HARDSWISH_BACKWARD_INFO, &[&grad_output, &self_]) {
+        return ops::hardswish_backward(grad_output, self_);
+    }
     fallback(&HARDSWISH_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
@@ -2338,6 +2473,9 @@ fn shrink_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::shrink_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn shrink_backward_adaptor(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SHRINK_BACKWARD_INFO, &[&grad_output, &self_, &lambd]) {
+        return ops::shrink_backward(grad_output, self_, lambd);
+    }
     fallback(&SHRINK_BACKWARD_INFO, &[&grad_output, &self_, &lambd])
 }
 
@@ -2392,6 +2530,9 @@ fn threshold_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::threshold_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn threshold_backward_adaptor(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&THRESHOLD_BACKWARD_INFO, &[&grad_output, &self_, &threshold]) {
+        return ops::threshold_backward(grad_output, self_, threshold);
+    }
     fallback(&THRESHOLD_BACKWARD_INFO, &[&grad_output, &self_, &threshold])
 }
 
@@ -2442,6 +2583,9 @@ fn log_sigmoid_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::log_sigmoid_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn log_sigmoid_backward_adaptor(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOG_SIGMOID_BACKWARD_INFO, &[&grad_output, &self_]) {
+        return ops::log_sigmoid_backward(grad_output, self_);
+    }
     fallback(&LOG_SIGMOID_BACKWARD_INFO, &[&grad_output, &self_])
 }
 
@@ -2476,6 +2620,9 @@ fn leaky_relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::leaky_relu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn leaky_relu_adaptor(input: &Tensor, negative_slope: f64, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LEAKY_RELU_INFO, &[&input, &negative_slope, &inplace]) {
+        return ops::leaky_relu(input, negative_slope, inplace);
+    }
     fallback(&LEAKY_RELU_INFO, &[&input, &negative_slope, &inplace])
 }
 
@@ -2510,6 +2657,9 @@ fn elu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::elu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn elu_adaptor(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ELU_INFO, &[&input, &alpha, &inplace]) {
+        return ops::elu(input, alpha, inplace);
+    }
     fallback(&ELU_INFO, &[&input, &alpha, &inplace])
 }
 
@@ -2544,6 +2694,9 @@ fn celu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::celu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn celu_adaptor(input: &Tensor, alpha: f64, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CELU_INFO, &[&input, &alpha, &inplace]) {
+        return ops::celu(input, alpha, inplace);
+    }
     fallback(&CELU_INFO, &[&input, &alpha, &inplace])
 }
 
@@ -2574,6 +2727,9 @@ fn selu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::selu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn selu_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SELU_INFO, &[&input, &inplace]) {
+        return ops::selu(input, inplace);
+    }
     fallback(&SELU_INFO, &[&input, &inplace])
 }
 
@@ -2604,6 +2760,9 @@ fn gelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::gelu(tensor_arg(a, 0)?, &arg::<String>(a, 1)?)?.into_values()
 }
 fn gelu_adaptor(input: &Tensor, approximate: &str) -> Result<Tensor> {
+    if let Some(_seen) = watched(&GELU_INFO, &[&input, &approximate]) {
+        return ops::gelu(input, approximate);
+    }
     fallback(&GELU_INFO, &[&input, &approximate])
 }
 
@@ -2634,6 +2793,9 @@ fn silu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::silu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn silu_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SILU_INFO, &[&input, &inplace]) {
+        return ops::silu(input, inplace);
+    }
     fallback(&SILU_INFO, &[&input, &inplace])
 }
 
@@ -2664,6 +2826,9 @@ fn mish_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::mish(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn mish_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MISH_INFO, &[&input, &inplace]) {
+        return ops::mish(input, inplace);
+    }
     fallback(&MISH_INFO, &[&input, &inplace])
 }
 
@@ -2699,6 +2864,9 @@ fn hardtanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hardtanh(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn hardtanh_adaptor(input: &Tensor, min_val: Scalar, max_val: Scalar, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&HARDTANH_INFO, &[&input, &min_val, &max_val, &inplace]) {
+        return ops::hardtanh(input, min_val, max_val, inplace);
+    }
     fallback(&HARDTANH_INFO, &[&input, &min_val, &max_val, &inplace])
 }
 
@@ -2729,6 +2897,9 @@ fn relu6_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::relu6(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn relu6_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RELU6_INFO, &[&input, &inplace]) {
+        return ops::relu6(input, inplace);
+    }
     fallback(&RELU6_INFO, &[&input, &inplace])
 }
 
@@ -2760,6 +2931,9 @@ fn hardsigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hardsigmoid(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn hardsigmoid_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&HARDSIGMOID_INFO, &[&input, &inplace]) {
+        return ops::hardsigmoid(input, inplace);
+    }
     fallback(&HARDSIGMOID_INFO, &[&input, &inplace])
 }
 
@@ -2790,6 +2964,9 @@ fn hardswish_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hardswish(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn hardswish_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&HARDSWISH_INFO, &[&input, &inplace]) {
+        return ops::hardswish(input, inplace);
+    }
     fallback(&HARDSWISH_INFO, &[&input, &inplace])
 }
 
@@ -2825,6 +3002,9 @@ fn threshold_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::threshold(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn threshold_adaptor(input: &Tensor, threshold: Scalar, value: Scalar, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&THRESHOLD_INFO, &[&input, &threshold, &value, &inplace]) {
+        return ops::threshold(input, threshold, value, inplace);
+    }
     fallback(&THRESHOLD_INFO, &[&input, &threshold, &value, &inplace])
 }
 
@@ -2876,6 +3056,9 @@ fn celu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::celu_raw(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn celu_raw_adaptor(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CELU_RAW_INFO, &[&self_, &alpha]) {
+        return ops::celu_raw(self_, alpha);
+    }
     fallback(&CELU_RAW_INFO, &[&self_, &alpha])
 }
 
@@ -2919,6 +3102,9 @@ fn celu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn celu_raw_inplace_adaptor(self_: &Tensor, alpha: Scalar) -> Result<()> {
+    if let Some(_seen) = watched(&CELU_RAW__INFO, &[&self_, &alpha]) {
+        return ops::celu_raw_(self_, alpha);
+    }
     call_fallback(&CELU_RAW__INFO, &[&self_, &alpha]).map(drop)
 }
 
@@ -2966,6 +3152,9 @@ fn selu_raw_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::selu_raw(tensor_arg(a, 0)?)?.into_values()
 }
 fn selu_raw_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SELU_RAW_INFO, &[&self_]) {
+        return ops::selu_raw(self_);
+    }
     fallback(&SELU_RAW_INFO, &[&self_])
 }
 
@@ -3005,6 +3194,9 @@ fn selu_raw_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn selu_raw_inplace_adaptor(self_: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&SELU_RAW__INFO, &[&self_]) {
+        return ops::selu_raw_(self_);
+    }
     call_fallback(&SELU_RAW__INFO, &[&self_]).map(drop)
 }
 
@@ -3035,6 +3227,9 @@ fn relu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::relu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn relu_adaptor(input: &Tensor, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RELU_INFO, &[&input, &inplace]) {
+        return ops::relu(input, inplace);
+    }
     fallback(&RELU_INFO, &[&input, &inplace])
 }
 
@@ -3073,6 +3268,9 @@ fn relu_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn relu_inplace_adaptor(input: &Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&RELU__INFO, &[&input]) {
+        return ops::relu_(input);
+    }
     call_fallback(&RELU__INFO, &[&input]).map(drop)
 }
 
@@ -3103,6 +3301,9 @@ fn prelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::prelu(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn prelu_adaptor(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PRELU_INFO, &[&self_, &weight]) {
+        return ops::prelu(self_, weight);
+    }
     fallback(&PRELU_INFO, &[&self_, &weight])
 }
 
@@ -3139,6 +3340,9 @@ fn rrelu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::rrelu(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn rrelu_adaptor(input: &Tensor, lower: f64, upper: f64, training: bool, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RRELU_INFO, &[&input, &lower, &upper, &training, &inplace]) {
+        return ops::rrelu(input, lower, upper, training, inplace);
+    }
     fallback(&RRELU_INFO, &[&input, &lower, &upper, &training, &inplace])
 }
 
@@ -3204,6 +3408,9 @@ fn rrelu_slopes_adaptor(
     upper: f64,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RRELU_SLOPES_INFO, &[&self_, &lower, &upper, &generator]) {
+        return ops::rrelu_slopes(self_, lower, upper, generator);
+    }
     fallback(&RRELU_SLOPES_INFO, &[&self_, &lower, &upper, &generator])
 }
 
@@ -3254,6 +3461,9 @@ fn rrelu_torch_adaptor(
     training: bool,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RRELU_TORCH_INFO, &[&self_, &lower, &upper, &training, &generator]) {
+        return ops::rrelu_torch(self_, lower, upper, training, generator);
+    }
     fallback(&RRELU_TORCH_INFO, &[&self_, &lower, &upper, &training, &generator])
 }
 
@@ -3315,6 +3525,9 @@ fn rrelu_torch_inplace_adaptor(
     training: bool,
     generator: Option<&Generator>,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&RRELU_TORCH__INFO, &[&self_, &lower, &upper, &training, &generator]) {
+        return ops::rrelu_torch_(self_, lower, upper, training, generator);
+    }
     call_fallback(&RRELU_TORCH__INFO, &[&self_, &lower, &upper, &training, &generator]).map(drop)
 }
 
@@ -3351,6 +3564,9 @@ fn glu_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::glu(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn glu_adaptor(input: &Tensor, dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&GLU_INFO, &[&input, &dim]) {
+        return ops::glu(input, dim);
+    }
     fallback(&GLU_INFO, &[&input, &dim])
 }
 
@@ -3381,6 +3597,9 @@ fn softsign_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::softsign(tensor_arg(a, 0)?)?.into_values()
 }
 fn softsign_adaptor(input: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SOFTSIGN_INFO, &[&input]) {
+        return ops::softsign(input);
+    }
     fallback(&SOFTSIGN_INFO, &[&input])
 }
 
@@ -3411,6 +3630,9 @@ fn tanhshrink_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::tanhshrink(tensor_arg(a, 0)?)?.into_values()
 }
 fn tanhshrink_adaptor(input: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TANHSHRINK_INFO, &[&input]) {
+        return ops::tanhshrink(input);
+    }
     fallback(&TANHSHRINK_INFO, &[&input])
 }
 
@@ -3451,6 +3673,9 @@ fn softmin_adaptor(
     _stacklevel: i64,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SOFTMIN_INFO, &[&input, &dim, &_stacklevel, &dtype]) {
+        return ops::softmin(input, dim, _stacklevel, dtype);
+    }
     fallback(&SOFTMIN_INFO, &[&input, &dim, &_stacklevel, &dtype])
 }
 
@@ -3491,6 +3716,9 @@ fn softmax_adaptor(
     _stacklevel: i64,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SOFTMAX_INFO, &[&input, &dim, &_stacklevel, &dtype]) {
+        return ops::softmax(input, dim, _stacklevel, dtype);
+    }
     fallback(&SOFTMAX_INFO, &[&input, &dim, &_stacklevel, &dtype])
 }
 
@@ -3532,6 +3760,9 @@ fn log_softmax_adaptor(
     _stacklevel: i64,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOG_SOFTMAX_INFO, &[&input, &dim, &_stacklevel, &dtype]) {
+        return ops::log_softmax(input, dim, _stacklevel, dtype);
+    }
     fallback(&LOG_SOFTMAX_INFO, &[&input, &dim, &_stacklevel, &dtype])
 }
 
@@ -3559,6 +3790,9 @@ fn sigmoid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sigmoid(tensor_arg(a, 0)?)?.into_values()
 }
 fn sigmoid_adaptor(input: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SIGMOID_INFO, &[&input]) {
+        return ops::sigmoid(input);
+    }
     fallback(&SIGMOID_INFO, &[&input])
 }
 
@@ -3586,6 +3820,9 @@ fn tanh_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::tanh(tensor_arg(a, 0)?)?.into_values()
 }
 fn tanh_adaptor(input: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TANH_INFO, &[&input]) {
+        return ops::tanh(input);
+    }
     fallback(&TANH_INFO, &[&input])
 }
 
@@ -3623,5 +3860,8 @@ fn gumbel_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::gumbel_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn gumbel_softmax_adaptor(logits: &Tensor, tau: f64, hard: bool, eps: f64, dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&GUMBEL_SOFTMAX_INFO, &[&logits, &tau, &hard, &eps, &dim]) {
+        return ops::gumbel_softmax(logits, tau, hard, eps, dim);
+    }
     fallback(&GUMBEL_SOFTMAX_INFO, &[&logits, &tau, &hard, &eps, &dim])
 }

@@ -74,6 +74,14 @@ fn scaled_dot_product_attention_adaptor(
     scale: Option<f64>,
     enable_gqa: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &SCALED_DOT_PRODUCT_ATTENTION_INFO,
+        &[&query, &key, &value, &attn_mask, &dropout_p, &is_causal, &scale, &enable_gqa],
+    ) {
+        return ops::scaled_dot_product_attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
+        );
+    }
     fallback(
         &SCALED_DOT_PRODUCT_ATTENTION_INFO,
         &[&query, &key, &value, &attn_mask, &dropout_p, &is_causal, &scale, &enable_gqa],
@@ -177,6 +185,12 @@ fn fused_attention_adaptor(
     dropout_p: f64,
     states: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &FUSED_ATTENTION_INFO,
+        &[&query, &key, &value, &attn_mask, &is_causal, &scale, &dropout_p, &states],
+    ) {
+        return ops::fused_attention(query, key, value, attn_mask, is_causal, scale, dropout_p, states);
+    }
     fallback(
         &FUSED_ATTENTION_INFO,
         &[&query, &key, &value, &attn_mask, &is_causal, &scale, &dropout_p, &states],
@@ -303,6 +317,36 @@ fn fused_attention_backward_adaptor(
     dropout_p: f64,
     states: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &FUSED_ATTENTION_BACKWARD_INFO,
+        &[
+            &grad_output,
+            &query,
+            &key,
+            &value,
+            &output,
+            &logsumexp,
+            &attn_mask,
+            &is_causal,
+            &scale,
+            &dropout_p,
+            &states,
+        ],
+    ) {
+        return ops::fused_attention_backward(
+            grad_output,
+            query,
+            key,
+            value,
+            output,
+            logsumexp,
+            attn_mask,
+            is_causal,
+            scale,
+            dropout_p,
+            states,
+        );
+    }
     fallback(
         &FUSED_ATTENTION_BACKWARD_INFO,
         &[
@@ -364,6 +408,9 @@ fn philox_states_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::philox_states(tensor_arg(a, 0)?)?.into_values()
 }
 fn philox_states_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PHILOX_STATES_INFO, &[&self_]) {
+        return ops::philox_states(self_);
+    }
     fallback(&PHILOX_STATES_INFO, &[&self_])
 }
 
@@ -417,6 +464,9 @@ fn attention_dropout_mask_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::attention_dropout_mask(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn attention_dropout_mask_adaptor(states: &Tensor, scores: &Tensor, p: f64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ATTENTION_DROPOUT_MASK_INFO, &[&states, &scores, &p]) {
+        return ops::attention_dropout_mask(states, scores, p);
+    }
     fallback(&ATTENTION_DROPOUT_MASK_INFO, &[&states, &scores, &p])
 }
 
@@ -478,6 +528,14 @@ fn scaled_dot_product_flash_attention_for_cpu_adaptor(
     attn_mask: Option<&Tensor>,
     scale: Option<f64>,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_INFO,
+        &[&query, &key, &value, &dropout_p, &is_causal, &attn_mask, &scale],
+    ) {
+        return ops::scaled_dot_product_flash_attention_for_cpu(
+            query, key, value, dropout_p, is_causal, attn_mask, scale,
+        );
+    }
     fallback(
         &SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_INFO,
         &[&query, &key, &value, &dropout_p, &is_causal, &attn_mask, &scale],
@@ -544,6 +602,11 @@ fn rounded_attention_adaptor(
     is_causal: bool,
     scale: f64,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) =
+        watched(&ROUNDED_ATTENTION_INFO, &[&query, &key, &value, &attn_mask, &is_causal, &scale])
+    {
+        return ops::rounded_attention(query, key, value, attn_mask, is_causal, scale);
+    }
     fallback(&ROUNDED_ATTENTION_INFO, &[&query, &key, &value, &attn_mask, &is_causal, &scale])
 }
 
@@ -686,6 +749,64 @@ fn multi_head_attention_forward_adaptor(
     average_attn_weights: bool,
     is_causal: bool,
 ) -> Result<(Tensor, Option<Tensor>)> {
+    if let Some(_seen) = watched(
+        &MULTI_HEAD_ATTENTION_FORWARD_INFO,
+        &[
+            &query,
+            &key,
+            &value,
+            &embed_dim_to_check,
+            &num_heads,
+            &in_proj_weight,
+            &in_proj_bias,
+            &bias_k,
+            &bias_v,
+            &add_zero_attn,
+            &dropout_p,
+            &out_proj_weight,
+            &out_proj_bias,
+            &training,
+            &key_padding_mask,
+            &need_weights,
+            &attn_mask,
+            &use_separate_proj_weight,
+            &q_proj_weight,
+            &k_proj_weight,
+            &v_proj_weight,
+            &static_k,
+            &static_v,
+            &average_attn_weights,
+            &is_causal,
+        ],
+    ) {
+        return ops::multi_head_attention_forward(
+            query,
+            key,
+            value,
+            embed_dim_to_check,
+            num_heads,
+            in_proj_weight,
+            in_proj_bias,
+            bias_k,
+            bias_v,
+            add_zero_attn,
+            dropout_p,
+            out_proj_weight,
+            out_proj_bias,
+            training,
+            key_padding_mask,
+            need_weights,
+            attn_mask,
+            use_separate_proj_weight,
+            q_proj_weight,
+            k_proj_weight,
+            v_proj_weight,
+            static_k,
+            static_v,
+            average_attn_weights,
+            is_causal,
+        );
+    }
     fallback(
         &MULTI_HEAD_ATTENTION_FORWARD_INFO,
         &[

@@ -65,6 +65,9 @@ fn rnn_tanh_cell_adaptor(
     b_ih: Option<&Tensor>,
     b_hh: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RNN_TANH_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh]) {
+        return ops::rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih, b_hh);
+    }
     fallback(&RNN_TANH_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh])
 }
 
@@ -126,6 +129,9 @@ fn rnn_relu_cell_adaptor(
     b_ih: Option<&Tensor>,
     b_hh: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RNN_RELU_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh]) {
+        return ops::rnn_relu_cell(input, hx, w_ih, w_hh, b_ih, b_hh);
+    }
     fallback(&RNN_RELU_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh])
 }
 
@@ -186,6 +192,9 @@ fn gru_cell_adaptor(
     b_ih: Option<&Tensor>,
     b_hh: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&GRU_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh]) {
+        return ops::gru_cell(input, hx, w_ih, w_hh, b_ih, b_hh);
+    }
     fallback(&GRU_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh])
 }
 
@@ -246,5 +255,8 @@ fn lstm_cell_adaptor(
     b_ih: Option<&Tensor>,
     b_hh: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&LSTM_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh]) {
+        return ops::lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh);
+    }
     fallback(&LSTM_CELL_INFO, &[&input, &hx, &w_ih, &w_hh, &b_ih, &b_hh])
 }

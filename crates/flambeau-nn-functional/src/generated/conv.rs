@@ -115,6 +115,22 @@ fn convolution_adaptor(
     output_padding: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &CONVOLUTION_INFO,
+        &[&input, &weight, &bias, &stride, &padding, &dilation, &transposed, &output_padding, &groups],
+    ) {
+        return ops::convolution(
+            input,
+            weight,
+            bias,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+        );
+    }
     fallback(
         &CONVOLUTION_INFO,
         &[&input, &weight, &bias, &stride, &padding, &dilation, &transposed, &output_padding, &groups],
@@ -205,6 +221,20 @@ fn convolution_input_grad_adaptor(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &CONVOLUTION_INPUT_GRAD_INFO,
+        &[&grad_output, &weight, &input_sizes, &stride, &padding, &dilation, &groups],
+    ) {
+        return ops::convolution_input_grad(
+            grad_output,
+            weight,
+            input_sizes,
+            stride,
+            padding,
+            dilation,
+            groups,
+        );
+    }
     fallback(
         &CONVOLUTION_INPUT_GRAD_INFO,
         &[&grad_output, &weight, &input_sizes, &stride, &padding, &dilation, &groups],
@@ -296,6 +326,20 @@ fn convolution_weight_grad_adaptor(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &CONVOLUTION_WEIGHT_GRAD_INFO,
+        &[&grad_output, &input, &weight_sizes, &stride, &padding, &dilation, &groups],
+    ) {
+        return ops::convolution_weight_grad(
+            grad_output,
+            input,
+            weight_sizes,
+            stride,
+            padding,
+            dilation,
+            groups,
+        );
+    }
     fallback(
         &CONVOLUTION_WEIGHT_GRAD_INFO,
         &[&grad_output, &input, &weight_sizes, &stride, &padding, &dilation, &groups],
@@ -358,6 +402,11 @@ fn conv1d_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&CONV1D_INFO, &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode])
+    {
+        return ops::conv1d(input, weight, bias, stride, padding, dilation, groups, padding_mode);
+    }
     fallback(&CONV1D_INFO, &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode])
 }
 
@@ -425,6 +474,12 @@ fn conv1d_padding_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &CONV1D_PADDING_INFO,
+        &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode],
+    ) {
+        return ops::conv1d_padding(input, weight, bias, stride, padding, dilation, groups, padding_mode);
+    }
     fallback(
         &CONV1D_PADDING_INFO,
         &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode],
@@ -494,6 +549,11 @@ fn conv2d_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&CONV2D_INFO, &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode])
+    {
+        return ops::conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode);
+    }
     fallback(&CONV2D_INFO, &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode])
 }
 
@@ -561,6 +621,12 @@ fn conv2d_padding_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &CONV2D_PADDING_INFO,
+        &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode],
+    ) {
+        return ops::conv2d_padding(input, weight, bias, stride, padding, dilation, groups, padding_mode);
+    }
     fallback(
         &CONV2D_PADDING_INFO,
         &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode],
@@ -623,6 +689,11 @@ fn conv3d_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&CONV3D_INFO, &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode])
+    {
+        return ops::conv3d(input, weight, bias, stride, padding, dilation, groups, padding_mode);
+    }
     fallback(&CONV3D_INFO, &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode])
 }
 
@@ -690,6 +761,12 @@ fn conv3d_padding_adaptor(
     groups: i64,
     padding_mode: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &CONV3D_PADDING_INFO,
+        &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode],
+    ) {
+        return ops::conv3d_padding(input, weight, bias, stride, padding, dilation, groups, padding_mode);
+    }
     fallback(
         &CONV3D_PADDING_INFO,
         &[&input, &weight, &bias, &stride, &padding, &dilation, &groups, &padding_mode],
@@ -753,6 +830,12 @@ fn conv_transpose1d_adaptor(
     groups: i64,
     dilation: &[i64],
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &CONV_TRANSPOSE1D_INFO,
+        &[&input, &weight, &bias, &stride, &padding, &output_padding, &groups, &dilation],
+    ) {
+        return ops::conv_transpose1d(input, weight, bias, stride, padding, output_padding, groups, dilation);
+    }
     fallback(
         &CONV_TRANSPOSE1D_INFO,
         &[&input, &weight, &bias, &stride, &padding, &output_padding, &groups, &dilation],
@@ -816,6 +899,12 @@ fn conv_transpose2d_adaptor(
     groups: i64,
     dilation: &[i64],
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &CONV_TRANSPOSE2D_INFO,
+        &[&input, &weight, &bias, &stride, &padding, &output_padding, &groups, &dilation],
+    ) {
+        return ops::conv_transpose2d(input, weight, bias, stride, padding, output_padding, groups, dilation);
+    }
     fallback(
         &CONV_TRANSPOSE2D_INFO,
         &[&input, &weight, &bias, &stride, &padding, &output_padding, &groups, &dilation],
@@ -879,6 +968,12 @@ fn conv_transpose3d_adaptor(
     groups: i64,
     dilation: &[i64],
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &CONV_TRANSPOSE3D_INFO,
+        &[&input, &weight, &bias, &stride, &padding, &output_padding, &groups, &dilation],
+    ) {
+        return ops::conv_transpose3d(input, weight, bias, stride, padding, output_padding, groups, dilation);
+    }
     fallback(
         &CONV_TRANSPOSE3D_INFO,
         &[&input, &weight, &bias, &stride, &padding, &output_padding, &groups, &dilation],
@@ -920,5 +1015,8 @@ fn conv_tbc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::conv_tbc(tensor_arg(a, 0)?, tensor_arg(a, 1)?, tensor_arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn conv_tbc_adaptor(self_: &Tensor, weight: &Tensor, bias: &Tensor, pad: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CONV_TBC_INFO, &[&self_, &weight, &bias, &pad]) {
+        return ops::conv_tbc(self_, weight, bias, pad);
+    }
     fallback(&CONV_TBC_INFO, &[&self_, &weight, &bias, &pad])
 }

@@ -53,6 +53,9 @@ fn dropout_mask_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::dropout_mask(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn dropout_mask_adaptor(self_: &Tensor, p: f64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DROPOUT_MASK_INFO, &[&self_, &p]) {
+        return ops::dropout_mask(self_, p);
+    }
     fallback(&DROPOUT_MASK_INFO, &[&self_, &p])
 }
 
@@ -88,6 +91,9 @@ fn dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn dropout_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DROPOUT_INFO, &[&input, &p, &training, &inplace]) {
+        return ops::dropout(input, p, training, inplace);
+    }
     fallback(&DROPOUT_INFO, &[&input, &p, &training, &inplace])
 }
 
@@ -123,6 +129,9 @@ fn dropout_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DROPOUT_TRAIN_INFO, &[&input, &p, &train]) {
+        return ops::dropout_train(input, p, train);
+    }
     fallback(&DROPOUT_TRAIN_INFO, &[&input, &p, &train])
 }
 
@@ -164,6 +173,9 @@ fn dropout_train_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn dropout_train_inplace_adaptor(input: &Tensor, p: f64, train: bool) -> Result<()> {
+    if let Some(_seen) = watched(&DROPOUT_TRAIN__INFO, &[&input, &p, &train]) {
+        return ops::dropout_train_(input, p, train);
+    }
     call_fallback(&DROPOUT_TRAIN__INFO, &[&input, &p, &train]).map(drop)
 }
 
@@ -202,6 +214,9 @@ fn dropout1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::dropout1d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn dropout1d_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DROPOUT1D_INFO, &[&input, &p, &training, &inplace]) {
+        return ops::dropout1d(input, p, training, inplace);
+    }
     fallback(&DROPOUT1D_INFO, &[&input, &p, &training, &inplace])
 }
 
@@ -240,6 +255,9 @@ fn dropout2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::dropout2d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn dropout2d_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DROPOUT2D_INFO, &[&input, &p, &training, &inplace]) {
+        return ops::dropout2d(input, p, training, inplace);
+    }
     fallback(&DROPOUT2D_INFO, &[&input, &p, &training, &inplace])
 }
 
@@ -278,6 +296,9 @@ fn dropout3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::dropout3d(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn dropout3d_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DROPOUT3D_INFO, &[&input, &p, &training, &inplace]) {
+        return ops::dropout3d(input, p, training, inplace);
+    }
     fallback(&DROPOUT3D_INFO, &[&input, &p, &training, &inplace])
 }
 
@@ -314,6 +335,9 @@ fn alpha_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::alpha_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn alpha_dropout_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ALPHA_DROPOUT_INFO, &[&input, &p, &training, &inplace]) {
+        return ops::alpha_dropout(input, p, training, inplace);
+    }
     fallback(&ALPHA_DROPOUT_INFO, &[&input, &p, &training, &inplace])
 }
 
@@ -349,6 +373,9 @@ fn alpha_dropout_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::alpha_dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn alpha_dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ALPHA_DROPOUT_TRAIN_INFO, &[&input, &p, &train]) {
+        return ops::alpha_dropout_train(input, p, train);
+    }
     fallback(&ALPHA_DROPOUT_TRAIN_INFO, &[&input, &p, &train])
 }
 
@@ -393,6 +420,9 @@ fn alpha_dropout_train_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn alpha_dropout_train_inplace_adaptor(input: &Tensor, p: f64, train: bool) -> Result<()> {
+    if let Some(_seen) = watched(&ALPHA_DROPOUT_TRAIN__INFO, &[&input, &p, &train]) {
+        return ops::alpha_dropout_train_(input, p, train);
+    }
     call_fallback(&ALPHA_DROPOUT_TRAIN__INFO, &[&input, &p, &train]).map(drop)
 }
 
@@ -432,6 +462,9 @@ fn feature_alpha_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::feature_alpha_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn feature_alpha_dropout_adaptor(input: &Tensor, p: f64, training: bool, inplace: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FEATURE_ALPHA_DROPOUT_INFO, &[&input, &p, &training, &inplace]) {
+        return ops::feature_alpha_dropout(input, p, training, inplace);
+    }
     fallback(&FEATURE_ALPHA_DROPOUT_INFO, &[&input, &p, &training, &inplace])
 }
 
@@ -470,6 +503,9 @@ fn feature_alpha_dropout_train_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::feature_alpha_dropout_train(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn feature_alpha_dropout_train_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FEATURE_ALPHA_DROPOUT_TRAIN_INFO, &[&input, &p, &train]) {
+        return ops::feature_alpha_dropout_train(input, p, train);
+    }
     fallback(&FEATURE_ALPHA_DROPOUT_TRAIN_INFO, &[&input, &p, &train])
 }
 
@@ -514,6 +550,9 @@ fn feature_alpha_dropout_train_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> 
     Ok(vec![a[0].clone()])
 }
 fn feature_alpha_dropout_train_inplace_adaptor(input: &Tensor, p: f64, train: bool) -> Result<()> {
+    if let Some(_seen) = watched(&FEATURE_ALPHA_DROPOUT_TRAIN__INFO, &[&input, &p, &train]) {
+        return ops::feature_alpha_dropout_train_(input, p, train);
+    }
     call_fallback(&FEATURE_ALPHA_DROPOUT_TRAIN__INFO, &[&input, &p, &train]).map(drop)
 }
 
@@ -549,6 +588,9 @@ fn feature_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::feature_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn feature_dropout_adaptor(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&FEATURE_DROPOUT_INFO, &[&input, &p, &train]) {
+        return ops::feature_dropout(input, p, train);
+    }
     fallback(&FEATURE_DROPOUT_INFO, &[&input, &p, &train])
 }
 
@@ -590,6 +632,9 @@ fn feature_dropout_inplace_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![a[0].clone()])
 }
 fn feature_dropout_inplace_adaptor(input: &Tensor, p: f64, train: bool) -> Result<()> {
+    if let Some(_seen) = watched(&FEATURE_DROPOUT__INFO, &[&input, &p, &train]) {
+        return ops::feature_dropout_(input, p, train);
+    }
     call_fallback(&FEATURE_DROPOUT__INFO, &[&input, &p, &train]).map(drop)
 }
 
@@ -634,6 +679,9 @@ fn native_dropout_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::native_dropout(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn native_dropout_adaptor(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&NATIVE_DROPOUT_INFO, &[&input, &p, &train]) {
+        return ops::native_dropout(input, p, train);
+    }
     fallback(&NATIVE_DROPOUT_INFO, &[&input, &p, &train])
 }
 
@@ -669,5 +717,8 @@ fn native_dropout_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::native_dropout_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn native_dropout_backward_adaptor(grad_output: &Tensor, mask: &Tensor, scale: f64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NATIVE_DROPOUT_BACKWARD_INFO, &[&grad_output, &mask, &scale]) {
+        return ops::native_dropout_backward(grad_output, mask, scale);
+    }
     fallback(&NATIVE_DROPOUT_BACKWARD_INFO, &[&grad_output, &mask, &scale])
 }

@@ -74,6 +74,11 @@ fn mse_loss_adaptor(
     reduction: &str,
     weight: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&MSE_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction, &weight])
+    {
+        return ops::mse_loss(input, target, size_average, reduce, reduction, weight);
+    }
     fallback(&MSE_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction, &weight])
 }
 
@@ -133,6 +138,11 @@ fn l1_loss_adaptor(
     reduction: &str,
     weight: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&L1_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction, &weight])
+    {
+        return ops::l1_loss(input, target, size_average, reduce, reduction, weight);
+    }
     fallback(&L1_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction, &weight])
 }
 
@@ -205,6 +215,11 @@ fn smooth_l1_loss_adaptor(
     reduction: &str,
     beta: f64,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&SMOOTH_L1_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction, &beta])
+    {
+        return ops::smooth_l1_loss(input, target, size_average, reduce, reduction, beta);
+    }
     fallback(&SMOOTH_L1_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction, &beta])
 }
 
@@ -270,6 +285,9 @@ fn huber_loss_adaptor(
     delta: f64,
     weight: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&HUBER_LOSS_INFO, &[&input, &target, &reduction, &delta, &weight]) {
+        return ops::huber_loss(input, target, reduction, delta, weight);
+    }
     fallback(&HUBER_LOSS_INFO, &[&input, &target, &reduction, &delta, &weight])
 }
 
@@ -350,6 +368,11 @@ fn binary_cross_entropy_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&BINARY_CROSS_ENTROPY_INFO, &[&input, &target, &weight, &size_average, &reduce, &reduction])
+    {
+        return ops::binary_cross_entropy(input, target, weight, size_average, reduce, reduction);
+    }
     fallback(&BINARY_CROSS_ENTROPY_INFO, &[&input, &target, &weight, &size_average, &reduce, &reduction])
 }
 
@@ -451,6 +474,20 @@ fn binary_cross_entropy_with_logits_adaptor(
     reduction: &str,
     pos_weight: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &BINARY_CROSS_ENTROPY_WITH_LOGITS_INFO,
+        &[&input, &target, &weight, &size_average, &reduce, &reduction, &pos_weight],
+    ) {
+        return ops::binary_cross_entropy_with_logits(
+            input,
+            target,
+            weight,
+            size_average,
+            reduce,
+            reduction,
+            pos_weight,
+        );
+    }
     fallback(
         &BINARY_CROSS_ENTROPY_WITH_LOGITS_INFO,
         &[&input, &target, &weight, &size_average, &reduce, &reduction, &pos_weight],
@@ -512,6 +549,11 @@ fn kl_div_adaptor(
     reduction: &str,
     log_target: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&KL_DIV_INFO, &[&input, &target, &size_average, &reduce, &reduction, &log_target])
+    {
+        return ops::kl_div(input, target, size_average, reduce, reduction, log_target);
+    }
     fallback(&KL_DIV_INFO, &[&input, &target, &size_average, &reduce, &reduction, &log_target])
 }
 
@@ -571,6 +613,11 @@ fn hinge_embedding_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&HINGE_EMBEDDING_LOSS_INFO, &[&input, &target, &margin, &size_average, &reduce, &reduction])
+    {
+        return ops::hinge_embedding_loss(input, target, margin, size_average, reduce, reduction);
+    }
     fallback(&HINGE_EMBEDDING_LOSS_INFO, &[&input, &target, &margin, &size_average, &reduce, &reduction])
 }
 
@@ -642,6 +689,12 @@ fn margin_ranking_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &MARGIN_RANKING_LOSS_INFO,
+        &[&input1, &input2, &target, &margin, &size_average, &reduce, &reduction],
+    ) {
+        return ops::margin_ranking_loss(input1, input2, target, margin, size_average, reduce, reduction);
+    }
     fallback(
         &MARGIN_RANKING_LOSS_INFO,
         &[&input1, &input2, &target, &margin, &size_average, &reduce, &reduction],
@@ -709,6 +762,11 @@ fn soft_margin_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&SOFT_MARGIN_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction])
+    {
+        return ops::soft_margin_loss(input, target, size_average, reduce, reduction);
+    }
     fallback(&SOFT_MARGIN_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction])
 }
 
@@ -769,6 +827,12 @@ fn multilabel_soft_margin_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &MULTILABEL_SOFT_MARGIN_LOSS_INFO,
+        &[&input, &target, &weight, &size_average, &reduce, &reduction],
+    ) {
+        return ops::multilabel_soft_margin_loss(input, target, weight, size_average, reduce, reduction);
+    }
     fallback(
         &MULTILABEL_SOFT_MARGIN_LOSS_INFO,
         &[&input, &target, &weight, &size_average, &reduce, &reduction],
@@ -849,6 +913,12 @@ fn multi_margin_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &MULTI_MARGIN_LOSS_INFO,
+        &[&input, &target, &p, &margin, &weight, &size_average, &reduce, &reduction],
+    ) {
+        return ops::multi_margin_loss(input, target, p, margin, weight, size_average, reduce, reduction);
+    }
     fallback(
         &MULTI_MARGIN_LOSS_INFO,
         &[&input, &target, &p, &margin, &weight, &size_average, &reduce, &reduction],
@@ -912,6 +982,11 @@ fn multilabel_margin_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&MULTILABEL_MARGIN_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction])
+    {
+        return ops::multilabel_margin_loss(input, target, size_average, reduce, reduction);
+    }
     fallback(&MULTILABEL_MARGIN_LOSS_INFO, &[&input, &target, &size_average, &reduce, &reduction])
 }
 
@@ -996,6 +1071,23 @@ fn triplet_margin_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &TRIPLET_MARGIN_LOSS_INFO,
+        &[&anchor, &positive, &negative, &margin, &p, &eps, &swap, &size_average, &reduce, &reduction],
+    ) {
+        return ops::triplet_margin_loss(
+            anchor,
+            positive,
+            negative,
+            margin,
+            p,
+            eps,
+            swap,
+            size_average,
+            reduce,
+            reduction,
+        );
+    }
     fallback(
         &TRIPLET_MARGIN_LOSS_INFO,
         &[&anchor, &positive, &negative, &margin, &p, &eps, &swap, &size_average, &reduce, &reduction],
@@ -1065,6 +1157,12 @@ fn cosine_embedding_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &COSINE_EMBEDDING_LOSS_INFO,
+        &[&input1, &input2, &target, &margin, &size_average, &reduce, &reduction],
+    ) {
+        return ops::cosine_embedding_loss(input1, input2, target, margin, size_average, reduce, reduction);
+    }
     fallback(
         &COSINE_EMBEDDING_LOSS_INFO,
         &[&input1, &input2, &target, &margin, &size_average, &reduce, &reduction],
@@ -1121,6 +1219,9 @@ fn gaussian_nll_loss_adaptor(
     eps: f64,
     reduction: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&GAUSSIAN_NLL_LOSS_INFO, &[&input, &target, &var, &full, &eps, &reduction]) {
+        return ops::gaussian_nll_loss(input, target, var, full, eps, reduction);
+    }
     fallback(&GAUSSIAN_NLL_LOSS_INFO, &[&input, &target, &var, &full, &eps, &reduction])
 }
 
@@ -1174,6 +1275,11 @@ fn gaussian_nll_loss_of_adaptor(
     eps: f64,
     reduction: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&GAUSSIAN_NLL_LOSS_OF_INFO, &[&input, &target, &var, &full, &eps, &reduction])
+    {
+        return ops::gaussian_nll_loss_of(input, target, var, full, eps, reduction);
+    }
     fallback(&GAUSSIAN_NLL_LOSS_OF_INFO, &[&input, &target, &var, &full, &eps, &reduction])
 }
 
@@ -1243,6 +1349,12 @@ fn poisson_nll_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &POISSON_NLL_LOSS_INFO,
+        &[&input, &target, &log_input, &full, &size_average, &eps, &reduce, &reduction],
+    ) {
+        return ops::poisson_nll_loss(input, target, log_input, full, size_average, eps, reduce, reduction);
+    }
     fallback(
         &POISSON_NLL_LOSS_INFO,
         &[&input, &target, &log_input, &full, &size_average, &eps, &reduce, &reduction],
@@ -1289,6 +1401,9 @@ fn cosine_similarity_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::cosine_similarity(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn cosine_similarity_adaptor(x1: &Tensor, x2: &Tensor, dim: i64, eps: f64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&COSINE_SIMILARITY_INFO, &[&x1, &x2, &dim, &eps]) {
+        return ops::cosine_similarity(x1, x2, dim, eps);
+    }
     fallback(&COSINE_SIMILARITY_INFO, &[&x1, &x2, &dim, &eps])
 }
 
@@ -1327,6 +1442,9 @@ fn pairwise_distance_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn pairwise_distance_adaptor(x1: &Tensor, x2: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PAIRWISE_DISTANCE_INFO, &[&x1, &x2, &p, &eps, &keepdim]) {
+        return ops::pairwise_distance(x1, x2, p, eps, keepdim);
+    }
     fallback(&PAIRWISE_DISTANCE_INFO, &[&x1, &x2, &p, &eps, &keepdim])
 }
 
@@ -1365,6 +1483,9 @@ fn normalize_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::normalize(tensor_arg(a, 0)?, arg(a, 1)?, &arg::<Vec<i64>>(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn normalize_adaptor(input: &Tensor, p: f64, dim: &[i64], eps: f64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NORMALIZE_INFO, &[&input, &p, &dim, &eps]) {
+        return ops::normalize(input, p, dim, eps);
+    }
     fallback(&NORMALIZE_INFO, &[&input, &p, &dim, &eps])
 }
 
@@ -1409,6 +1530,9 @@ fn normalize_out_boxed(a: &[Value]) -> Result<Vec<Value>> {
     Ok(vec![out.into_value()])
 }
 fn normalize_out_adaptor(input: &Tensor, p: f64, dim: &[i64], eps: f64, out: &mut Tensor) -> Result<()> {
+    if let Some(_seen) = watched(&NORMALIZE_OUT_INFO, &[&input, &p, &dim, &eps, &&*out]) {
+        return ops::normalize_out(input, p, dim, eps, out);
+    }
     let v = call_fallback(&NORMALIZE_OUT_INFO, &[&input, &p, &dim, &eps, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -1441,5 +1565,8 @@ fn one_hot_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::one_hot(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn one_hot_adaptor(tensor: &Tensor, num_classes: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ONE_HOT_INFO, &[&tensor, &num_classes]) {
+        return ops::one_hot(tensor, num_classes);
+    }
     fallback(&ONE_HOT_INFO, &[&tensor, &num_classes])
 }

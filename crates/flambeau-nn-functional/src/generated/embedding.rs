@@ -76,6 +76,11 @@ fn embedding_lookup_adaptor(
     scale_grad_by_freq: bool,
     sparse: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&EMBEDDING_LOOKUP_INFO, &[&weight, &indices, &padding_idx, &scale_grad_by_freq, &sparse])
+    {
+        return ops::embedding_lookup(weight, indices, padding_idx, scale_grad_by_freq, sparse);
+    }
     fallback(&EMBEDDING_LOOKUP_INFO, &[&weight, &indices, &padding_idx, &scale_grad_by_freq, &sparse])
 }
 
@@ -149,6 +154,18 @@ fn embedding_dense_backward_adaptor(
     padding_idx: i64,
     scale_grad_by_freq: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &EMBEDDING_DENSE_BACKWARD_INFO,
+        &[&grad_output, &indices, &num_weights, &padding_idx, &scale_grad_by_freq],
+    ) {
+        return ops::embedding_dense_backward(
+            grad_output,
+            indices,
+            num_weights,
+            padding_idx,
+            scale_grad_by_freq,
+        );
+    }
     fallback(
         &EMBEDDING_DENSE_BACKWARD_INFO,
         &[&grad_output, &indices, &num_weights, &padding_idx, &scale_grad_by_freq],
@@ -207,6 +224,12 @@ fn embedding_adaptor(
     scale_grad_by_freq: bool,
     sparse: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &EMBEDDING_INFO,
+        &[&input, &weight, &padding_idx, &max_norm, &norm_type, &scale_grad_by_freq, &sparse],
+    ) {
+        return ops::embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse);
+    }
     fallback(
         &EMBEDDING_INFO,
         &[&input, &weight, &padding_idx, &max_norm, &norm_type, &scale_grad_by_freq, &sparse],
@@ -261,6 +284,9 @@ fn embedding_renorm_inplace_adaptor(
     max_norm: f64,
     norm_type: f64,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&EMBEDDING_RENORM__INFO, &[&self_, &indices, &max_norm, &norm_type]) {
+        return ops::embedding_renorm_(self_, indices, max_norm, norm_type);
+    }
     call_fallback(&EMBEDDING_RENORM__INFO, &[&self_, &indices, &max_norm, &norm_type]).map(drop)
 }
 
@@ -344,6 +370,36 @@ fn embedding_bag_adaptor(
     include_last_offset: bool,
     padding_idx: Option<i64>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &EMBEDDING_BAG_INFO,
+        &[
+            &input,
+            &weight,
+            &offsets,
+            &max_norm,
+            &norm_type,
+            &scale_grad_by_freq,
+            &mode,
+            &sparse,
+            &per_sample_weights,
+            &include_last_offset,
+            &padding_idx,
+        ],
+    ) {
+        return ops::embedding_bag(
+            input,
+            weight,
+            offsets,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            per_sample_weights,
+            include_last_offset,
+            padding_idx,
+        );
+    }
     fallback(
         &EMBEDDING_BAG_INFO,
         &[

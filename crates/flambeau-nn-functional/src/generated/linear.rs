@@ -60,6 +60,9 @@ fn linear_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::linear(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg::<Option<Tensor>>(a, 2)?.as_ref())?.into_values()
 }
 fn linear_adaptor(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LINEAR_INFO, &[&input, &weight, &bias]) {
+        return ops::linear(input, weight, bias);
+    }
     fallback(&LINEAR_INFO, &[&input, &weight, &bias])
 }
 
@@ -125,6 +128,9 @@ fn linear_out_adaptor(
     bias: Option<&Tensor>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(&LINEAR_OUT_INFO, &[&input, &weight, &bias, &&*out]) {
+        return ops::linear_out(input, weight, bias, out);
+    }
     let v = call_fallback(&LINEAR_OUT_INFO, &[&input, &weight, &bias, &&*out])?;
     *out = arg(&v, 0)?;
     Ok(())
@@ -180,5 +186,8 @@ fn bilinear_adaptor(
     weight: &Tensor,
     bias: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&BILINEAR_INFO, &[&input1, &input2, &weight, &bias]) {
+        return ops::bilinear(input1, input2, weight, bias);
+    }
     fallback(&BILINEAR_INFO, &[&input1, &input2, &weight, &bias])
 }

@@ -103,6 +103,40 @@ fn linear_cross_entropy_adaptor(
     acc_policy: &str,
     acc_dtype: Option<DType>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &LINEAR_CROSS_ENTROPY_INFO,
+        &[
+            &input,
+            &linear_weight,
+            &target,
+            &linear_bias,
+            &weight,
+            &reduction,
+            &ignore_index,
+            &label_smoothing,
+            &chunked,
+            &batch_chunk_size,
+            &chunking_method,
+            &acc_policy,
+            &acc_dtype,
+        ],
+    ) {
+        return ops::linear_cross_entropy(
+            input,
+            linear_weight,
+            target,
+            linear_bias,
+            weight,
+            reduction,
+            ignore_index,
+            label_smoothing,
+            chunked,
+            batch_chunk_size,
+            chunking_method,
+            acc_policy,
+            acc_dtype,
+        );
+    }
     fallback(
         &LINEAR_CROSS_ENTROPY_INFO,
         &[
@@ -192,6 +226,32 @@ fn linear_cross_entropy_chunked_adaptor(
     batch_chunk_size: i64,
     acc_dtype: DType,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &LINEAR_CROSS_ENTROPY_CHUNKED_INFO,
+        &[
+            &input,
+            &linear_weight,
+            &target,
+            &linear_bias,
+            &weight,
+            &reduction,
+            &ignore_index,
+            &batch_chunk_size,
+            &acc_dtype,
+        ],
+    ) {
+        return ops::linear_cross_entropy_chunked(
+            input,
+            linear_weight,
+            target,
+            linear_bias,
+            weight,
+            reduction,
+            ignore_index,
+            batch_chunk_size,
+            acc_dtype,
+        );
+    }
     fallback(
         &LINEAR_CROSS_ENTROPY_CHUNKED_INFO,
         &[

@@ -83,6 +83,10 @@ fn fused_nll_loss_adaptor(
     reduction: i64,
     ignore_index: i64,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&FUSED_NLL_LOSS_INFO, &[&self_, &target, &weight, &reduction, &ignore_index])
+    {
+        return ops::fused_nll_loss(self_, target, weight, reduction, ignore_index);
+    }
     fallback(&FUSED_NLL_LOSS_INFO, &[&self_, &target, &weight, &reduction, &ignore_index])
 }
 
@@ -178,6 +182,20 @@ fn fused_nll_loss_backward_adaptor(
     ignore_index: i64,
     total_weight: &Tensor,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &FUSED_NLL_LOSS_BACKWARD_INFO,
+        &[&grad_output, &sizes, &target, &weight, &reduction, &ignore_index, &total_weight],
+    ) {
+        return ops::fused_nll_loss_backward(
+            grad_output,
+            sizes,
+            target,
+            weight,
+            reduction,
+            ignore_index,
+            total_weight,
+        );
+    }
     fallback(
         &FUSED_NLL_LOSS_BACKWARD_INFO,
         &[&grad_output, &sizes, &target, &weight, &reduction, &ignore_index, &total_weight],
@@ -265,6 +283,12 @@ fn fused_cross_entropy_adaptor(
     ignore_index: i64,
     label_smoothing: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &FUSED_CROSS_ENTROPY_INFO,
+        &[&self_, &target, &weight, &reduction, &ignore_index, &label_smoothing],
+    ) {
+        return ops::fused_cross_entropy(self_, target, weight, reduction, ignore_index, label_smoothing);
+    }
     fallback(
         &FUSED_CROSS_ENTROPY_INFO,
         &[&self_, &target, &weight, &reduction, &ignore_index, &label_smoothing],
@@ -373,6 +397,32 @@ fn fused_cross_entropy_backward_adaptor(
     lse: &Tensor,
     total_weight: &Tensor,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &FUSED_CROSS_ENTROPY_BACKWARD_INFO,
+        &[
+            &grad_output,
+            &self_,
+            &target,
+            &weight,
+            &reduction,
+            &ignore_index,
+            &label_smoothing,
+            &lse,
+            &total_weight,
+        ],
+    ) {
+        return ops::fused_cross_entropy_backward(
+            grad_output,
+            self_,
+            target,
+            weight,
+            reduction,
+            ignore_index,
+            label_smoothing,
+            lse,
+            total_weight,
+        );
+    }
     fallback(
         &FUSED_CROSS_ENTROPY_BACKWARD_INFO,
         &[
@@ -452,6 +502,12 @@ fn nll_loss_adaptor(
     reduce: Option<bool>,
     reduction: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &NLL_LOSS_INFO,
+        &[&input, &target, &weight, &size_average, &ignore_index, &reduce, &reduction],
+    ) {
+        return ops::nll_loss(input, target, weight, size_average, ignore_index, reduce, reduction);
+    }
     fallback(&NLL_LOSS_INFO, &[&input, &target, &weight, &size_average, &ignore_index, &reduce, &reduction])
 }
 
@@ -522,6 +578,21 @@ fn cross_entropy_adaptor(
     reduction: &str,
     label_smoothing: f64,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &CROSS_ENTROPY_INFO,
+        &[&input, &target, &weight, &size_average, &ignore_index, &reduce, &reduction, &label_smoothing],
+    ) {
+        return ops::cross_entropy(
+            input,
+            target,
+            weight,
+            size_average,
+            ignore_index,
+            reduce,
+            reduction,
+            label_smoothing,
+        );
+    }
     fallback(
         &CROSS_ENTROPY_INFO,
         &[&input, &target, &weight, &size_average, &ignore_index, &reduce, &reduction, &label_smoothing],
@@ -609,6 +680,12 @@ fn fused_ctc_loss_adaptor(
     blank: i64,
     zero_infinity: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &FUSED_CTC_LOSS_INFO,
+        &[&log_probs, &targets, &input_lengths, &target_lengths, &blank, &zero_infinity],
+    ) {
+        return ops::fused_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity);
+    }
     fallback(
         &FUSED_CTC_LOSS_INFO,
         &[&log_probs, &targets, &input_lengths, &target_lengths, &blank, &zero_infinity],
@@ -717,6 +794,32 @@ fn fused_ctc_loss_backward_adaptor(
     blank: i64,
     zero_infinity: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &FUSED_CTC_LOSS_BACKWARD_INFO,
+        &[
+            &grad,
+            &log_probs,
+            &targets,
+            &input_lengths,
+            &target_lengths,
+            &neg_log_likelihood,
+            &log_alpha,
+            &blank,
+            &zero_infinity,
+        ],
+    ) {
+        return ops::fused_ctc_loss_backward(
+            grad,
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            neg_log_likelihood,
+            log_alpha,
+            blank,
+            zero_infinity,
+        );
+    }
     fallback(
         &FUSED_CTC_LOSS_BACKWARD_INFO,
         &[
@@ -792,6 +895,20 @@ fn ctc_loss_adaptor(
     reduction: &str,
     zero_infinity: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &CTC_LOSS_INFO,
+        &[&log_probs, &targets, &input_lengths, &target_lengths, &blank, &reduction, &zero_infinity],
+    ) {
+        return ops::ctc_loss(
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            blank,
+            reduction,
+            zero_infinity,
+        );
+    }
     fallback(
         &CTC_LOSS_INFO,
         &[&log_probs, &targets, &input_lengths, &target_lengths, &blank, &reduction, &zero_infinity],
@@ -858,6 +975,20 @@ fn ctc_loss_of_adaptor(
     reduction: &str,
     zero_infinity: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &CTC_LOSS_OF_INFO,
+        &[&log_probs, &targets, &input_lengths, &target_lengths, &blank, &reduction, &zero_infinity],
+    ) {
+        return ops::ctc_loss_of(
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            blank,
+            reduction,
+            zero_infinity,
+        );
+    }
     fallback(
         &CTC_LOSS_OF_INFO,
         &[&log_probs, &targets, &input_lengths, &target_lengths, &blank, &reduction, &zero_infinity],

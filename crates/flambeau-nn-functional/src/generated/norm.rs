@@ -72,6 +72,21 @@ fn native_batch_norm_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &NATIVE_BATCH_NORM_INFO,
+        &[&input, &weight, &bias, &running_mean, &running_var, &training, &momentum, &eps],
+    ) {
+        return ops::native_batch_norm(
+            input,
+            weight,
+            bias,
+            running_mean,
+            running_var,
+            training,
+            momentum,
+            eps,
+        );
+    }
     fallback(
         &NATIVE_BATCH_NORM_INFO,
         &[&input, &weight, &bias, &running_mean, &running_var, &training, &momentum, &eps],
@@ -189,6 +204,36 @@ fn native_batch_norm_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &NATIVE_BATCH_NORM_OUT_INFO,
+        &[
+            &input,
+            &weight,
+            &bias,
+            &running_mean,
+            &running_var,
+            &training,
+            &momentum,
+            &eps,
+            &&*out0,
+            &&*out1,
+            &&*out2,
+        ],
+    ) {
+        return ops::native_batch_norm_out(
+            input,
+            weight,
+            bias,
+            running_mean,
+            running_var,
+            training,
+            momentum,
+            eps,
+            out0,
+            out1,
+            out2,
+        );
+    }
     let v = call_fallback(
         &NATIVE_BATCH_NORM_OUT_INFO,
         &[
@@ -303,6 +348,12 @@ fn batch_norm_train_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &BATCH_NORM_TRAIN_INFO,
+        &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps],
+    ) {
+        return ops::batch_norm_train(input, weight, bias, running_mean, running_var, momentum, eps);
+    }
     fallback(&BATCH_NORM_TRAIN_INFO, &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps])
 }
 
@@ -393,6 +444,11 @@ fn batch_norm_eval_adaptor(
     running_var: Option<&Tensor>,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) =
+        watched(&BATCH_NORM_EVAL_INFO, &[&input, &weight, &bias, &running_mean, &running_var, &eps])
+    {
+        return ops::batch_norm_eval(input, weight, bias, running_mean, running_var, eps);
+    }
     fallback(&BATCH_NORM_EVAL_INFO, &[&input, &weight, &bias, &running_mean, &running_var, &eps])
 }
 
@@ -513,6 +569,34 @@ fn native_batch_norm_backward_adaptor(
     eps: f64,
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(
+        &NATIVE_BATCH_NORM_BACKWARD_INFO,
+        &[
+            &grad_out,
+            &input,
+            &weight,
+            &running_mean,
+            &running_var,
+            &save_mean,
+            &save_invstd,
+            &train,
+            &eps,
+            &output_mask,
+        ],
+    ) {
+        return ops::native_batch_norm_backward(
+            grad_out,
+            input,
+            weight,
+            running_mean,
+            running_var,
+            save_mean,
+            save_invstd,
+            train,
+            eps,
+            output_mask,
+        );
+    }
     fallback(
         &NATIVE_BATCH_NORM_BACKWARD_INFO,
         &[
@@ -604,6 +688,12 @@ fn batch_norm_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &BATCH_NORM_INFO,
+        &[&input, &running_mean, &running_var, &weight, &bias, &training, &momentum, &eps],
+    ) {
+        return ops::batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps);
+    }
     fallback(
         &BATCH_NORM_INFO,
         &[&input, &running_mean, &running_var, &weight, &bias, &training, &momentum, &eps],
@@ -679,6 +769,22 @@ fn batch_norm_torch_adaptor(
     eps: f64,
     cudnn_enabled: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &BATCH_NORM_TORCH_INFO,
+        &[&input, &weight, &bias, &running_mean, &running_var, &training, &momentum, &eps, &cudnn_enabled],
+    ) {
+        return ops::batch_norm_torch(
+            input,
+            weight,
+            bias,
+            running_mean,
+            running_var,
+            training,
+            momentum,
+            eps,
+            cudnn_enabled,
+        );
+    }
     fallback(
         &BATCH_NORM_TORCH_INFO,
         &[&input, &weight, &bias, &running_mean, &running_var, &training, &momentum, &eps, &cudnn_enabled],
@@ -753,6 +859,21 @@ fn instance_norm_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &INSTANCE_NORM_INFO,
+        &[&input, &running_mean, &running_var, &weight, &bias, &use_input_stats, &momentum, &eps],
+    ) {
+        return ops::instance_norm(
+            input,
+            running_mean,
+            running_var,
+            weight,
+            bias,
+            use_input_stats,
+            momentum,
+            eps,
+        );
+    }
     fallback(
         &INSTANCE_NORM_INFO,
         &[&input, &running_mean, &running_var, &weight, &bias, &use_input_stats, &momentum, &eps],
@@ -828,6 +949,32 @@ fn instance_norm_torch_adaptor(
     eps: f64,
     cudnn_enabled: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &INSTANCE_NORM_TORCH_INFO,
+        &[
+            &input,
+            &weight,
+            &bias,
+            &running_mean,
+            &running_var,
+            &use_input_stats,
+            &momentum,
+            &eps,
+            &cudnn_enabled,
+        ],
+    ) {
+        return ops::instance_norm_torch(
+            input,
+            weight,
+            bias,
+            running_mean,
+            running_var,
+            use_input_stats,
+            momentum,
+            eps,
+            cudnn_enabled,
+        );
+    }
     fallback(
         &INSTANCE_NORM_TORCH_INFO,
         &[
@@ -928,6 +1075,10 @@ fn native_layer_norm_adaptor(
     bias: Option<&Tensor>,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(&NATIVE_LAYER_NORM_INFO, &[&input, &normalized_shape, &weight, &bias, &eps])
+    {
+        return ops::native_layer_norm(input, normalized_shape, weight, bias, eps);
+    }
     fallback(&NATIVE_LAYER_NORM_INFO, &[&input, &normalized_shape, &weight, &bias, &eps])
 }
 
@@ -1036,6 +1187,21 @@ fn native_layer_norm_backward_adaptor(
     bias: Option<&Tensor>,
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(
+        &NATIVE_LAYER_NORM_BACKWARD_INFO,
+        &[&grad_out, &input, &normalized_shape, &mean, &rstd, &weight, &bias, &output_mask],
+    ) {
+        return ops::native_layer_norm_backward(
+            grad_out,
+            input,
+            normalized_shape,
+            mean,
+            rstd,
+            weight,
+            bias,
+            output_mask,
+        );
+    }
     fallback(
         &NATIVE_LAYER_NORM_BACKWARD_INFO,
         &[&grad_out, &input, &normalized_shape, &mean, &rstd, &weight, &bias, &output_mask],
@@ -1098,6 +1264,11 @@ fn layer_norm_adaptor(
     eps: f64,
     cudnn_enable: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&LAYER_NORM_INFO, &[&input, &normalized_shape, &weight, &bias, &eps, &cudnn_enable])
+    {
+        return ops::layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable);
+    }
     fallback(&LAYER_NORM_INFO, &[&input, &normalized_shape, &weight, &bias, &eps, &cudnn_enable])
 }
 
@@ -1173,6 +1344,9 @@ fn fused_rms_norm_adaptor(
     weight: Option<&Tensor>,
     eps: f64,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&FUSED_RMS_NORM_INFO, &[&input, &normalized_shape, &weight, &eps]) {
+        return ops::fused_rms_norm(input, normalized_shape, weight, eps);
+    }
     fallback(&FUSED_RMS_NORM_INFO, &[&input, &normalized_shape, &weight, &eps])
 }
 
@@ -1256,6 +1430,12 @@ fn fused_rms_norm_backward_adaptor(
     weight: Option<&Tensor>,
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(
+        &FUSED_RMS_NORM_BACKWARD_INFO,
+        &[&grad_out, &input, &normalized_shape, &rstd, &weight, &output_mask],
+    ) {
+        return ops::fused_rms_norm_backward(grad_out, input, normalized_shape, rstd, weight, output_mask);
+    }
     fallback(
         &FUSED_RMS_NORM_BACKWARD_INFO,
         &[&grad_out, &input, &normalized_shape, &rstd, &weight, &output_mask],
@@ -1312,6 +1492,9 @@ fn rms_norm_adaptor(
     weight: Option<&Tensor>,
     eps: Option<f64>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&RMS_NORM_INFO, &[&input, &normalized_shape, &weight, &eps]) {
+        return ops::rms_norm(input, normalized_shape, weight, eps);
+    }
     fallback(&RMS_NORM_INFO, &[&input, &normalized_shape, &weight, &eps])
 }
 
@@ -1412,6 +1595,11 @@ fn fused_group_norm_adaptor(
     group: i64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) =
+        watched(&FUSED_GROUP_NORM_INFO, &[&input, &weight, &bias, &n, &c, &hxw, &group, &eps])
+    {
+        return ops::fused_group_norm(input, weight, bias, n, c, hxw, group, eps);
+    }
     fallback(&FUSED_GROUP_NORM_INFO, &[&input, &weight, &bias, &n, &c, &hxw, &group, &eps])
 }
 
@@ -1494,6 +1682,11 @@ fn native_group_norm_adaptor(
     group: i64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) =
+        watched(&NATIVE_GROUP_NORM_INFO, &[&input, &weight, &bias, &n, &c, &hxw, &group, &eps])
+    {
+        return ops::native_group_norm(input, weight, bias, n, c, hxw, group, eps);
+    }
     fallback(&NATIVE_GROUP_NORM_INFO, &[&input, &weight, &bias, &n, &c, &hxw, &group, &eps])
 }
 
@@ -1604,6 +1797,23 @@ fn native_group_norm_backward_adaptor(
     group: i64,
     output_mask: &[bool],
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(
+        &NATIVE_GROUP_NORM_BACKWARD_INFO,
+        &[&grad_out, &input, &mean, &rstd, &weight, &n, &c, &hxw, &group, &output_mask],
+    ) {
+        return ops::native_group_norm_backward(
+            grad_out,
+            input,
+            mean,
+            rstd,
+            weight,
+            n,
+            c,
+            hxw,
+            group,
+            output_mask,
+        );
+    }
     fallback(
         &NATIVE_GROUP_NORM_BACKWARD_INFO,
         &[&grad_out, &input, &mean, &rstd, &weight, &n, &c, &hxw, &group, &output_mask],
@@ -1669,6 +1879,11 @@ fn group_norm_adaptor(
     eps: f64,
     cudnn_enabled: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&GROUP_NORM_INFO, &[&input, &num_groups, &weight, &bias, &eps, &cudnn_enabled])
+    {
+        return ops::group_norm(input, num_groups, weight, bias, eps, cudnn_enabled);
+    }
     fallback(&GROUP_NORM_INFO, &[&input, &num_groups, &weight, &bias, &eps, &cudnn_enabled])
 }
 
@@ -1709,6 +1924,9 @@ fn local_response_norm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::local_response_norm(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?, arg(a, 4)?)?.into_values()
 }
 fn local_response_norm_adaptor(input: &Tensor, size: i64, alpha: f64, beta: f64, k: f64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LOCAL_RESPONSE_NORM_INFO, &[&input, &size, &alpha, &beta, &k]) {
+        return ops::local_response_norm(input, size, alpha, beta, k);
+    }
     fallback(&LOCAL_RESPONSE_NORM_INFO, &[&input, &size, &alpha, &beta, &k])
 }
 
@@ -1777,6 +1995,21 @@ fn native_batch_norm_legit_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &NATIVE_BATCH_NORM_LEGIT_INFO,
+        &[&input, &weight, &bias, &running_mean, &running_var, &training, &momentum, &eps],
+    ) {
+        return ops::native_batch_norm_legit(
+            input,
+            weight,
+            bias,
+            running_mean,
+            running_var,
+            training,
+            momentum,
+            eps,
+        );
+    }
     fallback(
         &NATIVE_BATCH_NORM_LEGIT_INFO,
         &[&input, &weight, &bias, &running_mean, &running_var, &training, &momentum, &eps],
@@ -1898,6 +2131,36 @@ fn native_batch_norm_legit_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &NATIVE_BATCH_NORM_LEGIT_OUT_INFO,
+        &[
+            &input,
+            &weight,
+            &bias,
+            &running_mean,
+            &running_var,
+            &training,
+            &momentum,
+            &eps,
+            &&*out0,
+            &&*out1,
+            &&*out2,
+        ],
+    ) {
+        return ops::native_batch_norm_legit_out(
+            input,
+            weight,
+            bias,
+            running_mean,
+            running_var,
+            training,
+            momentum,
+            eps,
+            out0,
+            out1,
+            out2,
+        );
+    }
     let v = call_fallback(
         &NATIVE_BATCH_NORM_LEGIT_OUT_INFO,
         &[
@@ -1974,6 +2237,11 @@ fn native_batch_norm_legit_no_stats_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) =
+        watched(&NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO, &[&input, &weight, &bias, &training, &momentum, &eps])
+    {
+        return ops::native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, eps);
+    }
     fallback(&NATIVE_BATCH_NORM_LEGIT_NO_STATS_INFO, &[&input, &weight, &bias, &training, &momentum, &eps])
 }
 
@@ -2079,6 +2347,14 @@ fn native_batch_norm_legit_no_stats_out_adaptor(
     out1: &mut Tensor,
     out2: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT_INFO,
+        &[&input, &weight, &bias, &training, &momentum, &eps, &&*out0, &&*out1, &&*out2],
+    ) {
+        return ops::native_batch_norm_legit_no_stats_out(
+            input, weight, bias, training, momentum, eps, out0, out1, out2,
+        );
+    }
     let v = call_fallback(
         &NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT_INFO,
         &[&input, &weight, &bias, &training, &momentum, &eps, &&*out0, &&*out1, &&*out2],
@@ -2153,6 +2429,20 @@ fn native_batch_norm_legit_no_training_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_INFO,
+        &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps],
+    ) {
+        return ops::native_batch_norm_legit_no_training(
+            input,
+            weight,
+            bias,
+            running_mean,
+            running_var,
+            momentum,
+            eps,
+        );
+    }
     fallback(
         &NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_INFO,
         &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps],
@@ -2225,6 +2515,12 @@ fn batch_norm_with_update_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &BATCH_NORM_WITH_UPDATE_INFO,
+        &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps],
+    ) {
+        return ops::batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps);
+    }
     fallback(
         &BATCH_NORM_WITH_UPDATE_INFO,
         &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps],
@@ -2292,6 +2588,12 @@ fn batch_norm_no_update_adaptor(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &BATCH_NORM_NO_UPDATE_INFO,
+        &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps],
+    ) {
+        return ops::batch_norm_no_update(input, weight, bias, running_mean, running_var, momentum, eps);
+    }
     fallback(
         &BATCH_NORM_NO_UPDATE_INFO,
         &[&input, &weight, &bias, &running_mean, &running_var, &momentum, &eps],

@@ -48,6 +48,9 @@ fn constant_pad_nd_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::constant_pad_nd(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn constant_pad_nd_adaptor(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CONSTANT_PAD_ND_INFO, &[&self_, &pad, &value]) {
+        return ops::constant_pad_nd(self_, pad, value);
+    }
     fallback(&CONSTANT_PAD_ND_INFO, &[&self_, &pad, &value])
 }
 
@@ -117,6 +120,9 @@ fn pad_gather_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::pad_gather(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn pad_gather_adaptor(self_: &Tensor, pad: &[i64], mode: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PAD_GATHER_INFO, &[&self_, &pad, &mode]) {
+        return ops::pad_gather(self_, pad, mode);
+    }
     fallback(&PAD_GATHER_INFO, &[&self_, &pad, &mode])
 }
 
@@ -175,6 +181,9 @@ fn pad_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn pad_scatter_adaptor(grad_output: &Tensor, sizes: &[i64], pad: &[i64], mode: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PAD_SCATTER_INFO, &[&grad_output, &sizes, &pad, &mode]) {
+        return ops::pad_scatter(grad_output, sizes, pad, mode);
+    }
     fallback(&PAD_SCATTER_INFO, &[&grad_output, &sizes, &pad, &mode])
 }
 
@@ -210,6 +219,9 @@ fn pad_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::pad(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, &arg::<String>(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn pad_adaptor(input: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PAD_INFO, &[&input, &pad, &mode, &value]) {
+        return ops::pad(input, pad, mode, value);
+    }
     fallback(&PAD_INFO, &[&input, &pad, &mode, &value])
 }
 
@@ -241,5 +253,8 @@ fn pad_circular_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::pad_circular(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn pad_circular_adaptor(input: &Tensor, padding: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PAD_CIRCULAR_INFO, &[&input, &padding]) {
+        return ops::pad_circular(input, padding);
+    }
     fallback(&PAD_CIRCULAR_INFO, &[&input, &padding])
 }

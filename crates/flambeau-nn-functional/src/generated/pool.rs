@@ -86,6 +86,11 @@ fn max_pool_adaptor(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) =
+        watched(&MAX_POOL_INFO, &[&self_, &kernel_size, &stride, &padding, &dilation, &ceil_mode])
+    {
+        return ops::max_pool(self_, kernel_size, stride, padding, dilation, ceil_mode);
+    }
     fallback(&MAX_POOL_INFO, &[&self_, &kernel_size, &stride, &padding, &dilation, &ceil_mode])
 }
 
@@ -140,6 +145,9 @@ fn adaptive_max_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::adaptive_max_pool(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn adaptive_max_pool_adaptor(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&ADAPTIVE_MAX_POOL_INFO, &[&self_, &output_size]) {
+        return ops::adaptive_max_pool(self_, output_size);
+    }
     fallback(&ADAPTIVE_MAX_POOL_INFO, &[&self_, &output_size])
 }
 
@@ -199,6 +207,9 @@ fn plane_scatter_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn plane_scatter_adaptor(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PLANE_SCATTER_INFO, &[&self_, &indices, &sizes, &spatial]) {
+        return ops::plane_scatter(self_, indices, sizes, spatial);
+    }
     fallback(&PLANE_SCATTER_INFO, &[&self_, &indices, &sizes, &spatial])
 }
 
@@ -258,6 +269,9 @@ fn plane_unpool_boxed(a: &[Value]) -> Result<Vec<Value>> {
         .into_values()
 }
 fn plane_unpool_adaptor(self_: &Tensor, indices: &Tensor, sizes: &[i64], spatial: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PLANE_UNPOOL_INFO, &[&self_, &indices, &sizes, &spatial]) {
+        return ops::plane_unpool(self_, indices, sizes, spatial);
+    }
     fallback(&PLANE_UNPOOL_INFO, &[&self_, &indices, &sizes, &spatial])
 }
 
@@ -315,6 +329,9 @@ fn plane_gather_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::plane_gather(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn plane_gather_adaptor(self_: &Tensor, indices: &Tensor, spatial: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PLANE_GATHER_INFO, &[&self_, &indices, &spatial]) {
+        return ops::plane_gather(self_, indices, spatial);
+    }
     fallback(&PLANE_GATHER_INFO, &[&self_, &indices, &spatial])
 }
 
@@ -401,6 +418,20 @@ fn avg_pool_adaptor(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &AVG_POOL_INFO,
+        &[&self_, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override],
+    ) {
+        return ops::avg_pool(
+            self_,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        );
+    }
     fallback(
         &AVG_POOL_INFO,
         &[&self_, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override],
@@ -504,6 +535,30 @@ fn avg_pool_backward_adaptor(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &AVG_POOL_BACKWARD_INFO,
+        &[
+            &grad_output,
+            &input_sizes,
+            &kernel_size,
+            &stride,
+            &padding,
+            &ceil_mode,
+            &count_include_pad,
+            &divisor_override,
+        ],
+    ) {
+        return ops::avg_pool_backward(
+            grad_output,
+            input_sizes,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        );
+    }
     fallback(
         &AVG_POOL_BACKWARD_INFO,
         &[
@@ -569,6 +624,9 @@ fn adaptive_avg_pool_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::adaptive_avg_pool(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn adaptive_avg_pool_adaptor(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ADAPTIVE_AVG_POOL_INFO, &[&self_, &output_size]) {
+        return ops::adaptive_avg_pool(self_, output_size);
+    }
     fallback(&ADAPTIVE_AVG_POOL_INFO, &[&self_, &output_size])
 }
 
@@ -634,6 +692,9 @@ fn adaptive_avg_pool_backward_adaptor(
     input_sizes: &[i64],
     spatial: i64,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ADAPTIVE_AVG_POOL_BACKWARD_INFO, &[&grad_output, &input_sizes, &spatial]) {
+        return ops::adaptive_avg_pool_backward(grad_output, input_sizes, spatial);
+    }
     fallback(&ADAPTIVE_AVG_POOL_BACKWARD_INFO, &[&grad_output, &input_sizes, &spatial])
 }
 
@@ -699,6 +760,12 @@ fn max_pool1d_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &MAX_POOL1D_INFO,
+        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
+    ) {
+        return ops::max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices);
+    }
     fallback(
         &MAX_POOL1D_INFO,
         &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
@@ -762,6 +829,20 @@ fn max_pool1d_with_indices_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &MAX_POOL1D_WITH_INDICES_INFO,
+        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
+    ) {
+        return ops::max_pool1d_with_indices(
+            input,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+            return_indices,
+        );
+    }
     fallback(
         &MAX_POOL1D_WITH_INDICES_INFO,
         &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
@@ -817,6 +898,11 @@ fn avg_pool1d_adaptor(
     ceil_mode: bool,
     count_include_pad: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&AVG_POOL1D_INFO, &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad])
+    {
+        return ops::avg_pool1d(input, kernel_size, stride, padding, ceil_mode, count_include_pad);
+    }
     fallback(&AVG_POOL1D_INFO, &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad])
 }
 
@@ -848,6 +934,9 @@ fn adaptive_avg_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::adaptive_avg_pool1d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn adaptive_avg_pool1d_adaptor(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ADAPTIVE_AVG_POOL1D_INFO, &[&input, &output_size]) {
+        return ops::adaptive_avg_pool1d(input, output_size);
+    }
     fallback(&ADAPTIVE_AVG_POOL1D_INFO, &[&input, &output_size])
 }
 
@@ -893,6 +982,9 @@ fn adaptive_max_pool1d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::adaptive_max_pool1d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn adaptive_max_pool1d_adaptor(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ADAPTIVE_MAX_POOL1D_INFO, &[&input, &output_size, &return_indices]) {
+        return ops::adaptive_max_pool1d(input, output_size, return_indices);
+    }
     fallback(&ADAPTIVE_MAX_POOL1D_INFO, &[&input, &output_size, &return_indices])
 }
 
@@ -939,6 +1031,11 @@ fn adaptive_max_pool1d_with_indices_adaptor(
     output_size: &[i64],
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) =
+        watched(&ADAPTIVE_MAX_POOL1D_WITH_INDICES_INFO, &[&input, &output_size, &return_indices])
+    {
+        return ops::adaptive_max_pool1d_with_indices(input, output_size, return_indices);
+    }
     fallback(&ADAPTIVE_MAX_POOL1D_WITH_INDICES_INFO, &[&input, &output_size, &return_indices])
 }
 
@@ -996,6 +1093,11 @@ fn max_unpool1d_adaptor(
     padding: &[i64],
     output_size: Option<&[i64]>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&MAX_UNPOOL1D_INFO, &[&input, &indices, &kernel_size, &stride, &padding, &output_size])
+    {
+        return ops::max_unpool1d(input, indices, kernel_size, stride, padding, output_size);
+    }
     fallback(&MAX_UNPOOL1D_INFO, &[&input, &indices, &kernel_size, &stride, &padding, &output_size])
 }
 
@@ -1074,6 +1176,12 @@ fn max_pool2d_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &MAX_POOL2D_INFO,
+        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
+    ) {
+        return ops::max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices);
+    }
     fallback(
         &MAX_POOL2D_INFO,
         &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
@@ -1153,6 +1261,20 @@ fn max_pool2d_with_indices_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &MAX_POOL2D_WITH_INDICES_INFO,
+        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
+    ) {
+        return ops::max_pool2d_with_indices(
+            input,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+            return_indices,
+        );
+    }
     fallback(
         &MAX_POOL2D_WITH_INDICES_INFO,
         &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
@@ -1224,6 +1346,20 @@ fn avg_pool2d_adaptor(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &AVG_POOL2D_INFO,
+        &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override],
+    ) {
+        return ops::avg_pool2d(
+            input,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        );
+    }
     fallback(
         &AVG_POOL2D_INFO,
         &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override],
@@ -1303,6 +1439,21 @@ fn avg_pool2d_out_adaptor(
     divisor_override: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &AVG_POOL2D_OUT_INFO,
+        &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override, &&*out],
+    ) {
+        return ops::avg_pool2d_out(
+            input,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+            out,
+        );
+    }
     let v = call_fallback(
         &AVG_POOL2D_OUT_INFO,
         &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override, &&*out],
@@ -1345,6 +1496,9 @@ fn adaptive_avg_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::adaptive_avg_pool2d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn adaptive_avg_pool2d_adaptor(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ADAPTIVE_AVG_POOL2D_INFO, &[&input, &output_size]) {
+        return ops::adaptive_avg_pool2d(input, output_size);
+    }
     fallback(&ADAPTIVE_AVG_POOL2D_INFO, &[&input, &output_size])
 }
 
@@ -1397,6 +1551,9 @@ fn adaptive_max_pool2d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::adaptive_max_pool2d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn adaptive_max_pool2d_adaptor(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ADAPTIVE_MAX_POOL2D_INFO, &[&input, &output_size, &return_indices]) {
+        return ops::adaptive_max_pool2d(input, output_size, return_indices);
+    }
     fallback(&ADAPTIVE_MAX_POOL2D_INFO, &[&input, &output_size, &return_indices])
 }
 
@@ -1446,6 +1603,11 @@ fn adaptive_max_pool2d_with_indices_adaptor(
     output_size: &[i64],
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) =
+        watched(&ADAPTIVE_MAX_POOL2D_WITH_INDICES_INFO, &[&input, &output_size, &return_indices])
+    {
+        return ops::adaptive_max_pool2d_with_indices(input, output_size, return_indices);
+    }
     fallback(&ADAPTIVE_MAX_POOL2D_WITH_INDICES_INFO, &[&input, &output_size, &return_indices])
 }
 
@@ -1522,6 +1684,11 @@ fn max_unpool2d_adaptor(
     padding: &[i64],
     output_size: Option<&[i64]>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&MAX_UNPOOL2D_INFO, &[&input, &indices, &kernel_size, &stride, &padding, &output_size])
+    {
+        return ops::max_unpool2d(input, indices, kernel_size, stride, padding, output_size);
+    }
     fallback(&MAX_UNPOOL2D_INFO, &[&input, &indices, &kernel_size, &stride, &padding, &output_size])
 }
 
@@ -1594,6 +1761,12 @@ fn max_pool3d_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &MAX_POOL3D_INFO,
+        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
+    ) {
+        return ops::max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices);
+    }
     fallback(
         &MAX_POOL3D_INFO,
         &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
@@ -1673,6 +1846,20 @@ fn max_pool3d_with_indices_adaptor(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &MAX_POOL3D_WITH_INDICES_INFO,
+        &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
+    ) {
+        return ops::max_pool3d_with_indices(
+            input,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+            return_indices,
+        );
+    }
     fallback(
         &MAX_POOL3D_WITH_INDICES_INFO,
         &[&input, &kernel_size, &stride, &padding, &dilation, &ceil_mode, &return_indices],
@@ -1751,6 +1938,20 @@ fn avg_pool3d_adaptor(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &AVG_POOL3D_INFO,
+        &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override],
+    ) {
+        return ops::avg_pool3d(
+            input,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        );
+    }
     fallback(
         &AVG_POOL3D_INFO,
         &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override],
@@ -1830,6 +2031,21 @@ fn avg_pool3d_out_adaptor(
     divisor_override: Option<i64>,
     out: &mut Tensor,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &AVG_POOL3D_OUT_INFO,
+        &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override, &&*out],
+    ) {
+        return ops::avg_pool3d_out(
+            input,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+            out,
+        );
+    }
     let v = call_fallback(
         &AVG_POOL3D_OUT_INFO,
         &[&input, &kernel_size, &stride, &padding, &ceil_mode, &count_include_pad, &divisor_override, &&*out],
@@ -1879,6 +2095,9 @@ fn adaptive_avg_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::adaptive_avg_pool3d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?)?.into_values()
 }
 fn adaptive_avg_pool3d_adaptor(input: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ADAPTIVE_AVG_POOL3D_INFO, &[&input, &output_size]) {
+        return ops::adaptive_avg_pool3d(input, output_size);
+    }
     fallback(&ADAPTIVE_AVG_POOL3D_INFO, &[&input, &output_size])
 }
 
@@ -1938,6 +2157,9 @@ fn adaptive_max_pool3d_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::adaptive_max_pool3d(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn adaptive_max_pool3d_adaptor(input: &Tensor, output_size: &[i64], return_indices: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ADAPTIVE_MAX_POOL3D_INFO, &[&input, &output_size, &return_indices]) {
+        return ops::adaptive_max_pool3d(input, output_size, return_indices);
+    }
     fallback(&ADAPTIVE_MAX_POOL3D_INFO, &[&input, &output_size, &return_indices])
 }
 
@@ -1994,6 +2216,11 @@ fn adaptive_max_pool3d_with_indices_adaptor(
     output_size: &[i64],
     return_indices: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) =
+        watched(&ADAPTIVE_MAX_POOL3D_WITH_INDICES_INFO, &[&input, &output_size, &return_indices])
+    {
+        return ops::adaptive_max_pool3d_with_indices(input, output_size, return_indices);
+    }
     fallback(&ADAPTIVE_MAX_POOL3D_WITH_INDICES_INFO, &[&input, &output_size, &return_indices])
 }
 
@@ -2070,6 +2297,11 @@ fn max_unpool3d_adaptor(
     padding: &[i64],
     output_size: Option<&[i64]>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&MAX_UNPOOL3D_INFO, &[&input, &indices, &kernel_size, &stride, &padding, &output_size])
+    {
+        return ops::max_unpool3d(input, indices, kernel_size, stride, padding, output_size);
+    }
     fallback(&MAX_UNPOOL3D_INFO, &[&input, &indices, &kernel_size, &stride, &padding, &output_size])
 }
 
@@ -2122,6 +2354,9 @@ fn lp_pool1d_adaptor(
     stride: Option<&[i64]>,
     ceil_mode: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LP_POOL1D_INFO, &[&input, &norm_type, &kernel_size, &stride, &ceil_mode]) {
+        return ops::lp_pool1d(input, norm_type, kernel_size, stride, ceil_mode);
+    }
     fallback(&LP_POOL1D_INFO, &[&input, &norm_type, &kernel_size, &stride, &ceil_mode])
 }
 
@@ -2174,6 +2409,9 @@ fn lp_pool2d_adaptor(
     stride: Option<&[i64]>,
     ceil_mode: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LP_POOL2D_INFO, &[&input, &norm_type, &kernel_size, &stride, &ceil_mode]) {
+        return ops::lp_pool2d(input, norm_type, kernel_size, stride, ceil_mode);
+    }
     fallback(&LP_POOL2D_INFO, &[&input, &norm_type, &kernel_size, &stride, &ceil_mode])
 }
 
@@ -2226,6 +2464,9 @@ fn lp_pool3d_adaptor(
     stride: Option<&[i64]>,
     ceil_mode: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&LP_POOL3D_INFO, &[&input, &norm_type, &kernel_size, &stride, &ceil_mode]) {
+        return ops::lp_pool3d(input, norm_type, kernel_size, stride, ceil_mode);
+    }
     fallback(&LP_POOL3D_INFO, &[&input, &norm_type, &kernel_size, &stride, &ceil_mode])
 }
 
@@ -2301,6 +2542,11 @@ fn fractional_max_pool_adaptor(
     output_size: &[i64],
     random_samples: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) =
+        watched(&FRACTIONAL_MAX_POOL_INFO, &[&self_, &kernel_size, &output_size, &random_samples])
+    {
+        return ops::fractional_max_pool(self_, kernel_size, output_size, random_samples);
+    }
     fallback(&FRACTIONAL_MAX_POOL_INFO, &[&self_, &kernel_size, &output_size, &random_samples])
 }
 
@@ -2394,6 +2640,19 @@ fn fractional_max_pool2d_adaptor(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &FRACTIONAL_MAX_POOL2D_INFO,
+        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+    ) {
+        return ops::fractional_max_pool2d(
+            input,
+            kernel_size,
+            output_size,
+            output_ratio,
+            return_indices,
+            _random_samples,
+        );
+    }
     fallback(
         &FRACTIONAL_MAX_POOL2D_INFO,
         &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
@@ -2476,6 +2735,19 @@ fn fractional_max_pool2d_with_indices_adaptor(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &FRACTIONAL_MAX_POOL2D_WITH_INDICES_INFO,
+        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+    ) {
+        return ops::fractional_max_pool2d_with_indices(
+            input,
+            kernel_size,
+            output_size,
+            output_ratio,
+            return_indices,
+            _random_samples,
+        );
+    }
     fallback(
         &FRACTIONAL_MAX_POOL2D_WITH_INDICES_INFO,
         &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
@@ -2566,6 +2838,19 @@ fn fractional_max_pool3d_adaptor(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &FRACTIONAL_MAX_POOL3D_INFO,
+        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+    ) {
+        return ops::fractional_max_pool3d(
+            input,
+            kernel_size,
+            output_size,
+            output_ratio,
+            return_indices,
+            _random_samples,
+        );
+    }
     fallback(
         &FRACTIONAL_MAX_POOL3D_INFO,
         &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
@@ -2645,6 +2930,19 @@ fn fractional_max_pool3d_with_indices_adaptor(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &FRACTIONAL_MAX_POOL3D_WITH_INDICES_INFO,
+        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+    ) {
+        return ops::fractional_max_pool3d_with_indices(
+            input,
+            kernel_size,
+            output_size,
+            output_ratio,
+            return_indices,
+            _random_samples,
+        );
+    }
     fallback(
         &FRACTIONAL_MAX_POOL3D_WITH_INDICES_INFO,
         &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
@@ -2724,6 +3022,19 @@ fn fractional_max_pool3d_by_adaptor(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &FRACTIONAL_MAX_POOL3D_BY_INFO,
+        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+    ) {
+        return ops::fractional_max_pool3d_by(
+            input,
+            kernel_size,
+            output_size,
+            output_ratio,
+            return_indices,
+            _random_samples,
+        );
+    }
     fallback(
         &FRACTIONAL_MAX_POOL3D_BY_INFO,
         &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
@@ -2803,6 +3114,19 @@ fn fractional_max_pool3d_with_indices_by_adaptor(
     return_indices: bool,
     _random_samples: Option<&Tensor>,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY_INFO,
+        &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],
+    ) {
+        return ops::fractional_max_pool3d_with_indices_by(
+            input,
+            kernel_size,
+            output_size,
+            output_ratio,
+            return_indices,
+            _random_samples,
+        );
+    }
     fallback(
         &FRACTIONAL_MAX_POOL3D_WITH_INDICES_BY_INFO,
         &[&input, &kernel_size, &output_size, &output_ratio, &return_indices, &_random_samples],

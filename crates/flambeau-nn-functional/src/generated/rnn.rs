@@ -73,6 +73,22 @@ fn lstm_adaptor(
     bidirectional: bool,
     batch_first: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &LSTM_INFO,
+        &[&input, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional, &batch_first],
+    ) {
+        return ops::lstm(
+            input,
+            hx,
+            params,
+            has_biases,
+            num_layers,
+            dropout,
+            train,
+            bidirectional,
+            batch_first,
+        );
+    }
     fallback(
         &LSTM_INFO,
         &[&input, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional, &batch_first],
@@ -155,6 +171,22 @@ fn lstm_packed_adaptor(
     train: bool,
     bidirectional: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &LSTM_PACKED_INFO,
+        &[&data, &batch_sizes, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional],
+    ) {
+        return ops::lstm_packed(
+            data,
+            batch_sizes,
+            hx,
+            params,
+            has_biases,
+            num_layers,
+            dropout,
+            train,
+            bidirectional,
+        );
+    }
     fallback(
         &LSTM_PACKED_INFO,
         &[&data, &batch_sizes, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional],
@@ -227,6 +259,22 @@ fn gru_adaptor(
     bidirectional: bool,
     batch_first: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &GRU_INFO,
+        &[&input, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional, &batch_first],
+    ) {
+        return ops::gru(
+            input,
+            hx,
+            params,
+            has_biases,
+            num_layers,
+            dropout,
+            train,
+            bidirectional,
+            batch_first,
+        );
+    }
     fallback(
         &GRU_INFO,
         &[&input, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional, &batch_first],
@@ -299,6 +347,22 @@ fn gru_packed_adaptor(
     train: bool,
     bidirectional: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &GRU_PACKED_INFO,
+        &[&data, &batch_sizes, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional],
+    ) {
+        return ops::gru_packed(
+            data,
+            batch_sizes,
+            hx,
+            params,
+            has_biases,
+            num_layers,
+            dropout,
+            train,
+            bidirectional,
+        );
+    }
     fallback(
         &GRU_PACKED_INFO,
         &[&data, &batch_sizes, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional],
@@ -371,6 +435,22 @@ fn rnn_tanh_adaptor(
     bidirectional: bool,
     batch_first: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &RNN_TANH_INFO,
+        &[&input, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional, &batch_first],
+    ) {
+        return ops::rnn_tanh(
+            input,
+            hx,
+            params,
+            has_biases,
+            num_layers,
+            dropout,
+            train,
+            bidirectional,
+            batch_first,
+        );
+    }
     fallback(
         &RNN_TANH_INFO,
         &[&input, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional, &batch_first],
@@ -444,6 +524,22 @@ fn rnn_tanh_packed_adaptor(
     train: bool,
     bidirectional: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &RNN_TANH_PACKED_INFO,
+        &[&data, &batch_sizes, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional],
+    ) {
+        return ops::rnn_tanh_packed(
+            data,
+            batch_sizes,
+            hx,
+            params,
+            has_biases,
+            num_layers,
+            dropout,
+            train,
+            bidirectional,
+        );
+    }
     fallback(
         &RNN_TANH_PACKED_INFO,
         &[&data, &batch_sizes, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional],
@@ -516,6 +612,22 @@ fn rnn_relu_adaptor(
     bidirectional: bool,
     batch_first: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &RNN_RELU_INFO,
+        &[&input, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional, &batch_first],
+    ) {
+        return ops::rnn_relu(
+            input,
+            hx,
+            params,
+            has_biases,
+            num_layers,
+            dropout,
+            train,
+            bidirectional,
+            batch_first,
+        );
+    }
     fallback(
         &RNN_RELU_INFO,
         &[&input, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional, &batch_first],
@@ -589,6 +701,22 @@ fn rnn_relu_packed_adaptor(
     train: bool,
     bidirectional: bool,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &RNN_RELU_PACKED_INFO,
+        &[&data, &batch_sizes, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional],
+    ) {
+        return ops::rnn_relu_packed(
+            data,
+            batch_sizes,
+            hx,
+            params,
+            has_biases,
+            num_layers,
+            dropout,
+            train,
+            bidirectional,
+        );
+    }
     fallback(
         &RNN_RELU_PACKED_INFO,
         &[&data, &batch_sizes, &hx, &params, &has_biases, &num_layers, &dropout, &train, &bidirectional],
@@ -708,6 +836,12 @@ fn recurrent_layer_adaptor(
     mode: i64,
     reverse: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &RECURRENT_LAYER_INFO,
+        &[&input, &hx, &c0, &w_ih, &w_hh, &b_ih, &b_hh, &w_hr, &batch_sizes, &mode, &reverse],
+    ) {
+        return ops::recurrent_layer(input, hx, c0, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, mode, reverse);
+    }
     fallback(
         &RECURRENT_LAYER_INFO,
         &[&input, &hx, &c0, &w_ih, &w_hh, &b_ih, &b_hh, &w_hr, &batch_sizes, &mode, &reverse],
@@ -840,6 +974,38 @@ fn recurrent_layer_backward_adaptor(
     mode: i64,
     reverse: bool,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    if let Some(_seen) = watched(
+        &RECURRENT_LAYER_BACKWARD_INFO,
+        &[
+            &grad_output,
+            &grad_cells,
+            &hx,
+            &c0,
+            &w_hh,
+            &w_hr,
+            &output,
+            &cells,
+            &gates,
+            &batch_sizes,
+            &mode,
+            &reverse,
+        ],
+    ) {
+        return ops::recurrent_layer_backward(
+            grad_output,
+            grad_cells,
+            hx,
+            c0,
+            w_hh,
+            w_hr,
+            output,
+            cells,
+            gates,
+            batch_sizes,
+            mode,
+            reverse,
+        );
+    }
     fallback(
         &RECURRENT_LAYER_BACKWARD_INFO,
         &[
@@ -891,6 +1057,9 @@ fn pack_padded_rows_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::pack_padded_rows(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn pack_padded_rows_adaptor(input: &Tensor, lengths: &Tensor, batch_first: bool) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) = watched(&PACK_PADDED_ROWS_INFO, &[&input, &lengths, &batch_first]) {
+        return ops::pack_padded_rows(input, lengths, batch_first);
+    }
     fallback(&PACK_PADDED_ROWS_INFO, &[&input, &lengths, &batch_first])
 }
 
@@ -935,6 +1104,11 @@ fn pad_packed_rows_adaptor(
     padding_value: Scalar,
     total_length: i64,
 ) -> Result<(Tensor, Tensor)> {
+    if let Some(_seen) =
+        watched(&PAD_PACKED_ROWS_INFO, &[&data, &batch_sizes, &batch_first, &padding_value, &total_length])
+    {
+        return ops::pad_packed_rows(data, batch_sizes, batch_first, padding_value, total_length);
+    }
     fallback(&PAD_PACKED_ROWS_INFO, &[&data, &batch_sizes, &batch_first, &padding_value, &total_length])
 }
 
@@ -983,5 +1157,10 @@ fn pad_sequence_adaptor(
     padding_value: f64,
     padding_side: &str,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&PAD_SEQUENCE_INFO, &[&sequences, &batch_first, &padding_value, &padding_side])
+    {
+        return ops::pad_sequence(sequences, batch_first, padding_value, padding_side);
+    }
     fallback(&PAD_SEQUENCE_INFO, &[&sequences, &batch_first, &padding_value, &padding_side])
 }

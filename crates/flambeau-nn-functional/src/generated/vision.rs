@@ -112,6 +112,11 @@ fn resample_adaptor(
     scale: Option<f64>,
     weights: Option<DType>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&RESAMPLE_INFO, &[&self_, &dim, &size, &mode, &align_corners, &antialias, &scale, &weights])
+    {
+        return ops::resample(self_, dim, size, mode, align_corners, antialias, scale, weights);
+    }
     fallback(&RESAMPLE_INFO, &[&self_, &dim, &size, &mode, &align_corners, &antialias, &scale, &weights])
 }
 
@@ -198,6 +203,12 @@ fn resample_backward_adaptor(
     antialias: bool,
     scale: Option<f64>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &RESAMPLE_BACKWARD_INFO,
+        &[&grad_output, &dim, &size, &mode, &align_corners, &antialias, &scale],
+    ) {
+        return ops::resample_backward(grad_output, dim, size, mode, align_corners, antialias, scale);
+    }
     fallback(&RESAMPLE_BACKWARD_INFO, &[&grad_output, &dim, &size, &mode, &align_corners, &antialias, &scale])
 }
 
@@ -275,6 +286,9 @@ fn im2col_adaptor(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&IM2COL_INFO, &[&self_, &kernel_size, &dilation, &padding, &stride]) {
+        return ops::im2col(self_, kernel_size, dilation, padding, stride);
+    }
     fallback(&IM2COL_INFO, &[&self_, &kernel_size, &dilation, &padding, &stride])
 }
 
@@ -356,6 +370,11 @@ fn col2im_adaptor(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&COL2IM_INFO, &[&self_, &output_size, &kernel_size, &dilation, &padding, &stride])
+    {
+        return ops::col2im(self_, output_size, kernel_size, dilation, padding, stride);
+    }
     fallback(&COL2IM_INFO, &[&self_, &output_size, &kernel_size, &dilation, &padding, &stride])
 }
 
@@ -405,6 +424,9 @@ fn unfold_adaptor(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&UNFOLD_INFO, &[&input, &kernel_size, &dilation, &padding, &stride]) {
+        return ops::unfold(input, kernel_size, dilation, padding, stride);
+    }
     fallback(&UNFOLD_INFO, &[&input, &kernel_size, &dilation, &padding, &stride])
 }
 
@@ -457,6 +479,11 @@ fn fold_adaptor(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&FOLD_INFO, &[&input, &output_size, &kernel_size, &dilation, &padding, &stride])
+    {
+        return ops::fold(input, output_size, kernel_size, dilation, padding, stride);
+    }
     fallback(&FOLD_INFO, &[&input, &output_size, &kernel_size, &dilation, &padding, &stride])
 }
 
@@ -514,6 +541,20 @@ fn interpolate_adaptor(
     recompute_scale_factor: Option<bool>,
     antialias: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &INTERPOLATE_INFO,
+        &[&input, &size, &scale_factor, &mode, &align_corners, &recompute_scale_factor, &antialias],
+    ) {
+        return ops::interpolate(
+            input,
+            size,
+            scale_factor,
+            mode,
+            align_corners,
+            recompute_scale_factor,
+            antialias,
+        );
+    }
     fallback(
         &INTERPOLATE_INFO,
         &[&input, &size, &scale_factor, &mode, &align_corners, &recompute_scale_factor, &antialias],
@@ -574,6 +615,20 @@ fn interpolate_by_adaptor(
     recompute_scale_factor: Option<bool>,
     antialias: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &INTERPOLATE_BY_INFO,
+        &[&input, &size, &scale_factor, &mode, &align_corners, &recompute_scale_factor, &antialias],
+    ) {
+        return ops::interpolate_by(
+            input,
+            size,
+            scale_factor,
+            mode,
+            align_corners,
+            recompute_scale_factor,
+            antialias,
+        );
+    }
     fallback(
         &INTERPOLATE_BY_INFO,
         &[&input, &size, &scale_factor, &mode, &align_corners, &recompute_scale_factor, &antialias],
@@ -630,6 +685,9 @@ fn upsample_adaptor(
     mode: &str,
     align_corners: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&UPSAMPLE_INFO, &[&input, &size, &scale_factor, &mode, &align_corners]) {
+        return ops::upsample(input, size, scale_factor, mode, align_corners);
+    }
     fallback(&UPSAMPLE_INFO, &[&input, &size, &scale_factor, &mode, &align_corners])
 }
 
@@ -681,6 +739,9 @@ fn upsample_nearest_adaptor(
     size: Option<&[i64]>,
     scale_factor: Option<&[f64]>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&UPSAMPLE_NEAREST_INFO, &[&input, &size, &scale_factor]) {
+        return ops::upsample_nearest(input, size, scale_factor);
+    }
     fallback(&UPSAMPLE_NEAREST_INFO, &[&input, &size, &scale_factor])
 }
 
@@ -732,6 +793,9 @@ fn upsample_bilinear_adaptor(
     size: Option<&[i64]>,
     scale_factor: Option<&[f64]>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&UPSAMPLE_BILINEAR_INFO, &[&input, &size, &scale_factor]) {
+        return ops::upsample_bilinear(input, size, scale_factor);
+    }
     fallback(&UPSAMPLE_BILINEAR_INFO, &[&input, &size, &scale_factor])
 }
 
@@ -789,6 +853,9 @@ fn grid_sample_adaptor(
     padding_mode: &str,
     align_corners: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&GRID_SAMPLE_INFO, &[&input, &grid, &mode, &padding_mode, &align_corners]) {
+        return ops::grid_sample(input, grid, mode, padding_mode, align_corners);
+    }
     fallback(&GRID_SAMPLE_INFO, &[&input, &grid, &mode, &padding_mode, &align_corners])
 }
 
@@ -830,6 +897,9 @@ fn affine_grid_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::affine_grid(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn affine_grid_adaptor(theta: &Tensor, size: &[i64], align_corners: Option<bool>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&AFFINE_GRID_INFO, &[&theta, &size, &align_corners]) {
+        return ops::affine_grid(theta, size, align_corners);
+    }
     fallback(&AFFINE_GRID_INFO, &[&theta, &size, &align_corners])
 }
 
@@ -864,6 +934,9 @@ fn pixel_shuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::pixel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn pixel_shuffle_adaptor(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PIXEL_SHUFFLE_INFO, &[&self_, &upscale_factor]) {
+        return ops::pixel_shuffle(self_, upscale_factor);
+    }
     fallback(&PIXEL_SHUFFLE_INFO, &[&self_, &upscale_factor])
 }
 
@@ -898,6 +971,9 @@ fn pixel_unshuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::pixel_unshuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn pixel_unshuffle_adaptor(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&PIXEL_UNSHUFFLE_INFO, &[&self_, &downscale_factor]) {
+        return ops::pixel_unshuffle(self_, downscale_factor);
+    }
     fallback(&PIXEL_UNSHUFFLE_INFO, &[&self_, &downscale_factor])
 }
 
@@ -932,6 +1008,9 @@ fn channel_shuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::channel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn channel_shuffle_adaptor(input: &Tensor, groups: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CHANNEL_SHUFFLE_INFO, &[&input, &groups]) {
+        return ops::channel_shuffle(input, groups);
+    }
     fallback(&CHANNEL_SHUFFLE_INFO, &[&input, &groups])
 }
 
@@ -963,6 +1042,9 @@ fn native_channel_shuffle_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::native_channel_shuffle(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn native_channel_shuffle_adaptor(self_: &Tensor, groups: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&NATIVE_CHANNEL_SHUFFLE_INFO, &[&self_, &groups]) {
+        return ops::native_channel_shuffle(self_, groups);
+    }
     fallback(&NATIVE_CHANNEL_SHUFFLE_INFO, &[&self_, &groups])
 }
 
@@ -1013,6 +1095,11 @@ fn grid_sampler_adaptor(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&GRID_SAMPLER_INFO, &[&input, &grid, &interpolation_mode, &padding_mode, &align_corners])
+    {
+        return ops::grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners);
+    }
     fallback(&GRID_SAMPLER_INFO, &[&input, &grid, &interpolation_mode, &padding_mode, &align_corners])
 }
 
@@ -1064,6 +1151,11 @@ fn grid_sampler_2d_adaptor(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&GRID_SAMPLER_2D_INFO, &[&input, &grid, &interpolation_mode, &padding_mode, &align_corners])
+    {
+        return ops::grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners);
+    }
     fallback(&GRID_SAMPLER_2D_INFO, &[&input, &grid, &interpolation_mode, &padding_mode, &align_corners])
 }
 
@@ -1115,6 +1207,11 @@ fn grid_sampler_3d_adaptor(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&GRID_SAMPLER_3D_INFO, &[&input, &grid, &interpolation_mode, &padding_mode, &align_corners])
+    {
+        return ops::grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners);
+    }
     fallback(&GRID_SAMPLER_3D_INFO, &[&input, &grid, &interpolation_mode, &padding_mode, &align_corners])
 }
 
@@ -1172,6 +1269,11 @@ fn upsample_bilinear2d_aa_adaptor(
     scales_h: Option<f64>,
     scales_w: Option<f64>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&UPSAMPLE_BILINEAR2D_AA_INFO, &[&self_, &output_size, &align_corners, &scales_h, &scales_w])
+    {
+        return ops::upsample_bilinear2d_aa(self_, output_size, align_corners, scales_h, scales_w);
+    }
     fallback(&UPSAMPLE_BILINEAR2D_AA_INFO, &[&self_, &output_size, &align_corners, &scales_h, &scales_w])
 }
 
@@ -1222,5 +1324,10 @@ fn upsample_bilinear2d_aa_vec_adaptor(
     align_corners: bool,
     scale_factors: Option<&[f64]>,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&UPSAMPLE_BILINEAR2D_AA_VEC_INFO, &[&input, &output_size, &align_corners, &scale_factors])
+    {
+        return ops::upsample_bilinear2d_aa_vec(input, output_size, align_corners, scale_factors);
+    }
     fallback(&UPSAMPLE_BILINEAR2D_AA_VEC_INFO, &[&input, &output_size, &align_corners, &scale_factors])
 }

@@ -25,6 +25,7 @@ mod prelude {
     pub use flambeau_core::dispatch::op::Kernels;
     pub use flambeau_core::dispatch::op::{Differentiability, call_fallback, fallback};
     pub use flambeau_core::dispatch::value::{IntoValue, Results, Value, arg, tensor_arg};
+    pub use flambeau_core::dispatch::watch::watched;
     pub use flambeau_core::dispatch::{Key, KeySet, Op, OpInfo};
     pub use flambeau_core::internal::RawTensor;
     pub use flambeau_core::iter::spec::{Label, PointwiseKernel};

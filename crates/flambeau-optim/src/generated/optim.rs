@@ -107,6 +107,44 @@ fn fused_adam_inplace_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAM__INFO,
+        &[
+            &self_,
+            &grads,
+            &exp_avgs,
+            &exp_avg_sqs,
+            &max_exp_avg_sqs,
+            &state_steps,
+            &lr,
+            &beta1,
+            &beta2,
+            &weight_decay,
+            &eps,
+            &amsgrad,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+        ],
+    ) {
+        return ops::fused_adam_(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+        );
+    }
     call_fallback(
         &FUSED_ADAM__INFO,
         &[
@@ -261,6 +299,44 @@ fn fused_adam_tensor_lr_inplace_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAM_TENSOR_LR__INFO,
+        &[
+            &self_,
+            &grads,
+            &exp_avgs,
+            &exp_avg_sqs,
+            &max_exp_avg_sqs,
+            &state_steps,
+            &lr,
+            &beta1,
+            &beta2,
+            &weight_decay,
+            &eps,
+            &amsgrad,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+        ],
+    ) {
+        return ops::fused_adam_tensor_lr_(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+        );
+    }
     call_fallback(
         &FUSED_ADAM_TENSOR_LR__INFO,
         &[
@@ -384,6 +460,44 @@ fn fused_adamw_inplace_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAMW__INFO,
+        &[
+            &self_,
+            &grads,
+            &exp_avgs,
+            &exp_avg_sqs,
+            &max_exp_avg_sqs,
+            &state_steps,
+            &lr,
+            &beta1,
+            &beta2,
+            &weight_decay,
+            &eps,
+            &amsgrad,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+        ],
+    ) {
+        return ops::fused_adamw_(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+        );
+    }
     call_fallback(
         &FUSED_ADAMW__INFO,
         &[
@@ -538,6 +652,44 @@ fn fused_adamw_tensor_lr_inplace_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAMW_TENSOR_LR__INFO,
+        &[
+            &self_,
+            &grads,
+            &exp_avgs,
+            &exp_avg_sqs,
+            &max_exp_avg_sqs,
+            &state_steps,
+            &lr,
+            &beta1,
+            &beta2,
+            &weight_decay,
+            &eps,
+            &amsgrad,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+        ],
+    ) {
+        return ops::fused_adamw_tensor_lr_(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+        );
+    }
     call_fallback(
         &FUSED_ADAMW_TENSOR_LR__INFO,
         &[
@@ -649,6 +801,38 @@ fn fused_sgd_inplace_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_SGD__INFO,
+        &[
+            &self_,
+            &grads,
+            &momentum_buffer_list,
+            &weight_decay,
+            &momentum,
+            &lr,
+            &dampening,
+            &nesterov,
+            &maximize,
+            &is_first_step,
+            &grad_scale,
+            &found_inf,
+        ],
+    ) {
+        return ops::fused_sgd_(
+            self_,
+            grads,
+            momentum_buffer_list,
+            weight_decay,
+            momentum,
+            lr,
+            dampening,
+            nesterov,
+            maximize,
+            is_first_step,
+            grad_scale,
+            found_inf,
+        );
+    }
     call_fallback(
         &FUSED_SGD__INFO,
         &[
@@ -782,6 +966,38 @@ fn fused_sgd_tensor_lr_inplace_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_SGD_TENSOR_LR__INFO,
+        &[
+            &self_,
+            &grads,
+            &momentum_buffer_list,
+            &weight_decay,
+            &momentum,
+            &lr,
+            &dampening,
+            &nesterov,
+            &maximize,
+            &is_first_step,
+            &grad_scale,
+            &found_inf,
+        ],
+    ) {
+        return ops::fused_sgd_tensor_lr_(
+            self_,
+            grads,
+            momentum_buffer_list,
+            weight_decay,
+            momentum,
+            lr,
+            dampening,
+            nesterov,
+            maximize,
+            is_first_step,
+            grad_scale,
+            found_inf,
+        );
+    }
     call_fallback(
         &FUSED_SGD_TENSOR_LR__INFO,
         &[
@@ -886,6 +1102,36 @@ fn fused_adagrad_inplace_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAGRAD__INFO,
+        &[
+            &self_,
+            &grads,
+            &state_sums,
+            &state_steps,
+            &lr,
+            &lr_decay,
+            &weight_decay,
+            &eps,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+        ],
+    ) {
+        return ops::fused_adagrad_(
+            self_,
+            grads,
+            state_sums,
+            state_steps,
+            lr,
+            lr_decay,
+            weight_decay,
+            eps,
+            maximize,
+            grad_scale,
+            found_inf,
+        );
+    }
     call_fallback(
         &FUSED_ADAGRAD__INFO,
         &[
@@ -1012,6 +1258,36 @@ fn fused_adagrad_tensor_lr_inplace_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAGRAD_TENSOR_LR__INFO,
+        &[
+            &self_,
+            &grads,
+            &state_sums,
+            &state_steps,
+            &lr,
+            &lr_decay,
+            &weight_decay,
+            &eps,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+        ],
+    ) {
+        return ops::fused_adagrad_tensor_lr_(
+            self_,
+            grads,
+            state_sums,
+            state_steps,
+            lr,
+            lr_decay,
+            weight_decay,
+            eps,
+            maximize,
+            grad_scale,
+            found_inf,
+        );
+    }
     call_fallback(
         &FUSED_ADAGRAD_TENSOR_LR__INFO,
         &[
@@ -1098,6 +1374,22 @@ fn fused_adadelta_inplace_adaptor(
     weight_decay: f64,
     maximize: bool,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_ADADELTA__INFO,
+        &[&self_, &grads, &square_avgs, &acc_deltas, &lr, &rho, &eps, &weight_decay, &maximize],
+    ) {
+        return ops::fused_adadelta_(
+            self_,
+            grads,
+            square_avgs,
+            acc_deltas,
+            lr,
+            rho,
+            eps,
+            weight_decay,
+            maximize,
+        );
+    }
     call_fallback(
         &FUSED_ADADELTA__INFO,
         &[&self_, &grads, &square_avgs, &acc_deltas, &lr, &rho, &eps, &weight_decay, &maximize],
@@ -1175,6 +1467,23 @@ fn fused_adamax_inplace_adaptor(
     weight_decay: f64,
     maximize: bool,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAMAX__INFO,
+        &[&self_, &grads, &exp_avgs, &exp_infs, &step_size, &beta1, &beta2, &eps, &weight_decay, &maximize],
+    ) {
+        return ops::fused_adamax_(
+            self_,
+            grads,
+            exp_avgs,
+            exp_infs,
+            step_size,
+            beta1,
+            beta2,
+            eps,
+            weight_decay,
+            maximize,
+        );
+    }
     call_fallback(
         &FUSED_ADAMAX__INFO,
         &[&self_, &grads, &exp_avgs, &exp_infs, &step_size, &beta1, &beta2, &eps, &weight_decay, &maximize],
@@ -1245,6 +1554,11 @@ fn fused_asgd_inplace_adaptor(
     weight_decay: f64,
     maximize: bool,
 ) -> Result<()> {
+    if let Some(_seen) =
+        watched(&FUSED_ASGD__INFO, &[&self_, &grads, &axs, &eta, &mu, &lambd, &weight_decay, &maximize])
+    {
+        return ops::fused_asgd_(self_, grads, axs, eta, mu, lambd, weight_decay, maximize);
+    }
     call_fallback(&FUSED_ASGD__INFO, &[&self_, &grads, &axs, &eta, &mu, &lambd, &weight_decay, &maximize])
         .map(drop)
 }
@@ -1341,6 +1655,40 @@ fn fused_nadam_inplace_adaptor(
     weight_decay: f64,
     maximize: bool,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_NADAM__INFO,
+        &[
+            &self_,
+            &grads,
+            &exp_avgs,
+            &exp_avg_sqs,
+            &grad_factor,
+            &moment_factor,
+            &correction2,
+            &shrink,
+            &beta1,
+            &beta2,
+            &eps,
+            &weight_decay,
+            &maximize,
+        ],
+    ) {
+        return ops::fused_nadam_(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            grad_factor,
+            moment_factor,
+            correction2,
+            shrink,
+            beta1,
+            beta2,
+            eps,
+            weight_decay,
+            maximize,
+        );
+    }
     call_fallback(
         &FUSED_NADAM__INFO,
         &[
@@ -1458,6 +1806,42 @@ fn fused_radam_inplace_adaptor(
     weight_decay: f64,
     maximize: bool,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_RADAM__INFO,
+        &[
+            &self_,
+            &grads,
+            &exp_avgs,
+            &exp_avg_sqs,
+            &lr,
+            &correction1,
+            &root2,
+            &rectification,
+            &shrink,
+            &beta1,
+            &beta2,
+            &eps,
+            &weight_decay,
+            &maximize,
+        ],
+    ) {
+        return ops::fused_radam_(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            lr,
+            correction1,
+            root2,
+            rectification,
+            shrink,
+            beta1,
+            beta2,
+            eps,
+            weight_decay,
+            maximize,
+        );
+    }
     call_fallback(
         &FUSED_RADAM__INFO,
         &[
@@ -1568,6 +1952,38 @@ fn fused_rmsprop_inplace_adaptor(
     centered: bool,
     maximize: bool,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_RMSPROP__INFO,
+        &[
+            &self_,
+            &grads,
+            &square_avgs,
+            &grad_avgs,
+            &momentum_buffer_list,
+            &lr,
+            &alpha,
+            &eps,
+            &weight_decay,
+            &momentum,
+            &centered,
+            &maximize,
+        ],
+    ) {
+        return ops::fused_rmsprop_(
+            self_,
+            grads,
+            square_avgs,
+            grad_avgs,
+            momentum_buffer_list,
+            lr,
+            alpha,
+            eps,
+            weight_decay,
+            momentum,
+            centered,
+            maximize,
+        );
+    }
     call_fallback(
         &FUSED_RMSPROP__INFO,
         &[
@@ -1655,6 +2071,32 @@ fn fused_rprop_inplace_adaptor(
     step_size_max: f64,
     maximize: bool,
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_RPROP__INFO,
+        &[
+            &self_,
+            &grads,
+            &prevs,
+            &step_sizes,
+            &etaminus,
+            &etaplus,
+            &step_size_min,
+            &step_size_max,
+            &maximize,
+        ],
+    ) {
+        return ops::fused_rprop_(
+            self_,
+            grads,
+            prevs,
+            step_sizes,
+            etaminus,
+            etaplus,
+            step_size_min,
+            step_size_max,
+            maximize,
+        );
+    }
     call_fallback(
         &FUSED_RPROP__INFO,
         &[
@@ -1811,6 +2253,44 @@ fn fused_adam_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAM_INFO,
+        &[
+            &self_,
+            &grads,
+            &exp_avgs,
+            &exp_avg_sqs,
+            &max_exp_avg_sqs,
+            &state_steps,
+            &lr,
+            &beta1,
+            &beta2,
+            &weight_decay,
+            &eps,
+            &amsgrad,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+        ],
+    ) {
+        return ops::fused_adam(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+        );
+    }
     fallback(
         &FUSED_ADAM_INFO,
         &[
@@ -1967,6 +2447,46 @@ fn fused_adam_out_adaptor(
     found_inf: Option<&Tensor>,
     out: &[Tensor],
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAM_OUT_INFO,
+        &[
+            &self_,
+            &grads,
+            &exp_avgs,
+            &exp_avg_sqs,
+            &max_exp_avg_sqs,
+            &state_steps,
+            &lr,
+            &beta1,
+            &beta2,
+            &weight_decay,
+            &eps,
+            &amsgrad,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+            &out,
+        ],
+    ) {
+        return ops::fused_adam_out(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+            out,
+        );
+    }
     call_fallback(
         &FUSED_ADAM_OUT_INFO,
         &[
@@ -2132,6 +2652,44 @@ fn fused_adam_tensor_lr_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAM_TENSOR_LR_INFO,
+        &[
+            &self_,
+            &grads,
+            &exp_avgs,
+            &exp_avg_sqs,
+            &max_exp_avg_sqs,
+            &state_steps,
+            &lr,
+            &beta1,
+            &beta2,
+            &weight_decay,
+            &eps,
+            &amsgrad,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+        ],
+    ) {
+        return ops::fused_adam_tensor_lr(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+        );
+    }
     fallback(
         &FUSED_ADAM_TENSOR_LR_INFO,
         &[
@@ -2291,6 +2849,46 @@ fn fused_adam_tensor_lr_out_adaptor(
     found_inf: Option<&Tensor>,
     out: &[Tensor],
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAM_TENSOR_LR_OUT_INFO,
+        &[
+            &self_,
+            &grads,
+            &exp_avgs,
+            &exp_avg_sqs,
+            &max_exp_avg_sqs,
+            &state_steps,
+            &lr,
+            &beta1,
+            &beta2,
+            &weight_decay,
+            &eps,
+            &amsgrad,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+            &out,
+        ],
+    ) {
+        return ops::fused_adam_tensor_lr_out(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+            out,
+        );
+    }
     call_fallback(
         &FUSED_ADAM_TENSOR_LR_OUT_INFO,
         &[
@@ -2455,6 +3053,44 @@ fn fused_adamw_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAMW_INFO,
+        &[
+            &self_,
+            &grads,
+            &exp_avgs,
+            &exp_avg_sqs,
+            &max_exp_avg_sqs,
+            &state_steps,
+            &lr,
+            &beta1,
+            &beta2,
+            &weight_decay,
+            &eps,
+            &amsgrad,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+        ],
+    ) {
+        return ops::fused_adamw(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+        );
+    }
     fallback(
         &FUSED_ADAMW_INFO,
         &[
@@ -2611,6 +3247,46 @@ fn fused_adamw_out_adaptor(
     found_inf: Option<&Tensor>,
     out: &[Tensor],
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAMW_OUT_INFO,
+        &[
+            &self_,
+            &grads,
+            &exp_avgs,
+            &exp_avg_sqs,
+            &max_exp_avg_sqs,
+            &state_steps,
+            &lr,
+            &beta1,
+            &beta2,
+            &weight_decay,
+            &eps,
+            &amsgrad,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+            &out,
+        ],
+    ) {
+        return ops::fused_adamw_out(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+            out,
+        );
+    }
     call_fallback(
         &FUSED_ADAMW_OUT_INFO,
         &[
@@ -2776,6 +3452,44 @@ fn fused_adamw_tensor_lr_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAMW_TENSOR_LR_INFO,
+        &[
+            &self_,
+            &grads,
+            &exp_avgs,
+            &exp_avg_sqs,
+            &max_exp_avg_sqs,
+            &state_steps,
+            &lr,
+            &beta1,
+            &beta2,
+            &weight_decay,
+            &eps,
+            &amsgrad,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+        ],
+    ) {
+        return ops::fused_adamw_tensor_lr(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+        );
+    }
     fallback(
         &FUSED_ADAMW_TENSOR_LR_INFO,
         &[
@@ -2935,6 +3649,46 @@ fn fused_adamw_tensor_lr_out_adaptor(
     found_inf: Option<&Tensor>,
     out: &[Tensor],
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAMW_TENSOR_LR_OUT_INFO,
+        &[
+            &self_,
+            &grads,
+            &exp_avgs,
+            &exp_avg_sqs,
+            &max_exp_avg_sqs,
+            &state_steps,
+            &lr,
+            &beta1,
+            &beta2,
+            &weight_decay,
+            &eps,
+            &amsgrad,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+            &out,
+        ],
+    ) {
+        return ops::fused_adamw_tensor_lr_out(
+            self_,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            state_steps,
+            lr,
+            beta1,
+            beta2,
+            weight_decay,
+            eps,
+            amsgrad,
+            maximize,
+            grad_scale,
+            found_inf,
+            out,
+        );
+    }
     call_fallback(
         &FUSED_ADAMW_TENSOR_LR_OUT_INFO,
         &[
@@ -3076,6 +3830,38 @@ fn fused_sgd_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
+    if let Some(_seen) = watched(
+        &FUSED_SGD_INFO,
+        &[
+            &self_,
+            &grads,
+            &momentum_buffer_list,
+            &weight_decay,
+            &momentum,
+            &lr,
+            &dampening,
+            &nesterov,
+            &maximize,
+            &is_first_step,
+            &grad_scale,
+            &found_inf,
+        ],
+    ) {
+        return ops::fused_sgd(
+            self_,
+            grads,
+            momentum_buffer_list,
+            weight_decay,
+            momentum,
+            lr,
+            dampening,
+            nesterov,
+            maximize,
+            is_first_step,
+            grad_scale,
+            found_inf,
+        );
+    }
     fallback(
         &FUSED_SGD_INFO,
         &[
@@ -3211,6 +3997,40 @@ fn fused_sgd_out_adaptor(
     found_inf: Option<&Tensor>,
     out: &[Tensor],
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_SGD_OUT_INFO,
+        &[
+            &self_,
+            &grads,
+            &momentum_buffer_list,
+            &weight_decay,
+            &momentum,
+            &lr,
+            &dampening,
+            &nesterov,
+            &maximize,
+            &is_first_step,
+            &grad_scale,
+            &found_inf,
+            &out,
+        ],
+    ) {
+        return ops::fused_sgd_out(
+            self_,
+            grads,
+            momentum_buffer_list,
+            weight_decay,
+            momentum,
+            lr,
+            dampening,
+            nesterov,
+            maximize,
+            is_first_step,
+            grad_scale,
+            found_inf,
+            out,
+        );
+    }
     call_fallback(
         &FUSED_SGD_OUT_INFO,
         &[
@@ -3350,6 +4170,38 @@ fn fused_sgd_tensor_lr_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
+    if let Some(_seen) = watched(
+        &FUSED_SGD_TENSOR_LR_INFO,
+        &[
+            &self_,
+            &grads,
+            &momentum_buffer_list,
+            &weight_decay,
+            &momentum,
+            &lr,
+            &dampening,
+            &nesterov,
+            &maximize,
+            &is_first_step,
+            &grad_scale,
+            &found_inf,
+        ],
+    ) {
+        return ops::fused_sgd_tensor_lr(
+            self_,
+            grads,
+            momentum_buffer_list,
+            weight_decay,
+            momentum,
+            lr,
+            dampening,
+            nesterov,
+            maximize,
+            is_first_step,
+            grad_scale,
+            found_inf,
+        );
+    }
     fallback(
         &FUSED_SGD_TENSOR_LR_INFO,
         &[
@@ -3488,6 +4340,40 @@ fn fused_sgd_tensor_lr_out_adaptor(
     found_inf: Option<&Tensor>,
     out: &[Tensor],
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_SGD_TENSOR_LR_OUT_INFO,
+        &[
+            &self_,
+            &grads,
+            &momentum_buffer_list,
+            &weight_decay,
+            &momentum,
+            &lr,
+            &dampening,
+            &nesterov,
+            &maximize,
+            &is_first_step,
+            &grad_scale,
+            &found_inf,
+            &out,
+        ],
+    ) {
+        return ops::fused_sgd_tensor_lr_out(
+            self_,
+            grads,
+            momentum_buffer_list,
+            weight_decay,
+            momentum,
+            lr,
+            dampening,
+            nesterov,
+            maximize,
+            is_first_step,
+            grad_scale,
+            found_inf,
+            out,
+        );
+    }
     call_fallback(
         &FUSED_SGD_TENSOR_LR_OUT_INFO,
         &[
@@ -3623,6 +4509,36 @@ fn fused_adagrad_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAGRAD_INFO,
+        &[
+            &self_,
+            &grads,
+            &state_sums,
+            &state_steps,
+            &lr,
+            &lr_decay,
+            &weight_decay,
+            &eps,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+        ],
+    ) {
+        return ops::fused_adagrad(
+            self_,
+            grads,
+            state_sums,
+            state_steps,
+            lr,
+            lr_decay,
+            weight_decay,
+            eps,
+            maximize,
+            grad_scale,
+            found_inf,
+        );
+    }
     fallback(
         &FUSED_ADAGRAD_INFO,
         &[
@@ -3751,6 +4667,38 @@ fn fused_adagrad_out_adaptor(
     found_inf: Option<&Tensor>,
     out: &[Tensor],
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAGRAD_OUT_INFO,
+        &[
+            &self_,
+            &grads,
+            &state_sums,
+            &state_steps,
+            &lr,
+            &lr_decay,
+            &weight_decay,
+            &eps,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+            &out,
+        ],
+    ) {
+        return ops::fused_adagrad_out(
+            self_,
+            grads,
+            state_sums,
+            state_steps,
+            lr,
+            lr_decay,
+            weight_decay,
+            eps,
+            maximize,
+            grad_scale,
+            found_inf,
+            out,
+        );
+    }
     call_fallback(
         &FUSED_ADAGRAD_OUT_INFO,
         &[
@@ -3886,6 +4834,36 @@ fn fused_adagrad_tensor_lr_adaptor(
     grad_scale: Option<&Tensor>,
     found_inf: Option<&Tensor>,
 ) -> Result<(Vec<Tensor>, Vec<Tensor>, Vec<Tensor>)> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAGRAD_TENSOR_LR_INFO,
+        &[
+            &self_,
+            &grads,
+            &state_sums,
+            &state_steps,
+            &lr,
+            &lr_decay,
+            &weight_decay,
+            &eps,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+        ],
+    ) {
+        return ops::fused_adagrad_tensor_lr(
+            self_,
+            grads,
+            state_sums,
+            state_steps,
+            lr,
+            lr_decay,
+            weight_decay,
+            eps,
+            maximize,
+            grad_scale,
+            found_inf,
+        );
+    }
     fallback(
         &FUSED_ADAGRAD_TENSOR_LR_INFO,
         &[
@@ -4017,6 +4995,38 @@ fn fused_adagrad_tensor_lr_out_adaptor(
     found_inf: Option<&Tensor>,
     out: &[Tensor],
 ) -> Result<()> {
+    if let Some(_seen) = watched(
+        &FUSED_ADAGRAD_TENSOR_LR_OUT_INFO,
+        &[
+            &self_,
+            &grads,
+            &state_sums,
+            &state_steps,
+            &lr,
+            &lr_decay,
+            &weight_decay,
+            &eps,
+            &maximize,
+            &grad_scale,
+            &found_inf,
+            &out,
+        ],
+    ) {
+        return ops::fused_adagrad_tensor_lr_out(
+            self_,
+            grads,
+            state_sums,
+            state_steps,
+            lr,
+            lr_decay,
+            weight_decay,
+            eps,
+            maximize,
+            grad_scale,
+            found_inf,
+            out,
+        );
+    }
     call_fallback(
         &FUSED_ADAGRAD_TENSOR_LR_OUT_INFO,
         &[

@@ -40,6 +40,9 @@ fn quantize_per_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::quantize_per_tensor(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?, arg(a, 3)?)?.into_values()
 }
 fn quantize_per_tensor_adaptor(self_: &Tensor, scale: f64, zero_point: i64, dtype: DType) -> Result<Tensor> {
+    if let Some(_seen) = watched(&QUANTIZE_PER_TENSOR_INFO, &[&self_, &scale, &zero_point, &dtype]) {
+        return ops::quantize_per_tensor(self_, scale, zero_point, dtype);
+    }
     fallback(&QUANTIZE_PER_TENSOR_INFO, &[&self_, &scale, &zero_point, &dtype])
 }
 
@@ -85,6 +88,9 @@ fn quantize_per_tensor_by_adaptor(
     zero_point: &Tensor,
     dtype: DType,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&QUANTIZE_PER_TENSOR_BY_INFO, &[&self_, &scale, &zero_point, &dtype]) {
+        return ops::quantize_per_tensor_by(self_, scale, zero_point, dtype);
+    }
     fallback(&QUANTIZE_PER_TENSOR_BY_INFO, &[&self_, &scale, &zero_point, &dtype])
 }
 
@@ -135,6 +141,9 @@ fn quantize_all_per_tensor_adaptor(
     zero_points: &Tensor,
     dtype: DType,
 ) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&QUANTIZE_ALL_PER_TENSOR_INFO, &[&tensors, &scales, &zero_points, &dtype]) {
+        return ops::quantize_all_per_tensor(tensors, scales, zero_points, dtype);
+    }
     fallback(&QUANTIZE_ALL_PER_TENSOR_INFO, &[&tensors, &scales, &zero_points, &dtype])
 }
 
@@ -185,6 +194,10 @@ fn quantize_per_channel_adaptor(
     axis: i64,
     dtype: DType,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&QUANTIZE_PER_CHANNEL_INFO, &[&self_, &scales, &zero_points, &axis, &dtype])
+    {
+        return ops::quantize_per_channel(self_, scales, zero_points, axis, dtype);
+    }
     fallback(&QUANTIZE_PER_CHANNEL_INFO, &[&self_, &scales, &zero_points, &axis, &dtype])
 }
 
@@ -223,6 +236,9 @@ fn quantize_per_tensor_dynamic_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::quantize_per_tensor_dynamic(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn quantize_per_tensor_dynamic_adaptor(self_: &Tensor, dtype: DType, reduce_range: bool) -> Result<Tensor> {
+    if let Some(_seen) = watched(&QUANTIZE_PER_TENSOR_DYNAMIC_INFO, &[&self_, &dtype, &reduce_range]) {
+        return ops::quantize_per_tensor_dynamic(self_, dtype, reduce_range);
+    }
     fallback(&QUANTIZE_PER_TENSOR_DYNAMIC_INFO, &[&self_, &dtype, &reduce_range])
 }
 
@@ -251,6 +267,9 @@ fn dequantize_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::dequantize(tensor_arg(a, 0)?)?.into_values()
 }
 fn dequantize_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DEQUANTIZE_INFO, &[&self_]) {
+        return ops::dequantize(self_);
+    }
     fallback(&DEQUANTIZE_INFO, &[&self_])
 }
 
@@ -279,6 +298,9 @@ fn dequantize_all_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::dequantize_all(&arg::<Vec<Tensor>>(a, 0)?)?.into_values()
 }
 fn dequantize_all_adaptor(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
+    if let Some(_seen) = watched(&DEQUANTIZE_ALL_INFO, &[&tensors]) {
+        return ops::dequantize_all(tensors);
+    }
     fallback(&DEQUANTIZE_ALL_INFO, &[&tensors])
 }
 
@@ -306,6 +328,9 @@ fn int_repr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::int_repr(tensor_arg(a, 0)?)?.into_values()
 }
 fn int_repr_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&INT_REPR_INFO, &[&self_]) {
+        return ops::int_repr(self_);
+    }
     fallback(&INT_REPR_INFO, &[&self_])
 }
 
@@ -344,6 +369,9 @@ fn make_per_tensor_quantized_tensor_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::make_per_tensor_quantized_tensor(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn make_per_tensor_quantized_tensor_adaptor(self_: &Tensor, scale: f64, zero_point: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&MAKE_PER_TENSOR_QUANTIZED_TENSOR_INFO, &[&self_, &scale, &zero_point]) {
+        return ops::make_per_tensor_quantized_tensor(self_, scale, zero_point);
+    }
     fallback(&MAKE_PER_TENSOR_QUANTIZED_TENSOR_INFO, &[&self_, &scale, &zero_point])
 }
 
@@ -394,5 +422,10 @@ fn make_per_channel_quantized_tensor_adaptor(
     zero_point: &Tensor,
     axis: i64,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&MAKE_PER_CHANNEL_QUANTIZED_TENSOR_INFO, &[&self_, &scale, &zero_point, &axis])
+    {
+        return ops::make_per_channel_quantized_tensor(self_, scale, zero_point, axis);
+    }
     fallback(&MAKE_PER_CHANNEL_QUANTIZED_TENSOR_INFO, &[&self_, &scale, &zero_point, &axis])
 }

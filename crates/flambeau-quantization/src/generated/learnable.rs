@@ -67,6 +67,19 @@ fn _fake_quantize_learnable_per_tensor_affine_adaptor(
     quant_max: i64,
     grad_factor: f64,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &_FAKE_QUANTIZE_LEARNABLE_PER_TENSOR_AFFINE_INFO,
+        &[&self_, &scale, &zero_point, &quant_min, &quant_max, &grad_factor],
+    ) {
+        return ops::_fake_quantize_learnable_per_tensor_affine(
+            self_,
+            scale,
+            zero_point,
+            quant_min,
+            quant_max,
+            grad_factor,
+        );
+    }
     fallback(
         &_FAKE_QUANTIZE_LEARNABLE_PER_TENSOR_AFFINE_INFO,
         &[&self_, &scale, &zero_point, &quant_min, &quant_max, &grad_factor],
@@ -136,6 +149,20 @@ fn _fake_quantize_learnable_per_channel_affine_adaptor(
     quant_max: i64,
     grad_factor: f64,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &_FAKE_QUANTIZE_LEARNABLE_PER_CHANNEL_AFFINE_INFO,
+        &[&self_, &scale, &zero_point, &axis, &quant_min, &quant_max, &grad_factor],
+    ) {
+        return ops::_fake_quantize_learnable_per_channel_affine(
+            self_,
+            scale,
+            zero_point,
+            axis,
+            quant_min,
+            quant_max,
+            grad_factor,
+        );
+    }
     fallback(
         &_FAKE_QUANTIZE_LEARNABLE_PER_CHANNEL_AFFINE_INFO,
         &[&self_, &scale, &zero_point, &axis, &quant_min, &quant_max, &grad_factor],

@@ -31,6 +31,9 @@ fn q_scale_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::q_scale(tensor_arg(a, 0)?)?.into_values()
 }
 fn q_scale_adaptor(self_: &Tensor) -> Result<f64> {
+    if let Some(_seen) = watched(&Q_SCALE_INFO, &[&self_]) {
+        return ops::q_scale(self_);
+    }
     fallback(&Q_SCALE_INFO, &[&self_])
 }
 
@@ -59,6 +62,9 @@ fn q_zero_point_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::q_zero_point(tensor_arg(a, 0)?)?.into_values()
 }
 fn q_zero_point_adaptor(self_: &Tensor) -> Result<i64> {
+    if let Some(_seen) = watched(&Q_ZERO_POINT_INFO, &[&self_]) {
+        return ops::q_zero_point(self_);
+    }
     fallback(&Q_ZERO_POINT_INFO, &[&self_])
 }
 
@@ -87,6 +93,9 @@ fn q_per_channel_scales_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::q_per_channel_scales(tensor_arg(a, 0)?)?.into_values()
 }
 fn q_per_channel_scales_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&Q_PER_CHANNEL_SCALES_INFO, &[&self_]) {
+        return ops::q_per_channel_scales(self_);
+    }
     fallback(&Q_PER_CHANNEL_SCALES_INFO, &[&self_])
 }
 
@@ -118,6 +127,9 @@ fn q_per_channel_zero_points_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::q_per_channel_zero_points(tensor_arg(a, 0)?)?.into_values()
 }
 fn q_per_channel_zero_points_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&Q_PER_CHANNEL_ZERO_POINTS_INFO, &[&self_]) {
+        return ops::q_per_channel_zero_points(self_);
+    }
     fallback(&Q_PER_CHANNEL_ZERO_POINTS_INFO, &[&self_])
 }
 
@@ -146,5 +158,8 @@ fn q_per_channel_axis_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::q_per_channel_axis(tensor_arg(a, 0)?)?.into_values()
 }
 fn q_per_channel_axis_adaptor(self_: &Tensor) -> Result<i64> {
+    if let Some(_seen) = watched(&Q_PER_CHANNEL_AXIS_INFO, &[&self_]) {
+        return ops::q_per_channel_axis(self_);
+    }
     fallback(&Q_PER_CHANNEL_AXIS_INFO, &[&self_])
 }

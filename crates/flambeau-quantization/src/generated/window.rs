@@ -57,6 +57,11 @@ fn quantized_max_pool1d_adaptor(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&QUANTIZED_MAX_POOL1D_INFO, &[&self_, &kernel_size, &stride, &padding, &dilation, &ceil_mode])
+    {
+        return ops::quantized_max_pool1d(self_, kernel_size, stride, padding, dilation, ceil_mode);
+    }
     fallback(&QUANTIZED_MAX_POOL1D_INFO, &[&self_, &kernel_size, &stride, &padding, &dilation, &ceil_mode])
 }
 
@@ -110,6 +115,11 @@ fn quantized_max_pool2d_adaptor(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<Tensor> {
+    if let Some(_seen) =
+        watched(&QUANTIZED_MAX_POOL2D_INFO, &[&self_, &kernel_size, &stride, &padding, &dilation, &ceil_mode])
+    {
+        return ops::quantized_max_pool2d(self_, kernel_size, stride, padding, dilation, ceil_mode);
+    }
     fallback(&QUANTIZED_MAX_POOL2D_INFO, &[&self_, &kernel_size, &stride, &padding, &dilation, &ceil_mode])
 }
 
@@ -170,6 +180,21 @@ fn quantized_batch_norm_adaptor(
     output_scale: f64,
     output_zero_point: i64,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &QUANTIZED_BATCH_NORM_INFO,
+        &[&input, &weight, &bias, &mean, &var, &eps, &output_scale, &output_zero_point],
+    ) {
+        return ops::quantized_batch_norm(
+            input,
+            weight,
+            bias,
+            mean,
+            var,
+            eps,
+            output_scale,
+            output_zero_point,
+        );
+    }
     fallback(
         &QUANTIZED_BATCH_NORM_INFO,
         &[&input, &weight, &bias, &mean, &var, &eps, &output_scale, &output_zero_point],

@@ -38,6 +38,9 @@ fn dense_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::dense_copy(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn dense_copy_adaptor(self_: &Tensor, masked_grad: Option<bool>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&DENSE_COPY_INFO, &[&self_, &masked_grad]) {
+        return ops::dense_copy(self_, masked_grad);
+    }
     fallback(&DENSE_COPY_INFO, &[&self_, &masked_grad])
 }
 
@@ -72,6 +75,9 @@ fn to_dense_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::to_dense(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn to_dense_adaptor(self_: &Tensor, dtype: Option<DType>, masked_grad: Option<bool>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TO_DENSE_INFO, &[&self_, &dtype, &masked_grad]) {
+        return ops::to_dense(self_, dtype, masked_grad);
+    }
     fallback(&TO_DENSE_INFO, &[&self_, &dtype, &masked_grad])
 }
 
@@ -117,6 +123,9 @@ fn sparse_copy_adaptor(
     blocksize: Option<&[i64]>,
     dense_dim: Option<i64>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPARSE_COPY_INFO, &[&self_, &layout, &blocksize, &dense_dim]) {
+        return ops::sparse_copy(self_, layout, blocksize, dense_dim);
+    }
     fallback(&SPARSE_COPY_INFO, &[&self_, &layout, &blocksize, &dense_dim])
 }
 
@@ -151,6 +160,9 @@ fn sparse_copy_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sparse_copy_dim(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn sparse_copy_dim_adaptor(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPARSE_COPY_DIM_INFO, &[&self_, &sparse_dim]) {
+        return ops::sparse_copy_dim(self_, sparse_dim);
+    }
     fallback(&SPARSE_COPY_DIM_INFO, &[&self_, &sparse_dim])
 }
 
@@ -192,6 +204,9 @@ fn to_sparse_adaptor(
     blocksize: Option<&[i64]>,
     dense_dim: Option<i64>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TO_SPARSE_INFO, &[&self_, &layout, &blocksize, &dense_dim]) {
+        return ops::to_sparse(self_, layout, blocksize, dense_dim);
+    }
     fallback(&TO_SPARSE_INFO, &[&self_, &layout, &blocksize, &dense_dim])
 }
 
@@ -223,6 +238,9 @@ fn to_sparse_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::to_sparse_dim(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn to_sparse_dim_adaptor(self_: &Tensor, sparse_dim: i64) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TO_SPARSE_DIM_INFO, &[&self_, &sparse_dim]) {
+        return ops::to_sparse_dim(self_, sparse_dim);
+    }
     fallback(&TO_SPARSE_DIM_INFO, &[&self_, &sparse_dim])
 }
 
@@ -251,6 +269,9 @@ fn to_sparse_coo_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::to_sparse_coo(tensor_arg(a, 0)?)?.into_values()
 }
 fn to_sparse_coo_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TO_SPARSE_COO_INFO, &[&self_]) {
+        return ops::to_sparse_coo(self_);
+    }
     fallback(&TO_SPARSE_COO_INFO, &[&self_])
 }
 
@@ -282,6 +303,9 @@ fn to_sparse_csr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::to_sparse_csr(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn to_sparse_csr_adaptor(self_: &Tensor, dense_dim: Option<i64>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TO_SPARSE_CSR_INFO, &[&self_, &dense_dim]) {
+        return ops::to_sparse_csr(self_, dense_dim);
+    }
     fallback(&TO_SPARSE_CSR_INFO, &[&self_, &dense_dim])
 }
 
@@ -313,6 +337,9 @@ fn to_sparse_csc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::to_sparse_csc(tensor_arg(a, 0)?, arg(a, 1)?)?.into_values()
 }
 fn to_sparse_csc_adaptor(self_: &Tensor, dense_dim: Option<i64>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TO_SPARSE_CSC_INFO, &[&self_, &dense_dim]) {
+        return ops::to_sparse_csc(self_, dense_dim);
+    }
     fallback(&TO_SPARSE_CSC_INFO, &[&self_, &dense_dim])
 }
 
@@ -348,6 +375,9 @@ fn to_sparse_bsr_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::to_sparse_bsr(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn to_sparse_bsr_adaptor(self_: &Tensor, blocksize: &[i64], dense_dim: Option<i64>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TO_SPARSE_BSR_INFO, &[&self_, &blocksize, &dense_dim]) {
+        return ops::to_sparse_bsr(self_, blocksize, dense_dim);
+    }
     fallback(&TO_SPARSE_BSR_INFO, &[&self_, &blocksize, &dense_dim])
 }
 
@@ -383,6 +413,9 @@ fn to_sparse_bsc_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::to_sparse_bsc(tensor_arg(a, 0)?, &arg::<Vec<i64>>(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn to_sparse_bsc_adaptor(self_: &Tensor, blocksize: &[i64], dense_dim: Option<i64>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&TO_SPARSE_BSC_INFO, &[&self_, &blocksize, &dense_dim]) {
+        return ops::to_sparse_bsc(self_, blocksize, dense_dim);
+    }
     fallback(&TO_SPARSE_BSC_INFO, &[&self_, &blocksize, &dense_dim])
 }
 
@@ -417,5 +450,8 @@ fn sparse_mask_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sparse_mask(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn sparse_mask_adaptor(self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPARSE_MASK_INFO, &[&self_, &mask]) {
+        return ops::sparse_mask(self_, mask);
+    }
     fallback(&SPARSE_MASK_INFO, &[&self_, &mask])
 }

@@ -52,6 +52,9 @@ fn sparse_coo_tensor_unsafe_adaptor(
     size: &[i64],
     is_coalesced: Option<bool>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPARSE_COO_TENSOR_UNSAFE_INFO, &[&indices, &values, &size, &is_coalesced]) {
+        return ops::sparse_coo_tensor_unsafe(indices, values, size, is_coalesced);
+    }
     fallback(&SPARSE_COO_TENSOR_UNSAFE_INFO, &[&indices, &values, &size, &is_coalesced])
 }
 
@@ -108,6 +111,12 @@ fn sparse_compressed_tensor_unsafe_adaptor(
     size: &[i64],
     layout: Layout,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(
+        &SPARSE_COMPRESSED_TENSOR_UNSAFE_INFO,
+        &[&compressed_indices, &plain_indices, &values, &size, &layout],
+    ) {
+        return ops::sparse_compressed_tensor_unsafe(compressed_indices, plain_indices, values, size, layout);
+    }
     fallback(
         &SPARSE_COMPRESSED_TENSOR_UNSAFE_INFO,
         &[&compressed_indices, &plain_indices, &values, &size, &layout],
@@ -145,6 +154,9 @@ fn elements_at_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::elements_at(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn elements_at_adaptor(self_: &Tensor, indices: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ELEMENTS_AT_INFO, &[&self_, &indices]) {
+        return ops::elements_at(self_, indices);
+    }
     fallback(&ELEMENTS_AT_INFO, &[&self_, &indices])
 }
 
@@ -173,6 +185,9 @@ fn indices_unchecked_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::indices_unchecked(tensor_arg(a, 0)?)?.into_values()
 }
 fn indices_unchecked_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&INDICES_UNCHECKED_INFO, &[&self_]) {
+        return ops::indices_unchecked(self_);
+    }
     fallback(&INDICES_UNCHECKED_INFO, &[&self_])
 }
 
@@ -201,6 +216,9 @@ fn values_unchecked_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::values_unchecked(tensor_arg(a, 0)?)?.into_values()
 }
 fn values_unchecked_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&VALUES_UNCHECKED_INFO, &[&self_]) {
+        return ops::values_unchecked(self_);
+    }
     fallback(&VALUES_UNCHECKED_INFO, &[&self_])
 }
 
@@ -228,6 +246,9 @@ fn indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::indices(tensor_arg(a, 0)?)?.into_values()
 }
 fn indices_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&INDICES_INFO, &[&self_]) {
+        return ops::indices(self_);
+    }
     fallback(&INDICES_INFO, &[&self_])
 }
 
@@ -259,6 +280,9 @@ fn values_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::values(tensor_arg(a, 0)?)?.into_values()
 }
 fn values_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&VALUES_INFO, &[&self_]) {
+        return ops::values(self_);
+    }
     fallback(&VALUES_INFO, &[&self_])
 }
 
@@ -287,6 +311,9 @@ fn crow_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::crow_indices(tensor_arg(a, 0)?)?.into_values()
 }
 fn crow_indices_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CROW_INDICES_INFO, &[&self_]) {
+        return ops::crow_indices(self_);
+    }
     fallback(&CROW_INDICES_INFO, &[&self_])
 }
 
@@ -315,6 +342,9 @@ fn col_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::col_indices(tensor_arg(a, 0)?)?.into_values()
 }
 fn col_indices_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&COL_INDICES_INFO, &[&self_]) {
+        return ops::col_indices(self_);
+    }
     fallback(&COL_INDICES_INFO, &[&self_])
 }
 
@@ -343,6 +373,9 @@ fn ccol_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::ccol_indices(tensor_arg(a, 0)?)?.into_values()
 }
 fn ccol_indices_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&CCOL_INDICES_INFO, &[&self_]) {
+        return ops::ccol_indices(self_);
+    }
     fallback(&CCOL_INDICES_INFO, &[&self_])
 }
 
@@ -371,6 +404,9 @@ fn row_indices_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::row_indices(tensor_arg(a, 0)?)?.into_values()
 }
 fn row_indices_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&ROW_INDICES_INFO, &[&self_]) {
+        return ops::row_indices(self_);
+    }
     fallback(&ROW_INDICES_INFO, &[&self_])
 }
 
@@ -398,6 +434,9 @@ fn nnz_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::nnz(tensor_arg(a, 0)?)?.into_values()
 }
 fn nnz_adaptor(self_: &Tensor) -> Result<i64> {
+    if let Some(_seen) = watched(&NNZ_INFO, &[&self_]) {
+        return ops::nnz(self_);
+    }
     fallback(&NNZ_INFO, &[&self_])
 }
 
@@ -426,6 +465,9 @@ fn is_coalesced_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::is_coalesced(tensor_arg(a, 0)?)?.into_values()
 }
 fn is_coalesced_adaptor(self_: &Tensor) -> Result<bool> {
+    if let Some(_seen) = watched(&IS_COALESCED_INFO, &[&self_]) {
+        return ops::is_coalesced(self_);
+    }
     fallback(&IS_COALESCED_INFO, &[&self_])
 }
 
@@ -454,6 +496,9 @@ fn sparse_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sparse_dim(tensor_arg(a, 0)?)?.into_values()
 }
 fn sparse_dim_adaptor(self_: &Tensor) -> Result<i64> {
+    if let Some(_seen) = watched(&SPARSE_DIM_INFO, &[&self_]) {
+        return ops::sparse_dim(self_);
+    }
     fallback(&SPARSE_DIM_INFO, &[&self_])
 }
 
@@ -482,6 +527,9 @@ fn dense_dim_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::dense_dim(tensor_arg(a, 0)?)?.into_values()
 }
 fn dense_dim_adaptor(self_: &Tensor) -> Result<i64> {
+    if let Some(_seen) = watched(&DENSE_DIM_INFO, &[&self_]) {
+        return ops::dense_dim(self_);
+    }
     fallback(&DENSE_DIM_INFO, &[&self_])
 }
 
@@ -513,6 +561,9 @@ fn coalesced_copy_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::coalesced_copy(tensor_arg(a, 0)?)?.into_values()
 }
 fn coalesced_copy_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&COALESCED_COPY_INFO, &[&self_]) {
+        return ops::coalesced_copy(self_);
+    }
     fallback(&COALESCED_COPY_INFO, &[&self_])
 }
 
@@ -540,5 +591,8 @@ fn coalesce_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::coalesce(tensor_arg(a, 0)?)?.into_values()
 }
 fn coalesce_adaptor(self_: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&COALESCE_INFO, &[&self_]) {
+        return ops::coalesce(self_);
+    }
     fallback(&COALESCE_INFO, &[&self_])
 }

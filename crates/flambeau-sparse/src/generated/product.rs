@@ -34,6 +34,9 @@ fn sparse_mm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sparse_mm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn sparse_mm_adaptor(sparse: &Tensor, dense: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPARSE_MM_INFO, &[&sparse, &dense]) {
+        return ops::sparse_mm(sparse, dense);
+    }
     fallback(&SPARSE_MM_INFO, &[&sparse, &dense])
 }
 
@@ -69,6 +72,9 @@ fn sparse_mm_reduce_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sparse_mm_reduce(tensor_arg(a, 0)?, tensor_arg(a, 1)?, &arg::<String>(a, 2)?)?.into_values()
 }
 fn sparse_mm_reduce_adaptor(sparse: &Tensor, dense: &Tensor, reduce: &str) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPARSE_MM_REDUCE_INFO, &[&sparse, &dense, &reduce]) {
+        return ops::sparse_mm_reduce(sparse, dense, reduce);
+    }
     fallback(&SPARSE_MM_REDUCE_INFO, &[&sparse, &dense, &reduce])
 }
 
@@ -113,6 +119,9 @@ fn sampled_addmm_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SAMPLED_ADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha]) {
+        return ops::sampled_addmm(self_, mat1, mat2, beta, alpha);
+    }
     fallback(&SAMPLED_ADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha])
 }
 
@@ -157,6 +166,9 @@ fn sparse_addmm_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPARSE_ADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha]) {
+        return ops::sparse_addmm(self_, mat1, mat2, beta, alpha);
+    }
     fallback(&SPARSE_ADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha])
 }
 
@@ -194,6 +206,9 @@ fn sparse_sum_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sparse_sum(tensor_arg(a, 0)?, arg::<Option<Vec<i64>>>(a, 1)?.as_deref(), arg(a, 2)?)?.into_values()
 }
 fn sparse_sum_adaptor(input: &Tensor, dim: Option<&[i64]>, dtype: Option<DType>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPARSE_SUM_INFO, &[&input, &dim, &dtype]) {
+        return ops::sparse_sum(input, dim, dtype);
+    }
     fallback(&SPARSE_SUM_INFO, &[&input, &dim, &dtype])
 }
 
@@ -224,6 +239,9 @@ fn hspmm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::hspmm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn hspmm_adaptor(mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&HSPMM_INFO, &[&mat1, &mat2]) {
+        return ops::hspmm(mat1, mat2);
+    }
     fallback(&HSPMM_INFO, &[&mat1, &mat2])
 }
 
@@ -254,6 +272,9 @@ fn smm_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::smm(tensor_arg(a, 0)?, tensor_arg(a, 1)?)?.into_values()
 }
 fn smm_adaptor(self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SMM_INFO, &[&self_, &mat2]) {
+        return ops::smm(self_, mat2);
+    }
     fallback(&SMM_INFO, &[&self_, &mat2])
 }
 
@@ -297,6 +318,9 @@ fn sspaddmm_adaptor(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SSPADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha]) {
+        return ops::sspaddmm(self_, mat1, mat2, beta, alpha);
+    }
     fallback(&SSPADDMM_INFO, &[&self_, &mat1, &mat2, &beta, &alpha])
 }
 
@@ -332,6 +356,9 @@ fn sparse_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sparse_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn sparse_softmax_adaptor(input: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPARSE_SOFTMAX_INFO, &[&input, &dim, &dtype]) {
+        return ops::sparse_softmax(input, dim, dtype);
+    }
     fallback(&SPARSE_SOFTMAX_INFO, &[&input, &dim, &dtype])
 }
 
@@ -367,6 +394,9 @@ fn sparse_log_softmax_boxed(a: &[Value]) -> Result<Vec<Value>> {
     ops::sparse_log_softmax(tensor_arg(a, 0)?, arg(a, 1)?, arg(a, 2)?)?.into_values()
 }
 fn sparse_log_softmax_adaptor(input: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPARSE_LOG_SOFTMAX_INFO, &[&input, &dim, &dtype]) {
+        return ops::sparse_log_softmax(input, dim, dtype);
+    }
     fallback(&SPARSE_LOG_SOFTMAX_INFO, &[&input, &dim, &dtype])
 }
 
@@ -407,5 +437,8 @@ fn spdiags_adaptor(
     shape: &[i64],
     layout: Option<Layout>,
 ) -> Result<Tensor> {
+    if let Some(_seen) = watched(&SPDIAGS_INFO, &[&diagonals, &offsets, &shape, &layout]) {
+        return ops::spdiags(diagonals, offsets, shape, layout);
+    }
     fallback(&SPDIAGS_INFO, &[&diagonals, &offsets, &shape, &layout])
 }

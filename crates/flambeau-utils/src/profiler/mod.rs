@@ -170,11 +170,23 @@ pub struct ProfileOptions {
     profile_memory: bool,
     with_stack: bool,
     with_flops: bool,
+    with_modules: bool,
+    activities: Option<Vec<ProfilerActivity>>,
 }
 impl ProfileOptions {
     /// Records all, from begin to end.
     pub fn new() -> Self {
         Self::default()
+    }
+    /// What is watched; all that can be, unless this is said. Without [`ProfilerActivity::CPU`] nothing is recorded.
+    pub fn activities(mut self, of: impl IntoIterator<Item = ProfilerActivity>) -> Self {
+        self.activities = Some(of.into_iter().collect());
+        self
+    }
+    /// Notes within which modules operators run: [`Event::module_hierarchy`], and `Module Hierarchy` of the trace.
+    pub fn with_modules(mut self, on: bool) -> Self {
+        self.with_modules = on;
+        self
     }
     /// What is done in which step: see [`schedule`]. Without one every step is recorded.
     pub fn schedule(mut self, f: impl Fn(i64) -> ProfilerAction + 'static) -> Self {
@@ -228,8 +240,10 @@ impl Profile {
         self.options.schedule.as_ref().map_or(ProfilerAction::RECORD, |f| f(self.step))
     }
     fn begin(&mut self) {
+        let watched = |all: &Vec<ProfilerActivity>| all.contains(&ProfilerActivity::CPU);
         if matches!(self.action(), ProfilerAction::RECORD | ProfilerAction::RECORD_AND_SAVE)
             && self.recording.is_none()
+            && self.options.activities.as_ref().is_none_or(watched)
         {
             let o = &self.options;
             let what = Recorder {
@@ -237,6 +251,7 @@ impl Profile {
                 memory: o.profile_memory,
                 stack: o.with_stack,
                 flops: o.with_flops,
+                modules: o.with_modules,
                 ..Recorder::default()
             };
             self.recording = Some(Recording::new(what));

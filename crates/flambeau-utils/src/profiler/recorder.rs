@@ -2,13 +2,16 @@
 
 use super::flops::estimate;
 use flambeau_core::dispatch::op::OpInfo;
-use flambeau_core::dispatch::overrides::{ModeGuard, OperatorCall, push_dispatch_mode, push_function_mode};
-use flambeau_core::{Result, Value};
+use flambeau_core::dispatch::overrides::ModeGuard;
+use flambeau_core::dispatch::watch::{Watcher, push_watcher};
+use flambeau_core::{Tensor, Value};
+use flambeau_nn::modules::module::{register_module_forward_hook, register_module_forward_pre_hook};
+use flambeau_nn::{HookHandle, HookOptions, Module};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// An operator's call, or a label's range.
 #[doc(alias = "torch.autograd.profiler.FunctionEvent")]
@@ -32,6 +35,8 @@ pub struct Event {
     pub flops: u64,
     /// Functions that called, the innermost first.
     pub stack: Vec<String>,
+    /// Classes of the modules that ran, the outermost first: `Sequential.Linear`.
+    pub module_hierarchy: String,
     /// Bytes that were taken at the begin and at the end.
     pub(super) allocated: [i64; 2],
     /// Nanoseconds of the events within it.
@@ -84,13 +89,14 @@ struct More {
     input_shapes: Vec<Vec<i64>>,
     flops: u64,
     stack: Vec<String>,
+    modules: String,
     allocated: [i64; 2],
 }
 /// An event while it is recorded: as little as will do, since noting it takes time from what is measured.
 pub(super) struct Noted {
     what: What,
-    start: u64,
-    end: u64,
+    start: Instant,
+    end: Instant,
     parent: Option<usize>,
     more: Option<Box<More>>,
 }
@@ -102,47 +108,48 @@ pub(super) struct Recorder {
     pub(super) memory: bool,
     pub(super) stack: bool,
     pub(super) flops: bool,
+    pub(super) modules: bool,
     pub(super) began: Option<Instant>,
     pub(super) noted: Vec<Noted>,
     /// Those that are running.
     pub(super) open: Vec<usize>,
+    /// Modules that are running: addresses and classes.
+    pub(super) running: Vec<(usize, String)>,
 }
 fn allocated() -> i64 {
     flambeau_memory::pool::stats().allocated as i64
 }
 impl Recorder {
-    fn now(&self) -> u64 {
-        self.began.map_or(0, |t| {
-            let d = t.elapsed();
-            d.as_secs() * 1_000_000_000 + u64::from(d.subsec_nanos())
-        })
+    /// Nanoseconds from the begin on.
+    fn since(&self, t: Instant) -> u64 {
+        let d = self.began.map_or(Duration::ZERO, |b| t.saturating_duration_since(b));
+        d.as_secs() * 1_000_000_000 + u64::from(d.subsec_nanos())
     }
     #[cold]
-    fn more(&self, what: &What, args: Option<&[Value]>) -> Box<More> {
-        let input_shapes = match args {
-            Some(a) if self.shapes => a.iter().map(sizes).collect(),
-            _ => Vec::new(),
-        };
-        let flops = if self.flops { args.map_or(0, |a| estimate(&name(what), &input_shapes, a)) } else { 0 };
+    fn more(&self, what: &What, args: Option<&dyn Fn() -> Vec<Value>>) -> Box<More> {
+        let args = args.filter(|_| self.shapes || self.flops).map_or(Vec::new(), |values| values());
+        let input_shapes = if self.shapes { args.iter().map(sizes).collect() } else { Vec::new() };
+        let counted = self.flops && matches!(what, What::Operator(_));
+        let flops = if counted { estimate(&name(what), &input_shapes, &args) } else { 0 };
         let stack = if self.stack { frames() } else { Vec::new() };
         let before = if self.memory { allocated() } else { 0 };
-        Box::new(More { input_shapes, flops, stack, allocated: [before; 2] })
+        let names: Vec<&str> = self.running.iter().map(|m| m.1.as_str()).collect();
+        Box::new(More { input_shapes, flops, stack, modules: names.join("."), allocated: [before; 2] })
     }
-    fn begin(&mut self, what: What, args: Option<&[Value]>) -> usize {
+    fn begin(&mut self, what: What, args: Option<&dyn Fn() -> Vec<Value>>) -> usize {
         let i = self.noted.len();
-        let wanted = self.shapes || self.memory || self.stack || self.flops;
+        let wanted = self.shapes || self.memory || self.stack || self.flops || !self.running.is_empty();
         let more = wanted.then(|| self.more(&what, args));
         let parent = self.open.last().copied();
         self.open.push(i);
-        self.noted.push(Noted { what, start: 0, end: 0, parent, more });
-        // last, so that what was noted does not count
-        let now = self.now();
-        self.noted[i].start = now;
-        self.noted[i].end = now;
+        // the clock is asked last, so that what is noted does not count
+        self.noted.reserve(1);
+        let now = Instant::now();
+        self.noted.push(Noted { what, start: now, end: now, parent, more });
         i
     }
     fn end(&mut self, i: usize) {
-        let now = self.now();
+        let now = Instant::now();
         if self.open.last() != Some(&i) && !self.open.contains(&i) {
             return;
         }
@@ -180,20 +187,22 @@ impl Recorder {
             };
             let more = n.more.map(|m| *m).unwrap_or_default();
             let bytes = more.allocated[1] - more.allocated[0];
+            let (start, end) = (self.since(n.start), self.since(n.end));
             if let Some(p) = n.parent {
-                all[p].children += n.end - n.start;
+                all[p].children += end - start;
                 all[p].children_memory += bytes;
             }
             all.push(Event {
                 name,
-                start: n.start,
-                end: n.end,
+                start,
+                end,
                 parent: n.parent,
                 is_user_annotation: matches!(n.what, What::Label(_)),
                 input_shapes: more.input_shapes,
                 cpu_memory_usage: bytes,
                 flops: more.flops,
                 stack: more.stack,
+                module_hierarchy: more.modules,
                 allocated: more.allocated,
                 children: 0,
                 children_memory: 0,
@@ -241,29 +250,52 @@ fn current() -> Option<Rc<RefCell<Recorder>>> {
     CURRENT.try_with(|c| c.borrow().last().cloned()).ok().flatten()
 }
 
+/// Notes which modules run on threads whose recording wants to know.
+fn module_hooks() -> Vec<HookHandle> {
+    let of = |m: &dyn Module| std::ptr::from_ref(m).cast::<()>() as usize;
+    let wanted = || current().filter(|r| r.borrow().modules);
+    let before = register_module_forward_pre_hook(move |m: &dyn Module, _: &[Tensor]| {
+        if let Some(r) = wanted() {
+            r.borrow_mut().running.push((of(m), m.type_name().into_owned()));
+        }
+        None
+    });
+    let ended = move |m: &dyn Module, _: &[Tensor], _: &[Tensor]| {
+        if let Some(r) = wanted() {
+            // those above it ended by errors
+            let running = &mut r.borrow_mut().running;
+            let at = running.iter().rposition(|n| n.0 == of(m));
+            running.truncate(at.unwrap_or(running.len()));
+        }
+        None
+    };
+    vec![before, register_module_forward_hook(ended, HookOptions::new())]
+}
+
 /// A recording of this thread.
 pub(super) struct Recording {
     recorder: Rc<RefCell<Recorder>>,
     _modes: [ModeGuard; 2],
+    hooks: Vec<HookHandle>,
 }
-/// Ends its event when dropped, also where the call panics.
-struct Running<'a>(&'a RefCell<Recorder>, usize);
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.borrow_mut().end(self.1);
-    }
-}
-/// The same for a label, which nothing outlives.
+/// Ends a label's event when dropped.
 struct Open(Rc<RefCell<Recorder>>, usize);
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.borrow_mut().end(self.1);
     }
 }
-fn noted(to: &RefCell<Recorder>, c: &OperatorCall<'_>) -> Result<Vec<Value>> {
-    let i = to.borrow_mut().begin(What::Operator(c.operator()), Some(c.args()));
-    let _running = Running(to, i);
-    c.call_on()
+struct Noting(Rc<RefCell<Recorder>>);
+impl Watcher for Noting {
+    fn begin(&self, info: &'static OpInfo, inner: bool, args: &dyn Fn() -> Vec<Value>) -> Option<usize> {
+        let mut r = self.0.borrow_mut();
+        // below the gradients the same call comes again
+        let again = inner && r.is_just_begun(info);
+        (!again).then(|| r.begin(What::Operator(info), Some(args)))
+    }
+    fn end(&self, call: usize) {
+        self.0.borrow_mut().end(call);
+    }
 }
 impl Recording {
     pub(super) fn new(mut what: Recorder) -> Recording {
@@ -271,14 +303,9 @@ impl Recording {
         let recorder = Rc::new(RefCell::new(what));
         // while the thread ends labels find no recorder
         let _ = CURRENT.try_with(|c| c.borrow_mut().push(recorder.clone()));
-        let (calls, parts) = (recorder.clone(), recorder.clone());
-        let whole = push_function_mode(move |c: &OperatorCall<'_>| noted(&calls, c));
-        let inner = push_dispatch_mode(move |c: &OperatorCall<'_>| {
-            // the same call, below the gradients
-            let again = parts.borrow().is_just_begun(c.operator());
-            if again { c.call_on() } else { noted(&parts, c) }
-        });
-        Recording { recorder, _modes: [whole, inner] }
+        let hooks = if recorder.borrow().modules { module_hooks() } else { Vec::new() };
+        let _modes = push_watcher(Rc::new(Noting(recorder.clone())));
+        Recording { recorder, _modes, hooks }
     }
     /// Marks the begin of a step.
     pub(super) fn mark(&self, label: String) {
@@ -296,6 +323,7 @@ impl Recording {
 }
 impl Drop for Recording {
     fn drop(&mut self) {
+        self.hooks.iter().for_each(HookHandle::remove);
         let _ = CURRENT.try_with(|c| c.borrow_mut().retain(|r| !Rc::ptr_eq(r, &self.recorder)));
     }
 }

@@ -27,6 +27,9 @@ pub(super) fn chrome(events: &[Event], metadata: &[(String, String)], path: &Pat
         if e.cpu_memory_usage != 0 {
             args.insert("Bytes".into(), e.cpu_memory_usage.into());
         }
+        if !e.module_hierarchy.is_empty() {
+            args.insert("Module Hierarchy".into(), e.module_hierarchy.clone().into());
+        }
         if !e.stack.is_empty() {
             args.insert("Call stack".into(), e.stack.join(";").into());
         }

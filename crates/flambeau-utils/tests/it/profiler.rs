@@ -137,3 +137,100 @@ fn memory_timeline_shows_what_is_taken() {
     assert!(p.export_memory_timeline(folder.path().join("t.raw.json.gz")).is_err());
     assert!(profile(ProfileOptions::new(), |_| work()).export_memory_timeline(&path).is_err());
 }
+
+#[test]
+fn only_what_is_asked_for_is_watched() {
+    let o = || ProfileOptions::new();
+    assert!(profile(o().activities([ProfilerActivity::CUDA]), |_| work()).events().is_empty());
+    let both = [ProfilerActivity::CPU, ProfilerActivity::CUDA];
+    assert!(!profile(o().activities(both), |_| work()).events().is_empty());
+}
+#[test]
+fn modules_around_operators() {
+    use flambeau_nn::{Linear, Sequential};
+    let m = Sequential::new((Sequential::new((Linear::new(4, 4),)),));
+    let x = Tensor::from_vec(vec![1f32; 4], [1, 4]);
+    let p = profile(ProfileOptions::new().with_modules(true), |_| {
+        m.call(&x);
+        work();
+    });
+    let within = |n: &str| p.events().iter().find(|e| e.name == n).map(|e| e.module_hierarchy.as_str());
+    assert_eq!(within("aten::linear"), Some("Sequential.Sequential.Linear"));
+    assert_eq!(within("aten::matmul"), Some(""));
+    let p = profile(ProfileOptions::new(), |_| drop(m.call(&x)));
+    assert!(p.events().iter().all(|e| e.module_hierarchy.is_empty()));
+}
+
+/// A watcher among modes: each sees what it should, in its place.
+#[test]
+fn modes_beside_a_profiler() {
+    use flambeau_core::dispatch::overrides::{OperatorCall, push_dispatch_mode, push_function_mode};
+    use std::{cell::RefCell, rc::Rc};
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let log = |to: &Rc<RefCell<Vec<String>>>, level: &'static str| {
+        let to = to.clone();
+        move |c: &OperatorCall<'_>| {
+            to.borrow_mut().push(format!("{level} {}", c.name()));
+            c.call_on()
+        }
+    };
+    let names = |p: &Profile| p.events().iter().map(|e| e.name.to_string()).collect::<Vec<_>>();
+    let want = ["aten::matmul", "aten::mm", "aten::add", "aten::add"];
+    let shown = [
+        "whole matmul",
+        "inner mm",
+        "whole add.Tensor",
+        "inner add.Tensor",
+        "whole add.Tensor",
+        "inner add.Tensor",
+    ];
+    // modes below the profiler
+    let modes = (push_function_mode(log(&seen, "whole")), push_dispatch_mode(log(&seen, "inner")));
+    assert_eq!(names(&profile(ProfileOptions::new(), |_| work())), want);
+    drop(modes);
+    assert_eq!(*seen.borrow(), shown);
+    seen.borrow_mut().clear();
+    // and above it
+    let p = profile(ProfileOptions::new(), |_| {
+        let _modes = (push_function_mode(log(&seen, "whole")), push_dispatch_mode(log(&seen, "inner")));
+        work();
+    });
+    assert_eq!(names(&p), want);
+    assert_eq!(*seen.borrow(), shown);
+}
+#[test]
+fn errors_and_gradients_are_noted() {
+    let p = profile(ProfileOptions::new(), |_| {
+        let x = Tensor::from_vec(vec![1f32; 6], [2, 3]);
+        assert!(ops::mm(&x, &x).is_err());
+        let x = x.requires_grad_(true);
+        ops::sum(&ops::mul(&x, &x).unwrap(), None, false, None).unwrap().backward();
+    });
+    let names: Vec<&str> = p.events().iter().map(|e| &*e.name).collect();
+    assert!(
+        names.contains(&"aten::mm") && names.iter().filter(|n| **n == "aten::mul").count() >= 2,
+        "{names:?}"
+    );
+    assert!(p.events().iter().all(|e| e.end >= e.start));
+}
+
+/// What an operator costs more while it is recorded, in nanoseconds; the release build counts.
+#[test]
+#[ignore = "a measurement"]
+fn speed() {
+    let x = Tensor::from_vec(vec![1f32], [1]);
+    let calls = 20_000;
+    let time = || {
+        let t = std::time::Instant::now();
+        (0..calls).for_each(|_| drop(ops::add(&x, &x, 1.into()).unwrap()));
+        t.elapsed().as_nanos() as f64 / calls as f64
+    };
+    let (mut off, mut on) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..20 {
+        off = off.min(time());
+        let mut seen = f64::INFINITY;
+        profile(ProfileOptions::new(), |_| seen = time());
+        on = on.min(seen);
+    }
+    println!("add: {off:.0} ns, recorded {on:.0} ns");
+}
