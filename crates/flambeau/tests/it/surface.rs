@@ -59,6 +59,7 @@ const OWN_MODULES: [&str; 53] = [
     "torch::book::from_pytorch",
     "torch::book::many_ranks",
     "torch::book::performance",
+    "torch::book::recipes",
     "torch::book::serving",
     "torch::book::soundness",
     "torch::book::tensors",
