@@ -729,7 +729,6 @@ pub trait ModuleExt: Module {
 }
 impl<M: Module + ?Sized> ModuleExt for M {}
 
-/// Modules of unknown type.
 /// Which members `named_parameters_with` and its like give, and under what names.
 #[derive(Clone, Debug)]
 pub struct NamedOptions {
