@@ -56,6 +56,7 @@ pub use flambeau_core::api::short::{
     broadcast_shapes, finfo, get_rng_state, iinfo, promote_types, set_default_dtype, set_rng_state,
 };
 pub use flambeau_core::functions::*;
+pub use flambeau_core::generated::ops::normal_float_float as try_normal_sized;
 pub use flambeau_core::generated::special;
 pub use flambeau_core::iter::promotion::can_cast;
 pub use flambeau_core::iter::promotion::{
