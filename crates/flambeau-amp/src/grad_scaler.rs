@@ -8,6 +8,8 @@ use flambeau_core::settings::determinism::warn;
 use flambeau_core::tensor::sparse::Parts;
 use flambeau_core::{DType, Device, Error, ErrorKind, Result, Scalar, Tensor, bail, ensure, ops as core};
 use flambeau_optim::Optimizer;
+use flambeau_serialization::tensors::dict;
+use flambeau_serialization::{ToTree, Tree};
 use std::collections::HashMap;
 
 /// Arguments of [`GradScaler`].
@@ -172,6 +174,71 @@ pub struct ScalerState {
     pub growth_interval: i64,
     /// Steps without infinite gradients so far.
     pub growth_tracker: i64,
+}
+
+impl ScalerState {
+    /// The state in what `torch::load` gives; `None` of a disabled scaler.
+    ///
+    /// # Errors
+    /// Other values than a dictionary with the five numbers.
+    pub fn from_tree(tree: &Tree<Tensor>) -> Result<Option<ScalerState>> {
+        match tree.entries() {
+            None if matches!(tree, Tree::None) => return Ok(None),
+            None => bail!(Value, "a GradScaler's state is a dictionary"),
+            Some([]) => return Ok(None),
+            Some(_) => (),
+        }
+        let no_number = |name: &str| Error::value(format!("a GradScaler's state has the number '{name}'"));
+        let float = |name: &str| tree.get(name).and_then(Tree::as_f64).ok_or_else(|| no_number(name));
+        let int = |name: &str| tree.get(name).and_then(Tree::as_i64).ok_or_else(|| no_number(name));
+        Ok(Some(ScalerState {
+            scale: float("scale")?,
+            growth_factor: float("growth_factor")?,
+            backoff_factor: float("backoff_factor")?,
+            growth_interval: int("growth_interval")?,
+            growth_tracker: int("_growth_tracker")?,
+        }))
+    }
+}
+/// PyTorch's dictionary, so that a scaler goes into a checkpoint beside its optimizer.
+impl ToTree for ScalerState {
+    fn to_tree(&self) -> Tree<Tensor> {
+        dict([
+            ("scale", &self.scale as &dyn ToTree),
+            ("growth_factor", &self.growth_factor),
+            ("backoff_factor", &self.backoff_factor),
+            ("growth_interval", &self.growth_interval),
+            ("_growth_tracker", &self.growth_tracker),
+        ])
+    }
+}
+/// What [`GradScaler::load_state_dict`] takes: a state, or what `torch::load` gives.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no state of a scaler",
+    label = "the state of a scaler is wanted here",
+    note = "`scaler.state_dict()`, or a part of a loaded checkpoint: `&checkpoint[\"scaler\"]`"
+)]
+pub trait AsScalerState {
+    /// The state; `None` of a disabled scaler.
+    ///
+    /// # Errors
+    /// A loaded value that is no such state.
+    fn as_scaler_state(self) -> Result<Option<ScalerState>>;
+}
+impl AsScalerState for Option<ScalerState> {
+    fn as_scaler_state(self) -> Result<Option<ScalerState>> {
+        Ok(self)
+    }
+}
+impl AsScalerState for ScalerState {
+    fn as_scaler_state(self) -> Result<Option<ScalerState>> {
+        Ok(Some(self))
+    }
+}
+impl AsScalerState for &Tree<Tensor> {
+    fn as_scaler_state(self) -> Result<Option<ScalerState>> {
+        ScalerState::from_tree(self)
+    }
 }
 
 impl GradScaler {
@@ -447,16 +514,28 @@ impl GradScaler {
             growth_tracker,
         }))
     }
-    /// Takes over a state; that of a disabled scaler is an error, unless this one is disabled too.
+    /// Takes over a state, or what was loaded of one (`&checkpoint["scaler"]`); that of a disabled scaler is an error, unless this one is
+    /// disabled too.
+    ///
+    /// ```
+    /// use torch::amp::GradScaler;
+    /// use torch::serialization::ToTree;
+    ///
+    /// let mut scaler = GradScaler::new("cpu");
+    /// let saved = scaler.state_dict().to_tree();       // what torch::save writes and torch::load gives
+    /// scaler.load_state_dict(&saved)?;
+    /// assert_eq!(saved["scale"].as_f64(), Some(65536.0));
+    /// # Ok::<(), torch::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As above; a tensor of the scaler is borrowed.
+    /// As above; a loaded value that is no such state; a tensor of the scaler is borrowed.
     #[doc(alias = "torch.cuda.amp.GradScaler.load_state_dict")]
-    pub fn load_state_dict(&mut self, state: Option<ScalerState>) -> Result<()> {
+    pub fn load_state_dict(&mut self, state: impl AsScalerState) -> Result<()> {
         if !self.is_enabled() {
             return Ok(());
         }
-        let Some(s) = state else {
+        let Some(s) = state.as_scaler_state()? else {
             bail!(
                 Runtime,
                 "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."

@@ -323,7 +323,47 @@ impl<T: Tensors> Dataset for TensorDataset<T> {
     }
 }
 
+/// Indices of samples: a vector, an array, a slice, or a range (`0..100`).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of indices",
+    label = "indices of samples are wanted here",
+    note = "a `Vec<usize>`, an array or a slice of `usize`, or a range: `0..100`"
+)]
+pub trait IndexList {
+    /// The indices.
+    fn index_list(self) -> Vec<usize>;
+}
+macro_rules! index_lists {
+    ($([$($generics:tt)*] $t:ty => |$v:ident| $e:expr;)*) => {$(
+        impl<$($generics)*> IndexList for $t {
+            fn index_list(self) -> Vec<usize> {
+                let $v = self;
+                $e
+            }
+        }
+    )*};
+}
+index_lists! {
+    [] Vec<usize> => |v| v;
+    [] &Vec<usize> => |v| v.clone();
+    [] &[usize] => |v| v.to_vec();
+    [] Box<[usize]> => |v| v.into_vec();
+    [const N: usize] [usize; N] => |v| v.to_vec();
+    [const N: usize] &[usize; N] => |v| v.to_vec();
+    [] std::ops::Range<usize> => |v| v.collect();
+    [] std::ops::RangeInclusive<usize> => |v| v.collect();
+}
+
 /// Some samples of a dataset, by their indices.
+///
+/// ```
+/// use torch::utils::data::{Dataset, Subset, TensorDataset};
+///
+/// let data = TensorDataset::new((torch::arange(10),));
+/// let (train, test) = (Subset::new(data.clone(), 0..8), Subset::new(data, [8, 9]));
+/// assert_eq!((train.len(), test.len(), test.get(1)?.0.item::<i64>()), (8, 2, 9));
+/// # Ok::<(), torch::Error>(())
+/// ```
 #[doc(alias = "torch.utils.data.Subset")]
 #[derive(Clone, Debug)]
 pub struct Subset<D> {
@@ -332,8 +372,8 @@ pub struct Subset<D> {
 }
 impl<D: Dataset> Subset<D> {
     /// The samples at `indices`. An index that the dataset lacks is an error when it is read.
-    pub fn new(dataset: D, indices: impl Into<Vec<usize>>) -> Self {
-        Subset { dataset, indices: indices.into() }
+    pub fn new(dataset: D, indices: impl IndexList) -> Self {
+        Subset { dataset, indices: indices.index_list() }
     }
     /// The whole dataset.
     pub fn dataset(&self) -> &D {

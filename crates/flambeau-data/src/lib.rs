@@ -42,8 +42,8 @@ mod workers;
 
 pub use collate::{Collate, default_collate, default_convert};
 pub use dataset::{
-    ChainDataset, ConcatDataset, Dataset, IntoTensors, IterableDataset, Samples, Subset, TensorDataset,
-    Tensors,
+    ChainDataset, ConcatDataset, Dataset, IndexList, IntoTensors, IterableDataset, Samples, Subset,
+    TensorDataset, Tensors,
 };
 pub use distributed::{DistributedSampler, DistributedSamplerOptions};
 pub use flambeau_macros::Collate;
@@ -51,7 +51,7 @@ pub use loader::{DataLoader, Iter, TryIter};
 pub use options::{Batching, CollateFn, ConvertFn, DataLoaderOptions, DefaultCollate, Unbatched};
 pub use sampler::{
     BatchSampler, Indices, Length, RandomSampler, RandomSamplerOptions, Sampler, SamplerIter,
-    SequentialSampler, SubsetRandomSampler, WeightedRandomSampler, WeightedRandomSamplerOptions,
+    SequentialSampler, SubsetRandomSampler, Weight, WeightedRandomSampler, WeightedRandomSamplerOptions,
 };
 pub use split::{RandomSplitOptions, random_split, random_split_with, try_random_split};
 pub use stack::{Stack, StackDataset};

@@ -1,5 +1,6 @@
 //! Samplers: in which order a loader reads.
 
+use crate::dataset::IndexList;
 use crate::{draw_seed, expect};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Generator, Result, Tensor, ensure, ops};
@@ -254,8 +255,8 @@ pub struct SubsetRandomSampler {
 }
 impl SubsetRandomSampler {
     /// These indices, each once.
-    pub fn new(indices: impl Into<Vec<usize>>) -> Self {
-        SubsetRandomSampler { indices: indices.into(), generator: None }
+    pub fn new(indices: impl IndexList) -> Self {
+        SubsetRandomSampler { indices: indices.index_list(), generator: None }
     }
     /// Draws from this generator instead of the default one.
     pub fn generator(mut self, generator: &Generator) -> Self {
@@ -279,7 +280,53 @@ impl Sampler for SubsetRandomSampler {
     }
 }
 
+/// The weight of a sample: a number, or an element of a tensor, so that lists of numbers and tensors are taken.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no weight",
+    label = "weights are wanted here",
+    note = "a list of numbers, or a tensor of one dimension"
+)]
+pub trait Weight {
+    /// The weight; NaN, which cannot be drawn from, where this is no number.
+    fn weight(self) -> f64;
+}
+macro_rules! weights {
+    ($($t:ty),*) => {$(
+        impl Weight for $t {
+            fn weight(self) -> f64 {
+                self as f64
+            }
+        }
+    )*};
+}
+weights!(f32, f64, i8, i16, i32, i64, isize, u8, u16, u32, u64, usize);
+impl Weight for bool {
+    fn weight(self) -> f64 {
+        f64::from(self)
+    }
+}
+impl Weight for Tensor {
+    fn weight(self) -> f64 {
+        self.try_item().unwrap_or(f64::NAN)
+    }
+}
+impl<W: Weight + Clone> Weight for &W {
+    fn weight(self) -> f64 {
+        self.clone().weight()
+    }
+}
+
 /// Options of [`WeightedRandomSampler`].
+///
+/// ```
+/// use torch::utils::data::WeightedRandomSamplerOptions;
+///
+/// let classes = torch::tensor([0, 0, 0, 1]);
+/// let weights = (1.0 / torch::bincount(&classes)).i(&classes);     // rare classes as often as others
+/// let sampler = WeightedRandomSamplerOptions::new(&weights, 100).build();
+/// # use torch::{prelude::*, utils::data::Sampler};
+/// assert_eq!(sampler.iter().count(), 100);
+/// ```
 #[derive(Clone, Debug)]
 pub struct WeightedRandomSamplerOptions {
     weights: Vec<f64>,
@@ -289,9 +336,9 @@ pub struct WeightedRandomSamplerOptions {
 }
 impl WeightedRandomSamplerOptions {
     /// Weights of the indices, which need not sum to one, and how many to draw.
-    pub fn new(weights: impl IntoIterator<Item = impl Into<f64>>, num_samples: usize) -> Self {
+    pub fn new(weights: impl IntoIterator<Item = impl Weight>, num_samples: usize) -> Self {
         WeightedRandomSamplerOptions {
-            weights: weights.into_iter().map(Into::into).collect(),
+            weights: weights.into_iter().map(Weight::weight).collect(),
             num_samples,
             replacement: true,
             generator: None,
@@ -329,7 +376,7 @@ pub struct WeightedRandomSampler(WeightedRandomSamplerOptions);
 impl WeightedRandomSampler {
     /// With replacement; panics where nothing is to be drawn.
     #[track_caller]
-    pub fn new(weights: impl IntoIterator<Item = impl Into<f64>>, num_samples: usize) -> Self {
+    pub fn new(weights: impl IntoIterator<Item = impl Weight>, num_samples: usize) -> Self {
         WeightedRandomSamplerOptions::new(weights, num_samples).build()
     }
 }

@@ -294,6 +294,60 @@ impl fmt::Display for dyn Distribution {
         f.write_str(&self.to_text())
     }
 }
+macro_rules! displayed {
+    ($($name:ident),*) => {$(
+        impl fmt::Display for crate::$name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.to_text())
+            }
+        }
+    )*};
+}
+displayed!(
+    Bernoulli,
+    Beta,
+    Binomial,
+    Categorical,
+    Cauchy,
+    Chi2,
+    ContinuousBernoulli,
+    Dirichlet,
+    ExpRelaxedCategorical,
+    Exponential,
+    FisherSnedecor,
+    Gamma,
+    GeneralizedPareto,
+    Geometric,
+    Gumbel,
+    HalfCauchy,
+    HalfNormal,
+    Independent,
+    InverseGamma,
+    Kumaraswamy,
+    LKJCholesky,
+    Laplace,
+    LogNormal,
+    LogisticNormal,
+    LogitRelaxedBernoulli,
+    LowRankMultivariateNormal,
+    MixtureSameFamily,
+    Multinomial,
+    MultivariateNormal,
+    NegativeBinomial,
+    Normal,
+    OneHotCategorical,
+    OneHotCategoricalStraightThrough,
+    Pareto,
+    Poisson,
+    RelaxedBernoulli,
+    RelaxedOneHotCategorical,
+    StudentT,
+    TransformedDistribution,
+    Uniform,
+    VonMises,
+    Weibull,
+    Wishart
+);
 impl dyn Distribution {
     /// The distribution as its own type.
     pub fn downcast_ref<D: Distribution>(&self) -> Option<&D> {

@@ -36,6 +36,43 @@ impl From<Vec<Option<i64>>> for Dims {
         Dims::Each(d)
     }
 }
+/// A place in a tuple of places: `(0, None)`.
+pub trait Dim {
+    /// The dimension, or none.
+    fn dim(self) -> Option<i64>;
+}
+impl Dim for i64 {
+    fn dim(self) -> Option<i64> {
+        Some(self)
+    }
+}
+impl Dim for i32 {
+    fn dim(self) -> Option<i64> {
+        Some(self.into())
+    }
+}
+impl Dim for Option<i64> {
+    fn dim(self) -> Option<i64> {
+        self
+    }
+}
+macro_rules! places {
+    ($($($t:ident $i:tt),+;)*) => {$(
+        impl<$($t: Dim),+> From<($($t,)+)> for Dims {
+            fn from(d: ($($t,)+)) -> Dims {
+                Dims::Each(vec![$(d.$i.dim()),+])
+            }
+        }
+    )*};
+}
+places! {
+    A 0;
+    A 0, B 1;
+    A 0, B 1, C 2;
+    A 0, B 1, C 2, D 3;
+    A 0, B 1, C 2, D 3, E 4;
+    A 0, B 1, C 2, D 3, E 4, F 5;
+}
 impl Dims {
     /// One for each tensor of a tree.
     fn of(&self, members: &[usize], what: &str) -> Result<Vec<Option<i64>>> {
@@ -132,7 +169,7 @@ pub fn vmap<A: Tree, R: Tree>(f: impl Fn(&A) -> R) -> impl Fn(&A) -> R {
 /// let m = torch::tensor([[1.0, 2.0], [3.0, 4.0]]);
 /// let v = torch::tensor([10.0, 20.0]);
 /// let f = |(a, b): &(Tensor, Tensor)| a.dot(b);
-/// let by_rows = func::vmap_with(f, func::VmapOptions::new().in_dims([Some(0), None]))(&(m, v));
+/// let by_rows = func::vmap_with(f, func::VmapOptions::new().in_dims((0, None)))(&(m, v));
 /// assert_eq!(by_rows.to_vec::<f32>(), [50.0, 110.0]);
 /// ```
 ///

@@ -1,11 +1,12 @@
 //! Arguments and results of functions: tensors, and tuples, vectors and maps of them.
 
 use flambeau_core::Tensor;
+use flambeau_nn::StateDict;
 use std::collections::{BTreeMap, HashMap};
 
 /// A tensor, or something made of tensors: what transforms take apart and put together again.
 ///
-/// Tuples up to six, arrays, vectors, options, boxes and maps by name are trees of trees.
+/// Tuples up to six, arrays, vectors, options, boxes, maps by name and state dicts are trees of trees.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no tree of tensors",
     label = "not a tensor, nor a tuple, vector, option or map of tensors",
@@ -113,5 +114,13 @@ impl<K: Ord + Clone + std::hash::Hash, T: Tree> Tree for HashMap<K, T> {
         let mut keys: Vec<&K> = self.keys().collect();
         keys.sort();
         keys.into_iter().map(|k| (k.clone(), self[k].rebuild(from))).collect()
+    }
+}
+impl Tree for StateDict {
+    fn leaves(&self, into: &mut Vec<Tensor>) {
+        into.extend(self.values().cloned());
+    }
+    fn rebuild(&self, from: &mut dyn Iterator<Item = Tensor>) -> Self {
+        self.keys().zip(from).collect()
     }
 }

@@ -13,6 +13,7 @@ use crate::observers::Observer;
 use crate::qconfig::{Made, Make, QConfig, default_of, qconfig_of};
 use crate::stubs::Fused;
 use flambeau_autograd::no_grad;
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, Value, bail, ensure, ops};
 use flambeau_nn as nn;
@@ -398,6 +399,68 @@ pub fn try_quantize_dynamic_(m: &mut dyn Module, spec: Option<&Spec>, dtype: DTy
     };
     propagate_qconfig_(m, &all);
     try_convert_(m, Mapping::Dynamic)
+}
+/// Keywords of [`quantize_dynamic_with`].
+#[derive(Clone, Debug)]
+pub struct QuantizeDynamicOptions {
+    spec: Option<Vec<(String, Option<QConfig>)>>,
+    dtype: DType,
+}
+impl Default for QuantizeDynamicOptions {
+    fn default() -> Self {
+        QuantizeDynamicOptions { spec: None, dtype: DType::QI8 }
+    }
+}
+impl QuantizeDynamicOptions {
+    /// The documented defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Names of classes or of layers, each with its configuration. Default: all layers that the dtype is for.
+    pub fn qconfig_spec(mut self, spec: &Spec) -> Self {
+        self.spec = Some(spec.to_vec());
+        self
+    }
+    /// What weights become. Default: `DType::QI8`, Python's `torch.qint8`.
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = dtype;
+        self
+    }
+}
+/// A copy of a model whose linear and recurrent layers have weights of bytes; the integers of inputs are found at every call.
+///
+/// Layers are exchanged where a container holds them: in `Sequential`, `ModuleList`, or a field `Box<dyn Layer>`.
+///
+/// ```
+/// use torch::ao::quantization::quantize_dynamic;
+/// use torch::{nn, prelude::*};
+///
+/// let model = nn::Sequential::new((nn::Linear::new(4, 8), nn::ReLU::new(), nn::Linear::new(8, 2)));
+/// let small = quantize_dynamic(&model);
+/// let x = torch::ones([1, 4]);
+/// assert!((small.call(&x) - model.call(&x)).abs().max().item::<f32>() < 0.1);
+/// ```
+///
+/// # Panics
+/// Where [`try_quantize_dynamic`] gives an error.
+#[doc(alias = "torch.ao.quantization.quantize_dynamic")]
+#[track_caller]
+pub fn quantize_dynamic<M: Module>(m: &M) -> M {
+    quantize_dynamic_with(m, QuantizeDynamicOptions::new())
+}
+/// [`quantize_dynamic`] with its keywords.
+#[track_caller]
+pub fn quantize_dynamic_with<M: Module>(m: &M, options: QuantizeDynamicOptions) -> M {
+    expect(try_quantize_dynamic(m, options))
+}
+/// [`quantize_dynamic_with`] with an error instead of a panic.
+///
+/// # Errors
+/// Those of the copy and of [`quantize_dynamic_`].
+pub fn try_quantize_dynamic<M: Module>(m: &M, options: QuantizeDynamicOptions) -> Result<M> {
+    let mut copy = m.try_deepcopy()?;
+    try_quantize_dynamic_(&mut copy, options.spec.as_deref(), options.dtype)?;
+    Ok(copy)
 }
 /// Weight and bias of a convolution (or a linear map) with the batch normalisation that follows it.
 ///

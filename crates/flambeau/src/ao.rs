@@ -49,10 +49,11 @@ pub mod quantization {
         try_fused_moving_avg_obs_fake_quant,
     };
     pub use flambeau_quantization::flow::{
-        Mapping, Spec, convert, convert_, dynamic_default, fuse_conv_bn_weights, fuse_modules_, prepare,
-        prepare_, prepare_qat, prepare_qat_, propagate_qconfig_, qconfig, quantize_dynamic_, set_qconfig,
-        try_convert, try_convert_, try_dynamic_default, try_fuse_conv_bn_weights, try_fuse_modules_,
-        try_prepare, try_prepare_, try_prepare_qat, try_prepare_qat_, try_quantize_dynamic_,
+        Mapping, QuantizeDynamicOptions, Spec, convert, convert_, dynamic_default, fuse_conv_bn_weights,
+        fuse_modules_, prepare, prepare_, prepare_qat, prepare_qat_, propagate_qconfig_, qconfig,
+        quantize_dynamic, quantize_dynamic_, quantize_dynamic_with, set_qconfig, try_convert, try_convert_,
+        try_dynamic_default, try_fuse_conv_bn_weights, try_fuse_modules_, try_prepare, try_prepare_,
+        try_prepare_qat, try_prepare_qat_, try_quantize_dynamic, try_quantize_dynamic_,
     };
     pub use flambeau_quantization::fusers::{
         ClassPair, CustomConfig, Fuser, default_eval_fn, fuse_conv_bn, fuse_conv_bn_relu,

@@ -6,6 +6,7 @@
 //! | [Tensors and memory](tensors) | views and copies, elements, dtypes, who may write when |
 //! | [Gradients](autograd) | freezing, gradients of gradients, functions with gradients of their own |
 //! | [Training](training) | models, datasets, the loop |
+//! | [Recipes](recipes) | fine-tuning, sequences of different lengths, early stopping, ensembles, smaller models: short answers |
 //! | [Checkpoints](checkpoints) | `.pt`, safetensors, folders from model hubs, stop and resume |
 //! | [Many ranks](many_ranks) | jobs of many processes, simulated and planned |
 //! | [Serving](serving) | errors instead of panics, threads, batches |
@@ -26,6 +27,9 @@ pub mod tensors {}
 pub mod autograd {}
 #[doc = include_str!("../book/training/index.md")]
 pub mod training {}
+#[cfg(feature = "func")]
+#[doc = include_str!("../book/recipes/index.md")]
+pub mod recipes {}
 #[doc = include_str!("../book/checkpoints/index.md")]
 pub mod checkpoints {}
 #[cfg(feature = "distributed")]

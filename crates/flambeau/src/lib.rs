@@ -51,10 +51,12 @@ pub use flambeau_autograd::{
 pub use flambeau_core::api::literal::{
     as_tensor, scalar_tensor, tensor, tensor_with, try_as_tensor, try_scalar_tensor, try_tensor,
 };
+pub use flambeau_core::api::normal::{NormalArgument, normal, normal_sized, try_normal};
 pub use flambeau_core::api::short::{
     broadcast_shapes, finfo, get_rng_state, iinfo, promote_types, set_default_dtype, set_rng_state,
 };
 pub use flambeau_core::functions::*;
+pub use flambeau_core::generated::ops::normal_float_float as try_normal_sized;
 pub use flambeau_core::generated::special;
 pub use flambeau_core::iter::promotion::can_cast;
 pub use flambeau_core::iter::promotion::{
@@ -297,8 +299,8 @@ pub use flambeau_func::vmap;
 pub mod func {
     #[cfg(feature = "func")]
     pub use flambeau_func::{
-        Dims, FunctionalizeOptions, Randomness, Remove, Tree, VmapOptions, functionalize, functionalize_with,
-        grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, rearrange,
+        Dim, Dims, FunctionalizeOptions, Randomness, Remove, Tree, VmapOptions, functionalize,
+        functionalize_with, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, rearrange,
         replace_all_batch_norm_modules_, stack_module_state, try_functionalize, try_grad_and_value,
         try_jacfwd, try_jacrev, try_jvp, try_linearize, try_rearrange, try_replace_all_batch_norm_modules_,
         try_stack_module_state, try_vjp, try_vmap, vjp, vmap, vmap_with,
@@ -330,7 +332,7 @@ pub mod optim {
 /// Mixed precision (`torch.amp`): regions in which operators pick their dtypes, and scaling of gradients.
 #[doc(alias = "torch.amp")]
 pub mod amp {
-    pub use flambeau_amp::grad_scaler::ScalerState;
+    pub use flambeau_amp::grad_scaler::{AsScalerState, ScalerState};
     pub use flambeau_amp::{
         AutocastOptions, GradScaler, GradScalerOptions, Region, autocast, autocast_guard, custom_bwd,
         custom_fwd, custom_fwd_cast, is_autocast_available, try_autocast, try_autocast_guard,
@@ -379,13 +381,15 @@ pub mod ao;
 pub mod quantization {
     pub use crate::ao::quantization::{
         FakeQuantize, FakeQuantizeClass, FakeQuantizeSpec, Fused, Made, Make, Mapping, Observer,
-        ObserverClass, ObserverSpec, QConfig, QScheme, QuantWrapper, Spec, Stub, convert, convert_,
-        default_of, dynamic_default, fuse_conv_bn_weights, fuse_modules_, fused_moving_avg_obs_fake_quant,
-        get_default_qat_qconfig, get_default_qconfig, prepare, prepare_, prepare_qat, prepare_qat_,
-        propagate_qconfig_, qconfig, qconfig_of, quantize_dynamic_, set_qconfig, try_convert, try_convert_,
+        ObserverClass, ObserverSpec, QConfig, QScheme, QuantWrapper, QuantizeDynamicOptions, Spec, Stub,
+        convert, convert_, default_of, dynamic_default, fuse_conv_bn_weights, fuse_modules_,
+        fused_moving_avg_obs_fake_quant, get_default_qat_qconfig, get_default_qconfig, prepare, prepare_,
+        prepare_qat, prepare_qat_, propagate_qconfig_, qconfig, qconfig_of, quantize_dynamic,
+        quantize_dynamic_, quantize_dynamic_with, set_qconfig, try_convert, try_convert_,
         try_dynamic_default, try_fuse_conv_bn_weights, try_fuse_modules_,
         try_fused_moving_avg_obs_fake_quant, try_get_default_qat_qconfig, try_get_default_qconfig,
-        try_prepare, try_prepare_, try_prepare_qat, try_prepare_qat_, try_quantize_dynamic_,
+        try_prepare, try_prepare_, try_prepare_qat, try_prepare_qat_, try_quantize_dynamic,
+        try_quantize_dynamic_,
     };
 }
 
@@ -601,11 +605,11 @@ pub mod utils {
         pub use flambeau_data::{
             BatchSampler, Batching, ChainDataset, Collate, CollateFn, ConcatDataset, ConvertFn, DataLoader,
             DataLoaderOptions, Dataset, DefaultCollate, DistributedSampler, DistributedSamplerOptions,
-            Indices, IntoTensors, Iter, IterableDataset, Length, RandomSampler, RandomSamplerOptions,
-            RandomSplitOptions, Sampler, SamplerIter, Samples, SequentialSampler, Stack, StackDataset,
-            Subset, SubsetRandomSampler, TensorDataset, Tensors, TryIter, Unbatched, WeightedRandomSampler,
-            WeightedRandomSamplerOptions, WorkerInfo, default_collate, default_convert, get_worker_info,
-            random_split, random_split_with, try_random_split,
+            IndexList, Indices, IntoTensors, Iter, IterableDataset, Length, RandomSampler,
+            RandomSamplerOptions, RandomSplitOptions, Sampler, SamplerIter, Samples, SequentialSampler,
+            Stack, StackDataset, Subset, SubsetRandomSampler, TensorDataset, Tensors, TryIter, Unbatched,
+            Weight, WeightedRandomSampler, WeightedRandomSamplerOptions, WorkerInfo, default_collate,
+            default_convert, get_worker_info, random_split, random_split_with, try_random_split,
         };
     }
     /// Recomputation instead of storage (`torch.utils.checkpoint`).

@@ -22,7 +22,7 @@ pub use crate::types::error::expect;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no list of tensors",
     label = "several tensors are wanted here",
-    note = "write `[&x, &y]`, or give a `Vec<Tensor>` or a reference to one"
+    note = "write `[&x, &y]`, or give a `Vec<Tensor>` or a reference to one; an iterator is collected first: `.collect::<Vec<_>>()`"
 )]
 pub trait TensorList {
     /// The tensors, as one slice.

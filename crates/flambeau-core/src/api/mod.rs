@@ -11,6 +11,7 @@ pub mod indexing;
 pub mod into_arg;
 pub mod literal;
 mod names;
+pub mod normal;
 pub mod quasirandom;
 pub mod regeometry;
 pub mod short;

@@ -68,6 +68,12 @@ pub(crate) fn vector_to_tril(vector: &Expr, diagonal: i64) -> Expr {
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "torch.distributions.transforms.CorrCholeskyTransform")]
 pub struct CorrCholeskyTransform;
+impl CorrCholeskyTransform {
+    /// The transform, which has no arguments.
+    pub fn new() -> Self {
+        CorrCholeskyTransform
+    }
+}
 impl Transform for CorrCholeskyTransform {
     fn name(&self) -> &'static str {
         "CorrCholeskyTransform"
@@ -122,6 +128,12 @@ impl Transform for CorrCholeskyTransform {
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "torch.distributions.transforms.LowerCholeskyTransform")]
 pub struct LowerCholeskyTransform;
+impl LowerCholeskyTransform {
+    /// The transform, which has no arguments.
+    pub fn new() -> Self {
+        LowerCholeskyTransform
+    }
+}
 impl Transform for LowerCholeskyTransform {
     fn name(&self) -> &'static str {
         "LowerCholeskyTransform"
@@ -147,6 +159,12 @@ impl Transform for LowerCholeskyTransform {
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "torch.distributions.transforms.PositiveDefiniteTransform")]
 pub struct PositiveDefiniteTransform;
+impl PositiveDefiniteTransform {
+    /// The transform, which has no arguments.
+    pub fn new() -> Self {
+        PositiveDefiniteTransform
+    }
+}
 impl Transform for PositiveDefiniteTransform {
     fn name(&self) -> &'static str {
         "PositiveDefiniteTransform"

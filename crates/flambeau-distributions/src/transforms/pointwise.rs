@@ -16,6 +16,12 @@ macro_rules! plain {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default)]
         pub struct $name;
+        impl $name {
+            /// The transform, which has no arguments.
+            pub fn new() -> Self {
+                $name
+            }
+        }
         impl Transform for $name {
             fn name(&self) -> &'static str {
                 stringify!($name)
@@ -89,6 +95,12 @@ plain!(
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "torch.distributions.transforms.AbsTransform")]
 pub struct AbsTransform;
+impl AbsTransform {
+    /// The transform, which has no arguments.
+    pub fn new() -> Self {
+        AbsTransform
+    }
+}
 impl Transform for AbsTransform {
     fn name(&self) -> &'static str {
         "AbsTransform"

@@ -34,6 +34,12 @@ fn moved(shape: &[i64], by: i64) -> Result<Vec<i64>> {
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "torch.distributions.transforms.SoftmaxTransform")]
 pub struct SoftmaxTransform;
+impl SoftmaxTransform {
+    /// The transform, which has no arguments.
+    pub fn new() -> Self {
+        SoftmaxTransform
+    }
+}
 impl Transform for SoftmaxTransform {
     fn name(&self) -> &'static str {
         "SoftmaxTransform"
@@ -67,6 +73,12 @@ impl Transform for SoftmaxTransform {
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "torch.distributions.transforms.StickBreakingTransform")]
 pub struct StickBreakingTransform;
+impl StickBreakingTransform {
+    /// The transform, which has no arguments.
+    pub fn new() -> Self {
+        StickBreakingTransform
+    }
+}
 /// `n + 1 - [1, 2, .., m]` in the dtype of `like`.
 fn offset(like: &Tensor, n: i64, m: i64) -> Expr {
     let ones = ops::full(&[m], Scalar::Int(1), Some(like.dtype()), None, Some(like.device()), None);

@@ -245,3 +245,19 @@ fn signals_survive_their_spectra() {
         near(&back, &core::slice(&x, 1, Some(0), Some(n), 1).unwrap());
     }
 }
+
+/// `angle` of a real number below zero is pi where its zero is positive, as PyTorch's is, and -pi where it is negative.
+#[test]
+fn zeros_at_the_ends_of_real_transforms_are_positive() {
+    for n in [1, 2, 3, 12, 16, 31, 63, 64, 96, 128, 1000] {
+        let t = core::neg(&real(&[7, n])).unwrap();
+        for f in [ops::fft_rfft(&t, None, -1, None).unwrap(), ops::fft_fft(&t, None, -1, None).unwrap()] {
+            let f = vec(&f);
+            let width = f.len() / 7;
+            for row in f.chunks(width) {
+                let ends = if n % 2 == 0 { vec![row[0], row[n as usize / 2]] } else { vec![row[0]] };
+                assert!(ends.iter().all(|z| z.im == 0.0 && z.im.is_sign_positive()), "{n} {ends:?}");
+            }
+        }
+    }
+}

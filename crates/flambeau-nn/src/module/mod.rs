@@ -3,6 +3,7 @@
 pub(crate) mod base;
 pub(crate) mod deepcopy;
 pub(crate) mod depth;
+mod dynamic;
 pub(crate) mod field;
 pub(crate) mod forward;
 pub(crate) mod hooks;
@@ -15,7 +16,6 @@ pub(crate) mod traversal;
 use crate::by_name::Run;
 use crate::module::base::Base;
 use crate::module::deepcopy::{Copied, Memo};
-use crate::module::forward::Layer;
 use crate::module::hooks::{HookHandle, HookOptions, NewInputs};
 use crate::module::keywords::Keyword;
 use crate::module::state_dict::{
@@ -728,40 +728,6 @@ pub trait ModuleExt: Module {
     }
 }
 impl<M: Module + ?Sized> ModuleExt for M {}
-
-/// Modules of unknown type.
-impl dyn Module {
-    /// Whether the module is a `T` (`isinstance(m, nn.Conv2d)`).
-    pub fn is<T: Module>(&self) -> bool {
-        self.as_any().is::<T>()
-    }
-    /// The module as a `T`, if it is one.
-    ///
-    /// ```
-    /// use torch::{nn, prelude::*};
-    /// let net = nn::Sequential::new((nn::Linear::new(2, 3), nn::ReLU::new()));
-    /// let sizes: Vec<i64> =
-    ///     net.modules().iter().filter_map(|m| m.downcast_ref::<nn::Linear>()).map(|l| l.out_features()).collect();
-    /// assert_eq!(sizes, [3]);
-    /// ```
-    pub fn downcast_ref<T: Module>(&self) -> Option<&T> {
-        self.as_any().downcast_ref()
-    }
-    /// The module as a `T` that can be changed, if it is one.
-    pub fn downcast_mut<T: Module>(&mut self) -> Option<&mut T> {
-        self.as_any_mut().downcast_mut()
-    }
-}
-impl dyn Layer {
-    /// Whether the layer is a `T` (`isinstance(m, nn.Conv2d)`).
-    pub fn is<T: Module>(&self) -> bool {
-        self.as_any().is::<T>()
-    }
-    /// The layer as a `T`, if it is one.
-    pub fn downcast_ref<T: Module>(&self) -> Option<&T> {
-        self.as_any().downcast_ref()
-    }
-}
 
 /// Which members `named_parameters_with` and its like give, and under what names.
 #[derive(Clone, Debug)]

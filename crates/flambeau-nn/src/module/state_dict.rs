@@ -54,6 +54,35 @@ impl StateDict {
             }
         }
     }
+    /// The same names with tensors of their own: a clone of a dict has the model's own memory, which training goes on to change.
+    ///
+    /// ```
+    /// use torch::nn;
+    /// let model = nn::Linear::new(2, 1);
+    /// let best = model.state_dict().deepcopy();
+    /// torch::no_grad(|| model.weight.fill_(7));
+    /// assert!(!torch::equal(&best["weight"], &model.weight));
+    /// model.load_state_dict(&best)?;
+    /// assert!(torch::equal(&best["weight"], &model.weight));
+    /// # Ok::<(), torch::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn deepcopy(&self) -> StateDict {
+        expect(self.try_deepcopy())
+    }
+    /// [`StateDict::deepcopy`] with an error instead of a panic.
+    ///
+    /// # Errors
+    /// Too little memory.
+    pub fn try_deepcopy(&self) -> Result<StateDict> {
+        let mut out = self.clone();
+        for (name, t) in &mut out.entries {
+            if !self.uninitialized.contains(name) {
+                *t = ops::clone(&t.alias_detached(), None)?;
+            }
+        }
+        Ok(out)
+    }
     /// Keeps the entries for which `f` says so.
     pub fn retain(&mut self, mut f: impl FnMut(&str, &Tensor) -> bool) {
         self.entries.retain(|(n, t)| f(n, t));
@@ -348,6 +377,19 @@ impl AsStateDict for StateDict {
 impl AsStateDict for Tree<Tensor> {
     fn as_state_dict(&self) -> Result<Cow<'_, StateDict>> {
         StateDict::from_tree(self).map(Cow::Owned)
+    }
+}
+impl<T: AsStateDict + ?Sized> AsStateDict for &T {
+    fn as_state_dict(&self) -> Result<Cow<'_, StateDict>> {
+        (**self).as_state_dict()
+    }
+}
+/// Both together: parameters and buffers.
+impl<A: AsStateDict, B: AsStateDict> AsStateDict for (A, B) {
+    fn as_state_dict(&self) -> Result<Cow<'_, StateDict>> {
+        let mut all = self.0.as_state_dict()?.into_owned();
+        all.extend(self.1.as_state_dict()?.into_owned());
+        Ok(Cow::Owned(all))
     }
 }
 macro_rules! maps {

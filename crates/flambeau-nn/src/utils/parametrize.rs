@@ -52,6 +52,11 @@ pub enum Inverse {
 }
 
 /// How a weight is computed. A boxed [`Layer`] is one; those of several originals, or with an inverse, implement it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say how a weight is computed",
+    label = "no parametrisation",
+    note = "a layer of one tensor to one tensor is given boxed: `Box::new(layer)`; others have `impl Parametrization`"
+)]
 pub trait Parametrization: Module {
     /// The weight of its originals: all of them for the first parametrisation of a weight, what came out before for the
     /// next ones.

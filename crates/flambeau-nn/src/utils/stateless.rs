@@ -2,7 +2,7 @@
 
 use super::slot;
 use crate::module::forward::Call;
-use crate::module::state_dict::StateDict;
+use crate::module::state_dict::{AsStateDict, StateDict};
 use crate::module::traversal::shown_name;
 use crate::module::{Module, NamedOptions};
 use flambeau_core::api::ergonomic::expect;
@@ -19,10 +19,11 @@ use std::collections::HashSet;
 /// use torch::nn;
 /// use torch::func::functional_call;
 /// let layer = nn::LinearOptions::new(1, 1).bias(false).build();
-/// let three = [("weight", Tensor::from_vec(vec![3f32], [1, 1]))].into_iter().collect();
-/// let y = functional_call(&layer, &three, &Tensor::from_vec(vec![2f32], [1, 1]));
-/// assert_eq!(y.item::<f32>(), 6.0);
+/// let three = nn::StateDict::from([("weight", torch::tensor([[3.0]]))]);
+/// assert_eq!(functional_call(&layer, &three, &torch::tensor([[2.0]])).item::<f32>(), 6.0);
 /// ```
+/// Maps of tensors by name are taken as well, and a pair of parameters and buffers: `&(parameters, buffers)`, as
+/// `stack_module_state` gives them.
 ///
 /// Panics with the text of [`try_functional_call`]'s error.
 #[track_caller]
@@ -30,7 +31,7 @@ use std::collections::HashSet;
 #[doc(alias = "torch.nn.utils.stateless.functional_call")]
 pub fn functional_call<I, M: Module + Call<I>>(
     m: &M,
-    parameters_and_buffers: &StateDict,
+    parameters_and_buffers: &(impl AsStateDict + ?Sized),
     input: I,
 ) -> M::Output {
     functional_call_with(m, parameters_and_buffers, input, FunctionalCallOptions::new())
@@ -55,7 +56,7 @@ impl FunctionalCallOptions {
 #[track_caller]
 pub fn functional_call_with<I, M: Module + Call<I>>(
     m: &M,
-    parameters_and_buffers: &StateDict,
+    parameters_and_buffers: &(impl AsStateDict + ?Sized),
     input: I,
     options: FunctionalCallOptions,
 ) -> M::Output {
@@ -64,15 +65,16 @@ pub fn functional_call_with<I, M: Module + Call<I>>(
 /// [`functional_call_with`] with an error instead of a panic.
 ///
 /// # Errors
-/// Different tensors for names that are one tensor in the module; with `strict`, missing and unexpected names; those of the
-/// call.
+/// A loaded value that is no state dict; different tensors for names that are one tensor in the module; with `strict`, missing and
+/// unexpected names; those of the call.
 pub fn try_functional_call<I, M: Module + Call<I>>(
     m: &M,
-    parameters_and_buffers: &StateDict,
+    parameters_and_buffers: &(impl AsStateDict + ?Sized),
     input: I,
     options: FunctionalCallOptions,
 ) -> Result<M::Output> {
-    functional_call_around(m, parameters_and_buffers, options.strict, |m| m.try_call(input))?
+    let given = parameters_and_buffers.as_state_dict()?;
+    functional_call_around(m, &given, options.strict, |m| m.try_call(input))?
 }
 /// The same around any use of the module; `strict`: exactly the module's names must be given.
 ///

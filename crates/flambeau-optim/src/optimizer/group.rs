@@ -1,5 +1,6 @@
 //! Parameter groups and what an optimizer remembers of each parameter.
 
+use super::algorithm::Algorithm;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::iter::promotion::default_dtype;
 use flambeau_core::{DType, Result, Tensor, Value, ops};
@@ -118,6 +119,20 @@ pub struct ParamGroup<A> {
     /// Keys that the group was given, which files list before the defaults.
     pub(crate) given: Vec<String>,
     pub(crate) states: Vec<State>,
+}
+impl<A: Algorithm> ParamGroup<A> {
+    /// The learning rate as a number.
+    ///
+    /// ```
+    /// use torch::{nn, optim};
+    /// let optimizer = optim::SGD::new(nn::Linear::new(2, 1).parameters(), 0.1);
+    /// # use torch::prelude::*;
+    /// let rates: Vec<f64> = optimizer.param_groups.iter().map(|g| g.lr()).collect();
+    /// assert_eq!(rates, [0.1]);
+    /// ```
+    pub fn lr(&self) -> f64 {
+        self.options.lr().value()
+    }
 }
 impl<A> ParamGroup<A> {
     pub(crate) fn new(params: Vec<Parameter>, names: Option<Vec<String>>, options: A) -> Self {

@@ -43,7 +43,7 @@ const UNDOCUMENTED: [&str; 30] = [
 ];
 
 /// Modules that PyTorch's documentation does not name: Rust's own, and PyTorch's whose members are documented elsewhere.
-const OWN_MODULES: [&str; 53] = [
+const OWN_MODULES: [&str; 54] = [
     "torch::ao::ns::numeric_suite",
     "torch::ao::nn",
     "torch::ao::nn::quantized",
@@ -59,6 +59,7 @@ const OWN_MODULES: [&str; 53] = [
     "torch::book::from_pytorch",
     "torch::book::many_ranks",
     "torch::book::performance",
+    "torch::book::recipes",
     "torch::book::serving",
     "torch::book::soundness",
     "torch::book::tensors",

@@ -1,6 +1,7 @@
 //! The documented pruning methods.
 
 use super::{BasePruningMethod, PruningType, copy, kept};
+use flambeau_core::api::ergonomic::expect;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::fmt_sizes;
 use flambeau_core::text::PyText;
@@ -108,6 +109,11 @@ macro_rules! amounts {
             amount: Amount,
         }
         impl $name {
+            /// Of so many elements. Panics where [`Self::try_new`] gives an error.
+            #[track_caller]
+            pub fn new(amount: impl Into<Amount>) -> Self {
+                expect(Self::try_new(amount))
+            }
             /// Of so many elements.
             ///
             /// # Errors
@@ -186,6 +192,11 @@ pub struct RandomStructured {
     dim: i64,
 }
 impl RandomStructured {
+    /// Of so many slices along `dim`. Panics where [`Self::try_new`] gives an error.
+    #[track_caller]
+    pub fn new(amount: impl Into<Amount>, dim: i64) -> Self {
+        expect(Self::try_new(amount, dim))
+    }
     /// Of so many slices.
     ///
     /// # Errors
@@ -224,6 +235,11 @@ pub struct LnStructured {
     dim: i64,
 }
 impl LnStructured {
+    /// Of so many slices along `dim`, by their `n`-norm. Panics where [`Self::try_new`] gives an error.
+    #[track_caller]
+    pub fn new(amount: impl Into<Amount>, n: impl Into<Norm>, dim: i64) -> Self {
+        expect(Self::try_new(amount, n, dim))
+    }
     /// Of so many slices.
     ///
     /// # Errors
