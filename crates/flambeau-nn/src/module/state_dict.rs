@@ -57,7 +57,7 @@ impl StateDict {
     /// The same names with tensors of their own: a clone of a dict has the model's own memory, which training goes on to change.
     ///
     /// ```
-    /// use torch::nn;
+    /// use torch::{nn, prelude::*};
     /// let model = nn::Linear::new(2, 1);
     /// let best = model.state_dict().deepcopy();
     /// torch::no_grad(|| model.weight.fill_(7));
