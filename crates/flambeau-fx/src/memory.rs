@@ -114,10 +114,11 @@ pub fn memory(m: &GraphModule) -> MemoryReport {
             .collect();
         for (at, n) in nodes.iter().enumerate().take(i + 1) {
             let d = g.node(*n);
-            let there =
-                d.meta.unused.iter().filter(|(_, until)| {
-                    until.as_ref().and_then(place_of).unwrap_or(at).max(at) >= i
-                });
+            let there = d
+                .meta
+                .unused
+                .iter()
+                .filter(|(_, until)| until.as_ref().and_then(place_of).unwrap_or(at).max(at) >= i);
             alive.extend(there.map(|(bytes, _)| (at, d.name.clone(), *bytes)));
         }
         alive.sort_by_key(|(first, _, bytes)| (std::cmp::Reverse(*bytes), *first));
