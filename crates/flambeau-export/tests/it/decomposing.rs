@@ -114,10 +114,26 @@ fn special_functions_and_products_become_parts() {
     }
 }
 #[test]
+fn many_bytes_are_read_by_several_threads() {
+    let m = nn::Linear::new(1024, 1100);
+    let x = floats(&[2, 1024]);
+    let p = try_export_with(&m, |x: &[Tensor]| m.try_call(&x[0]), &[&x], ExportOptions::new()).unwrap();
+    let path = std::env::temp_dir().join(format!("many-bytes-{}.pt2", std::process::id()));
+    save(&p, &path).unwrap();
+    let read = load(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let names =
+        |p: &ExportedProgram| p.module().unwrap().state().into_iter().map(|s| s.0).collect::<Vec<_>>();
+    assert_eq!(names(&read), names(&p));
+    for ((_, a), (_, b)) in read.module().unwrap().state().iter().zip(p.module().unwrap().state()) {
+        assert_eq!(a.to_vec::<f32>(), b.to_vec::<f32>());
+    }
+}
+#[test]
 fn integers_are_divided_while_a_program_is_decomposed() {
     let none = nn::Sequential::new((nn::Tanh::new(),));
     let f = |x: &[Tensor]| ops::floor_divide(&x[0], &x[1]);
-    let (a, b) = (torch::tensor([7i64, -7, 9]), torch::tensor([2i64, 2, 4]));
+    let (a, b) = (Tensor::from_vec(vec![7i64, -7, 9], [3]), Tensor::from_vec(vec![2i64, 2, 4], [3]));
     let o = ExportOptions::new().names(&["a", "b"]);
     let p = try_export_with(&none, f, &[&a, &b], o).unwrap();
     let core = p.run_decompositions(&default_decompositions()).unwrap();
