@@ -109,7 +109,8 @@ fn called(name: &str, all: &[Worth]) -> Option<Worth> {
         let mut best = all.first()?.clone();
         for w in &all[1..] {
             let (a, b) = (float(&best)?, float(w)?);
-            if if name.ends_with("max") { b > a } else { b < a } {
+            let better = if name.ends_with("max") { b > a } else { b < a };
+            if better {
                 best = w.clone();
             }
         }

@@ -59,16 +59,11 @@ pub fn memory(m: &GraphModule) -> MemoryReport {
     let g = &m.graph;
     let nodes: Vec<Node> = g.nodes().collect();
     let place: HashMap<Node, usize> = nodes.iter().enumerate().map(|(i, n)| (*n, i)).collect();
-    // a call that is not in the graph any more, since nothing used its result, was made after the one before it
-    let place_of = |u: &Node| {
-        let before = || nodes.iter().enumerate().filter(|(_, n)| n.index < u.index).map(|(i, _)| i).max();
-        place.get(u).copied().or_else(before)
-    };
     let mut blocks: HashMap<(bool, usize), (usize, usize, usize, bool, Node)> = HashMap::new();
     for (i, n) in nodes.iter().enumerate() {
         let Some((key, bytes)) = block(g, *n) else { continue };
         let uses = g.node(*n).users().iter().chain(&g.node(*n).meta.held_until);
-        let last = uses.filter_map(place_of).max().unwrap_or(i).max(i);
+        let last = uses.filter_map(|u| place.get(u)).max().copied().unwrap_or(i).max(i);
         let stays = matches!(g.node(*n).op, Op::Placeholder | Op::GetAttr);
         let b = blocks.entry(key).or_insert((i, last, bytes, stays, *n));
         b.1 = b.1.max(last);
@@ -86,7 +81,7 @@ pub fn memory(m: &GraphModule) -> MemoryReport {
     }
     for (i, n) in nodes.iter().enumerate() {
         for (bytes, until) in &g.node(*n).meta.unused {
-            let last = until.as_ref().and_then(place_of).unwrap_or(i).max(i);
+            let last = until.and_then(|u| place.get(&u).copied()).unwrap_or(i).max(i);
             change[i] += *bytes as i64;
             fresh[i] += *bytes;
             change[last + 1] -= *bytes as i64;
@@ -114,11 +109,10 @@ pub fn memory(m: &GraphModule) -> MemoryReport {
             .collect();
         for (at, n) in nodes.iter().enumerate().take(i + 1) {
             let d = g.node(*n);
-            let there = d
-                .meta
-                .unused
-                .iter()
-                .filter(|(_, until)| until.as_ref().and_then(place_of).unwrap_or(at).max(at) >= i);
+            let there =
+                d.meta.unused.iter().filter(|(_, until)| {
+                    until.and_then(|u| place.get(&u).copied()).unwrap_or(at).max(at) >= i
+                });
             alive.extend(there.map(|(bytes, _)| (at, d.name.clone(), *bytes)));
         }
         alive.sort_by_key(|(first, _, bytes)| (std::cmp::Reverse(*bytes), *first));

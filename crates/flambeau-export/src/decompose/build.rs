@@ -183,6 +183,9 @@ impl Builder {
     /// Whether a number is one that the data says.
     pub fn is_unbacked(&self, i: &Item) -> bool {
         let Argument::Node(n) = i.arg else { return false };
+        if self.graph.node(n).target == "torch.ops.aten._local_scalar_dense.default" {
+            return true;
+        }
         let text = match &self.graph.node(n).meta.val {
             Some(Val::Sym(s)) => s,
             _ => return false,
