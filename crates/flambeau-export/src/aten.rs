@@ -66,6 +66,23 @@ fn failures(info: &Tensor, api: &str) -> Result<()> {
         },
     )
 }
+/// The inverse of pooling, for a size of its results.
+fn unpooled(name: &str, x: &Value, at: &Value, size: &Value) -> Result<Value> {
+    let (Value::Tensor(t), Some(want)) = (x, size.items()) else {
+        return Err(Error::type_(format!("{name} of a tensor and a list of sizes")));
+    };
+    let have = t.sizes().get(t.sizes().len().saturating_sub(want.len())..).unwrap_or(&[]);
+    // windows that move by one, and are as large as gives this size
+    let windows = want.iter().zip(have).map(|(w, h)| match w {
+        Value::Int(w) => w.checked_sub(*h).map(|d| Value::Int(d + 1)),
+        _ => None,
+    });
+    let windows: Option<Vec<Value>> = windows.collect();
+    let windows = windows.ok_or_else(|| Error::type_(format!("{name}: sizes that are no integers")))?;
+    let name = name.split('.').next().unwrap_or(name);
+    let all = [x.clone(), at.clone(), Value::List(windows), Value::Int(1)];
+    library::call_value(&format!("torch.nn.functional.{name}"), &all, &[])
+}
 /// Calls an operator by its name behind `torch.ops.aten.`.
 pub fn call(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
     let arg = |i: usize, name: &str| argument(args, kwargs, i, name);
@@ -140,6 +157,60 @@ pub fn call(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
         ("l1_loss.default", [x, y, ..]) => {
             let kwargs = [("reduction", reduction(&arg(2, "reduction")))];
             return named("torch.nn.functional.l1_loss", &[x.clone(), y.clone()], &kwargs);
+        }
+        ("mse_loss.default", [x, y, ..]) => {
+            let kwargs = [("reduction", reduction(&arg(2, "reduction")))];
+            return named("torch.nn.functional.mse_loss", &[x.clone(), y.clone()], &kwargs);
+        }
+        ("smooth_l1_loss.default", [x, y, ..]) => {
+            let kwargs = [("reduction", reduction(&arg(2, "reduction"))), ("beta", arg(3, "beta"))];
+            return named("torch.nn.functional.smooth_l1_loss", &[x.clone(), y.clone()], &kwargs);
+        }
+        // windows of a dimension; nn.functional's function of the name is `im2col`
+        ("unfold.default", [x, ..]) => {
+            let places = [arg(1, "dimension"), arg(2, "size"), arg(3, "step")];
+            return library::method(x, "unfold", &places, &[]);
+        }
+        // the operator that does not pad
+        ("stft.default", [x, n_fft, ..]) => {
+            let kwargs = [
+                ("hop_length", arg(2, "hop_length")),
+                ("win_length", arg(3, "win_length")),
+                ("window", arg(4, "window")),
+                ("center", Value::Bool(false)),
+                ("normalized", arg(5, "normalized")),
+                ("onesided", arg(6, "onesided")),
+                ("return_complex", arg(7, "return_complex")),
+            ];
+            return named("torch.stft", &[x.clone(), n_fft.clone()], &kwargs);
+        }
+        ("max_unpool2d.default" | "max_unpool3d.default", [x, at, size, ..]) => {
+            return unpooled(name, x, at, size);
+        }
+        ("rrelu_with_noise_functional.default", [x, noise, lower, upper, ..])
+            if !matches!(arg(4, "training"), Value::Bool(true)) =>
+        {
+            let slope = documented("torch.add", &[lower.clone(), upper.clone()])?;
+            let slope = documented("torch.div", &[slope, Value::Float(2.0)])?;
+            let slope = library::method(&slope, "item", &[], &[])?;
+            let y = documented("torch.nn.functional.leaky_relu", &[x.clone(), slope])?;
+            return Ok(Value::Tuple(vec![y, noise.clone()]));
+        }
+        ("_linalg_svd.default", [a, ..]) => {
+            if matches!(arg(2, "compute_uv"), Value::Bool(false)) {
+                let s = documented("torch.linalg.svdvals", std::slice::from_ref(a))?;
+                return Ok(Value::Tuple(vec![Value::None, s, Value::None]));
+            }
+            let full = Value::Bool(matches!(arg(1, "full_matrices"), Value::Bool(true)));
+            return named("torch.linalg.svd", std::slice::from_ref(a), &[("full_matrices", full)])
+                .map(|v| filled(v, 3));
+        }
+        ("_linalg_det.default", [a]) => {
+            let found = documented("torch.linalg.det", std::slice::from_ref(a))?;
+            return Ok(filled(found, 3));
+        }
+        ("_adaptive_avg_pool3d.default", [_, _]) => {
+            return documented("torch.nn.functional.adaptive_avg_pool3d", args);
         }
         ("_cdist_forward.default", [x, y, p, ..]) => {
             return documented("torch.cdist", &[x.clone(), y.clone(), p.clone()]);

@@ -21,7 +21,11 @@ enum Expr {
     Binary(&'static str, Box<(Expr, Expr)>),
     Compare(&'static str, Box<(Expr, Expr)>),
     Bool(&'static str, Vec<Expr>),
+    Call(&'static str, Vec<Expr>),
 }
+/// Functions of numbers in guards.
+const FUNCTIONS: [&str; 9] =
+    ["torch.sym_max", "torch.sym_min", "max", "min", "math.trunc", "math.floor", "math.ceil", "float", "int"];
 #[derive(Clone, PartialEq)]
 enum Worth {
     Int(i64),
@@ -93,6 +97,36 @@ fn shown(path: &str) -> String {
         None => path.to_string(),
     }
 }
+/// A function of numbers.
+fn called(name: &str, all: &[Worth]) -> Option<Worth> {
+    let float = |w: &Worth| match w {
+        Worth::Int(i) => Some(*i as f64),
+        Worth::Float(x) => Some(*x),
+        Worth::Str(_) => None,
+    };
+    if name.ends_with("max") || name.ends_with("min") {
+        // the first of equal ones, as Python
+        let mut best = all.first()?.clone();
+        for w in &all[1..] {
+            let (a, b) = (float(&best)?, float(w)?);
+            let better = if name.ends_with("max") { b > a } else { b < a };
+            if better {
+                best = w.clone();
+            }
+        }
+        return Some(best);
+    }
+    let [one] = all else { return None };
+    let x = float(one)?;
+    let whole = match name {
+        "float" => return Some(Worth::Float(x)),
+        _ if matches!(one, Worth::Int(_)) => return Some(one.clone()),
+        "math.floor" => x.floor(),
+        "math.ceil" => x.ceil(),
+        _ => x.trunc(),
+    };
+    (whole.abs() < 9e18).then_some(Worth::Int(whole as i64))
+}
 impl Expr {
     fn evaluate(&self, inputs: &[Value]) -> Option<Worth> {
         use Worth::{Float, Int};
@@ -160,6 +194,10 @@ impl Expr {
                     (_, Some(o)) => o.is_ge(),
                 }))
             }
+            Expr::Call(name, l) => {
+                let all = l.iter().map(|e| e.evaluate(inputs)).collect::<Option<Vec<_>>>()?;
+                called(name, &all)?
+            }
             Expr::Bool(op, l) => {
                 let mut all = l.iter().map(|e| Some(number(&e.evaluate(inputs)?)? != 0.0));
                 let any = *op == "or";
@@ -200,6 +238,10 @@ impl fmt::Display for Expr {
                 write!(f, "{} {op} {}", p.0.within(l), p.1.within(r))
             }
             Expr::Compare(op, p) => write!(f, "{} {op} {}", p.0.within(5), p.1.within(5)),
+            Expr::Call(name, l) => {
+                let all: Vec<String> = l.iter().map(Expr::to_string).collect();
+                write!(f, "{name}({})", all.join(", "))
+            }
             Expr::Bool(op, l) => {
                 let b = self.binding() + 1;
                 let all: Vec<String> = l.iter().map(|e| e.within(b)).collect();
@@ -326,6 +368,16 @@ impl Parser<'_> {
             let s = rest[..end].to_string();
             self.at += end + 2;
             return Ok(Expr::Str(s));
+        }
+        if let Some(name) =
+            FUNCTIONS.into_iter().find(|f| self.rest().strip_prefix(f).is_some_and(|r| r.starts_with('(')))
+        {
+            self.at += name.len() + 1;
+            let mut all = vec![self.or(depth + 1)?];
+            while self.eat(",") {
+                all.push(self.or(depth + 1)?);
+            }
+            return if self.eat(")") { Ok(Expr::Call(name, all)) } else { self.wrong() };
         }
         let n = self.rest().find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(self.rest().len());
         let digits = self.rest()[..n].to_string();

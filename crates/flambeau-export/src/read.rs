@@ -6,6 +6,7 @@ use crate::graph_signature::{
 use crate::program::{ExportedProgram, ModuleCallEntry, ModuleCallSignature, Range};
 use crate::specs::{self, Fields};
 use flambeau_core::dispatch::object::{Object, ObjectRef};
+use flambeau_core::settings::threads::get_num_threads;
 use flambeau_core::{DType, Device, Error, Layout, MemoryFormat, Result, Tensor, Value};
 use flambeau_fx::symbolic::Expr;
 use flambeau_fx::{Argument, Graph, GraphModule, Meta, Node, Op, TensorMeta, Val};
@@ -41,14 +42,27 @@ impl Object for Operator {
 #[doc(alias = "torch.export.load")]
 pub fn load(path: impl AsRef<Path>) -> Result<ExportedProgram> {
     let path = path.as_ref();
-    let weights = load_exported(path, LoadOptions::new())?;
     let bad = |e: &dyn std::fmt::Display| Error::serialization(format!("{}: {e}", path.display()));
-    let open = std::fs::File::open(path).map_err(|e| bad(&e))?;
-    let mut file = ZipFile::open_any(BufReader::new(open)).map_err(|e| bad(&e))?;
-    let text = file.read("models/model.json").map_err(|e| bad(&e))?;
-    let json: J = serde_json::from_slice(&text).map_err(|e| bad(&format!("models/model.json: {e}")))?;
-    let mut program =
-        program(&json).map_err(|e| within(e, format!("{}: models/model.json", path.display())))?;
+    let graph = || {
+        let open = std::fs::File::open(path).map_err(|e| bad(&e))?;
+        let mut file = ZipFile::open_any(BufReader::new(open)).map_err(|e| bad(&e))?;
+        let text = file.read("models/model.json").map_err(|e| bad(&e))?;
+        let json: J = serde_json::from_slice(&text).map_err(|e| bad(&format!("models/model.json: {e}")))?;
+        let p = program(&json).map_err(|e| within(e, format!("{}: models/model.json", path.display())))?;
+        Ok((file, p))
+    };
+    let weights = || load_exported(path, LoadOptions::new());
+    // the graph is read while the weights are
+    let (weights, read) = match get_num_threads() {
+        1 => (weights(), graph()),
+        _ => std::thread::scope(|s| {
+            let other = s.spawn(graph);
+            let gone = |_| Err(Error::runtime("the thread that read the graph has panicked"));
+            (weights(), other.join().unwrap_or_else(gone))
+        }),
+    };
+    let weights = weights?;
+    let (mut file, mut program) = read?;
     program.state_dict = weights.state_dict;
     program.constants = weights.constants;
     // what cannot be read of the example is left out: the program does not need it

@@ -205,6 +205,7 @@ fn is_truth(e: &Expr) -> bool {
 fn is_float(e: &Expr) -> bool {
     match e {
         Expr::TrueDiv(_) | Expr::Float(_) => true,
+        Expr::Convert(c, _) => c.is_float(),
         Expr::Add(l) | Expr::Mul(l) | Expr::Max(l) | Expr::Min(l) => l.iter().any(is_float),
         _ => false,
     }

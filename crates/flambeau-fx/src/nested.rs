@@ -95,7 +95,7 @@ impl Nest for Expr {
                 each(&p.0);
                 each(&p.1);
             }
-            Expr::Not(p) => each(p),
+            Expr::Not(p) | Expr::Convert(_, p) => each(p),
         }
     }
     fn parts_mut<'a>(&'a mut self, each: &mut dyn FnMut(&'a mut Self)) {
@@ -109,7 +109,7 @@ impl Nest for Expr {
                 each(a);
                 each(b);
             }
-            Expr::Not(p) => each(p),
+            Expr::Not(p) | Expr::Convert(_, p) => each(p),
         }
     }
 }
@@ -140,6 +140,7 @@ fn shell(e: &Expr) -> Expr {
         Expr::Mod(_) => Expr::Mod(pair()),
         Expr::Relation(r, _) => Expr::Relation(*r, pair()),
         Expr::Not(_) => Expr::Not(Box::new(Expr::Int(0))),
+        Expr::Convert(c, _) => Expr::Convert(*c, Box::new(Expr::Int(0))),
     }
 }
 impl Clone for Expr {
@@ -157,6 +158,7 @@ impl PartialEq for Expr {
                 a == b && p == q
             }
             (Expr::Relation(a, _), Expr::Relation(b, _)) => a == b,
+            (Expr::Convert(a, _), Expr::Convert(b, _)) => a == b,
             _ => a.nests() && std::mem::discriminant(a) == std::mem::discriminant(b),
         })
     }
@@ -182,6 +184,7 @@ impl fmt::Debug for Expr {
             Expr::Mod(v) => f.debug_tuple("Mod").field(v).finish(),
             Expr::Relation(r, v) => f.debug_tuple("Relation").field(r).field(v).finish(),
             Expr::Not(v) => f.debug_tuple("Not").field(v).finish(),
+            Expr::Convert(c, v) => f.debug_tuple("Convert").field(c).field(v).finish(),
         })
     }
 }

@@ -64,6 +64,62 @@ pub enum Expr {
     Or(Vec<Expr>),
     /// The opposite.
     Not(Box<Expr>),
+    /// A number of another kind.
+    Convert(Conversion, Box<Expr>),
+}
+/// How a number becomes one of another kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Conversion {
+    /// The floating number.
+    ToFloat,
+    /// The integer towards zero.
+    TruncToInt,
+    /// The same as a floating number.
+    TruncToFloat,
+    /// The integer below.
+    FloorToInt,
+    /// The integer above.
+    CeilToInt,
+    /// The nearest integer, the even one of two.
+    RoundToInt,
+}
+impl Conversion {
+    const ALL: [(&'static str, Conversion); 6] = [
+        ("ToFloat", Conversion::ToFloat),
+        ("TruncToInt", Conversion::TruncToInt),
+        ("TruncToFloat", Conversion::TruncToFloat),
+        ("FloorToInt", Conversion::FloorToInt),
+        ("CeilToInt", Conversion::CeilToInt),
+        ("RoundToInt", Conversion::RoundToInt),
+    ];
+    /// PyTorch's name of the function.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|a| a.1 == self).map_or("", |a| a.0)
+    }
+    /// The function of that name.
+    pub fn named(name: &str) -> Option<Conversion> {
+        Self::ALL.iter().find(|a| a.0 == name).map(|a| a.1)
+    }
+    /// Whether the result is a floating number.
+    pub fn is_float(self) -> bool {
+        matches!(self, Conversion::ToFloat | Conversion::TruncToFloat)
+    }
+    fn of(self, n: Number) -> Option<Number> {
+        let x = n.float();
+        let rounded = match self {
+            Conversion::ToFloat => return Some(Number::Float(x)),
+            Conversion::TruncToFloat => return Some(Number::Float(x.trunc())),
+            Conversion::TruncToInt => x.trunc(),
+            Conversion::FloorToInt => x.floor(),
+            Conversion::CeilToInt => x.ceil(),
+            Conversion::RoundToInt => x.round_ties_even(),
+        };
+        if let Some(i) = n.int() {
+            return Some(Number::Int(i));
+        }
+        // beyond this an integer has no floating number of its own
+        (rounded.abs() < 9e18).then_some(Number::Int(rounded as i64))
+    }
 }
 
 /// What an expression is worth.
@@ -210,6 +266,7 @@ impl Expr {
                 Bool(all?.into_iter().any(Number::truth))
             }
             Expr::Not(e) => Bool(!e.worth(b)?.truth()),
+            Expr::Convert(c, e) => c.of(e.worth(b)?)?,
         })
     }
     /// The value that its one symbol must have for the expression to be worth `n`; `None` where it cannot be told.
@@ -276,6 +333,7 @@ impl Expr {
             Expr::And(l) => format!("And({})", all(l)),
             Expr::Or(l) => format!("Or({})", all(l)),
             Expr::Not(e) => format!("Not({})", e.srepr()),
+            Expr::Convert(c, e) => format!("{}({})", c.name(), e.srepr()),
             Expr::Pow(p) => format!("Pow({})", pair(p)),
             Expr::FloorDiv(p) => format!("FloorDiv({})", pair(p)),
             Expr::TrueDiv(p) => format!("IntTrueDiv({})", pair(p)),
@@ -367,6 +425,7 @@ impl Expr {
             Expr::And(l) => f.write_str(&joined(l, " & ", 3)),
             Expr::Or(l) => f.write_str(&joined(l, " | ", 2)),
             Expr::Not(e) => write!(f, "~{}", e.shown(6)),
+            Expr::Convert(c, e) => write!(f, "{}({e})", c.name()),
             Expr::Relation(r, p) => match r {
                 Relation::Eq => write!(f, "Eq({}, {})", p.0, p.1),
                 Relation::Ne => write!(f, "Ne({}, {})", p.0, p.1),
@@ -498,6 +557,11 @@ impl Parser<'_> {
             && let Ok([e]) = <[Expr; 1]>::try_from(l.clone())
         {
             return Ok(Expr::Not(Box::new(e)));
+        }
+        if let Some(c) = Conversion::named(&name)
+            && let Ok([e]) = <[Expr; 1]>::try_from(l.clone())
+        {
+            return Ok(Expr::Convert(c, Box::new(e)));
         }
         let Ok([a, b]) = <[Expr; 2]>::try_from(l) else { return self.wrong() };
         let p = Box::new((a, b));

@@ -1,6 +1,6 @@
 //! Expressions read from the text that they print.
 
-use crate::symbolic::{Expr, Relation};
+use crate::symbolic::{Conversion, Expr, Relation};
 use flambeau_core::{Error, Result};
 
 /// An expression in a text is at most this deep.
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
                 Ok(Expr::symbol(word))
             };
         }
-        let l = self.list(",", depth + 1, Self::or)?;
+        let mut l = self.list(",", depth + 1, Self::or)?;
         if !self.eat(")") {
             return self.wrong();
         }
@@ -166,6 +166,11 @@ impl<'a> Reader<'a> {
             "Max" => return Ok(Expr::Max(l)),
             "Min" => return Ok(Expr::Min(l)),
             _ => {}
+        }
+        if let Some(c) = Conversion::named(word)
+            && l.len() == 1
+        {
+            return Ok(Expr::Convert(c, Box::new(l.remove(0))));
         }
         let Ok([a, b]) = <[Expr; 2]>::try_from(l) else { return self.wrong() };
         let p = Box::new((a, b));

@@ -5,7 +5,9 @@
 
 use crate::aten;
 use flambeau_core::{DType, Error, Result, Tensor, Value};
+use flambeau_fx::symbolic::Expr;
 use flambeau_fx::{Argument, Graph, Meta, Op, TensorMeta, Val};
+use flambeau_library as library;
 
 /// A value of the program: how a node names it, and what it is.
 #[derive(Clone, Debug)]
@@ -178,6 +180,18 @@ impl Builder {
     pub fn new() -> Builder {
         Builder { graph: Graph::new(), meta: Meta::default(), writes: Vec::new(), autocast: None }
     }
+    /// Whether a number is one that the data says.
+    pub fn is_unbacked(&self, i: &Item) -> bool {
+        let Argument::Node(n) = i.arg else { return false };
+        if self.graph.node(n).target == "torch.ops.aten._local_scalar_dense.default" {
+            return true;
+        }
+        let text = match &self.graph.node(n).meta.val {
+            Some(Val::Sym(s)) => s,
+            _ => return false,
+        };
+        Expr::read(text).is_ok_and(|e| e.symbols().iter().any(|s| s.starts_with('u')))
+    }
     /// A node of a call whose result is known.
     pub fn node(&mut self, target: &str, args: &[Item], kwargs: &[(String, Item)], value: Value) -> Item {
         let args: Vec<Argument> = args.iter().map(|i| i.arg.clone()).collect();
@@ -221,7 +235,19 @@ impl Builder {
 pub(super) fn computed(name: &str, args: &[Item], kwargs: &[(String, Item)]) -> Result<Value> {
     let values: Vec<Value> = args.iter().map(|i| i.value.clone()).collect();
     let named: Vec<(String, Value)> = kwargs.iter().map(|(k, i)| (k.clone(), i.value.clone())).collect();
-    flambeau_autograd::no_grad(|| aten::call(name, &values, &named))
+    let out = flambeau_autograd::no_grad(|| aten::call(name, &values, &named));
+    match out {
+        // elements are zeros, by which integers are not divided
+        Err(e) if e.message().contains("ZeroDivisionError") => {
+            let one = |v: &Value| match v {
+                Value::Tensor(_) => library::call_value("torch.ones_like", std::slice::from_ref(v), &[]),
+                v => Ok(v.clone()),
+            };
+            let values = values.iter().map(one).collect::<Result<Vec<_>>>()?;
+            flambeau_autograd::no_grad(|| aten::call(name, &values, &named))
+        }
+        out => out,
+    }
 }
 /// A call of an operator: `op!(b, "mul.Tensor", &x, 2.0)`, keywords behind a semicolon.
 macro_rules! op {

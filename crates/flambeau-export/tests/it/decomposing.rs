@@ -88,6 +88,59 @@ fn tables_say_what_is_decomposed() {
     assert!(p.operators().contains(&"aten.linear.default".to_string()), "{:?}", p.operators());
 }
 
+#[test]
+fn special_functions_and_products_become_parts() {
+    let named = |name: &str, args: &[Value]| {
+        let out = flambeau_library::call_value(name, args, &[])?.into_tensor();
+        out.map_err(|_| flambeau_core::Error::type_("no tensor"))
+    };
+    // operators that each name becomes, beside those of the others
+    let unary = ["torch.sinc", "torch.special.entr", "torch.special.expit", "torch.rad2deg", "torch.deg2rad"];
+    let binary = ["torch.xlogy", "torch.logaddexp", "torch.heaviside", "torch.kron"];
+    let none = nn::Sequential::new((nn::Tanh::new(),));
+    for name in unary.iter().chain(&binary) {
+        let args = |x: &Tensor| match binary.contains(name) {
+            true => vec![Value::from(x), Value::from(&(x + 0.5))],
+            false => vec![Value::from(x)],
+        };
+        let f = |x: &[Tensor]| named(name, &args(&x[0]));
+        let o = ExportOptions::new().names(&["x"]);
+        let p = try_export_with(&none, f, &[&floats(&[2, 3])], o).unwrap();
+        let core = p.run_decompositions(&default_decompositions()).unwrap();
+        let own = format!("aten.{}.", name.trim_start_matches("torch.").replace('.', "_"));
+        assert!(core.operators().iter().all(|o| !o.starts_with(&own)), "{name}: {:?}", core.operators());
+        let x = floats(&[2, 3]).abs() + 0.25;
+        close(&core.module().unwrap().try_forward(&[&x]).unwrap(), &named(name, &args(&x)).unwrap());
+    }
+}
+#[test]
+fn many_bytes_are_read_by_several_threads() {
+    let m = nn::Linear::new(1024, 1100);
+    let x = floats(&[2, 1024]);
+    let p = try_export_with(&m, |x: &[Tensor]| m.try_call(&x[0]), &[&x], ExportOptions::new()).unwrap();
+    let path = std::env::temp_dir().join(format!("many-bytes-{}.pt2", std::process::id()));
+    save(&p, &path).unwrap();
+    let read = load(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let names =
+        |p: &ExportedProgram| p.module().unwrap().state().into_iter().map(|s| s.0).collect::<Vec<_>>();
+    assert_eq!(names(&read), names(&p));
+    for ((_, a), (_, b)) in read.module().unwrap().state().iter().zip(p.module().unwrap().state()) {
+        assert_eq!(a.to_vec::<f32>(), b.to_vec::<f32>());
+    }
+}
+#[test]
+fn integers_are_divided_while_a_program_is_decomposed() {
+    let none = nn::Sequential::new((nn::Tanh::new(),));
+    let f = |x: &[Tensor]| ops::floor_divide(&x[0], &x[1]);
+    let (a, b) = (Tensor::from_vec(vec![7i64, -7, 9], [3]), Tensor::from_vec(vec![2i64, 2, 4], [3]));
+    let o = ExportOptions::new().names(&["a", "b"]);
+    let p = try_export_with(&none, f, &[&a, &b], o).unwrap();
+    let core = p.run_decompositions(&default_decompositions()).unwrap();
+    let y = core.module().unwrap().try_forward(&[&a, &b]).unwrap();
+    assert_eq!(y.to_vec::<i64>(), [3, -4, 2]);
+}
+
 /// Writes to a view of its input, and to the whole.
 fn writes(x: &Tensor) -> Result<Tensor> {
     let y = ops::clone(x, None)?;

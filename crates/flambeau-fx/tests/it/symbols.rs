@@ -19,9 +19,16 @@ fn expressions_are_read_printed_and_computed() {
         ),
         ("Max(Integer(1), Symbol('u0', integer=True))", "Max(1, u0)", 1),
         ("FloorDiv(Symbol('u0', integer=True), Integer(2))", "(u0//2)", -2),
+        (
+            "TruncToInt(Mul(Float('0.5', precision=53), ToFloat(Symbol('s77', positive=True, integer=True))))",
+            "TruncToInt(0.5*ToFloat(s77))",
+            3,
+        ),
+        ("CeilToInt(IntTrueDiv(Symbol('u0', integer=True), Integer(2)))", "CeilToInt(IntTrueDiv(u0, 2))", -1),
     ] {
         let e = parsed(text);
         assert_eq!(e.to_string(), shown);
+        assert_eq!(Expr::read(shown).unwrap().evaluate(&b), Some(Number::Int(value)), "{shown}");
         assert_eq!(e.evaluate(&b), Some(Number::Int(value)), "{shown}");
     }
     let e = parsed("GreaterThan(Symbol('u0', integer=True), Integer(0))");

@@ -10,6 +10,7 @@ pub use legacy::{LegacyFile, write_legacy};
 pub use verify::verify;
 pub use write::{ArchiveWriter, atomic_write};
 pub use zip_read::ZipFile;
+pub(crate) use zip_read::directory;
 
 use crate::error::{Error, Result};
 use std::io::{Read, Seek, SeekFrom};

@@ -14,7 +14,7 @@ const HEADER: usize = 30;
 /// [`Error::Malformed`] for the first record that does not fit, and for records that were written without a checksum.
 pub fn verify<R: Read + Seek>(reader: &mut R) -> Result<()> {
     reader.seek(SeekFrom::Start(0))?;
-    let mut archive = zip::ZipArchive::new(&mut *reader)?;
+    let mut archive = super::zip_read::directory(&mut *reader)?;
     let mut heads = Vec::with_capacity(archive.len());
     let mut stretch = vec![0; STRETCH];
     for i in 0..archive.len() {

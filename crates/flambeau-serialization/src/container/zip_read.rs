@@ -3,11 +3,27 @@
 use super::{ByteOrder, check_unpacked};
 use crate::error::{Error, Result};
 use std::io::{Read, Seek, SeekFrom};
+use zip::read::{ArchiveOffset, Config};
 
 /// Deflate cannot shrink by more than this, so a larger claimed size is a lie.
 const MAX_RATIO: u64 = 1032;
 /// Bytes that are read at a time, so that they are still in the cache when their checksum is computed.
 const STRETCH: usize = 1 << 17;
+
+/// Reads the directory of a zip file where the file says that it is.
+///
+/// PyTorch writes records of 76 bytes between the directory and the end of the file. Readers that look for the directory directly
+/// before its end take the second entry for the first, where the first is as long as those records.
+pub(crate) fn directory<R: Read + Seek>(mut reader: R) -> Result<zip::ZipArchive<R>> {
+    let at_start = Config { archive_offset: ArchiveOffset::Known(0) };
+    reader.seek(SeekFrom::Start(0))?;
+    if zip::ZipArchive::with_config(at_start, &mut reader).is_ok() {
+        return Ok(zip::ZipArchive::with_config(at_start, reader)?);
+    }
+    // behind other bytes
+    reader.seek(SeekFrom::Start(0))?;
+    Ok(zip::ZipArchive::new(reader)?)
+}
 
 /// A zip archive with the layout of `torch.save`: one folder with `data.pkl` and `data/<key>`.
 pub struct ZipFile<R: Read + Seek> {
@@ -44,7 +60,7 @@ impl<R: Read + Seek> ZipFile<R> {
     pub fn open_any(mut reader: R) -> Result<Self> {
         let length = reader.seek(SeekFrom::End(0))?;
         reader.seek(SeekFrom::Start(0))?;
-        let archive = zip::ZipArchive::new(reader)?;
+        let archive = directory(reader)?;
         let name = match archive.name_for_index(0) {
             Some(name) => name?.into_owned(),
             None => return Err(Error::malformed("the zip archive is empty")),

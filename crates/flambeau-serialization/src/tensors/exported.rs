@@ -3,15 +3,19 @@
 use super::load::read;
 use super::{LoadOptions, Sink, outward};
 use crate::container::{ByteOrder, ZipFile, check_unpacked, swap_bytes};
+use crate::map_location::MapLocation;
 use crate::safetensors::plain_tensor;
 use crate::source::{TensorSink, required_bytes};
 use crate::torch_format::{StorageInfo, TensorRef, swap_unit};
+use flambeau_core::settings::threads::get_num_threads;
+use flambeau_core::tensor::storage::Storage;
 use flambeau_core::{DType, Error, Result, Tensor};
 use serde_json::Value;
+use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::io::{BufReader, Cursor, Read, Seek};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The tensors of an exported program.
 #[derive(Clone, Debug, Default)]
@@ -39,12 +43,13 @@ pub fn load_exported(path: impl AsRef<Path>, options: LoadOptions<'_>) -> Result
         });
     }
     let names = file.names().map_err(outward)?;
+    let again = || ZipFile::open_any(BufReader::new(super::open(path)?)).map_err(outward);
     let list = |file: &mut ZipFile<_>, folder: &str| -> Result<Vec<(String, Tensor)>> {
         let configs =
             names.iter().filter(|n| n.starts_with(&format!("data/{folder}/")) && n.ends_with("_config.json"));
         let mut out = Vec::new();
         for config in configs {
-            out.extend(folder_of(file, &format!("data/{folder}"), config, &options)?);
+            out.extend(folder_of(file, &format!("data/{folder}"), config, &options, &again)?);
         }
         Ok(out)
     };
@@ -69,19 +74,25 @@ fn inner<R: Read + Seek>(
     Ok(tree.named().filter_map(|(n, v)| Some((n.to_owned(), v.as_tensor()?.clone()))).collect())
 }
 
+/// A tensor of a folder: as it is, or where its memory is to be read.
+enum Entry {
+    Whole(Tensor),
+    Part(usize, TensorRef),
+}
 fn folder_of<R: Read + Seek>(
     file: &mut ZipFile<R>,
     folder: &str,
     config: &str,
     options: &LoadOptions<'_>,
+    again: &(dyn Fn() -> Result<ZipFile<R>> + Sync),
 ) -> Result<Vec<(String, Tensor)>> {
     let bad = |what: &str| Error::serialization(format!("{config}: {what}"));
     let text = file.read(config).map_err(outward)?;
     let json: Value = serde_json::from_slice(&text).map_err(|e| bad(&e.to_string()))?;
     let entries = json.get("config").and_then(Value::as_object).ok_or_else(|| bad("no config"))?;
-    let mut out = Vec::new();
+    let mut found = Vec::with_capacity(entries.len());
     let (mut total, mut unpacked) = (0u64, 0u64);
-    let mut storages = HashMap::new();
+    let (mut storages, mut known) = (Vec::new(), HashMap::new());
     for (name, entry) in entries {
         let path = entry.get("path_name").and_then(Value::as_str).ok_or_else(|| bad("no path_name"))?;
         let record = format!("{folder}/{path}");
@@ -98,7 +109,7 @@ fn folder_of<R: Read + Seek>(
             let bytes = file.read(&record).map_err(outward)?;
             let tree = read(Cursor::new(bytes), &mut Sink::new(&options.map_location), true)?;
             if let Some(t) = tree.as_tensor() {
-                out.push((name.clone(), t.clone()));
+                found.push((name, Entry::Whole(t.clone())));
             }
             continue;
         }
@@ -114,34 +125,92 @@ fn folder_of<R: Read + Seek>(
         if need > nbytes {
             return Err(bad(&format!("the tensor {name} needs {need} bytes; its record has {nbytes}")));
         }
-        let info = StorageInfo {
-            key: path.to_owned(),
-            dtype: about.dtype,
-            nbytes,
-            location: about.location.clone(),
-            file_offset: None,
-        };
-        let swap = file.byte_order().is_some_and(|o| o != ByteOrder::NATIVE);
-        let mut sink = Sink::new(&options.map_location);
         // tensors of one record have one memory
-        let key = (path, about.dtype.name(), about.location.clone());
-        let storage = match storages.entry(key) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => {
-                let read = sink.storage(&info, &mut |bytes| {
-                    file.read_into(&record, bytes)?;
-                    if swap {
-                        swap_bytes(bytes, swap_unit(about.dtype));
-                    }
-                    Ok(())
-                });
-                place.insert(read.map_err(outward)?)
-            }
-        };
-        let t = sink.tensor(storage, &about).map_err(outward)?;
-        out.push((name.clone(), t));
+        let at = *known.entry((path, about.dtype, about.location.clone())).or_insert_with(|| {
+            storages.push(StorageInfo {
+                key: record,
+                dtype: about.dtype,
+                nbytes,
+                location: about.location.clone(),
+                file_offset: None,
+            });
+            storages.len() - 1
+        });
+        found.push((name, Entry::Part(at, about)));
     }
-    Ok(out)
+    let storages = storages_of(file, &storages, options, again)?;
+    let mut sink = Sink::new(&options.map_location);
+    let one = |(name, e): (&String, Entry)| {
+        let t = match e {
+            Entry::Whole(t) => t,
+            Entry::Part(at, about) => sink.tensor(&storages[at], &about).map_err(outward)?,
+        };
+        Ok((name.clone(), t))
+    };
+    found.into_iter().map(one).collect()
+}
+/// Threads that read one file, at most: the memory gives no more.
+const MOST_THREADS: usize = 4;
+/// As many bytes are worth another thread.
+const APART: usize = 2 << 20;
+
+/// Reads storages; many bytes by several threads, each with the file opened once more.
+fn storages_of<R: Read + Seek>(
+    file: &mut ZipFile<R>,
+    all: &[StorageInfo],
+    options: &LoadOptions<'_>,
+    again: &(dyn Fn() -> Result<ZipFile<R>> + Sync),
+) -> Result<Vec<Storage>> {
+    let total: usize = all.iter().map(|s| s.nbytes).fold(0, usize::saturating_add);
+    let mut threads = get_num_threads().min(MOST_THREADS).min(total / APART);
+    // a program's own places are its own thread's
+    if !matches!(options.map_location, MapLocation::Saved) || crate::config::skips_data() {
+        threads = 1;
+    }
+    if threads < 2 {
+        let mut sink = Sink::new(&options.map_location);
+        return all.iter().map(|s| storage(file, &mut sink, s)).collect();
+    }
+    let next = AtomicUsize::new(0);
+    // the largest first, so that the threads end together
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_by_key(|i| Reverse(all[*i].nbytes));
+    let some = |file: &mut ZipFile<R>| -> Result<Vec<(usize, Storage)>> {
+        let mut sink = Sink::plain();
+        let mut read = Vec::new();
+        while let Some(i) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            read.push((*i, storage(file, &mut sink, &all[*i])?));
+        }
+        Ok(read)
+    };
+    let parts = std::thread::scope(|s| {
+        let others: Vec<_> = (1..threads).map(|_| s.spawn(|| some(&mut again()?))).collect();
+        let mut parts = vec![some(file)];
+        let gone = |_| Err(Error::runtime("a thread that read weights has panicked"));
+        parts.extend(others.into_iter().map(|t| t.join().unwrap_or_else(gone)));
+        parts
+    });
+    let mut read = Vec::with_capacity(all.len());
+    for part in parts {
+        read.extend(part?);
+    }
+    read.sort_by_key(|r| r.0);
+    Ok(read.into_iter().map(|r| r.1).collect())
+}
+fn storage<R: Read + Seek>(
+    file: &mut ZipFile<R>,
+    sink: &mut Sink<'_>,
+    info: &StorageInfo,
+) -> Result<Storage> {
+    let swap = file.byte_order().is_some_and(|o| o != ByteOrder::NATIVE);
+    let read = sink.storage(info, &mut |bytes| {
+        file.read_into(&info.key, bytes)?;
+        if swap {
+            swap_bytes(bytes, swap_unit(info.dtype));
+        }
+        Ok(())
+    });
+    read.map_err(outward)
 }
 
 /// The description of a tensor in a config.

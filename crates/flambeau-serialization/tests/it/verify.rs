@@ -100,3 +100,42 @@ fn errors_name_the_file_and_keep_their_source() {
     assert_eq!((e.kind(), e.to_string().as_str()), (ErrorKind::Other, "invalid digit found in string"));
     assert!(e.clone().source().is_some() && !e.kind().is_bad_input() && ErrorKind::Shape.is_bad_input());
 }
+
+/// PyTorch's archives have 76 bytes behind the directory, which may be as long as the directory's first entry.
+#[test]
+fn the_directory_is_where_the_file_says() {
+    let le16 = |n: usize| (n as u16).to_le_bytes().to_vec();
+    let le32 = |n: usize| (n as u32).to_le_bytes().to_vec();
+    let le64 = |n: usize| (n as u64).to_le_bytes().to_vec();
+    for stem in 1..40 {
+        let folder = "x".repeat(stem);
+        let records =
+            [(format!("{folder}/data.pkl"), b"one".to_vec()), (format!("{folder}/version"), b"3".to_vec())];
+        let (mut file, mut directory) = (Vec::new(), Vec::new());
+        for (name, bytes) in &records {
+            let at = file.len();
+            // version, flags, method, time, date; no checksum, as `set_crc32_options(False)` writes it
+            let head =
+                [vec![0; 10], le32(0), le32(bytes.len()), le32(bytes.len()), le16(name.len()), le16(0)]
+                    .concat();
+            file.extend(
+                [b"PK\x03\x04".to_vec(), head.clone(), name.clone().into_bytes(), bytes.clone()].concat(),
+            );
+            let rest = [vec![0; 10], le32(at)].concat();
+            directory
+                .extend([b"PK\x01\x02".to_vec(), vec![0; 2], head, rest, name.clone().into_bytes()].concat());
+        }
+        let (at, size) = (file.len(), directory.len());
+        file.extend(&directory);
+        let end = file.len();
+        let counts = [vec![45, 0, 45, 0], vec![0; 8], le64(2), le64(2), le64(size), le64(at)].concat();
+        file.extend([b"PK\x06\x06".to_vec(), le64(44), counts].concat());
+        file.extend([b"PK\x06\x07".to_vec(), le32(0), le64(end), le32(1)].concat());
+        let last = [vec![0; 4], le16(2), le16(2), le32(size), le32(at), le16(0)].concat();
+        file.extend([b"PK\x05\x06".to_vec(), last].concat());
+        let mut read =
+            flambeau_serialization::container::ZipFile::open_any(std::io::Cursor::new(file)).unwrap();
+        assert_eq!(read.names().unwrap().len(), 2, "{stem}");
+        assert_eq!(read.read("data.pkl").unwrap(), b"one", "{stem}");
+    }
+}

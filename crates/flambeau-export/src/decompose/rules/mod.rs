@@ -10,6 +10,7 @@ mod pointwise;
 mod product;
 mod recurrent;
 mod reduction;
+mod special;
 mod view;
 mod vision;
 
@@ -17,7 +18,7 @@ use super::build::{Builder, Call, Item};
 use flambeau_core::Result;
 
 type Rule = fn(&mut Builder, &Call) -> Result<Option<Item>>;
-const FAMILIES: [Rule; 12] = [
+const FAMILIES: [Rule; 13] = [
     view::rule,
     pointwise::rule,
     product::rule,
@@ -30,6 +31,7 @@ const FAMILIES: [Rule; 12] = [
     attention::rule,
     recurrent::rule,
     vision::rule,
+    special::rule,
 ];
 
 /// What a call becomes; none where it stays as it is.
@@ -43,7 +45,7 @@ pub(super) fn decomposed(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
 }
 
 /// The operators that have a rule.
-pub(super) const NAMES: [&str; 164] = [
+pub(super) const NAMES: [&str; 189] = [
     "__and__.Tensor",
     "__matmul__.default",
     "__or__.Tensor",
@@ -55,12 +57,16 @@ pub(super) const NAMES: [&str; 164] = [
     "adaptive_avg_pool3d.default",
     "addcdiv.default",
     "addcmul.default",
+    "addr.default",
     "affine_grid_generator.default",
     "all.default",
     "all.dim",
     "alpha_dropout.default",
+    "aminmax.default",
     "arange.default",
     "arange.start",
+    "argsort.default",
+    "argsort.stable",
     "baddbmm.default",
     "batch_norm.default",
     "bernoulli.default",
@@ -70,6 +76,7 @@ pub(super) const NAMES: [&str; 164] = [
     "broadcast_to.default",
     "cdist.default",
     "celu.default",
+    "channel_shuffle.default",
     "chunk.default",
     "clamp_max.Tensor",
     "clamp_max.default",
@@ -87,6 +94,7 @@ pub(super) const NAMES: [&str; 164] = [
     "count_nonzero.default",
     "count_nonzero.dim_IntList",
     "cross_entropy_loss.default",
+    "deg2rad.default",
     "detach.default",
     "detach_.default",
     "diff.default",
@@ -102,6 +110,7 @@ pub(super) const NAMES: [&str; 164] = [
     "fft_rfft.default",
     "fill.Scalar",
     "flatten.using_ints",
+    "float_power.Tensor_Scalar",
     "floor_divide.Scalar",
     "floor_divide.default",
     "frac.default",
@@ -113,12 +122,17 @@ pub(super) const NAMES: [&str; 164] = [
     "hardshrink.default",
     "hardsigmoid.default",
     "hardswish.default",
+    "heaviside.default",
     "hstack.default",
     "huber_loss.default",
     "im2col.default",
+    "imag.default",
     "index_add.default",
     "instance_norm.default",
+    "isclose.default",
     "item.default",
+    "kl_div.default",
+    "kron.default",
     "l1_loss.default",
     "layer_norm.default",
     "lerp.Scalar",
@@ -128,6 +142,7 @@ pub(super) const NAMES: [&str; 164] = [
     "linear.default",
     "log_sigmoid.default",
     "log_softmax.int",
+    "logaddexp.default",
     "logsumexp.default",
     "lstm.input",
     "mT.default",
@@ -159,7 +174,10 @@ pub(super) const NAMES: [&str; 164] = [
     "outer.default",
     "pad.default",
     "pixel_shuffle.default",
+    "pixel_unshuffle.default",
     "prelu.default",
+    "rad2deg.default",
+    "real.default",
     "relu6.default",
     "reshape.default",
     "reshape_as.default",
@@ -170,10 +188,16 @@ pub(super) const NAMES: [&str; 164] = [
     "scaled_dot_product_attention.default",
     "selu.default",
     "silu.default",
+    "sinc.default",
     "smooth_l1_loss.default",
     "softmax.int",
     "softplus.default",
     "softshrink.default",
+    "special_entr.default",
+    "special_expit.default",
+    "special_i0.default",
+    "special_sinc.default",
+    "special_xlogy.default",
     "split.Tensor",
     "square.default",
     "squeeze.default",
@@ -186,6 +210,7 @@ pub(super) const NAMES: [&str; 164] = [
     "swapaxes.default",
     "swapdims.default",
     "t.default",
+    "tensordot.default",
     "threshold.default",
     "tile.default",
     "to.dtype",
@@ -200,11 +225,13 @@ pub(super) const NAMES: [&str; 164] = [
     "unflatten.int",
     "var.default",
     "var.dim",
+    "vdot.default",
     "view_as.default",
     "vstack.default",
     "where.Scalar",
     "where.ScalarOther",
     "where.ScalarSelf",
+    "xlogy.Tensor",
     "zero.default",
     "zeros.default",
     "zeros_like.default",

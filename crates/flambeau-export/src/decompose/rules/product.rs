@@ -1,6 +1,6 @@
 //! Products of matrices.
 
-use super::super::build::{Builder, Call, Item, op};
+use super::super::build::{Builder, Call, Item, op, wrapped};
 use super::view::{permuted, reshaped, transposed};
 use flambeau_core::Result;
 
@@ -93,13 +93,13 @@ fn vector(b: &mut Builder, x: &Item, y: &Item) -> Result<Item> {
 pub(super) fn linear(b: &mut Builder, x: &Item, w: &Item, bias: Option<&Item>) -> Result<Item> {
     let rank = x.rank()?;
     if w.rank()? == 2
-        && let (Some(bias), true) = (bias, rank == 2 || rank > 2 && x.tensor()?.is_contiguous())
+        && let (Some(bias), true) = (bias, rank == 2 || rank > 0 && x.tensor()?.is_contiguous())
     {
         let sizes = x.sizes()?;
         let flat = if rank == 2 {
             x.clone()
         } else {
-            let rows = sizes[..rank - 1].iter().product();
+            let rows: i64 = sizes[..rank - 1].iter().product();
             op!(b, "view.default", x, vec![rows, sizes[rank - 1]])
         };
         let wt = permuted(b, w, vec![1, 0])?;
@@ -117,6 +117,40 @@ pub(super) fn linear(b: &mut Builder, x: &Item, w: &Item, bias: Option<&Item>) -
         None => Ok(out),
     }
 }
+/// All products of elements, block by block.
+fn kron(b: &mut Builder, x: &Item, y: &Item) -> Result<Item> {
+    let (sx, sy) = (x.sizes()?, y.sizes()?);
+    let rank = sx.len().max(sy.len());
+    let at = |l: &[i64], i: usize| (i + l.len()).checked_sub(rank).map_or(1, |k| l[k]);
+    let pairs: Vec<(i64, i64)> = (0..rank).map(|i| (at(&sx, i), at(&sy, i))).collect();
+    let each = |one: fn(&(i64, i64)) -> [i64; 2]| pairs.iter().flat_map(one).collect::<Vec<i64>>();
+    let vx = op!(b, "view.default", x, each(|p| [p.0, 1]));
+    let vy = op!(b, "view.default", y, each(|p| [1, p.1]));
+    let product = op!(b, "mul.Tensor", &vx, &vy);
+    Ok(op!(b, "view.default", &product, pairs.iter().map(|p| p.0 * p.1).collect::<Vec<i64>>()))
+}
+/// Sums over pairs of dimensions as one product of matrices.
+fn tensordot(b: &mut Builder, x: &Item, c: &Call) -> Result<Item> {
+    let y = c.need(1, "other")?;
+    let dims = |at, name, rank: usize| -> Result<Vec<usize>> {
+        c.ints(at, name).unwrap_or_default().into_iter().map(|d| wrapped(d, rank)).collect()
+    };
+    let (dx, dy) = (dims(2, "dims_self", x.rank()?)?, dims(3, "dims_other", y.rank()?)?);
+    let (sx, sy) = (x.sizes()?, y.sizes()?);
+    let free =
+        |sizes: &[i64], used: &[usize]| (0..sizes.len()).filter(|d| !used.contains(d)).collect::<Vec<_>>();
+    let (fx, fy) = (free(&sx, &dx), free(&sy, &dy));
+    let order = |a: &[usize], b: &[usize]| a.iter().chain(b).map(|d| *d as i64).collect::<Vec<i64>>();
+    let count = |sizes: &[i64], of: &[usize]| of.iter().map(|d| sizes[*d]).product::<i64>();
+    let inner = count(&sx, &dx);
+    let vx = op!(b, "permute.default", x, order(&fx, &dx));
+    let vx = reshaped(b, &vx, vec![count(&sx, &fx), inner])?;
+    let vy = op!(b, "permute.default", &y, order(&dy, &fy));
+    let vy = reshaped(b, &vy, vec![inner, count(&sy, &fy)])?;
+    let product = op!(b, "mm.default", &vx, &vy);
+    let sizes: Vec<i64> = fx.iter().map(|d| sx[*d]).chain(fy.iter().map(|d| sy[*d])).collect();
+    Ok(op!(b, "view.default", &product, sizes))
+}
 /// `n x`, which is `x` where `n` is 1.
 fn scaled(b: &mut Builder, x: &Item, n: Option<Item>) -> Result<Item> {
     match n {
@@ -131,6 +165,20 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
         "matmul.default" | "__matmul__.default" => matmul(b, &x, &c.need(1, "other")?)?,
         "mv.default" => vector(b, &x, &c.need(1, "vec")?)?,
         "dot.default" => dot(b, &x, &c.need(1, "tensor")?)?,
+        "vdot.default" if !x.dtype()?.is_complex() => dot(b, &x, &c.need(1, "other")?)?,
+        "addr.default" => {
+            let (v, w) = (c.need(1, "vec1")?, c.need(2, "vec2")?);
+            let (n, m) = (v.tensor()?.numel(), w.tensor()?.numel());
+            let factor = |at, name| c.get(at, name).unwrap_or_else(|| 1.into());
+            let wide = op!(b, "expand.default", &x, vec![n, m]);
+            let x = op!(b, "mul.Tensor", &wide, factor(3, "beta"));
+            let column = op!(b, "view.default", &v, vec![n, 1]);
+            let outer = op!(b, "mul.Tensor", &column, &w);
+            let outer = op!(b, "mul.Tensor", &outer, factor(4, "alpha"));
+            op!(b, "add.Tensor", &x, &outer)
+        }
+        "kron.default" => kron(b, &x, &c.need(1, "other")?)?,
+        "tensordot.default" => tensordot(b, &x, c)?,
         "outer.default" | "ger.default" => {
             let n = x.tensor()?.numel();
             let column = op!(b, "view.default", &x, vec![n, 1]);

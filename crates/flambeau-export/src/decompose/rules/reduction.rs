@@ -16,6 +16,16 @@ pub(super) fn norm2(b: &mut Builder, x: &Item, dims: Vec<i64>, keep: bool) -> Re
     let sum = summed(b, &square, dims, keep)?;
     Ok(op!(b, "pow.Tensor_Scalar", &sum, 0.5))
 }
+/// The root of the sum of powers.
+fn norm_of(b: &mut Builder, x: &Item, ord: f64, dims: Vec<i64>, keep: bool) -> Result<Item> {
+    // PyTorch writes whole numbers as such
+    let power = if ord.fract() == 0.0 { Item::from(ord as i64) } else { ord.into() };
+    // powers of even numbers have no sign
+    let size = if ord % 2.0 == 0.0 { x.clone() } else { op!(b, "abs.default", x) };
+    let power = op!(b, "pow.Tensor_Scalar", &size, power);
+    let sum = summed(b, &power, dims, keep)?;
+    Ok(op!(b, "pow.Tensor_Scalar", &sum, 1.0 / ord))
+}
 /// `any`, of the opposite, the opposite of it: `all`.
 fn none_of(b: &mut Builder, x: &Item, name: &str, args: Vec<Item>) -> Result<Item> {
     let not = op!(b, "logical_not.default", x);
@@ -37,7 +47,7 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
             }
             none_of(b, &x, "any.dim", args)?
         }
-        "all.default" => none_of(b, &x, "any.default", Vec::new())?,
+        "all.default" => none_of(b, &x, "any.dims", Vec::new())?,
         "var.dim" => {
             let correction = i64::from(c.flag(2, "unbiased", true));
             let keep = c.flag(3, "keepdim", false);
@@ -58,10 +68,16 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
             if c.name.starts_with('v') { var } else { op!(b, "sqrt.default", &var) }
         }
         "linalg_vector_norm.default" => {
-            if c.float(1, "ord", 2.0) != 2.0 {
+            let (ord, dims) = (c.float(1, "ord", 2.0), c.ints(2, "dim").unwrap_or_default());
+            let keep = c.flag(3, "keepdim", false);
+            if ord == 2.0 {
+                norm2(b, &x, dims, keep)?
+            } else if ord.is_finite() && ord != 0.0 && c.get(4, "dtype").is_none() && x.dtype()?.is_floating()
+            {
+                norm_of(b, &x, ord, dims, keep)?
+            } else {
                 return Ok(None);
             }
-            norm2(b, &x, c.ints(2, "dim").unwrap_or_default(), c.flag(3, "keepdim", false))?
         }
         "norm.ScalarOpt_dim" => {
             if c.float(1, "p", 2.0) != 2.0 {

@@ -151,8 +151,16 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
         }
         "contiguous.default" => contiguous(b, &x)?,
         "narrow.default" => {
-            let (d, from, n) = (c.int(1, "dim", 0), c.int(2, "start", 0), c.int(3, "length", 0));
-            sliced(b, &x, d, from, from + n)?
+            let (from, n) = (c.need(2, "start")?, c.need(3, "length")?);
+            let sum = from.int().unwrap_or(0) + n.int().unwrap_or(0);
+            // what data says is no expression of sizes, and stays a node
+            let to = match (b.is_unbacked(&from), b.is_unbacked(&n)) {
+                (false, false) => sum.into(),
+                (false, true) if from.int() == Some(0) => n,
+                _ => b.node("operator.add", &[from.clone(), n], &[], Value::Int(sum)),
+            };
+            let from = if b.is_unbacked(&from) { from } else { from.int().unwrap_or(0).into() };
+            op!(b, "slice.Tensor", &x, c.int(1, "dim", 0), from, to)
         }
         "unbind.int" => {
             let d = wrapped(c.int(1, "dim", 0), x.rank()?)? as i64;
@@ -234,6 +242,35 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
             let new = [front, &[ch / (r * r), h * r, w * r]].concat();
             let out = op!(b, "view.default", &copy, new);
             op!(b, "clone.default", &out; memory_format = Value::MemoryFormat(MemoryFormat::Contiguous))
+        }
+        "pixel_unshuffle.default" => {
+            let r = c.int(1, "downscale_factor", 1).max(1);
+            let sizes = x.sizes()?;
+            let [front @ .., ch, h, w] = &sizes[..] else { return Ok(None) };
+            let k = front.len() as i64;
+            let parts = [front, &[*ch, h / r, r, w / r, r]].concat();
+            let view = op!(b, "view.default", &x, parts);
+            let order = (0..k).chain([k, k + 2, k + 4, k + 1, k + 3]).collect();
+            let view = permuted(b, &view, order)?;
+            let copy = contiguous(b, &view)?;
+            let new = [front, &[ch * r * r, h / r, w / r]].concat();
+            let out = op!(b, "view.default", &copy, new);
+            op!(b, "clone.default", &out; memory_format = Value::MemoryFormat(MemoryFormat::Contiguous))
+        }
+        "channel_shuffle.default" => {
+            let groups = c.int(1, "groups", 1).max(1);
+            let sizes = x.sizes()?;
+            let [n, ch, rest @ ..] = &sizes[..] else { return Ok(None) };
+            let parts = [&[*n, groups, ch / groups], rest].concat();
+            let order = [0, 2, 1].into_iter().chain(3..parts.len() as i64).collect();
+            let view = op!(b, "view.default", &x, parts);
+            let view = permuted(b, &view, order)?;
+            let copy = contiguous(b, &view)?;
+            op!(b, "view.default", &copy, sizes)
+        }
+        "real.default" | "imag.default" if x.dtype()?.is_complex() => {
+            let parts = op!(b, "view_as_real.default", &x);
+            op!(b, "select.int", &parts, x.rank()? as i64, i64::from(c.name.starts_with('i')))
         }
         "detach.default" | "detach_.default" => x,
         _ => return Ok(None),
