@@ -5,8 +5,8 @@ use super::super::field::Real;
 use super::spectrum::{ascending, mark_extreme, narrow, wide};
 use super::turns::{Apart, Row, Turns, unmarked};
 use super::{
-    Group, Marks, PLACES, SIDE, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild, places,
-    product, reflect, set, subtract, suits,
+    Group, Marks, PLACES, SIDE, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild, product,
+    reflect, set, subtract, suits,
 };
 use crate::engine::SharedMut;
 use crate::engine::isa::level;

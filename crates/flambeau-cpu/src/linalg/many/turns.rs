@@ -4,7 +4,6 @@
 use super::super::field::Real;
 use super::{Marks, PLACES, SIDE, get};
 use crate::engine::simd::Vector;
-use crate::num::Arith;
 
 /// Numbers of the places.
 pub(super) type Row<T> = [T; PLACES];
