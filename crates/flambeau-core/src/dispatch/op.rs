@@ -3,7 +3,7 @@
 use super::convention::{Convention, Habit};
 use super::diverted::{self, Found};
 use super::registry;
-use super::{watch, wrapper};
+use super::wrapper;
 use crate::dispatch::value::{AsValue, Results, Value};
 use crate::types::autocast::{self, Autocast};
 use crate::types::device::Device;
@@ -191,7 +191,7 @@ pub struct Op<F: Copy> {
 
 impl<F: Copy> Op<F> {
     /// An operator with the owner's kernels. `adaptor` packs typed arguments into values and calls a key's boxed
-    /// fallback ([`call_fallback`]), but where only a watcher sent it a call ([`watch`]), which it makes again. Composites are made by [`Op::composite`].
+    /// fallback ([`call_fallback`]), but where only a watcher sent it a call (`dispatch::watch`), which it makes again. Composites are made by [`Op::composite`].
     pub const fn new(info: &'static OpInfo, kernels: &[(Key, F)], adaptor: F) -> Self {
         let mut slots = [const { AtomicPtr::new(std::ptr::null_mut()) }; KEYS];
         let mut i = 0;
@@ -289,7 +289,7 @@ fn cold(
                 return Ok(slots[Key::Cpu as usize].load(Ordering::Acquire));
             }
             registry::Fallback::Boxed => {
-                watch::coming(info, k);
+                thread_keys::coming(std::ptr::from_ref(info).addr(), k);
                 return Ok(adaptor);
             }
             registry::Fallback::Through => {}

@@ -154,8 +154,12 @@ fn with<R>(level: Level, f: impl Fn(&Stack) -> R) -> R {
     found.unwrap_or_else(|_| f(&Stack { modes: RefCell::new(Vec::new()), active: Cell::new(0) }))
 }
 fn set_active(level: Level, n: usize) {
-    with(level, |s| s.active.set(n));
+    let watched = with(level, |s| {
+        s.active.set(n);
+        matches!(s.modes.borrow().get(n.wrapping_sub(1)), Some((_, Mode::Watches(_))))
+    });
     thread_keys::set_included(level.key(), n > 0);
+    thread_keys::set_watched(level.key(), watched);
 }
 
 /// The modes from one on see nothing until dropped: that one is running.
@@ -174,12 +178,6 @@ impl Drop for Running {
     }
 }
 
-/// Whether the mode on top is only told of calls.
-pub(super) fn is_watched(level: Level) -> bool {
-    with(level, |s| {
-        matches!(s.modes.borrow().get(s.active.get().wrapping_sub(1)), Some((_, Mode::Watches(_))))
-    })
-}
 /// The mode on top, if there is one; only those below it see calls until the guard is dropped.
 pub(super) fn step_below(level: Level) -> Option<(Mode, Running)> {
     let (id, mode, below) = with(level, |s| {

@@ -5,8 +5,7 @@ use super::overrides::{self, Level, Mode, ModeGuard, Running};
 use crate::dispatch::op::OpInfo;
 use crate::dispatch::value::{AsValue, Value};
 use crate::types::keys::Key;
-use crate::types::order;
-use std::cell::Cell;
+use crate::types::{order, thread_keys};
 use std::rc::Rc;
 
 /// Told of every operator call of a thread.
@@ -20,22 +19,6 @@ pub trait Watcher {
 /// Tells `watcher` of the calls of this thread, as they are made and below the gradients, until the guards are dropped.
 pub fn push_watcher(watcher: Rc<dyn Watcher>) -> [ModeGuard; 2] {
     [Level::Function, Level::Dispatch].map(|level| overrides::push(level, Mode::Watches(watcher.clone())))
-}
-
-thread_local! {
-    /// The call whose adaptor is about to run, and at which key it was found to be watched.
-    static COMING: Cell<(*const OpInfo, Key)> = const { Cell::new((std::ptr::null(), Key::Mode)) };
-}
-/// Notes that a call that found its slot at this key empty goes to its adaptor next: if a watcher is on top there, [`watched`] knows it.
-pub(super) fn coming(info: &'static OpInfo, k: Key) {
-    let level = match k {
-        Key::Mode => Level::Function,
-        Key::Dispatch => Level::Dispatch,
-        _ => return,
-    };
-    if overrides::is_watched(level) {
-        COMING.set((info, k));
-    }
 }
 
 /// A watched call under way: its watcher, and what stands above, see nothing at this level until it is dropped.
@@ -68,11 +51,7 @@ impl Watched {
 /// Generated adaptors ask this first: if a watcher is all that sent the call here, the call is made again, as it is, while the guard lives.
 #[inline(never)]
 pub fn watched(info: &'static OpInfo, args: &[&dyn AsValue]) -> Option<Watched> {
-    let (of, key) = COMING.get();
-    if !std::ptr::eq(of, info) {
-        return None;
-    }
-    COMING.set((std::ptr::null(), Key::Mode));
+    let key = thread_keys::take_coming(std::ptr::from_ref(info).addr())?;
     let level = if key == Key::Mode { Level::Function } else { Level::Dispatch };
     let (mode, running) = overrides::step_below(level)?;
     match mode {

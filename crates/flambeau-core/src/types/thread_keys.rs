@@ -99,6 +99,33 @@ pub(crate) fn set_included(k: Key, on: bool) {
     STATE.set(if on { s | bit } else { s & !bit });
 }
 
+thread_local! {
+    /// Keys at which a watcher alone is told of calls next (`dispatch::watch`).
+    static WATCHED: Cell<u32> = const { Cell::new(0) };
+    /// The operator whose adaptor is about to run for such a key, by its address.
+    static COMING: Cell<(usize, Key)> = const { Cell::new((0, Key::Mode)) };
+}
+/// Says whether calls at a key go to a watcher.
+pub(crate) fn set_watched(k: Key, on: bool) {
+    let bit = 1 << k as u8;
+    WATCHED.set(if on { WATCHED.get() | bit } else { WATCHED.get() & !bit });
+}
+/// Notes that a call that found its slot at a key empty goes to its operator's adaptor next.
+pub(crate) fn coming(operator: usize, k: Key) {
+    if WATCHED.get() & 1 << k as u8 != 0 {
+        COMING.set((operator, k));
+    }
+}
+/// The key at which a watched call of the operator was just sent to its adaptor.
+#[inline(always)]
+pub(crate) fn take_coming(operator: usize) -> Option<Key> {
+    let (of, key) = COMING.get();
+    (of == operator).then(|| {
+        COMING.set((0, key));
+        key
+    })
+}
+
 /// Whether calls on this thread skip a key.
 pub(crate) fn excluded(k: Key) -> bool {
     STATE.get() & 1 << (32 + k as u8) != 0

@@ -65,7 +65,7 @@ impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
             }
             // one by one, what is left would cost as much as many vectors: some are computed twice instead
             match (x.last_chunk(), tmp.last_chunk_mut()) {
-                (Some(x), Some(to)) if n % LANES > 0 => together::<I, T>(x, m, to),
+                (Some(x), Some(to)) if !n.is_multiple_of(LANES) => together::<I, T>(x, m, to),
                 (Some(_), Some(_)) => {}
                 _ => tmp.iter_mut().zip(x).for_each(|(to, x)| *to = (x.up() - m).exp::<I>()),
             }
