@@ -206,8 +206,8 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Parsed> {
         }
     }
     while let Some(a) = args.next() {
-        if !a.starts_with('-') {
-            program.push(a);
+        if !a.starts_with('-') || a == "--" {
+            program.extend(Some(a).filter(|a| a != "--"));
             program.extend(args);
             break;
         }

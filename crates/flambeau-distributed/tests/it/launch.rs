@@ -149,7 +149,8 @@ fn flags_are_torchruns() {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["2 0 5 1", "2 0 6 1"]);
-    let (text, code) = run(&["--max-restarts=2"], &[("PET_NPROC_PER_NODE", "2"), ("PET_MAX_RESTARTS", "7")]);
+    let (text, code) =
+        run(&["--max-restarts=2", "--"], &[("PET_NPROC_PER_NODE", "2"), ("PET_MAX_RESTARTS", "7")]);
     assert_eq!(code, Some(0), "{text}");
     assert!(
         text.lines().all(|l| l.starts_with("2 ") && l.ends_with(" 2")) && text.lines().count() == 2,
