@@ -221,6 +221,7 @@ fn averages_of_complex_numbers_for_one_rank_are_products_with_a_factor() {
     let all = run_in_threads(3, |_| {
         // each with memory of its own
         let pairs = || functions::view_as_complex(&Tensor::from_vec(vec![5f32 / 3.0; 6], [3, 2]));
+        let o = || ReduceOptions::new().op(ReduceOp::Avg);
         let (everywhere, one) = (pairs(), pairs());
         dist::all_reduce_with(&everywhere, o());
         dist::reduce_with(&one, 0, o());
