@@ -145,6 +145,12 @@ pub fn try_all_gather_into_tensor(
             }
             if !same {
                 let step = (first(&out) + n - 1) / n;
+                let chunks = if step > 0 { (first(&out) + step - 1) / step } else { n };
+                ensure!(
+                    chunks == n,
+                    Runtime,
+                    "ProcessGroupGloo::allgather: invalid output tensor list at index 0 (expected length {n}, got {chunks})"
+                );
                 for i in 0..n {
                     let mut sizes = out.sizes().to_vec();
                     if let Some(s) = sizes.first_mut() {
@@ -200,6 +206,7 @@ pub fn try_all_gather_coalesced(
         own,
         |e, status| {
             let dtype = checks::coalesced("allgather", "input tensor", &all)?;
+            lists.iter().try_for_each(checks::same_dtype)?;
             ensure!(
                 lists.len() as i64 == g.size(),
                 Runtime,
@@ -215,12 +222,13 @@ pub fn try_all_gather_coalesced(
                 );
                 for (i, (o, t)) in l.iter().zip(&all).enumerate() {
                     ensure!(
-                        o.sizes() == t.sizes() && o.dtype() == t.dtype(),
+                        o.sizes() == t.sizes(),
                         Runtime,
-                        "ProcessGroupGloo::allgather_coalesced: invalid tensor size at index {i} (expected length {}, got {})",
+                        "ProcessGroupGloo::allgather_coalesced: invalid size of output tensor at index {i} (expected length {}, got {})",
                         checks::sizes(t),
                         checks::sizes(o)
                     );
+                    checks::like("allgather_coalesced", std::slice::from_ref(o), t)?;
                 }
             }
             check_dtype(dtype)?;
@@ -412,8 +420,9 @@ fn splits(given: Option<Vec<i64>>, t: &Tensor, n: i64) -> Result<Vec<usize>> {
         }
         Some(p) => {
             ensure!(p.len() as i64 == n, Runtime, "Number of tensor splits not equal to group size");
+            ensure!(p.iter().all(|x| *x >= 0), Runtime, "Split sizes must be non-negative");
             ensure!(
-                p.iter().try_fold(0i64, |n, x| n.checked_add(*x).filter(|_| *x >= 0)) == Some(rows),
+                p.iter().try_fold(0i64, |n, x| n.checked_add(*x)) == Some(rows),
                 Runtime,
                 "Split sizes doesn't match total dim 0 size"
             );
@@ -444,6 +453,9 @@ pub fn try_all_to_all_single(output: &Tensor, input: &Tensor, options: AllToAllO
             checks::same_dtype([&out, &t])?;
             let lens = splits(o.output_split_sizes, &out, g.size())?;
             let parts = splits(o.input_split_sizes, &t, g.size())?;
+            // what this rank gives itself is what it takes
+            let me = g.rank() as usize;
+            ensure!(parts[me] == lens[me], Runtime, "in->size == out->size. {} vs {}", parts[me], lens[me]);
             check_dtype(t.dtype())?;
             bytes::check(&t)?;
             bytes::check(&out)?;
@@ -492,7 +504,12 @@ pub fn try_all_to_all(
                 );
             }
             checks::like("alltoall", &ins, &ins[0])?;
-            checks::like("alltoall", &outs, &ins[0])?;
+            checks::like("alltoall", &outs, &outs[0])?;
+            ensure!(
+                outs[0].sizes() == ins[0].sizes(),
+                Runtime,
+                "ProcessGroupGloo::alltoall: input and output tensors must have the same size"
+            );
             check_dtype(ins[0].dtype())?;
             ins.iter().chain(&outs).try_for_each(bytes::check)?;
             e.run(options.async_op, status, outs.clone(), move |c| {

@@ -33,6 +33,17 @@ fn complex(name: &str, op: ReduceOp, t: &Tensor) -> Result<()> {
     Ok(())
 }
 
+/// The same where it is the engine that refuses: PyTorch's text has the operation's number as a character there.
+fn complex_part(name: &str, op: ReduceOp, t: &Tensor) -> Result<()> {
+    ensure!(
+        !t.dtype().is_complex() || op.takes_complex(),
+        Runtime,
+        "{name} does not support{}on complex tensors",
+        op.number() as char
+    );
+    Ok(())
+}
+
 /// Reduces the ranks' tensors into each of them: afterwards all have the same.
 ///
 /// Order and rounding of sums are gloo's, bit for bit. A tensor with gaps between its elements is reduced as its elements say (PyTorch
@@ -124,7 +135,7 @@ pub fn try_all_reduce_coalesced(tensors: &[Tensor], options: ReduceOptions) -> R
         |e, status| {
             let dtype = checks::coalesced("allreduce", "tensor", &all)?;
             for t in &all {
-                complex("all_reduce_coalesced", op, t)?;
+                complex("all_reduce", op, t)?;
                 bytes::check(t)?;
             }
             arithmetic::check(op, dtype)?;
@@ -160,13 +171,7 @@ pub fn try_reduce(tensor: &Tensor, dst: impl Into<Peer>, options: ReduceOptions)
     let own = |b: &dyn CollectiveBackend| b.reduce(tensor, root(&g, g.peer(dst)?, "reduce")?, op);
     with(&g, What::new("reduce", [&t]), (Some(tensor), options.async_op), own, |e, status| {
         let to = root(&g, g.peer(dst)?, "reduce")?;
-        // PyTorch's text has the operation's number as a character
-        ensure!(
-            !dtype.is_complex() || op.takes_complex(),
-            Runtime,
-            "reduce does not support{}on complex tensors",
-            op.number() as char
-        );
+        complex_part("reduce", op, &t)?;
         bytes::check(&t)?;
         arithmetic::check(op, dtype)?;
         e.run(options.async_op, status, vec![t.clone()], move |c| {
@@ -201,7 +206,7 @@ pub fn try_reduce_scatter(output: &Tensor, input_list: &[Tensor], options: Reduc
                     let what = "outputs[0].sizes().vec() == inputs[0][i].sizes().vec()";
                     return Err(checks::check_failed(what, out.sizes(), t.sizes()));
                 }
-                complex("reduce_scatter", op, t)?;
+                complex_part("all_reduce", op, t)?;
                 bytes::check(t)?;
             }
             arithmetic::check(op, dtype)?;
@@ -209,7 +214,7 @@ pub fn try_reduce_scatter(output: &Tensor, input_list: &[Tensor], options: Reduc
                 let mut mine = Vec::new();
                 let parts: Vec<Vec<u8>> = all.iter().map(bytes::read_in_order).collect::<Result<_>>()?;
                 for (r, mut b) in parts.into_iter().enumerate() {
-                    c.at(r as u32).all_reduce(op, dtype, &mut b)?;
+                    c.at(r as u32).all_reduce_to_scatter(op, dtype, &mut b)?;
                     if r == c.mesh.rank {
                         mine = b;
                     }
@@ -239,20 +244,20 @@ pub fn try_reduce_scatter_tensor(output: &Tensor, input: &Tensor, options: Reduc
         (Some(output), options.async_op),
         own,
         |e, status| {
-            checks::same_dtype([&out, &all])?;
+            checks::output_like(&out, &all)?;
             let n = g.size();
             let first = |t: &Tensor| t.sizes().first().copied().unwrap_or(1);
             if first(&out) * n != first(&all) || out.numel() * n != all.numel() {
                 let what = "outputShape[0] * worldSize == inputShape[0]";
                 return Err(checks::check_failed(what, &[first(&out) * n], &[first(&all)]));
             }
-            complex("reduce_scatter_tensor", op, &all)?;
+            complex_part("all_reduce", op, &all)?;
             bytes::check(&all)?;
             bytes::check(&out)?;
             arithmetic::check(op, dtype)?;
             e.run(options.async_op, status, vec![out.clone()], move |c| {
                 let mut b = bytes::read_in_order(&all)?;
-                c.all_reduce(op, dtype, &mut b)?;
+                c.all_reduce_to_scatter(op, dtype, &mut b)?;
                 tidy(dtype, &mut b);
                 let part = b.len() / n as usize;
                 bytes::write_in_order(&out, &b[c.mesh.rank * part..(c.mesh.rank + 1) * part])

@@ -76,6 +76,15 @@ pub struct DistributedDataParallelOptions {
     /// Whether gradients are copied into buckets all at once: they are here, whatever this says. Default: false.
     #[default(false)]
     pub(crate) batched_grad_copy: bool,
+    /// Whether buckets of which no parameter was used stay where they are. All ranks must leave out the same parameters, always.
+    /// Default: false.
+    #[default(false)]
+    pub(crate) skip_all_reduce_unused_params: bool,
+    /// As `broadcast_buffers`, in whose place it stands, but for the constructor: that brings the buffers of rank 0 to all either way.
+    pub(crate) forward_sync_buffers: Option<bool>,
+    /// Whether buckets get their memory when they are first filled: they do here, whatever this says. Default: false.
+    #[default(false)]
+    pub(crate) lazy_bucket_allocation: bool,
 }
 
 /// A model whose gradients are averaged over all ranks while backward runs.
@@ -133,7 +142,9 @@ impl<M: Module> DistributedDataParallel<M> {
     /// No job, no parameter that wants a gradient, parameters that differ in number or sizes between the ranks, and what collectives
     /// meet.
     pub fn try_new(module: M, options: DistributedDataParallelOptions) -> Result<Self> {
-        let o = options;
+        let mut o = options;
+        let first_buffers = o.broadcast_buffers || o.forward_sync_buffers.is_some();
+        o.broadcast_buffers = o.forward_sync_buffers.unwrap_or(o.broadcast_buffers);
         let group = match &o.process_group {
             Some(g) => g.clone(),
             None => World::current().default_group()?,
@@ -162,12 +173,14 @@ impl<M: Module> DistributedDataParallel<M> {
             Value,
             "SyncBatchNorm layers only work with GPU modules"
         );
-        let shared = if o.broadcast_buffers { &buffers[..] } else { &[] };
-        let state: Vec<Tensor> = all.iter().chain(shared).map(|t| t.alias_detached()).collect();
+        let with_buffers = |yes: bool| -> Vec<Tensor> {
+            all.iter().chain(buffers.iter().filter(|_| yes)).map(|t| t.alias_detached()).collect()
+        };
         if o.init_sync {
             verify(&wanted, &group)?;
-            broadcast_coalesced(&state, &group, 0)?;
+            broadcast_coalesced(&with_buffers(first_buffers), &group, 0)?;
         }
+        let state = with_buffers(o.broadcast_buffers);
         let sparse = sparse(&module, &wanted);
         let told = logging::Told::new(&module, &wanted, &o);
         let reducer = Reducer::new(group, wanted, sparse, buffers, &o)?;

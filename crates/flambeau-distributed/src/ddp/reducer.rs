@@ -25,6 +25,8 @@ pub(super) struct Reducer {
     find_unused: bool,
     as_views: bool,
     static_graph: bool,
+    /// buckets of which nothing was used stay here
+    skips_unused: bool,
     limits: Vec<usize>,
     /// parameters whose gradients are sparse
     sparse: Vec<bool>,
@@ -70,6 +72,11 @@ struct Flight {
     members: Vec<usize>,
     done: Future<Tensor>,
 }
+impl State {
+    fn used_any(&self, members: &[usize]) -> bool {
+        members.iter().any(|i| self.used.get(*i).copied().unwrap_or(false))
+    }
+}
 impl fmt::Debug for Reducer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Reducer({} parameters)", self.params.len())
@@ -97,6 +104,7 @@ impl Reducer {
             find_unused: o.find_unused_parameters,
             as_views: o.gradient_as_bucket_view,
             static_graph: o.static_graph,
+            skips_unused: o.skip_all_reduce_unused_params,
             limits,
             sparse,
             state: Monitor::new(state),
@@ -301,13 +309,16 @@ impl Reducer {
             self.state.lock().asked = Some(asked);
         }
         for (index, members) in launch {
+            if self.skips_unused && !self.state.lock().used_any(&members) {
+                continue;
+            }
             let bucket = self.bucket(index, n, &members, false)?;
             let done = self.start(&bucket)?;
             self.state.lock().flying.push(Flight { bucket, members, done });
         }
         let done = {
             let s = self.state.lock();
-            s.next == s.buckets.len() && !s.flying.is_empty()
+            s.next == s.buckets.len() && s.expecting && s.ready.iter().all(|r| *r)
         };
         if done { self.finish() } else { Ok(()) }
     }

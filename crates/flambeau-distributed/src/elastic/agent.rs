@@ -3,12 +3,12 @@
 use super::events::{Event, EventMetadataValue, EventSource, record};
 use super::failures::ProcessFailure;
 use super::metrics::put_metric;
-use super::processes::{ProcessesSpec, Signal, Stds, SubprocessContext, start_processes};
+use super::processes::{LineFilters, ProcessesSpec, Signal, Stds, SubprocessContext, start_processes};
 use super::rendezvous::{RendezvousHandler, RendezvousInfo};
 use super::substitute;
 use crate::store::Store;
 use flambeau_core::types::time::deadline;
-use flambeau_core::{Error, Result, ensure};
+use flambeau_core::{Error, Result, bail, ensure};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -94,7 +94,7 @@ pub struct WorkerSpecOptions {
     pub(crate) tee: Option<Stds>,
     /// Whose output is shown, where it is not all workers'.
     pub(crate) local_ranks_filter: Option<Vec<i64>>,
-    /// What lines of teed output begin with: `${role_name}`, `${local_rank}` and `${rank}` are replaced.
+    /// What lines of teed output begin with: `${role_name}`, `${local_rank}`, `${rank}` and `${hostname}` are replaced.
     pub(crate) log_line_prefix_template: Option<String>,
     /// Where events go: `null` or `console`.
     #[default("null")]
@@ -105,9 +105,16 @@ pub struct WorkerSpecOptions {
     /// How long an agent waits for the others at the end. Default: 5 minutes.
     #[default(Duration::from_secs(300))]
     pub(crate) exit_barrier_timeout: Duration,
-    /// Whether each worker finds `LOCAL_RANK` 0. Default: false.
+    /// Whether each worker finds `LOCAL_RANK` 0, and of the devices in `CUDA_VISIBLE_DEVICES` its own alone. Default: false.
     #[default(false)]
     pub(crate) virtual_local_rank: bool,
+    /// Lines of teed standard output that contain one of these go to `filtered_stdout.log` as well.
+    pub(crate) duplicate_stdout_filters: Option<LineFilters>,
+    /// The same of standard error, to `filtered_stderr.log`.
+    pub(crate) duplicate_stderr_filters: Option<LineFilters>,
+    /// Names of the signals that end the job and are handed on to the workers, as workers find them in their variables.
+    #[default(super::failures::SIGNALS_TO_HANDLE)]
+    pub(crate) signals_to_handle: String,
 }
 /// The workers of an agent.
 #[doc(alias = "torch.distributed.elastic.agent.server.WorkerSpec")]
@@ -411,7 +418,7 @@ impl LocalElasticAgent {
                 ("TORCHELASTIC_MAX_RESTARTS", number(o.max_restarts)),
                 ("TORCHELASTIC_RUN_ID", self.spec.rdzv_handler.get_run_id().to_owned()),
                 ("TORCHELASTIC_USE_AGENT_STORE", "True".into()),
-                ("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT".into()),
+                ("TORCHELASTIC_SIGNALS_TO_HANDLE", o.signals_to_handle.clone()),
                 (
                     "TORCH_NCCL_ASYNC_ERROR_HANDLING",
                     std::env::var("TORCH_NCCL_ASYNC_ERROR_HANDLING").unwrap_or_else(|_| "1".into()),
@@ -420,10 +427,14 @@ impl LocalElasticAgent {
             if omp {
                 env.push(("OMP_NUM_THREADS", "1".into()));
             }
+            if o.virtual_local_rank {
+                env.push(("CUDA_VISIBLE_DEVICES", own_device(w.local_rank)?));
+            }
             envs.push(env.into_iter().map(|(k, v)| (k.to_owned(), v)).collect());
             if let Some(t) = &o.log_line_prefix_template {
                 let t = t.replace("${role_name}", &self.spec.role).replace("${local_rank}", &local);
-                prefixes.push(t.replace("${rank}", &w.global_rank.to_string()));
+                let t = t.replace("${rank}", &w.global_rank.to_string());
+                prefixes.push(t.replace("${hostname}", &crate::gloo::host_name()));
             }
         }
         let spec = ProcessesSpec {
@@ -435,6 +446,8 @@ impl LocalElasticAgent {
             tee: o.tee.clone().unwrap_or_default(),
             local_ranks_filter: o.local_ranks_filter.clone(),
             line_prefixes: (!prefixes.is_empty()).then_some(prefixes),
+            duplicate_stdout_filters: o.duplicate_stdout_filters.clone().unwrap_or_default(),
+            duplicate_stderr_filters: o.duplicate_stderr_filters.clone().unwrap_or_default(),
         };
         let started = start_processes(&spec)?;
         for (local, pid) in started.pids() {
@@ -560,5 +573,14 @@ impl ElasticAgent for LocalElasticAgent {
     }
     fn get_worker_group(&self) -> &WorkerGroup {
         &self.group
+    }
+}
+
+/// The device that a worker sees alone: of those that this process sees, the one with its number.
+fn own_device(local_rank: i64) -> Result<String> {
+    let Ok(all) = std::env::var("CUDA_VISIBLE_DEVICES") else { return Ok(local_rank.to_string()) };
+    match usize::try_from(local_rank).ok().and_then(|i| all.split(',').nth(i)) {
+        Some(d) => Ok(d.trim().to_owned()),
+        None => bail!(Value, "local_rank {local_rank} exceeds available GPUs in CUDA_VISIBLE_DEVICES={all}"),
     }
 }

@@ -11,6 +11,8 @@ const NONE: &str = "<N/A>";
 pub(crate) fn seconds() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs() as i64)
 }
+/// The signals that end a job unless somebody says others.
+pub(crate) const SIGNALS_TO_HANDLE: &str = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
 /// The name of a signal.
 pub fn signal_name(number: i32) -> &'static str {
     const NAMES: [&str; 31] = [
@@ -48,7 +50,6 @@ pub fn signal_name(number: i32) -> &'static str {
     ];
     usize::try_from(number - 1).ok().and_then(|i| NAMES.get(i)).copied().unwrap_or(NONE)
 }
-
 /// How one worker has failed.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -1,6 +1,7 @@
 //! Workers as processes (`torch.distributed.elastic.multiprocessing`).
 
 use super::failures::ProcessFailure;
+use flambeau_core::api::into_arg::IntoArg;
 use flambeau_core::types::time::deadline;
 use flambeau_core::{Error, Result, bail};
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -66,12 +68,12 @@ impl Default for Stds {
         Stds::All(Std::None)
     }
 }
-impl flambeau_core::api::into_arg::IntoArg<Stds> for Stds {
+impl IntoArg<Stds> for Stds {
     fn into_arg(self) -> Stds {
         self
     }
 }
-impl flambeau_core::api::into_arg::IntoArg<Stds> for Std {
+impl IntoArg<Stds> for Std {
     fn into_arg(self) -> Stds {
         Stds::All(self)
     }
@@ -120,6 +122,20 @@ impl std::fmt::Display for Stds {
     }
 }
 
+/// Texts of which a line has one, as an option takes them.
+#[derive(Clone, Debug, Default)]
+pub struct LineFilters(pub(crate) Vec<String>);
+impl<S: Into<String>, const N: usize> IntoArg<LineFilters> for [S; N] {
+    fn into_arg(self) -> LineFilters {
+        LineFilters(self.into_iter().map(Into::into).collect())
+    }
+}
+impl IntoArg<LineFilters> for Vec<String> {
+    fn into_arg(self) -> LineFilters {
+        LineFilters(self)
+    }
+}
+
 /// What to start.
 #[derive(Clone, Debug)]
 pub struct ProcessesSpec {
@@ -139,6 +155,10 @@ pub struct ProcessesSpec {
     pub local_ranks_filter: Option<Vec<i64>>,
     /// What lines of teed output begin with; `[NAMEi]:` if left out.
     pub line_prefixes: Option<Vec<String>>,
+    /// Lines of teed standard output with one of these texts go to `filtered_stdout.log` as well, all workers' to one file.
+    pub duplicate_stdout_filters: LineFilters,
+    /// The same of standard error, to `filtered_stderr.log`.
+    pub duplicate_stderr_filters: LineFilters,
 }
 
 /// Starts workers.
@@ -148,8 +168,20 @@ pub struct ProcessesSpec {
 #[doc(alias = "torch.distributed.elastic.multiprocessing.start_processes")]
 pub fn start_processes(spec: &ProcessesSpec) -> Result<SubprocessContext> {
     let mut all = SubprocessContext { workers: Vec::new(), copiers: Vec::new() };
+    let kept = |LineFilters(texts): &LineFilters, name: &str| -> Result<Option<Arc<Kept>>> {
+        if texts.is_empty() {
+            return Ok(None);
+        }
+        std::fs::create_dir_all(&spec.log_dir).map_err(|e| Error::from(e).at_path(&spec.log_dir))?;
+        let file = Mutex::new(File::create(spec.log_dir.join(name))?);
+        Ok(Some(Arc::new(Kept { texts: texts.clone(), file })))
+    };
+    let kept = [
+        kept(&spec.duplicate_stdout_filters, "filtered_stdout.log")?,
+        kept(&spec.duplicate_stderr_filters, "filtered_stderr.log")?,
+    ];
     for (i, command) in spec.commands.iter().enumerate() {
-        match all.start(spec, i as i64, command) {
+        match all.start(spec, i as i64, command, &kept) {
             Ok(()) => {}
             Err(e) => {
                 all.close(Signal::Kill, Duration::ZERO);
@@ -174,6 +206,8 @@ pub enum Signal {
     Quit,
     /// SIGKILL: at once.
     Kill,
+    /// Another one, by its number.
+    Other(i32),
 }
 impl Signal {
     /// Of a signal's number.
@@ -183,7 +217,8 @@ impl Signal {
             2 => Signal::Int,
             3 => Signal::Quit,
             9 => Signal::Kill,
-            _ => Signal::Term,
+            15 => Signal::Term,
+            n => Signal::Other(n),
         }
     }
 }
@@ -223,7 +258,13 @@ impl SubprocessContext {
     pub fn pids(&self) -> BTreeMap<i64, u32> {
         self.workers.iter().map(|w| (w.local_rank, w.child.id())).collect()
     }
-    fn start(&mut self, spec: &ProcessesSpec, local_rank: i64, command: &[String]) -> Result<()> {
+    fn start(
+        &mut self,
+        spec: &ProcessesSpec,
+        local_rank: i64,
+        command: &[String],
+        kept: &[Option<Arc<Kept>>; 2],
+    ) -> Result<()> {
         let Some((program, args)) = command.split_first() else { bail!(Value, "no program") };
         let i = local_rank as usize;
         let dir = spec.log_dir.join(local_rank.to_string());
@@ -264,7 +305,8 @@ impl SubprocessContext {
             (child.stderr.take().map(|s| Box::new(s) as Box<dyn Read + Send>), err, true),
         ] {
             if let (Some(from), Some(to)) = (from, to) {
-                self.copiers.push(copy(from, to, label.clone(), error, shown)?);
+                let kept = kept[usize::from(error)].clone();
+                self.copiers.push(copy(from, to, label.clone(), (error, shown), kept)?);
             }
         }
         self.workers.push(Started { child, local_rank, error_file, done: None });
@@ -358,6 +400,7 @@ fn tell(child: &mut Child, signal: Signal) {
             Signal::Hup => S::HUP,
             Signal::Quit => S::QUIT,
             Signal::Kill => S::KILL,
+            Signal::Other(n) => S::from_named_raw(n).unwrap_or(S::TERM),
         };
         let _ = rustix::process::kill_process(rustix::process::Pid::from_child(child), s);
     }
@@ -366,21 +409,37 @@ fn tell(child: &mut Child, signal: Signal) {
         let _ = (signal, child.kill());
     }
 }
+/// Lines that are kept apart, of all workers.
+struct Kept {
+    texts: Vec<String>,
+    file: Mutex<File>,
+}
+impl Kept {
+    fn wants(&self, line: &[u8]) -> bool {
+        let line = String::from_utf8_lossy(line);
+        self.texts.iter().any(|t| line.contains(t.as_str()))
+    }
+}
 /// Each line to the file, and with the worker's name to this process's own output.
 fn copy(
     from: Box<dyn Read + Send>,
     mut to: File,
     label: String,
-    error: bool,
-    shown: bool,
+    (error, shown): (bool, bool),
+    kept: Option<Arc<Kept>>,
 ) -> Result<JoinHandle<()>> {
     let thread = std::thread::Builder::new().name("worker output".into()).spawn(move || {
         for line in BufReader::new(from).split(b'\n').map_while(std::result::Result::ok) {
             let _ = to.write_all(&line).and_then(|()| to.write_all(b"\n"));
+            let labelled = [label.as_bytes(), &line, b"\n"].concat();
+            if let Some(k) = kept.as_ref().filter(|k| k.wants(&line)) {
+                let mut file = k.file.lock().unwrap_or_else(PoisonError::into_inner);
+                let _ = file.write_all(&labelled);
+            }
             if !shown {
                 continue;
             }
-            let line = [label.as_bytes(), &line, b"\n"].concat();
+            let line = labelled;
             let _ =
                 if error { std::io::stderr().write_all(&line) } else { std::io::stdout().write_all(&line) };
         }

@@ -140,6 +140,30 @@ impl Call<'_> {
 
     /// A sum (or another reduction) that all ranks get.
     pub(crate) fn all_reduce(&self, op: ReduceOp, dtype: DType, data: &mut dyn Place) -> Result<()> {
+        self.all_reduce_ring(op, dtype, data)?;
+        self.average(op, data, |b, n| arithmetic::divide(dtype, b, n))
+    }
+    /// The same where ranks keep a part each.
+    pub(crate) fn all_reduce_to_scatter(
+        &self,
+        op: ReduceOp,
+        dtype: DType,
+        data: &mut dyn Place,
+    ) -> Result<()> {
+        self.all_reduce_ring(op, dtype, data)?;
+        self.average(op, data, |b, n| arithmetic::divide_as_whole(dtype, b, n))
+    }
+    /// Makes a mean of a sum where that is asked for.
+    fn average(&self, op: ReduceOp, data: &mut dyn Place, by: impl Fn(&mut [u8], usize)) -> Result<()> {
+        if op == ReduceOp::Avg {
+            data.change(0..data.len(), &mut |b| {
+                by(b, self.size());
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+    fn all_reduce_ring(&self, op: ReduceOp, dtype: DType, data: &mut dyn Place) -> Result<()> {
         let (n, me, total) = (self.size(), self.rank(), data.len());
         if total > 0 && n > 1 {
             let element = element(dtype);
@@ -187,12 +211,6 @@ impl Call<'_> {
                 }
             }
         }
-        if op == ReduceOp::Avg {
-            data.change(0..total, &mut |b| {
-                arithmetic::divide(dtype, b, n);
-                Ok(())
-            })?;
-        }
         Ok(())
     }
 
@@ -225,13 +243,7 @@ impl Call<'_> {
                 self.gone(&*self.mesh.send(root, slot, data.payload(chunk(me))?)?)?;
             }
         }
-        if op == ReduceOp::Avg {
-            data.change(0..total, &mut |b| {
-                arithmetic::divide(dtype, b, n);
-                Ok(())
-            })?;
-        }
-        Ok(())
+        self.average(op, data, |b, n| arithmetic::divide_as_whole(dtype, b, n))
     }
 
     /// The root's data for all, along a binomial tree.

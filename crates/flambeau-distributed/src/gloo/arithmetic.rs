@@ -119,3 +119,24 @@ pub(crate) fn divide(dtype: DType, all: &mut [u8], n: usize) {
         _ => {}
     }
 }
+
+/// [`divide`] as PyTorch has it in reductions for one rank: there it divides complex numbers as such, by a factor, where the sum for all
+/// ranks is one of pairs of reals.
+pub(crate) fn divide_as_whole(dtype: DType, all: &mut [u8], n: usize) {
+    macro_rules! by {
+        ($ty:ty, $n:literal) => {{
+            let (factor, none) = (1.0 / n as $ty, 0.0 as $ty);
+            for [re, im] in all.as_chunks_mut::<$n>().0.as_chunks_mut::<2>().0 {
+                let (a, b) = (<$ty>::from_le_bytes(*re), <$ty>::from_le_bytes(*im));
+                // the divisor's imaginary part is zero, which counts beside zeros and infinities
+                *re = ((a + b * none) * factor).to_le_bytes();
+                *im = ((b - a * none) * factor).to_le_bytes();
+            }
+        }};
+    }
+    match dtype {
+        DType::C64 => by!(f32, 4),
+        DType::C128 => by!(f64, 8),
+        _ => divide(dtype, all, n),
+    }
+}

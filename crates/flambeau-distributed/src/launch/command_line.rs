@@ -54,15 +54,117 @@ Starts a job's processes on this machine, as torchrun does; machines under torch
   -r, --redirects S        output to files instead: 1 standard output, 2 standard error, 3 both; or by process: 0:3,1:2
   -t, --tee S              output to files as well
   --local-ranks-filter L   whose output is shown: 0,1
-  --log-line-prefix-template T   what lines of teed output begin with: ${role_name}, ${local_rank}, ${rank}
+  --log-line-prefix-template T   what lines of teed output begin with: ${role_name}, ${local_rank}, ${rank}, ${hostname}
+  --duplicate-stdout-filters A,B   lines of teed output with A or B to filtered_stdout.log as well; ,, is a comma
+  --duplicate-stderr-filters A,B   the same of standard error
+  --signals-to-handle A,B  signals that end the job and go to the workers; default SIGTERM,SIGINT,SIGHUP,SIGQUIT
+  --start-method NAME      spawn, fork, forkserver: how functions of Python would start; programs start in one way
   --event-log-handler NAME null, console; default null
-  --virtual-local-rank     each process finds LOCAL_RANK 0
-  --print-completion       says how the job has ended
+  --virtual-local-rank     each process finds LOCAL_RANK 0 and its own device alone
+  --print-completion SHELL prints what completes these flags in bash, zsh or tcsh
   --no-python              programs are started as they are here anyway
   --use-env                LOCAL_RANK is a variable here anyway
   --no-use-env             the program gets --local-rank=N as well, as of torch.distributed.launch
 
-Each flag may be written with - or _.";
+Each flag may be written with - or _, and shortened as long as it is clear. A variable PET_NAME stands for --name where that is not given.";
+
+/// Flags with a value. Those of torchrun that a variable can stand for, all of them.
+const VALUED: [&str; 25] = [
+    "--nproc-per-node",
+    "--nnodes",
+    "--rdzv-backend",
+    "--rdzv-endpoint",
+    "--rdzv-id",
+    "--rdzv-conf",
+    "--node-rank",
+    "--master-addr",
+    "--master-port",
+    "--local-addr",
+    "--max-restarts",
+    "--monitor-interval",
+    "--shutdown-timeout",
+    "--start-method",
+    "--role",
+    "--log-dir",
+    "--redirects",
+    "--tee",
+    "--local-ranks-filter",
+    "--log-line-prefix-template",
+    "--duplicate-stdout-filters",
+    "--duplicate-stderr-filters",
+    "--event-log-handler",
+    "--signals-to-handle",
+    "--print-completion",
+];
+/// Flags without one.
+const PLAIN: [&str; 7] = [
+    "--standalone",
+    "--no-python",
+    "--module",
+    "--run-path",
+    "--virtual-local-rank",
+    "--use-env",
+    "--no-use-env",
+];
+/// Flags that are refused, with what they would want.
+const REFUSED: [(&str, &str); 2] =
+    [("--numa-binding", "processes bound to processors"), ("--logs-specs", "a class of a Python package")];
+
+/// The flag that is meant: itself, one of which it is the only beginning, or as it stands.
+fn whole(flag: &str) -> String {
+    let flag = flag.replace('_', "-");
+    let flag = match flag.as_str() {
+        "-m" => "--module",
+        "-r" => "--redirects",
+        "-t" => "--tee",
+        f => f,
+    };
+    let all = || VALUED.into_iter().chain(PLAIN).chain(REFUSED.map(|r| r.0));
+    let mut begun = all().filter(|f| flag.len() > 2 && f.starts_with(flag));
+    match (all().find(|f| *f == flag), begun.next(), begun.next()) {
+        (Some(f), ..) | (None, Some(f), None) => f.to_owned(),
+        _ => flag.to_owned(),
+    }
+}
+/// What the variable `PET_NAME` says of a flag.
+fn variable(flag: &str) -> Option<String> {
+    let name = flag.trim_start_matches('-').replace('-', "_").to_uppercase();
+    std::env::var(format!("PET_{name}")).ok()
+}
+/// Parts between commas; two commas are one that belongs to a part.
+fn parts(list: &str) -> Vec<String> {
+    let mut all = vec![String::new()];
+    let mut rest = list.chars().peekable();
+    while let Some(c) = rest.next() {
+        match (c, all.last_mut()) {
+            (',', Some(last)) if rest.peek() == Some(&',') => {
+                rest.next();
+                last.push(',');
+            }
+            (',', _) => all.push(String::new()),
+            (_, Some(last)) => last.push(c),
+            (_, None) => {}
+        }
+    }
+    all
+}
+/// What completes the flags in a shell.
+fn completion(shell: &str) -> Result<String> {
+    let all: Vec<&str> = VALUED.into_iter().chain(PLAIN).chain(["--help"]).collect();
+    let words = all.join(" ");
+    Ok(match shell {
+        "bash" => format!("complete -o default -W \"{words}\" flambeau-run"),
+        "zsh" => format!("#compdef flambeau-run\n_arguments '*:program:_files' {words}"),
+        "tcsh" => format!(
+            "complete flambeau-run 'c/--/({})/'",
+            all.iter().map(|f| f.trim_start_matches('-')).collect::<Vec<_>>().join(" ")
+        ),
+        other => bail!(
+            Value,
+            "argument --print-completion: invalid choice: '{other}' (choose from 'bash', 'zsh', 'tcsh')"
+        ),
+    })
+}
 
 fn take<T: std::str::FromStr>(text: &str, what: &str) -> Result<T> {
     text.parse().map_err(|_| Error::value(format!("could not convert string to {what}: '{text}'")))
@@ -70,49 +172,70 @@ fn take<T: std::str::FromStr>(text: &str, what: &str) -> Result<T> {
 struct Parsed {
     options: LaunchOptions,
     program: Vec<String>,
-    tells: bool,
+    /// what is printed instead of anything else
+    prints: Option<String>,
 }
 fn parse(args: impl IntoIterator<Item = String>) -> Result<Parsed> {
     let mut args = args.into_iter();
-    let (mut o, mut program) = (LaunchOptions::new(), Vec::new());
-    let (mut standalone, mut local_rank_argument, mut tells) = (false, false, false);
+    let (mut o, mut program, mut prints) = (LaunchOptions::new(), Vec::new(), None);
+    let (mut standalone, mut local_rank_argument) = (false, false);
+    let mut plain = |o: LaunchOptions, flag: &str| -> Result<LaunchOptions> {
+        match flag {
+            "--standalone" => standalone = true,
+            "--no-python" | "--use-env" => {}
+            "--no-use-env" => local_rank_argument = true,
+            "--virtual-local-rank" => return Ok(o.virtual_local_rank(true)),
+            _ => bail!(
+                Value,
+                "{flag} is of programs in Python: start them with torchrun, whose machines can be of the same job"
+            ),
+        }
+        Ok(o)
+    };
+    if let Ok(s) = std::env::var("TORCH_ELASTIC_SHUTDOWN_TIMEOUT") {
+        o = valued(o, "--shutdown-timeout", s)?;
+    }
+    for flag in VALUED {
+        if let Some(v) = variable(flag).filter(|_| flag != "--print-completion") {
+            o = valued(o, flag, v)?;
+        }
+    }
+    for flag in ["--standalone", "--module", "--run-path", "--virtual-local-rank"] {
+        if variable(flag).map(|v| int(&v)).transpose()?.is_some_and(|n| n != 0) {
+            o = plain(o, flag)?;
+        }
+    }
     while let Some(a) = args.next() {
-        if !a.starts_with('-') {
-            program.push(a);
+        if !a.starts_with('-') || a == "--" {
+            program.extend(Some(a).filter(|a| a != "--"));
             program.extend(args);
             break;
         }
         let (flag, given) = match a.split_once('=') {
             Some((f, v)) => (f.to_owned(), Some(v.to_owned())),
+            // the value of a flag of one letter may follow at once
+            None if a.len() > 2 && (a.starts_with("-r") || a.starts_with("-t")) => {
+                (a[..2].to_owned(), Some(a[2..].to_owned()))
+            }
             None => (a, None),
         };
-        let flag = flag.replace('_', "-");
-        match flag.as_str() {
-            "--standalone" => standalone = true,
-            "--no-python" | "--use-env" => {}
-            "--no-use-env" => local_rank_argument = true,
-            "--print-completion" => tells = true,
-            "--virtual-local-rank" => o = o.virtual_local_rank(true),
-            "-m" | "--module" | "--run-path" => {
-                bail!(
-                    Value,
-                    "{flag} is of programs in Python: start them with torchrun, whose machines can be of the same job"
-                )
-            }
-            "--numa-binding" => bail!(Missing, "{flag}: processes bound to processors"),
-            "--logs-specs"
-            | "--start-method"
-            | "--signals-to-handle"
-            | "--duplicate-stdout-filters"
-            | "--duplicate-stderr-filters" => bail!(Missing, "{flag}"),
-            _ => {
-                let v = match given.or_else(|| args.next()) {
-                    Some(v) => v,
-                    None => bail!(Value, "argument {flag}: expected one argument"),
-                };
-                o = valued(o, &flag, v)?;
-            }
+        let flag = whole(&flag);
+        if PLAIN.contains(&flag.as_str()) {
+            o = plain(o, &flag)?;
+            continue;
         }
+        if let Some((_, wants)) = REFUSED.iter().find(|r| r.0 == flag) {
+            bail!(Missing, "{flag}: {wants}");
+        }
+        let v = match given.or_else(|| args.next()) {
+            Some(v) => v,
+            None => bail!(Value, "argument {flag}: expected one argument"),
+        };
+        if flag == "--print-completion" {
+            prints = Some(completion(&v)?);
+            break;
+        }
+        o = valued(o, &flag, v)?;
     }
     if local_rank_argument {
         let at = usize::from(!program.is_empty());
@@ -124,7 +247,7 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Parsed> {
         o.run_id = fresh_id();
         (o.nnodes, o.min_nodes) = (1, None);
     }
-    Ok(Parsed { options: o, program, tells })
+    Ok(Parsed { options: o, program, prints })
 }
 fn valued(o: LaunchOptions, flag: &str, v: String) -> Result<LaunchOptions> {
     let seconds = |v: &str| -> Result<Duration> {
@@ -158,8 +281,19 @@ fn valued(o: LaunchOptions, flag: &str, v: String) -> Result<LaunchOptions> {
         "--log-dir" => o.log_dir(v),
         "--event-log-handler" => o.event_log_handler(v),
         "--log-line-prefix-template" => o.log_line_prefix_template(v),
-        "-r" | "--redirects" => o.redirects(v.parse::<Stds>()?),
-        "-t" | "--tee" => o.tee(v.parse::<Stds>()?),
+        "--duplicate-stdout-filters" => o.duplicate_stdout_filters(parts(&v)),
+        "--duplicate-stderr-filters" => o.duplicate_stderr_filters(parts(&v)),
+        "--signals-to-handle" => o.signals_to_handle(v),
+        "--start-method" => {
+            ensure!(
+                ["spawn", "fork", "forkserver"].contains(&v.as_str()),
+                Value,
+                "argument --start-method: invalid choice: '{v}' (choose from 'spawn', 'fork', 'forkserver')"
+            );
+            o
+        }
+        "--redirects" => o.redirects(v.parse::<Stds>()?),
+        "--tee" => o.tee(v.parse::<Stds>()?),
         "--local-ranks-filter" => {
             let all: Result<Vec<i64>> = v.split(',').map(int).collect();
             match all {
@@ -179,13 +313,44 @@ fn fresh_id() -> String {
     let h = crate::sha1::sha1_hex(format!("{now} {} {:p}", std::process::id(), &now).as_bytes());
     format!("{}-{}-4{}-8{}-{}", &h[..8], &h[8..12], &h[13..16], &h[17..20], &h[20..32])
 }
-/// Puts the numbers of signals that would end this process into a cell.
-fn signals() -> Result<Arc<AtomicI32>> {
+/// The number of a signal that a process may handle, by its name.
+#[cfg(unix)]
+fn signal_number(name: &str) -> Option<i32> {
+    use signal_hook::consts as c;
+    Some(match name {
+        "SIGTERM" => c::SIGTERM,
+        "SIGINT" => c::SIGINT,
+        "SIGHUP" => c::SIGHUP,
+        "SIGQUIT" => c::SIGQUIT,
+        "SIGUSR1" => c::SIGUSR1,
+        "SIGUSR2" => c::SIGUSR2,
+        "SIGALRM" => c::SIGALRM,
+        "SIGABRT" => c::SIGABRT,
+        "SIGCONT" => c::SIGCONT,
+        "SIGPIPE" => c::SIGPIPE,
+        "SIGPROF" => c::SIGPROF,
+        "SIGTSTP" => c::SIGTSTP,
+        "SIGURG" => c::SIGURG,
+        "SIGVTALRM" => c::SIGVTALRM,
+        "SIGWINCH" => c::SIGWINCH,
+        "SIGXCPU" => c::SIGXCPU,
+        "SIGXFSZ" => c::SIGXFSZ,
+        _ => return None,
+    })
+}
+/// Puts the numbers of these signals, if they come, into a cell. Names that are no signals, or none that a process may handle, are said.
+fn signals(names: &str) -> Result<Arc<AtomicI32>> {
     let cell = Arc::new(AtomicI32::new(0));
     #[cfg(unix)]
     {
-        use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-        let mut all = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP, SIGQUIT])?;
+        let mut numbers = Vec::new();
+        for name in names.split(',').map(str::trim) {
+            match signal_number(name) {
+                Some(n) => numbers.push(n),
+                None => eprintln!("Failed to register signal handler for {name}"),
+            }
+        }
+        let mut all = signal_hook::iterator::Signals::new(numbers)?;
         let to = cell.clone();
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             for n in all.forever() {
@@ -193,6 +358,8 @@ fn signals() -> Result<Arc<AtomicI32>> {
             }
         })?;
     }
+    #[cfg(not(unix))]
+    let _ = names;
     Ok(cell)
 }
 
@@ -220,24 +387,23 @@ pub fn command_line(args: Vec<String>) -> u8 {
         Ok(p) => p,
         Err(e) => {
             said(&e);
-            return 1;
+            let unclear = ["argument ", "unrecognized arguments"].iter().any(|t| e.message().starts_with(t));
+            return if unclear { 2 } else { 1 };
         }
     };
+    if let Some(text) = p.prints {
+        println!("{text}");
+        return 0;
+    }
     if p.program.is_empty() {
         eprintln!(
             "flambeau-run: error: the following arguments are required: training_script, training_script_args"
         );
         return 2;
     }
-    let run_id = p.options.run_id.clone();
-    let done = signals().and_then(|s| launch_until(&p.program, p.options, &s));
+    let done = signals(&p.options.signals_to_handle).and_then(|s| launch_until(&p.program, p.options, &s));
     match done {
-        Ok(()) => {
-            if p.tells {
-                println!("job {run_id} has ended well");
-            }
-            0
-        }
+        Ok(()) => 0,
         Err(e) if e.message().contains("Root Cause") => {
             eprintln!("ChildFailedError: {e}");
             1

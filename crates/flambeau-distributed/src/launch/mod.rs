@@ -10,7 +10,7 @@ pub use command_line::{USAGE, command_line};
 
 use crate::elastic::agent::{ElasticAgent as _, LocalElasticAgent, WorkerSpec, WorkerSpecOptions};
 use crate::elastic::failures::job_error;
-use crate::elastic::processes::Stds;
+use crate::elastic::processes::{LineFilters, Stds};
 use crate::elastic::rendezvous::{RendezvousParameters, get_rendezvous_handler};
 use flambeau_core::{Result, ensure};
 use std::sync::Arc;
@@ -74,9 +74,16 @@ pub struct LaunchOptions {
     /// How long workers may take to end when they are told to. Default: 30 seconds.
     #[default(Duration::from_secs(30))]
     pub(crate) shutdown_timeout: Duration,
-    /// Whether each worker finds `LOCAL_RANK` 0. Default: false.
+    /// Whether each worker finds `LOCAL_RANK` 0, and of the devices in `CUDA_VISIBLE_DEVICES` its own alone. Default: false.
     #[default(false)]
     pub(crate) virtual_local_rank: bool,
+    /// Lines of teed standard output that contain one of these go to `filtered_stdout.log` as well.
+    pub(crate) duplicate_stdout_filters: Option<LineFilters>,
+    /// The same of standard error, to `filtered_stderr.log`.
+    pub(crate) duplicate_stderr_filters: Option<LineFilters>,
+    /// Names of the signals that end the job, which workers find in `TORCHELASTIC_SIGNALS_TO_HANDLE`.
+    #[default(crate::elastic::failures::SIGNALS_TO_HANDLE)]
+    pub(crate) signals_to_handle: String,
 }
 
 /// Starts as many copies of a program as the options say, and waits for them.
@@ -141,8 +148,11 @@ pub fn launch_until(program: &[String], options: LaunchOptions, signal: &Arc<Ato
         .monitor_interval(o.monitor_interval)
         .event_log_handler(o.event_log_handler)
         .shutdown_timeout(o.shutdown_timeout)
-        .virtual_local_rank(o.virtual_local_rank);
+        .virtual_local_rank(o.virtual_local_rank)
+        .signals_to_handle(o.signals_to_handle);
     (w.log_dir, w.redirects, w.tee) = (o.log_dir, o.redirects, o.tee);
+    (w.duplicate_stdout_filters, w.duplicate_stderr_filters) =
+        (o.duplicate_stdout_filters, o.duplicate_stderr_filters);
     (w.local_ranks_filter, w.log_line_prefix_template) = (o.local_ranks_filter, o.log_line_prefix_template);
     let spec = WorkerSpec::new(&o.role, o.nproc_per_node, program, handler, w)?;
     let name = spec.get_entrypoint_name();

@@ -1,9 +1,12 @@
 use crate::everywhere;
 use flambeau_core::Tensor;
 use flambeau_core::api::ergonomic::expect;
-use flambeau_distributed::ddp::{DistributedDataParallel, DistributedDataParallelOptions};
-use flambeau_nn::Linear;
+use flambeau_distributed::ddp::{DistributedDataParallel, DistributedDataParallelOptions, GradBucket};
+use flambeau_futures::Future;
 use flambeau_nn::prelude::*;
+use flambeau_nn::{Buffer, Linear};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn net(seed: f64) -> Linear {
     let m = Linear::new(6, 3);
@@ -81,4 +84,60 @@ fn models_that_differ_are_refused() {
             );
         }
     });
+}
+
+/// Of its two layers a call uses one.
+#[derive(Debug, Module)]
+struct Half {
+    used: Linear,
+    unused: Linear,
+    mark: Buffer,
+}
+#[flambeau_nn::forward]
+impl Half {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        self.used.call(x)
+    }
+}
+fn half(rank: usize) -> Half {
+    let mark = Tensor::from_vec(vec![rank as f32], [1]);
+    Half { used: net(0.0), unused: net(0.1), mark: Buffer::new(mark) }
+}
+#[test]
+fn buckets_that_nobody_uses_stay() {
+    let all = everywhere(2, |rank| {
+        // a bucket for each parameter
+        let o = DistributedDataParallelOptions::new().bucket_cap_mb(1e-6).find_unused_parameters(true);
+        let d = expect(DistributedDataParallel::try_new(half(rank), o.skip_all_reduce_unused_params(true)));
+        let travelled = Arc::new(AtomicUsize::new(0));
+        let count = travelled.clone();
+        d.register_comm_hook(move |b: &GradBucket| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok(Future::ready(b.buffer() * 1.0))
+        });
+        for _ in 0..3 {
+            d.zero_grad();
+            d.call(&batch(rank, 4)).sum().backward();
+        }
+        let has: Vec<bool> = d.parameters().iter().map(|p| p.tensor().grad().is_some()).collect();
+        (travelled.load(Ordering::Relaxed), has)
+    });
+    assert_eq!(all[1], (6, vec![true, true, false, false]));
+}
+#[test]
+fn buffers_are_brought_at_the_beginning_or_at_each_call() {
+    let marks = |o: DistributedDataParallelOptions| {
+        everywhere(2, |rank| {
+            let d = expect(DistributedDataParallel::try_new(half(rank), o.clone()));
+            let first = d.module.mark.tensor().item::<f32>();
+            d.module.mark.tensor().fill_(5.0 + rank as f64);
+            d.call(&batch(rank, 2));
+            (first, d.module.mark.tensor().item::<f32>())
+        })[1]
+    };
+    let o = DistributedDataParallelOptions::new;
+    assert_eq!(marks(o()), (0.0, 5.0));
+    assert_eq!(marks(o().broadcast_buffers(false)), (1.0, 6.0));
+    assert_eq!(marks(o().forward_sync_buffers(false)), (0.0, 6.0));
+    assert_eq!(marks(o().broadcast_buffers(false).forward_sync_buffers(true)), (0.0, 5.0));
 }

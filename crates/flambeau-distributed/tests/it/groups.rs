@@ -1,5 +1,5 @@
 use flambeau_core::api::literal::tensor;
-use flambeau_core::{ErrorKind, Tensor};
+use flambeau_core::{ErrorKind, Tensor, functions};
 use flambeau_distributed as dist;
 use flambeau_distributed::{
     CollectiveOptions, HashStore, InitProcessGroupOptions, NewGroupOptions, P2POp, ReduceOp, ReduceOptions,
@@ -213,5 +213,44 @@ fn a_message_longer_than_its_buffer_of_pieces_is_an_error() {
             let e = dist::try_recv(&short, Some(0.into()), dist::MessageOptions::new()).unwrap_err();
             assert!(e.message().contains("a message of 600000 bytes for a buffer of 599999"), "{e}");
         }
+    });
+}
+
+#[test]
+fn averages_of_complex_numbers_for_one_rank_are_products_with_a_factor() {
+    let all = run_in_threads(3, |_| {
+        // each with memory of its own
+        let pairs = || functions::view_as_complex(&Tensor::from_vec(vec![5f32 / 3.0; 6], [3, 2]));
+        let o = || ReduceOptions::new().op(ReduceOp::Avg);
+        let (everywhere, one) = (pairs(), pairs());
+        dist::all_reduce_with(&everywhere, o());
+        dist::reduce_with(&one, 0, o());
+        let part = functions::view_as_complex(&Tensor::from_vec(vec![0f32; 2], [1, 2]));
+        dist::reduce_scatter_tensor_with(&part, &pairs(), o());
+        let first = |t: &Tensor| functions::view_as_real(t).to_vec::<f32>()[0];
+        [first(&everywhere), first(&one), first(&part)]
+    });
+    let sum = 5f32 / 3.0 + 5f32 / 3.0 + 5f32 / 3.0;
+    assert_ne!(sum / 3.0, sum * (1.0 / 3.0));
+    assert_eq!(all[0], [sum / 3.0, sum * (1.0 / 3.0), sum * (1.0 / 3.0)]);
+}
+
+#[test]
+fn what_a_rank_gives_itself_has_one_length() {
+    run_in_threads(2, |rank| {
+        let (out, t) = (tensor([0.0, 0.0, 0.0]), tensor([1.0, 2.0, 3.0]));
+        // rank 0 sends itself a row and wants two
+        let o = dist::AllToAllOptions::new().output_split_sizes([2 - rank as i64, 1 + rank as i64]);
+        let e =
+            dist::try_all_to_all_single(&out, &t, o.input_split_sizes([1 + rank as i64, 2 - rank as i64]));
+        assert!(e.unwrap_err().message().contains("in->size == out->size"));
+        let o = dist::AllToAllOptions::new().input_split_sizes([-1, 4]);
+        let e = dist::try_all_to_all_single(&out, &t, o).unwrap_err();
+        assert_eq!(e.message(), "Tensor's dim 0 does not divide equally across group size");
+        let o = dist::AllToAllOptions::new().input_split_sizes([-1, 4]).output_split_sizes([1, 2]);
+        assert_eq!(
+            dist::try_all_to_all_single(&out, &t, o).unwrap_err().message(),
+            "Split sizes must be non-negative"
+        );
     });
 }

@@ -98,3 +98,79 @@ fn two_machines_find_each_other() {
     seen.sort();
     assert_eq!(seen, ["0 4 0\n", "1 4 0\n", "2 4 1\n", "3 4 1\n"]);
 }
+
+#[test]
+fn chosen_lines_of_all_workers_are_kept_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let script =
+        "echo apple $RANK; echo pear $RANK; echo plum $RANK >&2; echo $TORCHELASTIC_SIGNALS_TO_HANDLE";
+    let o = options(dir.path())
+        .tee(Std::All)
+        .local_ranks_filter(vec![0])
+        .log_line_prefix_template("${role_name}-${rank}: ")
+        .duplicate_stdout_filters(["apple", "USR1"])
+        .duplicate_stderr_filters(["plum"])
+        .signals_to_handle("SIGTERM,SIGUSR1");
+    launch(&shell(script), o).unwrap();
+    let kept = |name: &str| {
+        let text = std::fs::read_to_string(run(dir.path()).join("attempt_0").join(name)).unwrap();
+        let mut lines: Vec<String> = text.lines().map(String::from).collect();
+        lines.sort();
+        lines
+    };
+    let out = kept("filtered_stdout.log");
+    let want = [
+        "default-0: SIGTERM,SIGUSR1",
+        "default-0: apple 0",
+        "default-1: SIGTERM,SIGUSR1",
+        "default-1: apple 1",
+    ];
+    assert_eq!(out, want);
+    assert_eq!(kept("filtered_stderr.log"), ["default-0: plum 0", "default-1: plum 1"]);
+}
+
+/// What `flambeau-run` prints, and its exit code, with variables of its own.
+fn command(args: &[&str], variables: &[(&str, &str)]) -> (String, Option<i32>) {
+    let mut c = std::process::Command::new(env!("CARGO_BIN_EXE_flambeau-run"));
+    let out = c.args(args).envs(variables.iter().copied()).output().unwrap();
+    (
+        String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr),
+        out.status.code(),
+    )
+}
+#[test]
+fn flags_are_torchruns() {
+    let echo = ["sh", "-c", "echo $WORLD_SIZE $LOCAL_RANK $CUDA_VISIBLE_DEVICES $TORCHELASTIC_MAX_RESTARTS"];
+    let run = |flags: &[&str], variables: &[(&str, &str)]| command(&[flags, &echo].concat(), variables);
+    // shortened, with underscores, by variables, which flags come before
+    let (text, code) =
+        run(&["--nproc_per=2", "--virtual-l", "--max_restarts", "1"], &[("CUDA_VISIBLE_DEVICES", "5,6")]);
+    assert_eq!(code, Some(0), "{text}");
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["2 0 5 1", "2 0 6 1"]);
+    let (text, code) =
+        run(&["--max-restarts=2", "--"], &[("PET_NPROC_PER_NODE", "2"), ("PET_MAX_RESTARTS", "7")]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.lines().all(|l| l.starts_with("2 ") && l.ends_with(" 2")) && text.lines().count() == 2,
+        "{text}"
+    );
+    let (text, code) = run(&["--virtual-local-rank", "--nproc-per-node=2"], &[("CUDA_VISIBLE_DEVICES", "5")]);
+    assert!(
+        text.contains("local_rank 1 exceeds available GPUs in CUDA_VISIBLE_DEVICES=5") && code == Some(1),
+        "{text}"
+    );
+    let (text, code) = run(&["--start-method", "thread"], &[]);
+    assert!(text.contains("invalid choice: 'thread'") && code == Some(2), "{text}");
+    let (text, code) = run(&["--signals-to-handle", "SIGTERM,SIGNONE"], &[]);
+    assert!(text.contains("Failed to register signal handler for SIGNONE") && code == Some(0), "{text}");
+    let (text, _) = run(&["-m"], &[]);
+    assert!(text.contains("of programs in Python"), "{text}");
+    let (text, _) = run(&["--numa-binding=node"], &[]);
+    assert!(text.contains("processes bound to processors"), "{text}");
+    for shell in ["bash", "zsh", "tcsh"] {
+        let (text, code) = command(&["--print-completion", shell], &[]);
+        assert!(text.contains("nproc-per-node") && code == Some(0), "{text}");
+    }
+}
