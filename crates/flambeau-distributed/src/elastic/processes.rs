@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -173,7 +173,7 @@ pub fn start_processes(spec: &ProcessesSpec) -> Result<SubprocessContext> {
             return Ok(None);
         }
         std::fs::create_dir_all(&spec.log_dir).map_err(|e| Error::from(e).at_path(&spec.log_dir))?;
-        let file = Mutex::new(File::create(spec.log_dir.join(name))?);
+        let file = File::create(spec.log_dir.join(name))?;
         Ok(Some(Arc::new(Kept { texts: texts.clone(), file })))
     };
     let kept = [
@@ -412,7 +412,7 @@ fn tell(child: &mut Child, signal: Signal) {
 /// Lines that are kept apart, of all workers.
 struct Kept {
     texts: Vec<String>,
-    file: Mutex<File>,
+    file: File,
 }
 impl Kept {
     fn wants(&self, line: &[u8]) -> bool {
@@ -433,8 +433,8 @@ fn copy(
             let _ = to.write_all(&line).and_then(|()| to.write_all(b"\n"));
             let labelled = [label.as_bytes(), &line, b"\n"].concat();
             if let Some(k) = kept.as_ref().filter(|k| k.wants(&line)) {
-                let mut file = k.file.lock().unwrap_or_else(PoisonError::into_inner);
-                let _ = file.write_all(&labelled);
+                // one write a line, so lines of several workers stay whole
+                let _ = (&k.file).write_all(&labelled);
             }
             if !shown {
                 continue;
