@@ -53,7 +53,7 @@ const WORDS: &[&str] = &[
     "all",
 ];
 
-/// Files with a reason to name operators.
+/// Files, and folders (with `/` at the end), with a reason to name operators.
 const FILES: &[(&str, &str)] = &[
     ("crates/flambeau-core/src/ops/windows.rs", "the words of an error, which are another for one window"),
     (
