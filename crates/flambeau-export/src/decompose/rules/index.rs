@@ -94,6 +94,32 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
             };
             op!(b, "_fft_c2c.default", &x, dims, scaling(c, forward), forward)
         }
+        "stft.center" => {
+            let (n, rank) = (c.int(1, "n_fft", 0), x.rank()?);
+            let args: Vec<Item> = (1..5)
+                .map(|at| c.get(at, ["n_fft", "hop_length", "win_length", "window"][at - 1]))
+                .map(|i| i.unwrap_or_else(Item::none))
+                .collect();
+            let rest = [(7, "normalized"), (8, "onesided"), (9, "return_complex")];
+            let rest: Vec<Item> =
+                rest.into_iter().map(|(at, name)| c.get(at, name).unwrap_or_else(Item::none)).collect();
+            let mut x = x;
+            if rank == 0 {
+                return Ok(None);
+            }
+            if c.flag(5, "center", true) {
+                let sizes = x.sizes()?;
+                let mode = c.get(6, "pad_mode").unwrap_or_else(|| "reflect".into());
+                let wide = op!(b, "view.default", &x, [vec![1; 3 - rank.min(3)], sizes.clone()].concat());
+                let args = vec![wide, vec![n / 2, n / 2].into(), mode];
+                let pad = Call { name: "pad.default".into(), args, kwargs: Vec::new() };
+                let Some(padded) = super::decomposed(b, &pad)? else { return Ok(None) };
+                let last = padded.size(-1)?;
+                x = op!(b, "view.default", &padded, [&sizes[..rank - 1], &[last]].concat());
+            }
+            let args = [vec![x], args, rest].concat();
+            return rule(b, &Call { name: "stft.default".into(), args, kwargs: Vec::new() });
+        }
         "stft.default" if !x.dtype()?.is_complex() && c.flag(7, "return_complex", false) => {
             let n = c.int(1, "n_fft", 0);
             let hop = c.int(2, "hop_length", n / 4);

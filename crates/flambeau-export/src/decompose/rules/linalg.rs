@@ -96,7 +96,9 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
         }
         "linalg_eigh.default" => {
             let all = match c.get(1, "UPLO").map(|i| i.value.clone()) {
-                Some(Value::Str(ref part)) if part != "L" => op!(b, "_linalg_eigh.default", &x, part.as_str()),
+                Some(Value::Str(ref part)) if part != "L" => {
+                    op!(b, "_linalg_eigh.default", &x, part.as_str())
+                }
                 _ => op!(b, "_linalg_eigh.default", &x),
             };
             parts(b, &all, 2)?

@@ -49,7 +49,7 @@ pub(super) fn decomposed(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
 }
 
 /// The operators that have a rule.
-pub(super) const NAMES: [&str; 216] = [
+pub(super) const NAMES: [&str; 218] = [
     "__and__.Scalar",
     "__and__.Tensor",
     "__matmul__.default",
@@ -90,6 +90,7 @@ pub(super) const NAMES: [&str; 216] = [
     "clamp_min.Tensor",
     "clamp_min.default",
     "col2im.default",
+    "conj.default",
     "contiguous.default",
     "conv1d.default",
     "conv2d.default",
@@ -233,6 +234,7 @@ pub(super) const NAMES: [&str; 216] = [
     "std.correction",
     "std.default",
     "std.dim",
+    "stft.center",
     "stft.default",
     "sum.default",
     "swapaxes.default",
