@@ -119,7 +119,12 @@ const FILES: &[(&str, &str)] = &[
         "crates/flambeau-export/src/decompose/rules/creation.rs",
         "PyTorch's decompositions, operator by operator",
     ),
+    ("crates/flambeau-export/src/decompose/rules/index.rs", "PyTorch's decompositions, operator by operator"),
     ("crates/flambeau-export/src/decompose/rules/layer.rs", "PyTorch's decompositions, operator by operator"),
+    (
+        "crates/flambeau-export/src/decompose/rules/linalg.rs",
+        "PyTorch's decompositions, operator by operator",
+    ),
     ("crates/flambeau-export/src/decompose/rules/mod.rs", "PyTorch's decompositions, operator by operator"),
     (
         "crates/flambeau-export/src/decompose/rules/pointwise.rs",
@@ -131,6 +136,10 @@ const FILES: &[(&str, &str)] = &[
     ),
     (
         "crates/flambeau-export/src/decompose/rules/reduction.rs",
+        "PyTorch's decompositions, operator by operator",
+    ),
+    (
+        "crates/flambeau-export/src/decompose/rules/special.rs",
         "PyTorch's decompositions, operator by operator",
     ),
     ("crates/flambeau-export/src/decompose/rules/view.rs", "PyTorch's decompositions, operator by operator"),

@@ -121,24 +121,6 @@ impl From<Vec<Item>> for Item {
     }
 }
 
-/// Operators of the core set that are views: their results share memory, which writes need to know.
-pub(super) fn is_view(name: &str) -> bool {
-    matches!(
-        name,
-        "view.default"
-            | "slice.Tensor"
-            | "select.int"
-            | "permute.default"
-            | "unsqueeze.default"
-            | "squeeze.dims"
-            | "expand.default"
-            | "diagonal.default"
-            | "alias.default"
-            | "as_strided.default"
-            | "split_with_sizes.default"
-            | "_conj.default"
-    )
-}
 /// A call of an operator that is to be decomposed.
 pub(super) struct Call {
     /// Name in ATen with the overload: `add.Tensor`.
@@ -249,7 +231,7 @@ impl Builder {
     /// # Errors
     /// Those of the copies.
     pub fn plain(&mut self, name: &str, args: &mut [Item]) -> Result<()> {
-        if is_view(name) || matches!(name, "clone.default" | "_conj.default") {
+        if super::run::is_view(name) || matches!(name, "clone.default" | "_conj.default") {
             return Ok(());
         }
         for a in args {

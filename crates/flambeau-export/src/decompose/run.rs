@@ -1,6 +1,6 @@
 //! A program walked at one choice of sizes.
 
-use super::build::{Builder, Call, Item, computed, is_view, op, val, wrapped};
+use super::build::{Builder, Call, Item, computed, op, val, wrapped};
 use super::{CustomDecompTable, kind_of, rules};
 use crate::graph_signature::{InputKind, OutputKind};
 use crate::program::ExportedProgram;
@@ -58,6 +58,25 @@ fn value_of(v: &Val, at: &Bindings) -> Result<Value> {
         },
         Val::List(l) => Value::Tuple(l.iter().map(|v| value_of(v, at)).collect::<Result<_>>()?),
     })
+}
+
+/// Operators of the core set that are views: their results share memory, which writes need to know.
+pub(super) fn is_view(name: &str) -> bool {
+    matches!(
+        name,
+        "view.default"
+            | "slice.Tensor"
+            | "select.int"
+            | "permute.default"
+            | "unsqueeze.default"
+            | "squeeze.dims"
+            | "expand.default"
+            | "diagonal.default"
+            | "alias.default"
+            | "as_strided.default"
+            | "split_with_sizes.default"
+            | "_conj.default"
+    )
 }
 
 pub(super) struct Run<'a> {
