@@ -218,25 +218,25 @@ impl ToTree for ScalerState {
     label = "the state of a scaler is wanted here",
     note = "`scaler.state_dict()`, or a part of a loaded checkpoint: `&checkpoint[\"scaler\"]`"
 )]
-pub trait AsScalerState {
+pub trait IntoScalerState {
     /// The state; `None` of a disabled scaler.
     ///
     /// # Errors
     /// A loaded value that is no such state.
-    fn as_scaler_state(self) -> Result<Option<ScalerState>>;
+    fn into_scaler_state(self) -> Result<Option<ScalerState>>;
 }
-impl AsScalerState for Option<ScalerState> {
-    fn as_scaler_state(self) -> Result<Option<ScalerState>> {
+impl IntoScalerState for Option<ScalerState> {
+    fn into_scaler_state(self) -> Result<Option<ScalerState>> {
         Ok(self)
     }
 }
-impl AsScalerState for ScalerState {
-    fn as_scaler_state(self) -> Result<Option<ScalerState>> {
+impl IntoScalerState for ScalerState {
+    fn into_scaler_state(self) -> Result<Option<ScalerState>> {
         Ok(Some(self))
     }
 }
-impl AsScalerState for &Tree<Tensor> {
-    fn as_scaler_state(self) -> Result<Option<ScalerState>> {
+impl IntoScalerState for &Tree<Tensor> {
+    fn into_scaler_state(self) -> Result<Option<ScalerState>> {
         ScalerState::from_tree(self)
     }
 }
@@ -531,11 +531,11 @@ impl GradScaler {
     /// # Errors
     /// As above; a loaded value that is no such state; a tensor of the scaler is borrowed.
     #[doc(alias = "torch.cuda.amp.GradScaler.load_state_dict")]
-    pub fn load_state_dict(&mut self, state: impl AsScalerState) -> Result<()> {
+    pub fn load_state_dict(&mut self, state: impl IntoScalerState) -> Result<()> {
         if !self.is_enabled() {
             return Ok(());
         }
-        let Some(s) = state.as_scaler_state()? else {
+        let Some(s) = state.into_scaler_state()? else {
             bail!(
                 Runtime,
                 "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."

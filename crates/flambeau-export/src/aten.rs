@@ -187,13 +187,16 @@ pub fn call(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
         ("max_unpool2d.default" | "max_unpool3d.default", [x, at, size, ..]) => {
             return unpooled(name, x, at, size);
         }
-        ("rrelu_with_noise_functional.default", [x, noise, lower, upper, ..])
+        ("rrelu_with_noise_functional.default", [x, noise, ..])
             if !matches!(arg(4, "training"), Value::Bool(true)) =>
         {
-            let slope = documented("torch.add", &[lower.clone(), upper.clone()])?;
-            let slope = documented("torch.div", &[slope, Value::Float(2.0)])?;
-            let slope = library::method(&slope, "item", &[], &[])?;
-            let y = documented("torch.nn.functional.leaky_relu", &[x.clone(), slope])?;
+            let number = |v: Value, default: f64| match v {
+                Value::Float(f) => f,
+                Value::Int(i) => i as f64,
+                _ => default,
+            };
+            let slope = (number(arg(2, "lower"), 0.125) + number(arg(3, "upper"), 1.0 / 3.0)) / 2.0;
+            let y = documented("torch.nn.functional.leaky_relu", &[x.clone(), Value::Float(slope)])?;
             return Ok(Value::Tuple(vec![y, noise.clone()]));
         }
         ("_linalg_svd.default", [a, ..]) => {

@@ -214,6 +214,13 @@ impl Merger<'_> {
                 let e = self.solved(&y, &|| format!("a number in '{of}'"))?;
                 self.number(&e)?
             }
+            Argument::Value(Value::Float(x))
+                if all
+                    .iter()
+                    .any(|a| matches!(a.value(), Some(Value::Float(y)) if y.to_bits() != x.to_bits())) =>
+            {
+                return Err(Error::missing(format!("a fraction in '{of}' that follows from the sizes")));
+            }
             a @ Argument::Value(_) => a.clone(),
             Argument::List(l) => {
                 Argument::List((0..l.len()).map(|i| self.argument(&parts(i), of)).collect::<Result<_>>()?)

@@ -332,7 +332,7 @@ pub mod optim {
 /// Mixed precision (`torch.amp`): regions in which operators pick their dtypes, and scaling of gradients.
 #[doc(alias = "torch.amp")]
 pub mod amp {
-    pub use flambeau_amp::grad_scaler::{AsScalerState, ScalerState};
+    pub use flambeau_amp::grad_scaler::{IntoScalerState, ScalerState};
     pub use flambeau_amp::{
         AutocastOptions, GradScaler, GradScalerOptions, Region, autocast, autocast_guard, custom_bwd,
         custom_fwd, custom_fwd_cast, is_autocast_available, try_autocast, try_autocast_guard,

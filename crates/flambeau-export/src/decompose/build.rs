@@ -165,6 +165,8 @@ pub(super) struct Builder {
     pub writes: Vec<(usize, Item)>,
     /// The dtype of autocast, in a region that has it.
     pub autocast: Option<DType>,
+    /// Which sizes of the decomposed call's first argument are no numbers.
+    pub symbolic: Vec<bool>,
 }
 /// What a value is like.
 pub(super) fn val(v: &Value) -> Option<Val> {
@@ -178,7 +180,13 @@ pub(super) fn val(v: &Value) -> Option<Val> {
 }
 impl Builder {
     pub fn new() -> Builder {
-        Builder { graph: Graph::new(), meta: Meta::default(), writes: Vec::new(), autocast: None }
+        Builder {
+            graph: Graph::new(),
+            meta: Meta::default(),
+            writes: Vec::new(),
+            autocast: None,
+            symbolic: Vec::new(),
+        }
     }
     /// Whether a number is one that the data says.
     pub fn is_unbacked(&self, i: &Item) -> bool {
@@ -214,8 +222,28 @@ impl Builder {
             self.autocast = Some(lower);
             (args, kwargs, _) = cast?;
         }
+        self.plain(name, &mut args)?;
         let value = computed(name, &args, &kwargs)?;
         Ok(self.node(&format!("torch.ops.aten.{name}"), &args, &kwargs, value))
+    }
+    /// Copies arguments that are views of conjugates: only views take these as they are.
+    ///
+    /// # Errors
+    /// Those of the copies.
+    pub fn plain(&mut self, name: &str, args: &mut [Item]) -> Result<()> {
+        if super::run::is_view(name) || matches!(name, "clone.default" | "_conj.default") {
+            return Ok(());
+        }
+        for a in args {
+            if let Value::Tensor(t) = &a.value
+                && t.is_conj()
+            {
+                let copy = self.op("clone.default", vec![a.clone()], Vec::new())?;
+                let value = library::method(&copy.value, "resolve_conj", &[], &[])?;
+                *a = Item { arg: copy.arg, value };
+            }
+        }
+        Ok(())
     }
     /// A part of a result.
     ///

@@ -59,8 +59,9 @@ fn value_of(v: &Val, at: &Bindings) -> Result<Value> {
         Val::List(l) => Value::Tuple(l.iter().map(|v| value_of(v, at)).collect::<Result<_>>()?),
     })
 }
+
 /// Operators of the core set that are views: their results share memory, which writes need to know.
-fn is_view(name: &str) -> bool {
+pub(super) fn is_view(name: &str) -> bool {
     matches!(
         name,
         "view.default"
@@ -74,6 +75,7 @@ fn is_view(name: &str) -> bool {
             | "alias.default"
             | "as_strided.default"
             | "split_with_sizes.default"
+            | "_conj.default"
     )
 }
 
@@ -229,6 +231,7 @@ impl<'a> Run<'a> {
                     .collect();
                 op!(b, "permute.default", new, back)
             }
+            "_conj.default" => op!(b, "_conj.default", new),
             "detach.default" | "detach_.default" | "alias.default" => new.clone(),
             _ if new.tensor()?.numel() == whole.tensor()?.numel() => op!(b, "view.default", new, sizes),
             other => {
@@ -238,11 +241,20 @@ impl<'a> Run<'a> {
             }
         })
     }
+    /// Which sizes of a call's first argument are no numbers.
+    fn symbolic(&self, d: &NodeData) -> Vec<bool> {
+        let first = d.args().first().and_then(Argument::node);
+        match first.and_then(|n| self.source.graph.node(n).meta.val.as_ref()) {
+            Some(Val::Tensor(t)) => t.shape.iter().map(|e| e.as_int().is_none()).collect(),
+            _ => Vec::new(),
+        }
+    }
     /// The value of a call, in operators of the core set.
     fn called(&mut self, n: Node, d: &NodeData) -> Result<Item> {
         let mut meta = d.meta.clone();
         meta.val = None;
         self.b.meta = meta;
+        self.b.symbolic = self.symbolic(d);
         let mut args = d.args().iter().map(|a| self.item(a)).collect::<Result<Vec<_>>>()?;
         let mut kwargs = Vec::new();
         for (k, a) in d.kwargs() {
@@ -311,7 +323,7 @@ impl<'a> Run<'a> {
     fn kept(
         &mut self,
         target: &str,
-        args: Vec<Item>,
+        mut args: Vec<Item>,
         kwargs: Vec<(String, Item)>,
         d: &NodeData,
     ) -> Result<Item> {
@@ -319,6 +331,9 @@ impl<'a> Run<'a> {
             Some(v) => value_of(v, self.at)?,
             None => Value::None,
         };
+        if let Some(name) = target.strip_prefix("torch.ops.aten.") {
+            self.b.plain(name, &mut args)?;
+        }
         let item = self.b.node(target, &args, &kwargs, value);
         if let (Some(Val::Sym(_)), Argument::Node(n)) = (&d.meta.val, &item.arg) {
             self.b.graph.meta_mut(*n).val = d.meta.val.clone();

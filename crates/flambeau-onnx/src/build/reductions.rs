@@ -232,6 +232,9 @@ impl Builder {
     /// # Errors
     /// No memory.
     pub fn matmul(&mut self, a: &Var, b: &Var) -> Result<Var> {
+        if a.dtype.is_complex() || b.dtype.is_complex() {
+            return self.complex_matmul(a, b);
+        }
         let (ra, rb) = (a.rank(), b.rank());
         let mut shape = if ra <= 1 && rb <= 1 {
             Vec::new()

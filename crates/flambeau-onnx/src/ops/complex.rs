@@ -129,6 +129,15 @@ impl Builder {
         let (re, im) = (self.sub(&ac, &bd)?, self.add(&ad, &bc)?);
         self.joined(&re, &im)
     }
+    pub(crate) fn complex_matmul(&mut self, x: &Var, y: &Var) -> Result<Var> {
+        let (x, y) = self.complex_operands(x, y)?;
+        let (a, bi) = (self.part(&x, 0)?, self.part(&x, 1)?);
+        let (c, d) = (self.part(&y, 0)?, self.part(&y, 1)?);
+        let (ac, bd) = (self.matmul(&a, &c)?, self.matmul(&bi, &d)?);
+        let (ad, bc) = (self.matmul(&a, &d)?, self.matmul(&bi, &c)?);
+        let (re, im) = (self.sub(&ac, &bd)?, self.add(&ad, &bc)?);
+        self.joined(&re, &im)
+    }
     pub(crate) fn complex_div(&mut self, x: &Var, y: &Var) -> Result<Var> {
         let c = self.complex_conj(y)?;
         let p = self.complex_mul(x, &c)?;

@@ -49,6 +49,7 @@ pub(super) const TABLE: Table = &[
     }),
     ("aten.linspace", |b, c| linspace(b, c, false)),
     ("aten.logspace", |b, c| linspace(b, c, true)),
+    ("aten.hann_window", hann),
     ("aten.eye", eye),
     ("aten.tril", |b, c| triangle(b, c, false)),
     ("aten.triu", |b, c| triangle(b, c, true)),
@@ -257,6 +258,26 @@ fn linspace(b: &mut Builder, c: &Call, log: bool) -> Result<Arg> {
         r
     };
     Ok(b.cast(&r, d)?.into())
+}
+/// `0.5 - 0.5 cos(2 pi i / n)`, with `n - 1` below the line where the window is not periodic.
+fn hann(b: &mut Builder, c: &Call) -> Result<Arg> {
+    let n = c.int(0, "window_length")?;
+    let periodic = c.overload() != "periodic" || c.bool_or(1, "periodic", true)?;
+    let d = made_of(c, DType::F32)?;
+    if n < 2 {
+        let one = b.scalar(1.0, d)?;
+        return Ok(expanded(b, &[Dim::Int(n)], &one)?.into());
+    }
+    let around = if periodic { n } else { n - 1 };
+    let i = b.range(&Dim::Int(0), &Dim::Int(n))?;
+    let i = b.cast(&i, DType::F32)?;
+    let step = b.scalar(2.0 * std::f64::consts::PI / around as f64, DType::F32)?;
+    let angle = b.mul(&i, &step)?;
+    let wave = b.unary("Cos", &angle)?;
+    let half = b.scalar(0.5, DType::F32)?;
+    let wave = b.mul(&wave, &half)?;
+    let out = b.sub(&half, &wave)?;
+    Ok(b.cast(&out, d)?.into())
 }
 fn eye(b: &mut Builder, c: &Call) -> Result<Arg> {
     let n = c.dim(0, "n")?;

@@ -314,6 +314,8 @@ def cases():
     add("rnn.cell", nn.RNNCell(3, 4), r(2, 3))
 
     add("fft.all", lambda x: (torch.view_as_real(torch.fft.rfft(x)), torch.fft.irfft(torch.fft.rfft(x)), torch.view_as_real(torch.fft.fft(x, dim=0)), torch.fft.ifft(torch.fft.fft(x)).real, torch.view_as_real(torch.fft.fft2(x, norm="ortho")), torch.fft.irfft(torch.fft.rfft(x), n=5), torch.fft.rfft(x, n=4).abs()), r(3, 6))
+    add("complex.products", lambda x, y: (torch.view_as_real(torch.complex(x, y) @ torch.complex(y, x).mT), torch.view_as_real(torch.complex(x, y) @ y[0].to(torch.complex64))), r(3, 4), r(3, 4))
+    add("window.hann", lambda x: (x * torch.hann_window(8), x * torch.hann_window(8, periodic=False), torch.hann_window(1)), r(8))
     add("complex.ops", lambda x, y: (torch.complex(x, y).abs(), torch.view_as_real(torch.complex(x, y) * torch.complex(y, x)), torch.complex(x, y).angle(), torch.view_as_real(torch.complex(x, y).conj()), (torch.complex(x, y) + 2).real, torch.view_as_real(torch.complex(x, y) / torch.complex(y, x)), torch.polar(x.abs(), y).imag, torch.view_as_real(torch.complex(x, y).reshape(-1)), torch.complex(x, y).sum(0).imag), r(3, 4), r(3, 4))
 
     class Cond(nn.Module):

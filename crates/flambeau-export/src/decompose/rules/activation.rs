@@ -4,7 +4,7 @@ use super::super::build::{Builder, Call, Item, op};
 use super::creation::{filled, scalar_like};
 use super::pointwise::{converted, softplus};
 use super::view::sliced;
-use flambeau_core::{Result, Value};
+use flambeau_core::{Device, MemoryFormat, Result, Value};
 
 /// `min(x, 0) - log(1 + exp(-|x|))`
 pub(super) fn log_sigmoid(b: &mut Builder, x: &Item) -> Result<Item> {
@@ -35,6 +35,22 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
             op!(b, name, &x, c.need(1, "dim")?, false)
         }
         "selu.default" => op!(b, "elu.default", &x, 1.673_263_242_354_377_2, 1.050_700_987_355_480_5),
+        // training draws slopes
+        "rrelu.default" if !c.flag(3, "training", false) => {
+            let dtype = x.dtype()?;
+            let noise = op!(
+                b,
+                "empty.memory_format",
+                x.sizes()?;
+                dtype = dtype,
+                device = Value::Device(Device::Cpu),
+                pin_memory = false,
+                memory_format = Value::MemoryFormat(MemoryFormat::Contiguous)
+            );
+            let args = [vec![x, noise], c.args.iter().skip(1).take(2).cloned().collect()].concat();
+            let both = b.op("rrelu_with_noise_functional.default", args, Vec::new())?;
+            b.part(&both, 0)?
+        }
         "relu6.default" => op!(b, "hardtanh.default", &x, 0, 6),
         "celu.default" => {
             let alpha = c.float(1, "alpha", 1.0);

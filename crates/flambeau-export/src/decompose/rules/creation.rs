@@ -93,6 +93,21 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
             let below = op!(b, "lt.Tensor", &drawn, &x);
             op!(b, "_to_copy.default", &below; dtype = dtype)
         }
+        "hann_window.default" | "hann_window.periodic" => {
+            let n = x.int().unwrap_or(0);
+            let periodic = c.name.ends_with("default") || c.flag(1, "periodic", true);
+            // the angle of a number of the program would be no number
+            if n < 2 || x.arg.node().is_some() {
+                return Ok(None);
+            }
+            let points = n + i64::from(periodic);
+            let all = counted(b, points, Some(dtype_of(c, 9).unwrap_or(standard)))?;
+            let angle = op!(b, "mul.Tensor", &all, 2.0 * std::f64::consts::PI / (points - 1) as f64);
+            let wave = op!(b, "cos.default", &angle);
+            let wave = op!(b, "mul.Tensor", &wave, -0.5);
+            let out = op!(b, "add.Tensor", &wave, 0.5);
+            if periodic { op!(b, "slice.Tensor", &out, 0, 0, n) } else { out }
+        }
         "fill.Scalar" => op!(b, "full_like.default", &x, c.need(1, "value")?; pin_memory = false),
         "zero.default" => op!(b, "full_like.default", &x, 0; pin_memory = false),
         _ => return Ok(None),

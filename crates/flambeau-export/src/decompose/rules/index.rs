@@ -62,6 +62,92 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
             let d = wrapped(c.int(2, "dim", -1), x.rank()?)? as i64;
             op!(b, "_fft_r2c.default", &x, vec![d], scaling(c, true), true)
         }
+        "fft_fft.default" | "fft_ifft.default" if c.get(1, "n").is_none() => {
+            let d = wrapped(c.int(2, "dim", -1), x.rank()?)? as i64;
+            let forward = c.name == "fft_fft.default";
+            let norm = scaling(c, forward);
+            if !x.dtype()?.is_complex() && !x.dtype()?.is_floating() {
+                return Ok(None);
+            }
+            if x.dtype()?.is_complex() {
+                op!(b, "_fft_c2c.default", &x, vec![d], norm, forward)
+            } else {
+                let out = op!(b, "_fft_r2c.default", &x, vec![d], norm, false);
+                if forward { out } else { op!(b, "_conj.default", &out) }
+            }
+        }
+        "fft_fft2.default" | "fft_ifft2.default" | "fft_fftn.default" | "fft_ifftn.default"
+            if c.get(1, "s").is_none() =>
+        {
+            let rank = x.rank()?;
+            let forward = c.name.starts_with("fft_fft");
+            let standard = if c.name.contains("2.") { vec![-2, -1] } else { (0..rank as i64).collect() };
+            let mut dims = Vec::new();
+            for d in c.ints(2, "dim").unwrap_or(standard) {
+                dims.push(wrapped(d, rank)? as i64);
+            }
+            let x = match x.dtype()? {
+                DType::F32 => converted(b, &x, DType::C64)?,
+                DType::F64 => converted(b, &x, DType::C128)?,
+                d if d.is_complex() => x,
+                _ => return Ok(None),
+            };
+            op!(b, "_fft_c2c.default", &x, dims, scaling(c, forward), forward)
+        }
+        "stft.center" => {
+            let (n, rank) = (c.int(1, "n_fft", 0), x.rank()?);
+            let args: Vec<Item> = (1..5)
+                .map(|at| c.get(at, ["n_fft", "hop_length", "win_length", "window"][at - 1]))
+                .map(|i| i.unwrap_or_else(Item::none))
+                .collect();
+            let rest = [(7, "normalized"), (8, "onesided"), (9, "return_complex")];
+            let rest: Vec<Item> =
+                rest.into_iter().map(|(at, name)| c.get(at, name).unwrap_or_else(Item::none)).collect();
+            let mut x = x;
+            if rank == 0 {
+                return Ok(None);
+            }
+            if c.flag(5, "center", true) {
+                let sizes = x.sizes()?;
+                let mode = c.get(6, "pad_mode").unwrap_or_else(|| "reflect".into());
+                let wide = op!(b, "view.default", &x, [vec![1; 3 - rank.min(3)], sizes.clone()].concat());
+                let args = vec![wide, vec![n / 2, n / 2].into(), mode];
+                let pad = Call { name: "pad.default".into(), args, kwargs: Vec::new() };
+                let Some(padded) = super::decomposed(b, &pad)? else { return Ok(None) };
+                let last = padded.size(-1)?;
+                x = op!(b, "view.default", &padded, [&sizes[..rank - 1], &[last]].concat());
+            }
+            let args = [vec![x], args, rest].concat();
+            return rule(b, &Call { name: "stft.default".into(), args, kwargs: Vec::new() });
+        }
+        "stft.default" if !x.dtype()?.is_complex() && c.flag(7, "return_complex", false) => {
+            let n = c.int(1, "n_fft", 0);
+            let hop = c.int(2, "hop_length", n / 4);
+            let length = c.int(3, "win_length", n);
+            let window = c.get(4, "window");
+            let plain = match &window {
+                Some(w) => !w.dtype()?.is_complex(),
+                None => length == n,
+            };
+            if n < 1 || hop < 1 || !plain {
+                return Ok(None);
+            }
+            let one = x.rank()? == 1;
+            let x = if one { op!(b, "unsqueeze.default", &x, 0) } else { x };
+            let mut parts = op!(b, "unfold.default", &x, -1, n, hop);
+            if let Some(mut w) = window {
+                if length < n {
+                    let before = (n - length) / 2;
+                    w = op!(b, "constant_pad_nd.default", &w, vec![before, n - length - before]);
+                }
+                parts = op!(b, "mul.Tensor", &parts, &w);
+            }
+            let half = c.flag(6, "onesided", true);
+            let norm = i64::from(c.flag(5, "normalized", false));
+            let found = op!(b, "_fft_r2c.default", &parts, vec![2], norm, half);
+            let found = op!(b, "permute.default", &found, vec![0, 2, 1]);
+            if one { op!(b, "squeeze.dims", &found, vec![0]) } else { found }
+        }
         "fft_irfft.default" => {
             let d = wrapped(c.int(2, "dim", -1), x.rank()?)? as i64;
             let n = c.int(1, "n", 2 * (x.size(d)? - 1));

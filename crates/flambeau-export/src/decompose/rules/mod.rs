@@ -5,11 +5,13 @@ mod attention;
 mod creation;
 mod index;
 mod layer;
+mod linalg;
 mod loss;
 mod pointwise;
 mod product;
 mod recurrent;
 mod reduction;
+mod resize;
 mod special;
 mod view;
 mod vision;
@@ -18,7 +20,7 @@ use super::build::{Builder, Call, Item};
 use flambeau_core::Result;
 
 type Rule = fn(&mut Builder, &Call) -> Result<Option<Item>>;
-const FAMILIES: [Rule; 13] = [
+const FAMILIES: [Rule; 15] = [
     view::rule,
     pointwise::rule,
     product::rule,
@@ -32,6 +34,8 @@ const FAMILIES: [Rule; 13] = [
     recurrent::rule,
     vision::rule,
     special::rule,
+    resize::rule,
+    linalg::rule,
 ];
 
 /// What a call becomes; none where it stays as it is.
@@ -45,10 +49,13 @@ pub(super) fn decomposed(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
 }
 
 /// The operators that have a rule.
-pub(super) const NAMES: [&str; 189] = [
+pub(super) const NAMES: [&str; 218] = [
+    "__and__.Scalar",
     "__and__.Tensor",
     "__matmul__.default",
+    "__or__.Scalar",
     "__or__.Tensor",
+    "__xor__.Scalar",
     "__xor__.Tensor",
     "_prelu_kernel.default",
     "_unsafe_view.default",
@@ -83,6 +90,7 @@ pub(super) const NAMES: [&str; 189] = [
     "clamp_min.Tensor",
     "clamp_min.default",
     "col2im.default",
+    "conj.default",
     "contiguous.default",
     "conv1d.default",
     "conv2d.default",
@@ -93,6 +101,7 @@ pub(super) const NAMES: [&str; 189] = [
     "cosine_similarity.default",
     "count_nonzero.default",
     "count_nonzero.dim_IntList",
+    "cross.default",
     "cross_entropy_loss.default",
     "deg2rad.default",
     "detach.default",
@@ -106,6 +115,12 @@ pub(super) const NAMES: [&str; 189] = [
     "eye.default",
     "eye.m",
     "feature_dropout.default",
+    "fft_fft.default",
+    "fft_fft2.default",
+    "fft_fftn.default",
+    "fft_ifft.default",
+    "fft_ifft2.default",
+    "fft_ifftn.default",
     "fft_irfft.default",
     "fft_rfft.default",
     "fill.Scalar",
@@ -119,6 +134,8 @@ pub(super) const NAMES: [&str; 189] = [
     "grid_sampler.default",
     "group_norm.default",
     "gru.input",
+    "hann_window.default",
+    "hann_window.periodic",
     "hardshrink.default",
     "hardsigmoid.default",
     "hardswish.default",
@@ -138,6 +155,13 @@ pub(super) const NAMES: [&str; 189] = [
     "lerp.Scalar",
     "lerp.Tensor",
     "lift_fresh_copy.default",
+    "linalg_cross.default",
+    "linalg_det.default",
+    "linalg_eigh.default",
+    "linalg_matrix_norm.str_ord",
+    "linalg_matrix_power.default",
+    "linalg_slogdet.default",
+    "linalg_svd.default",
     "linalg_vector_norm.default",
     "linear.default",
     "log_sigmoid.default",
@@ -152,6 +176,7 @@ pub(super) const NAMES: [&str; 189] = [
     "max_pool1d.default",
     "max_pool2d.default",
     "max_pool3d.default",
+    "max_unpool2d.default",
     "mish.default",
     "moveaxis.int",
     "moveaxis.intlist",
@@ -173,6 +198,7 @@ pub(super) const NAMES: [&str; 189] = [
     "ones_like.default",
     "outer.default",
     "pad.default",
+    "pairwise_distance.default",
     "pixel_shuffle.default",
     "pixel_unshuffle.default",
     "prelu.default",
@@ -181,8 +207,10 @@ pub(super) const NAMES: [&str; 189] = [
     "relu6.default",
     "reshape.default",
     "reshape_as.default",
+    "resolve_conj.default",
     "rms_norm.default",
     "roll.default",
+    "rrelu.default",
     "rsub.Scalar",
     "rsub.Tensor",
     "scaled_dot_product_attention.default",
@@ -206,6 +234,8 @@ pub(super) const NAMES: [&str; 189] = [
     "std.correction",
     "std.default",
     "std.dim",
+    "stft.center",
+    "stft.default",
     "sum.default",
     "swapaxes.default",
     "swapdims.default",
@@ -219,10 +249,13 @@ pub(super) const NAMES: [&str; 189] = [
     "trace.default",
     "transpose.int",
     "tril.default",
+    "triplet_margin_loss.default",
     "triu.default",
     "type_as.default",
     "unbind.int",
     "unflatten.int",
+    "upsample_bicubic2d.default",
+    "upsample_bicubic2d.vec",
     "var.default",
     "var.dim",
     "vdot.default",

@@ -53,6 +53,7 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
     let x = c.args.first().cloned().unwrap_or_else(Item::none);
     Ok(Some(match c.name.as_str() {
         "lift_fresh_copy.default" => op!(b, "clone.default", &x),
+        "resolve_conj.default" if x.tensor()?.is_conj() => op!(b, "clone.default", &x),
         "item.default" => return Ok(Some(b.op("_local_scalar_dense.default", vec![x], Vec::new())?)),
         "to.dtype" | "to.dtype_layout" | "type_as.default" | "to.other" => {
             let to = match c.get(1, "dtype").or_else(|| c.get(1, "other")).map(|i| i.value.clone()) {
@@ -131,13 +132,10 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
         "where.ScalarOther" | "where.ScalarSelf" | "where.Scalar" => {
             chosen(b, &x, &c.need(1, "self")?, &c.need(2, "other")?)?
         }
-        "__and__.Tensor" | "__or__.Tensor" | "__xor__.Tensor" => {
-            let name = match c.name.as_bytes().get(2) {
-                Some(b'a') => "bitwise_and.Tensor",
-                Some(b'o') => "bitwise_or.Tensor",
-                _ => "bitwise_xor.Tensor",
-            };
-            op!(b, name, &x, c.need(1, "other")?)
+        "__and__.Tensor" | "__or__.Tensor" | "__xor__.Tensor" | "__and__.Scalar" | "__or__.Scalar"
+        | "__xor__.Scalar" => {
+            let name = format!("bitwise_{}", c.name.replace("__", ""));
+            op!(b, &name, &x, c.need(1, "other")?)
         }
         "triu.default" => triangle(b, &x, c.int(1, "diagonal", 0), true)?,
         "tril.default" => triangle(b, &x, c.int(1, "diagonal", 0), false)?,

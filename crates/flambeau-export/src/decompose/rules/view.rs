@@ -272,6 +272,13 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
             let parts = op!(b, "view_as_real.default", &x);
             op!(b, "select.int", &parts, x.rank()? as i64, i64::from(c.name.starts_with('i')))
         }
+        "conj.default" => {
+            if x.dtype()?.is_complex() {
+                op!(b, "_conj.default", &x)
+            } else {
+                x
+            }
+        }
         "detach.default" | "detach_.default" => x,
         _ => return Ok(None),
     }))

@@ -1,0 +1,123 @@
+//! Linear algebra.
+
+use super::super::build::{Builder, Call, Item, op, wrapped};
+use super::creation::counted;
+use super::product::{common, matmul};
+use super::reduction::norm2;
+use flambeau_core::{MemoryFormat, Result, Value};
+
+/// The first parts of a result.
+fn parts(b: &mut Builder, all: &Item, n: usize) -> Result<Item> {
+    let mut out = Vec::new();
+    for i in 0..n {
+        out.push(b.part(all, i)?);
+    }
+    Ok(out.into())
+}
+/// The elements of each vector after the next ones.
+fn turned(b: &mut Builder, x: &Item, d: i64, places: &Item, by: i64) -> Result<Item> {
+    let at = op!(b, "add.Tensor", places, by);
+    let at = op!(b, "remainder.Scalar", &at, 3);
+    Ok(op!(b, "index_select.default", x, d, &at))
+}
+fn cross(b: &mut Builder, c: &Call, x: &Item) -> Result<Option<Item>> {
+    let y = c.need(1, "other")?;
+    let sizes = common(&x.sizes()?, &y.sizes()?);
+    let d = match (c.get(2, "dim"), c.name.starts_with("linalg")) {
+        (Some(d), _) => d.int().unwrap_or(-1),
+        (None, true) => -1,
+        // the first dimension of three, which other sizes may be as well
+        (None, false) => return Ok(None),
+    };
+    let d = wrapped(d, sizes.len())? as i64;
+    let mut wide = Vec::new();
+    for t in [x, &y] {
+        wide.push(if t.sizes()? == sizes { t.clone() } else { op!(b, "expand.default", t, &sizes[..]) });
+    }
+    let [x, y] = &wide[..] else { return Ok(None) };
+    let places = counted(b, 3, None)?;
+    let first = turned(b, x, d, &places, 1)?;
+    let second = turned(b, y, d, &places, 2)?;
+    let plus = op!(b, "mul.Tensor", &first, &second);
+    let first = turned(b, x, d, &places, 2)?;
+    let second = turned(b, y, d, &places, 1)?;
+    let minus = op!(b, "mul.Tensor", &first, &second);
+    Ok(Some(op!(b, "sub.Tensor", &plus, &minus)))
+}
+/// A matrix times itself, by squares.
+fn power(b: &mut Builder, x: &Item, n: i64) -> Result<Option<Item>> {
+    if n < 1 {
+        return Ok(None);
+    }
+    if n == 1 {
+        return Ok(Some(
+            op!(b, "clone.default", x; memory_format = Value::MemoryFormat(MemoryFormat::Contiguous)),
+        ));
+    }
+    if n == 3 {
+        let square = matmul(b, x, x)?;
+        return matmul(b, &square, x).map(Some);
+    }
+    let (mut left, mut square, mut out): (i64, Option<Item>, Option<Item>) = (n, None, None);
+    while left > 0 {
+        let now = match &square {
+            Some(s) => matmul(b, s, s)?,
+            None => x.clone(),
+        };
+        if left % 2 == 1 {
+            out = Some(match &out {
+                Some(o) => matmul(b, o, &now)?,
+                None => now.clone(),
+            });
+        }
+        square = Some(now);
+        left /= 2;
+    }
+    Ok(out)
+}
+pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
+    let x = c.args.first().cloned().unwrap_or_else(Item::none);
+    Ok(Some(match c.name.as_str() {
+        "cross.default" | "linalg_cross.default" => return cross(b, c, &x),
+        "linalg_det.default" => {
+            let all = op!(b, "_linalg_det.default", &x);
+            b.part(&all, 0)?
+        }
+        "linalg_slogdet.default" => {
+            let all = op!(b, "_linalg_slogdet.default", &x);
+            parts(b, &all, 2)?
+        }
+        "linalg_svd.default" => {
+            let all = match c.flag(1, "full_matrices", true) {
+                true => op!(b, "_linalg_svd.default", &x, true),
+                false => op!(b, "_linalg_svd.default", &x),
+            };
+            parts(b, &all, 3)?
+        }
+        "linalg_eigh.default" => {
+            let all = match c.get(1, "UPLO").map(|i| i.value.clone()) {
+                Some(Value::Str(ref part)) if part != "L" => {
+                    op!(b, "_linalg_eigh.default", &x, part.as_str())
+                }
+                _ => op!(b, "_linalg_eigh.default", &x),
+            };
+            parts(b, &all, 2)?
+        }
+        "linalg_matrix_norm.str_ord" if c.get(4, "dtype").is_none() && !x.dtype()?.is_complex() => {
+            let name = c.get(1, "ord").map(|i| i.value.clone());
+            if !matches!(name, None | Some(Value::Str(_)))
+                || matches!(&name, Some(Value::Str(s)) if s != "fro")
+            {
+                return Ok(None);
+            }
+            let rank = x.rank()?;
+            let mut dims = Vec::new();
+            for d in c.ints(2, "dim").unwrap_or_else(|| vec![-2, -1]) {
+                dims.push(wrapped(d, rank)? as i64);
+            }
+            norm2(b, &x, dims, c.flag(3, "keepdim", false))?
+        }
+        "linalg_matrix_power.default" => return power(b, &x, c.int(1, "n", 0)),
+        _ => return Ok(None),
+    }))
+}
