@@ -1,5 +1,5 @@
 //! What sees calls come and go without a say in them: the profiler. A watcher stands among the modes of its thread
-//! ([`overrides`](super::overrides)), but where it is on top a call passes with its arguments as they are: it costs no list of values.
+//! ([`overrides`]), but where it is on top a call passes with its arguments as they are: it costs no list of values.
 
 use super::overrides::{self, Level, Mode, ModeGuard, Running};
 use crate::dispatch::op::OpInfo;
