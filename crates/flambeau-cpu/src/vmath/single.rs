@@ -92,15 +92,6 @@ pub fn exp<I: Isa>(x: f32) -> f32 {
     let rest = if tiny { 1.084_202_2e-19 } else { 2.0 };
     (hi + low) * f32::from_bits(bits) * rest
 }
-/// `(s, k)` with e^(x + low) = 2^k (1 + s); `low` at most 0.05.
-#[inline(always)]
-fn exp_parts<I: Isa>(x: f32, low: f32) -> (f32, i32) {
-    let x = if x > 89.0 { 89.0 } else { x };
-    let x = if x < -104.0 { -104.0 } else { x };
-    let (n, k) = nearest::<I>(x, std::f32::consts::LOG2_E);
-    let r = I::fma32(n, -LN2_HI, x) + I::fma32(n, -LN2_LO, low);
-    (I::fma32(exp_tail::<I>(r), r * r, r), k)
-}
 #[inline(always)]
 pub fn exp2<I: Isa>(x: f32) -> f32 {
     let x = if x > 129.0 { 129.0 } else { x };
@@ -272,33 +263,55 @@ pub fn erf<I: Isa>(x: f32) -> f32 {
     let v = if a < 0.7 { near } else { far };
     v.copysign(x)
 }
-/// `e^(-x^2) P((x-2)/(x+2)) / (x+2)` for positive x.
+/// `e^(-x^2) P((x-2)/(x+2)) / (x+2)` for positive x, each factor with what its rounding leaves out. At most 1.1 units in the last
+/// place where products are fused.
 #[inline(always)]
 pub fn erfc<I: Isa>(x: f32) -> f32 {
     let a = x.abs();
     let a = if a > 10.6 { 10.6 } else { a };
-    let d = 1.0 / (a + 2.0);
-    let u = (a - 2.0) * d;
-    let mut p = 7.127435891366427e-05;
+    let (w, n) = (a + 2.0, a - 2.0);
+    // one of the two differences is exact, and what the other leaves out is too
+    let (w_rest, n_rest) = (a - (w - 2.0), (a - n) - 2.0);
+    let d = 1.0 / w;
+    let d_rest = I::fma32(-w_rest, d, I::fma32(-w, d, 1.0)) * d;
+    let u = n * d;
+    let u_rest = I::fma32(n, d, -u) + I::fma32(n, d_rest, n_rest * d);
+    let mut r = 7.127_436e-5;
     for c in [
-        5.026639681766341e-05,
-        -0.000592751807467006,
-        -0.0008351101736854361,
-        0.0030618732311209532,
-        0.006476816384033361,
-        -0.021505458245341946,
-        -0.03644189316526576,
-        0.279471746848794,
-        -0.6871606934533083,
-        1.0215827089803406,
+        5.026_639_7e-5,
+        -5.927_518e-4,
+        -8.351_102e-4,
+        3.061_873_2e-3,
+        6.476_817e-3,
+        -2.150_545_8e-2,
+        -3.644_189_3e-2,
+        0.279_471_75,
     ] {
-        p = I::fma32(p, u, c);
+        r = I::fma32(r, u, c);
     }
-    // The square in two parts, the first exact: its rounding error would be magnified by the exponential.
-    let hi = f32::from_bits(a.to_bits().wrapping_add(0x800) & 0xffff_f000);
-    let (s, k) = exp_parts::<I>(-hi * hi, (hi - a) * (hi + a));
+    // the last two coefficients have two parts each
+    const LINEAR: f64 = -0.687_160_693_453_308_3;
+    const CONSTANT: f64 = 1.021_582_708_980_341;
+    const LINEAR_REST: f32 = (LINEAR - (LINEAR as f32) as f64) as f32;
+    const CONSTANT_REST: f32 = (CONSTANT - (CONSTANT as f32) as f64) as f32;
+    let q = I::fma32(r, u, LINEAR as f32);
+    let q_rest = I::fma32(r, u, LINEAR as f32 - q) + LINEAR_REST;
+    let p = I::fma32(q, u, CONSTANT as f32);
+    let slope = I::fma32(r, u, q);
+    let p_rest =
+        I::fma32(q, u, CONSTANT as f32 - p) + I::fma32(q_rest, u, I::fma32(slope, u_rest, CONSTANT_REST));
     let v = p * d;
-    let tail = scale2(I::fma32(v, s, v), k);
+    let v_rest = I::fma32(p, d, -v) + I::fma32(p, d_rest, p_rest * d);
+    // The square in two parts, the first exact: its rounding error would be magnified by the exponential.
+    let top = f32::from_bits(a.to_bits().wrapping_add(0x800) & 0xffff_f000);
+    let [t, far, l] = reduced::<I>(-top * top, ROUND);
+    let low = (top - a) * (top + a);
+    let near = far + low;
+    let (e, e_rest) = exp_sum::<I>(near, l + ((far - near) + low));
+    let k = t.to_bits().wrapping_sub(ROUND.to_bits()) as i32;
+    let tail = v * e;
+    let rest = I::fma32(v, e, -tail) + I::fma32(v, e_rest, v_rest * e);
+    let tail = scale2(tail + rest, k);
     if x < 0.0 { 2.0 - tail } else { tail }
 }
 /// `1/2 + x P(x^2)` up to 5.4, and exactly 0 and 1 beyond: 2 units in the last place of 1. Its relative error below -2 grows as

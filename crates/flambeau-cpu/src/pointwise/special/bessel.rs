@@ -23,16 +23,26 @@ pub fn i(x: f64, order: i32) -> f64 {
     let half = (0.5 * a).exp();
     i_large(x, order) * half * half
 }
-/// The power series: all terms have one sign.
+/// The power series: all terms have one sign. Terms and sum carry what their rounding leaves out, since the function magnifies
+/// an error of `x^2` by x.
 fn i_series(x: f64, order: i32) -> f64 {
-    let q = 0.25 * x * x;
+    let square = x * x;
+    let (q, q_low) = (0.25 * square, 0.25 * x.mul_add(x, -square));
     let v = f64::from(order);
-    let (mut term, mut sum, mut k) = (1.0, 1.0, 1.0);
+    let (mut term, mut term_low, mut sum, mut sum_low, mut k) = (1.0f64, 0.0, 1.0f64, 0.0, 1.0);
     while term > sum * 1e-18 {
-        term *= q / (k * (k + v));
-        sum += term;
+        let divisor = k * (k + v);
+        let product = term * q;
+        let rest = term.mul_add(q, -product) + term.mul_add(q_low, term_low * q);
+        term = product / divisor;
+        term_low = (rest - term.mul_add(divisor, -product)) / divisor;
+        let next = sum + term;
+        let part = next - sum;
+        sum_low += (sum - (next - part)) + (term - part) + term_low;
+        sum = next;
         k += 1.0;
     }
+    let sum = sum + sum_low;
     if order == 0 { sum } else { sum * 0.5 * x }
 }
 /// The asymptotic series, scaled.
@@ -55,17 +65,21 @@ fn i_large(x: f64, order: i32) -> f64 {
 /// `exp(x) K_v(x)` by the trapezoidal rule on `exp(-x (cosh t - 1)) cosh(v t)`, which converges exponentially; x from about
 /// one on.
 fn k_integral(x: f64, v: f64) -> f64 {
-    // fine enough for the width of exp(-x t^2 / 2)
-    let h = 0.125f64.min(0.6 / x.sqrt());
-    let (mut sum, mut t) = (0.5f64, h);
+    // fine enough for the width of exp(-x t^2 / 2), and short, so that all its multiples are exact
+    let h = f64::from_bits(0.125f64.min(0.6 / x.sqrt()).to_bits() & !0xffff_ffff);
+    let (mut sum, mut sum_low, mut t) = (0.5f64, 0.0, h);
     loop {
         let s = (0.5 * t).sinh();
         let e = -2.0 * x * s * s;
         // the end of the tail; NaN where x is beyond all numbers
         if e < -45.0 || e.is_nan() {
-            return sum * h;
+            return (sum + sum_low) * h;
         }
-        sum += e.exp() * (v * t).cosh();
+        let term = e.exp() * (v * t).cosh();
+        let next = sum + term;
+        let part = next - sum;
+        sum_low += (sum - (next - part)) + (term - part);
+        sum = next;
         t += h;
     }
 }
