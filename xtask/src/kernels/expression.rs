@@ -398,6 +398,10 @@ impl<'a> Body<'a> {
             Expr::Group(g) => self.expr(&g.expr),
             Expr::Reference(r) => self.expr(&r.expr),
             Expr::Unary(u) => {
+                // of integers it turns bits, of which C++ has another operator
+                if matches!((&u.op, &*u.expr), (UnOp::Not(_), Expr::Lit(l)) if matches!(l.lit, Lit::Int(_))) {
+                    return self.refuse(u, "`!` of a number");
+                }
                 let v = self.expr(&u.expr)?;
                 match u.op {
                     UnOp::Neg(_) => Ok(format!("(-{v})")),

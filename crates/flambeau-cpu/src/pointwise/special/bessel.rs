@@ -66,7 +66,7 @@ fn i_large(x: f64, order: i32) -> f64 {
 /// one on.
 fn k_integral(x: f64, v: f64) -> f64 {
     // fine enough for the width of exp(-x t^2 / 2), and short, so that all its multiples are exact
-    let h = f64::from_bits(0.125f64.min(0.6 / x.sqrt()).to_bits() & !0xffff_ffff);
+    let h = f64::from(0.125f64.min(0.6 / x.sqrt()) as f32);
     let (mut sum, mut sum_low, mut t) = (0.5f64, 0.0, h);
     loop {
         let s = (0.5 * t).sinh();
