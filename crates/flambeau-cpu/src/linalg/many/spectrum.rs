@@ -2,7 +2,9 @@
 
 use super::super::field::Real;
 use super::super::tridiagonal;
-use super::turns::{Apart, Row, Turns, unmarked};
+use super::turns::{
+    Apart, Row, Rows, Turns, WIDES, kept, magnitude, read, split, unmarked, wides, write, write_narrow,
+};
 use super::{
     Group, Marks, PLACES, SIDE, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild, places,
     product, set, subtract, suits,
@@ -90,10 +92,50 @@ unsafe fn reduce<V: Vector<T: Wide>>(
 }
 
 /// Steps for one eigenvalue after which a place is left to the kernel of single matrices.
-const STEPS: usize = 40;
+const STEPS: u32 = 40;
 
-/// Diagonalises tridiagonal matrices by implicit QL steps; the columns of `z` are turned along, each matrix's after a step of
-/// all, if there are any. The steps are in f64: many of them follow each other, and none is worth less than the last digit.
+/// Which eigenvalue each place is at, and where the block ends that begins there.
+struct Blocks {
+    from: Row<f64>,
+    end: Row<f64>,
+}
+/// Moves places on over eigenvalues that are found: rows `low` to `n - 1`, where all stand at `low` or behind.
+#[inline(always)]
+unsafe fn find<V: Vector<T: Real>>(
+    n: usize,
+    low: usize,
+    d: &Rows<f64>,
+    e: &Rows<f64>,
+    blocks: &mut Blocks,
+) {
+    let (eps, safe) = (V::T::EPS.wide(), V::T::SAFE.wide());
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (eps, safe) = (V::Wide::splat(eps * eps), V::Wide::splat(safe));
+        let last = [V::Wide::splat((n - 1) as f64); WIDES];
+        // the next small element, the next that is not, and the next small one behind that
+        let (mut small, mut begin, mut end) = (last, last, last);
+        let at = read::<V>(&blocks.from);
+        let mut below = read::<V>(&d.0[n - 1]);
+        for m in (low..n - 1).rev() {
+            let (row, beside, i) = (read::<V>(&d.0[m]), read::<V>(&e.0[m]), V::Wide::splat(m as f64));
+            for h in 0..wides::<V>() {
+                let limit = magnitude(row[h].mul(below[h])).fma(eps, safe);
+                let large = limit.less(beside[h].mul(beside[h]));
+                let ahead = i.less(at[h]);
+                begin[h] = V::Wide::choose(ahead, begin[h], V::Wide::choose(large, i, begin[h]));
+                end[h] = V::Wide::choose(ahead, end[h], V::Wide::choose(large, small[h], end[h]));
+                small[h] = V::Wide::choose(large, small[h], i);
+            }
+            below = row;
+        }
+        write::<V>(&begin, &mut blocks.from);
+        write::<V>(&end, &mut blocks.end);
+    }
+}
+/// Diagonalises tridiagonal matrices by implicit QL steps, of which each place takes those it needs; the columns of `z` are turned
+/// along, each matrix's after a step of all, if there are any. The steps are in f64: many of them follow each other, and none is
+/// worth less than the last digit.
 #[inline(always)]
 unsafe fn diagonalise<V: Vector<T: Real>>(
     n: usize,
@@ -101,81 +143,93 @@ unsafe fn diagonalise<V: Vector<T: Real>>(
     z: Option<Apart<V::T>>,
     care: &mut Marks,
 ) {
-    let mut turns = Turns { cos: [[V::T::ONE; PLACES]; SIDE], sin: [[V::T::ZERO; PLACES]; SIDE] };
-    let (eps, safe) = (V::T::EPS.wide(), V::T::SAFE.wide());
-    let small = |e: f64, a: f64, b: f64| e * e <= eps * eps * (a.abs() * b.abs()) + safe;
+    let mut turns = Turns::<V::T>::none();
+    let done = (n - 1) as f64;
+    let mut blocks = Blocks { from: [0.0; PLACES], end: [0.0; PLACES] };
+    let mut steps = [0; PLACES];
     // SAFETY: the caller's promise: `d` and `e` have `n` elements, `z` has `n` columns.
     unsafe {
         let (mut d, mut e) = (wide::<V>(d_at, n), wide::<V>(e_at, n));
-        for l in 0..n - 1 {
-            for step in 0..=STEPS {
-                // where each place's block ends; none where it is done with this eigenvalue
-                let mut end = [n - 1; PLACES];
-                for m in (l..n - 1).rev() {
-                    for k in 0..V::N {
-                        if small(e[m][k], d[m][k], d[m + 1][k]) {
-                            end[k] = m;
-                        }
-                    }
+        let mut low = 0;
+        loop {
+            let before = blocks.from;
+            find::<V>(n, low, &d, &e, &mut blocks);
+            let (mut first, mut last) = (n - 1, 0);
+            let mut shift: Row<f64> = [0.0; PLACES];
+            let [mut d0, mut d1, mut e0] = [[1.0; PLACES]; 3];
+            for k in 0..V::N {
+                steps[k] = if blocks.from[k] > before[k] { 0 } else { steps[k] + 1 };
+                care[k] |= steps[k] > STEPS && blocks.from[k] < done;
+                if care[k] {
+                    blocks.from[k] = done;
                 }
-                for k in 0..V::N {
-                    if care[k] {
-                        end[k] = l;
-                    } else if step == STEPS && end[k] != l {
-                        care[k] = true;
-                        end[k] = l;
-                    }
+                let l = blocks.from[k] as usize;
+                if l < n - 1 {
+                    (first, last) = (first.min(l), last.max(blocks.end[k] as usize));
+                    (d0[k], d1[k], e0[k]) = (d.0[l][k], d.0[l + 1][k], e.0[l][k]);
+                } else {
+                    blocks.end[k] = done;
                 }
-                let last = end[..V::N].iter().copied().max().unwrap_or(l);
-                if last == l {
-                    break;
+            }
+            if first == n - 1 {
+                break;
+            }
+            low = first;
+            // what is taken of the last number of a block
+            for k in 0..V::N {
+                let g = (d1[k] - d0[k]) / (2.0 * e0[k]);
+                let r = (g * g + 1.0).sqrt();
+                shift[k] = d0[k] - e0[k] / (g + r.copysign(g));
+            }
+            let one = V::Wide::splat(1.0);
+            let null = [V::Wide::splat(0.0); WIDES];
+            let (mut g, mut p, mut s, mut c) = (null, null, null, [one; WIDES]);
+            let (from, end) = (read::<V>(&blocks.from), read::<V>(&blocks.end));
+            let shift = read::<V>(&shift);
+            let (mut d1, mut e1) = (read::<V>(&d.0[last]), read::<V>(&e.0[last]));
+            for i in (first..last).rev() {
+                let (d0, e0) = (read::<V>(&d.0[i]), read::<V>(&e.0[i]));
+                let (at, next) = (V::Wide::splat(i as f64), V::Wide::splat((i + 1) as f64));
+                for h in 0..wides::<V>() {
+                    // a block begins at its end
+                    let inside = next.less(end[h]);
+                    let x = V::Wide::choose(inside, g[h], d1[h].sub(shift[h]));
+                    let (f, b) = (
+                        V::Wide::choose(inside, s[h].mul(e0[h]), e0[h]),
+                        V::Wide::choose(inside, c[h].mul(e0[h]), e0[h]),
+                    );
+                    let taken = V::Wide::choose(inside, p[h], null[h]);
+                    let (r, cos, sin) = split(x, f);
+                    let rest = d1[h].sub(taken);
+                    let t = d0[h].sub(rest).fma(sin, cos.add(cos).mul(b));
+                    let (ahead, within) = (at.less(from[h]), at.less(end[h]));
+                    let more = sin.mul(t);
+                    // the place after a block keeps its zero
+                    let beside = V::Wide::choose(inside, r, null[h]);
+                    e1[h] = kept((ahead, within), beside, e1[h]);
+                    d1[h] = kept((ahead, within), rest.add(more), d1[h]);
+                    p[h] = V::Wide::choose(ahead, p[h], more);
+                    g[h] = V::Wide::choose(ahead, g[h], cos.fma(t, null[h].sub(b)));
+                    (c[h], s[h]) = (cos, sin);
                 }
-                // from the shift, what is taken of the last number of a block
-                let mut shift: Row<f64> = [0.0; PLACES];
-                for k in 0..V::N {
-                    if end[k] != l {
-                        let g = (d[l + 1][k] - d[l][k]) / (2.0 * e[l][k]);
-                        let r = (g * g + 1.0).sqrt();
-                        shift[k] = d[l][k] - e[l][k] / (g + r.copysign(g));
-                    }
+                write::<V>(&e1, &mut e.0[i + 1]);
+                write::<V>(&d1, &mut d.0[i + 1]);
+                write_narrow::<V>(&c, &mut turns.cos[i]);
+                write_narrow::<V>(&s, &mut turns.sin[i]);
+                (d1, e1) = (d0, e0);
+            }
+            let [mut values, mut beside] = [[0.0; PLACES]; 2];
+            write::<V>(&p, &mut values);
+            write::<V>(&g, &mut beside);
+            for k in 0..V::N {
+                let (l, end) = (blocks.from[k] as usize, blocks.end[k] as usize);
+                if l == n - 1 {
+                    continue;
                 }
-                let (mut g, mut p): (Row<f64>, Row<f64>) = ([0.0; PLACES], [0.0; PLACES]);
-                let (mut c, mut s): (Row<f64>, Row<f64>) = ([1.0; PLACES], [0.0; PLACES]);
-                for i in (l..last).rev() {
-                    let (mut e1, mut d1) = (e[i + 1], d[i + 1]);
-                    let (e0, d0) = (e[i], d[i]);
-                    let (cos, sin) = (&mut turns.cos[i], &mut turns.sin[i]);
-                    for k in 0..V::N {
-                        let (begins, runs) = (i + 1 == end[k], i < end[k]);
-                        let gk = if begins { d1[k] - shift[k] } else { g[k] };
-                        let (sk, ck) = if begins { (1.0, 1.0) } else { (s[k], c[k]) };
-                        let (f, b) = (sk * e0[k], ck * e0[k]);
-                        let r = (f * f + gk * gk).sqrt();
-                        let by = if r > 0.0 { 1.0 / r } else { 0.0 };
-                        let (cn, sn) = (if r > 0.0 { gk * by } else { 1.0 }, f * by);
-                        let h = d1[k] - p[k];
-                        let t = (d0[k] - h) * sn + 2.0 * cn * b;
-                        // the place after a block keeps its zero
-                        e1[k] = if runs { if begins { 0.0 } else { r } } else { e1[k] };
-                        p[k] = if runs { sn * t } else { p[k] };
-                        d1[k] = if runs { h + p[k] } else { d1[k] };
-                        g[k] = if runs { cn * t - b } else { g[k] };
-                        c[k] = if runs { cn } else { c[k] };
-                        s[k] = if runs { sn } else { s[k] };
-                        (cos[k], sin[k]) = (V::T::of(c[k]), V::T::of(s[k]));
-                    }
-                    (e[i + 1], d[i + 1]) = (e1, d1);
-                }
+                d.0[l][k] -= values[k];
+                e.0[l][k] = beside[k];
                 if let Some(z) = z {
-                    for k in (0..V::N).filter(|k| end[*k] != l) {
-                        z.turn::<V, true>(k, (l, end[k]), &turns);
-                    }
-                }
-                for k in 0..V::N {
-                    if end[k] != l {
-                        d[l][k] -= p[k];
-                        e[l][k] = g[k];
-                    }
+                    z.turn::<V, true>(k, (l, end), &turns);
                 }
             }
         }
@@ -184,9 +238,9 @@ unsafe fn diagonalise<V: Vector<T: Real>>(
 }
 /// Elements of a buffer in f64.
 #[inline(always)]
-pub(super) unsafe fn wide<V: Vector<T: Real>>(p: *const V::T, count: usize) -> [Row<f64>; SIDE] {
-    let mut all = [[0.0; PLACES]; SIDE];
-    for (i, row) in all[..count].iter_mut().enumerate() {
+pub(super) unsafe fn wide<V: Vector<T: Real>>(p: *const V::T, count: usize) -> Rows<f64> {
+    let mut all = Rows([[0.0; PLACES]; SIDE]);
+    for (i, row) in all.0[..count].iter_mut().enumerate() {
         // SAFETY: the caller's promise.
         let from = unsafe { places::<V>(p, i) };
         row.iter_mut().zip(from).for_each(|(to, x)| *to = x.wide());
@@ -195,8 +249,8 @@ pub(super) unsafe fn wide<V: Vector<T: Real>>(p: *const V::T, count: usize) -> [
 }
 /// And back.
 #[inline(always)]
-pub(super) unsafe fn narrow<V: Vector<T: Real>>(all: &[Row<f64>; SIDE], p: *mut V::T, count: usize) {
-    for (i, row) in all[..count].iter().enumerate() {
+pub(super) unsafe fn narrow<V: Vector<T: Real>>(all: &Rows<f64>, p: *mut V::T, count: usize) {
+    for (i, row) in all.0[..count].iter().enumerate() {
         let row = row.map(V::T::of);
         // SAFETY: the caller's promise.
         unsafe { set(p, i, V::load(row.as_ptr())) };

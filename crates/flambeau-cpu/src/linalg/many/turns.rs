@@ -8,10 +8,83 @@ use crate::engine::simd::Vector;
 /// Numbers of the places.
 pub(super) type Row<T> = [T; PLACES];
 
+/// Rows of numbers, on lines of the cache.
+#[repr(C, align(64))]
+pub(super) struct Rows<T>(pub [Row<T>; SIDE]);
+
 /// Cosines and sines of turns of columns `(i, i + 1)`, by `i` and place.
+#[repr(C, align(64))]
 pub(super) struct Turns<T> {
     pub cos: [Row<T>; SIDE],
     pub sin: [Row<T>; SIDE],
+}
+impl<T: Real> Turns<T> {
+    pub(super) fn none() -> Self {
+        Turns { cos: [[T::ONE; PLACES]; SIDE], sin: [[T::ZERO; PLACES]; SIDE] }
+    }
+}
+/// The most vectors of f64 that have a number for each place of a vector.
+pub(super) const WIDES: usize = 2;
+/// Numbers in f64 for each place of `V`.
+pub(super) type Wides<V> = [<V as Vector>::Wide; WIDES];
+
+/// How many of the vectors of [`Wides`] count.
+#[inline(always)]
+pub(super) const fn wides<V: Vector>() -> usize {
+    V::N / <V::Wide as Vector>::N
+}
+/// # Safety
+/// The machine has the vector's instructions; so for what follows.
+#[inline(always)]
+pub(super) unsafe fn read<V: Vector>(row: &Row<f64>) -> Wides<V> {
+    // SAFETY: the caller's promise, and a row has as many numbers.
+    unsafe {
+        let mut all = [V::Wide::splat(0.0); WIDES];
+        for h in 0..wides::<V>() {
+            all[h] = V::Wide::load(row.as_ptr().add(h * V::Wide::N));
+        }
+        all
+    }
+}
+#[inline(always)]
+pub(super) unsafe fn write<V: Vector>(all: &Wides<V>, row: &mut Row<f64>) {
+    for h in 0..wides::<V>() {
+        // SAFETY: as above.
+        unsafe { all[h].store(row.as_mut_ptr().add(h * V::Wide::N)) };
+    }
+}
+#[inline(always)]
+pub(super) unsafe fn write_narrow<V: Vector<T: Real>>(all: &Wides<V>, row: &mut Row<V::T>) {
+    let mut wide = [0.0; PLACES];
+    // SAFETY: the caller's promise.
+    unsafe { write::<V>(all, &mut wide) };
+    for k in 0..V::N {
+        row[k] = V::T::of(wide[k]);
+    }
+}
+/// A hypotenuse, and both legs' parts of it; `(0, 1, 0)` of nothing.
+#[inline(always)]
+pub(super) unsafe fn split<W: Vector<T = f64>>(x: W, y: W) -> (W, W, W) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (zero, one) = (W::splat(0.0), W::splat(1.0));
+        let square = x.fma(x, y.mul(y));
+        let (r, some) = (square.sqrt(), zero.less(square));
+        let by = one.div(r);
+        (r, W::choose(some, x.mul(by), one), W::choose(some, y.mul(by), zero))
+    }
+}
+/// What is new where a place is in its block, neither ahead of it nor beyond.
+#[inline(always)]
+pub(super) unsafe fn kept<W: Vector>((ahead, within): (W::Mask, W::Mask), new: W, old: W) -> W {
+    // SAFETY: the caller's promise.
+    unsafe { W::choose(ahead, old, W::choose(within, new, old)) }
+}
+/// Magnitudes.
+#[inline(always)]
+pub(super) unsafe fn magnitude<W: Vector<T = f64>>(x: W) -> W {
+    // SAFETY: the caller's promise.
+    unsafe { W::choose(x.less(W::splat(0.0)), W::splat(0.0).sub(x), x) }
 }
 /// Matrices of a group apart: `columns` columns each, `ld` numbers from one to the next, a multiple of a vector's.
 #[derive(Clone, Copy)]
