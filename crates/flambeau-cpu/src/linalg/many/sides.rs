@@ -7,42 +7,48 @@ use super::turns::{
     Apart, Row, Rows, Turns, WIDES, Wides, kept, magnitude, read, split, unmarked, wides, write, write_narrow,
 };
 use super::{
-    Group, Marks, PLACES, SIDE, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild, product,
-    reflect, set, subtract, suits,
+    Group, Marks, PANEL, PLACES, SIDE, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild,
+    product, set, subtract, suits,
 };
 use crate::engine::SharedMut;
 use crate::engine::isa::level;
 use crate::engine::simd::Vector;
 use crate::num::Arith;
 
-/// `C += w u^T` for `count` columns of `m` elements.
+/// What two reflectors take off a matrix, `v y^T + z u^T`, by rows and columns of the whole.
+#[derive(Clone, Copy)]
+struct Taken<T> {
+    v: *const T,
+    y: *const T,
+    z: *const T,
+    u: *const T,
+}
+/// Takes `taken` off `N` columns from `c` on, rows `from` to `m`; these times `x`.
 #[inline(always)]
-unsafe fn add_product<V: Vector, const R: usize>(
-    c: *mut V::T,
-    ld: usize,
-    (w, m): (*const V::T, usize),
-    (u, count): (*const V::T, usize),
-    by: V,
-) {
+unsafe fn take_and_multiply<V: Vector<T: Real>, const N: usize>(
+    a: *mut V::T,
+    (m, from): (usize, usize),
+    c: usize,
+    taken: Taken<V::T>,
+    x: *const V::T,
+) -> [V; N] {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut r = 0;
-        while r + R <= m {
-            let mut rows = [get::<V>(w, r); R];
-            for k in 1..R {
-                rows[k] = get::<V>(w, r + k);
-            }
-            for q in 0..count {
-                let (at, f) = (c.add((q * ld + r) * V::N), get::<V>(u, q).mul(by));
-                for k in 0..R {
-                    set(at, k, rows[k].fma(f, get(at, k)));
-                }
-            }
-            r += R;
+        let zero = V::splat(V::T::ZERO);
+        let (mut ys, mut us, mut sums) = ([zero; N], [zero; N], [zero; N]);
+        for q in 0..N {
+            (ys[q], us[q]) = (get::<V>(taken.y, c + q), get::<V>(taken.u, c + q));
         }
-        if R > 1 && r < m {
-            add_product::<V, 1>(c.add(r * V::N), ld, (w.add(r * V::N), m - r), (u, count), by);
+        for i in from..m {
+            let (v, z, x) = (get::<V>(taken.v, i), get::<V>(taken.z, i), get::<V>(x, i));
+            for q in 0..N {
+                let at = (c + q) * m + i;
+                let e = z.fnma(us[q], v.fnma(ys[q], get(a, at)));
+                set(a, at, e);
+                sums[q] = e.fma(x, sums[q]);
+            }
         }
+        sums
     }
 }
 
@@ -56,17 +62,25 @@ struct Parts<T> {
     right: *mut T,
     /// Reflectors of rows, by columns, each from the place after the diagonal on.
     rows: *mut T,
-    /// A column.
-    w: *mut T,
+    /// A column, and a row.
+    z: *mut T,
+    y: *mut T,
 }
-/// Reduces `m x n` matrices by columns, `m` at least `n`, to bidiagonal ones.
+/// Reduces `m x n` matrices by columns, `m` at least `n`, to bidiagonal ones. What two reflectors take off the rest is taken when
+/// the next one is multiplied with that, so that a matrix is read twice and written once for both.
 #[inline(always)]
 unsafe fn reduce<V: Vector<T: Wide>>(a: *mut V::T, m: usize, n: usize, to: &Parts<V::T>, care: &mut Marks) {
-    // SAFETY: the caller's promise: `a` has `m * n` elements, `to.rows` has `n * n`, `to.w` has `m`, the others `n`.
+    // SAFETY: the caller's promise: `a` has `m * n` elements, `to.rows` has `n * n`, `to.z` has `m`, the others `n`.
     unsafe {
+        clear::<V>(to.z, m);
+        clear::<V>(to.y, n);
+        let (y, z) = (to.y.cast_const(), to.z.cast_const());
+        let mut taken = Taken { v: z, y, z, u: y };
         for j in 0..n {
-            let (column, next) = (a.add((j * m + j) * V::N), a.add(((j + 1) * m + j) * V::N));
-            let (t, beta) = head::<V>(column, m - j, care);
+            let column = a.add(j * m * V::N);
+            let head_at = column.add(j * V::N);
+            take_and_multiply::<V, 1>(a, (m, j), j, taken, column);
+            let (t, beta) = head::<V>(head_at, m - j, care);
             set(to.d, j, beta);
             set(to.left, j, t);
             set(to.right, j, V::splat(V::T::ZERO));
@@ -75,18 +89,41 @@ unsafe fn reduce<V: Vector<T: Wide>>(a: *mut V::T, m: usize, n: usize, to: &Part
             if rest == 0 {
                 break;
             }
-            reflect::<V>(column, t, next, m, rest, m - j);
-            let u = to.rows.add((j * n + j + 1) * V::N);
-            for q in 0..rest {
-                set(u, q, get::<V>(next, q * m));
+            let u = to.rows.add(j * n * V::N);
+            let mut c = j + 1;
+            while c < n {
+                let mut sums = [V::splat(V::T::ZERO); PANEL];
+                let wide = if c + PANEL <= n {
+                    sums = take_and_multiply::<V, PANEL>(a, (m, j), c, taken, column);
+                    PANEL
+                } else {
+                    [sums[0]] = take_and_multiply::<V, 1>(a, (m, j), c, taken, column);
+                    1
+                };
+                for q in 0..wide {
+                    let y = sums[q].mul(t);
+                    set(to.y, c + q, y);
+                    // the row that is left of the first reflector
+                    set(u, c + q, get::<V>(a, (c + q) * m + j).sub(y));
+                }
+                c += wide;
             }
-            let (t, beta) = head::<V>(u, rest, care);
+            let (s, beta) = head::<V>(u.add((j + 1) * V::N), rest, care);
             set(to.e, j, beta);
-            set(to.right, j, t);
-            let (below, height) = (next.add(V::N), m - j - 1);
-            clear::<V>(to.w, height);
-            subtract::<V>(to.w, height, (below, m), (u, 1), rest);
-            add_product::<V, 8>(below, m, (to.w, height), (u, rest), t);
+            set(to.right, j, s);
+            let (below, height) = (a.add(((j + 1) * m + j + 1) * V::N), m - j - 1);
+            let mut along = V::splat(V::T::ZERO);
+            for c in j + 1..n {
+                along = get::<V>(to.y, c).fma(get(u, c), along);
+            }
+            let by = V::splat(V::T::ZERO).sub(s);
+            clear::<V>(to.z, m);
+            subtract::<V>(to.z.add((j + 1) * V::N), height, (below, m), (u.add((j + 1) * V::N), 1), rest);
+            for i in j + 1..m {
+                let x = get::<V>(column, i).fma(along, get(to.z, i));
+                set(to.z, i, x.mul(by));
+            }
+            taken = Taken { v: column, y, z, u };
         }
     }
 }
@@ -264,7 +301,7 @@ pub(in super::super) fn svd_of_large<T: Wide>(
     let (u, s) = (SharedMut::new(u), SharedMut::new(s));
     let (vh, info) = (SharedMut::new(vh), SharedMut::new(info));
     let apart = if vectors { Apart::<T>::room(m, n) + Apart::<T>::room(n, n) } else { 0 };
-    groups::<T>(batch, 20 * m * n * n, 2 * m * n + n * n + 4 * n + m + PLACES + apart, |g, buffer| {
+    groups::<T>(batch, 20 * m * n * n, 2 * m * n + n * n + 5 * n + m + PLACES + apart, |g, buffer| {
         let mut care = [false; PLACES];
         let (all, left, values, right) = (a.as_ptr(), u.ptr(), s.ptr(), vh.ptr());
         let (memory, care_of) = (buffer.as_mut_ptr(), &mut care);
@@ -277,7 +314,8 @@ pub(in super::super) fn svd_of_large<T: Wide>(
                 left: part(small + 2 * n),
                 right: part(small + 3 * n),
                 rows: part(2 * m * n),
-                w: part(small + 4 * n),
+                z: part(small + 4 * n),
+                y: part(small + 4 * n + m),
             };
             bring::<V>(all, m * n, g, memory);
             mark_wild::<V>(memory, m * n, care_of);
@@ -296,7 +334,7 @@ pub(in super::super) fn svd_of_large<T: Wide>(
                     product::<V>((to.rows.add(V::N), n), to.right, [rest; 3], (corner, n));
                 }
             }
-            let at = small + 4 * n + m + PLACES;
+            let at = small + 5 * n + m + PLACES;
             let u = Apart::new::<V>(part(at), m, n);
             let v = Apart::new::<V>(part(at + Apart::<T>::room(m, n)), n, n);
             if vectors {

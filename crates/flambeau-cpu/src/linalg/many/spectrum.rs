@@ -6,8 +6,8 @@ use super::turns::{
     Apart, Row, Rows, Turns, WIDES, kept, magnitude, read, split, unmarked, wides, write, write_narrow,
 };
 use super::{
-    Group, Marks, PLACES, SIDE, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild, places,
-    product, set, subtract, suits,
+    Group, Marks, PANEL, PLACES, SIDE, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild,
+    places, product, set, suits,
 };
 use crate::engine::SharedMut;
 use crate::engine::isa::level;
@@ -46,48 +46,112 @@ unsafe fn turn<V: Vector>(x: *mut V::T, y: *mut V::T, count: usize, c: V, s: V) 
     }
 }
 
-/// Reduces symmetric matrices, both halves of which are given, to tridiagonal ones: diagonals in `d`, their neighbours in
-/// `e`, reflectors in the columns from the place below the diagonal on.
+/// What a reflector takes off the columns that follow it, `v w^T + w v^T`, by rows of the whole matrix.
+#[derive(Clone, Copy)]
+struct Taken<T> {
+    v: *const T,
+    w: *const T,
+}
+/// Takes `taken` off the lower halves of columns from `first` on, and adds these times `x` to `y`, which holds zeros there.
+#[inline(always)]
+unsafe fn take_and_multiply<V: Vector<T: Real>>(
+    a: *mut V::T,
+    (n, first): (usize, usize),
+    taken: Taken<V::T>,
+    x: *const V::T,
+    y: *mut V::T,
+) {
+    // SAFETY: the caller's promise: `a` has `n * n` elements, the others `n`.
+    unsafe {
+        for from in (first..n).step_by(PANEL) {
+            let wide = PANEL.min(n - from);
+            for c in from..from + wide {
+                let (vc, wc, xc) = (get::<V>(taken.v, c), get::<V>(taken.w, c), get::<V>(x, c));
+                for i in c..from + wide {
+                    let e = get::<V>(taken.v, i).fnma(wc, get(a, c * n + i));
+                    let e = get::<V>(taken.w, i).fnma(vc, e);
+                    set(a, c * n + i, e);
+                    set(y, i, e.fma(xc, get(y, i)));
+                    if i > c {
+                        set(y, c, e.fma(get(x, i), get(y, c)));
+                    }
+                }
+            }
+            if wide < PANEL {
+                continue;
+            }
+            let zero = V::splat(V::T::ZERO);
+            let (mut vs, mut ws, mut xs, mut sums) =
+                ([zero; PANEL], [zero; PANEL], [zero; PANEL], [zero; PANEL]);
+            for q in 0..PANEL {
+                (vs[q], ws[q], xs[q]) =
+                    (get::<V>(taken.v, from + q), get::<V>(taken.w, from + q), get::<V>(x, from + q));
+            }
+            for i in from + PANEL..n {
+                let (v, w) = (get::<V>(taken.v, i), get::<V>(taken.w, i));
+                let (xi, mut sum) = (get::<V>(x, i), get::<V>(y, i));
+                for q in 0..PANEL {
+                    let at = (from + q) * n + i;
+                    let e = w.fnma(vs[q], v.fnma(ws[q], get(a, at)));
+                    set(a, at, e);
+                    sum = e.fma(xs[q], sum);
+                    sums[q] = e.fma(xi, sums[q]);
+                }
+                set(y, i, sum);
+            }
+            for q in 0..PANEL {
+                set(y, from + q, sums[q].add(get(y, from + q)));
+            }
+        }
+    }
+}
+/// Reduces symmetric matrices, the lower halves of which are given, to tridiagonal ones: diagonals in `d`, their neighbours in
+/// `e`, reflectors in the columns from the place below the diagonal on. What a reflector takes off the rest is taken when the next
+/// one is multiplied with that, so that a matrix is read and written once for each.
 #[inline(always)]
 unsafe fn reduce<V: Vector<T: Wide>>(
     a: *mut V::T,
     n: usize,
     (d, e): (*mut V::T, *mut V::T),
-    (tau, w): (*mut V::T, *mut V::T),
+    (tau, work): (*mut V::T, *mut V::T),
     care: &mut Marks,
 ) {
-    // SAFETY: the caller's promise: `a` has `n * n` elements, the others `n`.
+    // SAFETY: the caller's promise: `a` has `n * n` elements, `work` has `2 * n`, the others `n`.
     unsafe {
+        clear::<V>(work, 2 * n);
+        let (mut w, mut y) = (work, work.add(n * V::N));
+        let mut taken = Taken { v: w.cast_const(), w: w.cast_const() };
         for j in 0..n - 1 {
-            set(d, j, get::<V>(a, j * n + j));
-            let (v, rest) = (a.add((j * n + j + 1) * V::N), n - j - 1);
-            let (t, beta) = head::<V>(v, rest, care);
+            let column = a.add(j * n * V::N);
+            let (vj, wj) = (get::<V>(taken.v, j), get::<V>(taken.w, j));
+            for i in j..n {
+                let x = get::<V>(taken.v, i).fnma(wj, get(column, i));
+                set(column, i, get::<V>(taken.w, i).fnma(vj, x));
+            }
+            set(d, j, get::<V>(column, j));
+            let (t, beta) = head::<V>(column.add((j + 1) * V::N), n - j - 1, care);
             set(e, j, beta);
             set(tau, j, t);
-            let corner = a.add(((j + 1) * n + j + 1) * V::N);
-            // w = tau A v, less half of what it has along v
-            clear::<V>(w, rest);
-            subtract::<V>(w, rest, (corner, n), (v, 1), rest);
-            let (mut along, minus) = (V::splat(V::T::ZERO), V::splat(V::T::ZERO).sub(t));
-            for i in 0..rest {
-                let x = get::<V>(w, i).mul(minus);
-                set(w, i, x);
-                along = x.fma(get(v, i), along);
+            clear::<V>(y, n);
+            take_and_multiply::<V>(a, (n, j + 1), taken, column, y);
+            // tau A v, less half of what it has along v
+            let mut along = V::splat(V::T::ZERO);
+            for i in j + 1..n {
+                let x = get::<V>(y, i).mul(t);
+                set(y, i, x);
+                along = x.fma(get(column, i), along);
             }
             let half = along.mul(t).mul(V::splat(V::T::of(0.5)));
-            for i in 0..rest {
-                set(w, i, get::<V>(v, i).fnma(half, get(w, i)));
+            for i in j + 1..n {
+                set(y, i, get::<V>(column, i).fnma(half, get(y, i)));
             }
-            for c in 0..rest {
-                let (column, vc, wc) = (corner.add(c * n * V::N), get::<V>(v, c), get::<V>(w, c));
-                for i in 0..rest {
-                    let x = get::<V>(v, i).fnma(wc, get(column, i));
-                    set(column, i, get::<V>(w, i).fnma(vc, x));
-                }
-            }
+            (w, y) = (y, w);
+            taken = Taken { v: column, w };
         }
-        set(d, n - 1, get::<V>(a, n * n - 1));
-        set(e, n - 1, V::splat(V::T::ZERO));
+        let i = n - 1;
+        let twice = get::<V>(taken.v, i).mul(get(taken.w, i));
+        set(d, i, get::<V>(a, n * n - 1).sub(twice.add(twice)));
+        set(e, i, V::splat(V::T::ZERO));
     }
 }
 
@@ -101,13 +165,7 @@ struct Blocks {
 }
 /// Moves places on over eigenvalues that are found: rows `low` to `n - 1`, where all stand at `low` or behind.
 #[inline(always)]
-unsafe fn find<V: Vector<T: Real>>(
-    n: usize,
-    low: usize,
-    d: &Rows<f64>,
-    e: &Rows<f64>,
-    blocks: &mut Blocks,
-) {
+unsafe fn find<V: Vector<T: Real>>(n: usize, low: usize, d: &Rows<f64>, e: &Rows<f64>, blocks: &mut Blocks) {
     let (eps, safe) = (V::T::EPS.wide(), V::T::SAFE.wide());
     // SAFETY: the caller's promise.
     unsafe {
@@ -281,7 +339,7 @@ pub(in super::super) fn eigh<T: Wide>(
     assert!(suits(batch, n, n) && a.len() == batch * each && values.len() == batch * n);
     let (a, values, info) = (SharedMut::new(a), SharedMut::new(values), SharedMut::new(info));
     let apart = if vectors { Apart::<T>::room(n, n) } else { 0 };
-    groups::<T>(batch, 6 * n * n * n, 2 * each + 4 * n + PLACES + apart, |g, buffer| {
+    groups::<T>(batch, 6 * n * n * n, 2 * each + 5 * n + PLACES + apart, |g, buffer| {
         let mut care = [false; PLACES];
         let (all, results) = (a.ptr(), values.ptr());
         let (memory, care_of) = (buffer.as_mut_ptr(), &mut care);
@@ -290,10 +348,8 @@ pub(in super::super) fn eigh<T: Wide>(
             let (q, d) = (part(n * n), part(2 * n * n));
             let (e, tau, w) = (part(2 * n * n + n), part(2 * n * n + 2 * n), part(2 * n * n + 3 * n));
             bring::<V>(all, n * n, g, memory);
-            for c in 0..n {
-                for r in c + 1..n {
-                    set(memory, r * n + c, get::<V>(memory, c * n + r));
-                }
+            for c in 1..n {
+                clear::<V>(part(c * n), c);
             }
             mark_wild::<V>(memory, n * n, care_of);
             mark_extreme::<V>(memory, n * n, care_of);
@@ -304,7 +360,7 @@ pub(in super::super) fn eigh<T: Wide>(
                 let rest = n - 1;
                 product::<V>((part(1), n), tau, [rest; 3], (q.add((n + 1) * V::N), n));
             }
-            let z = Apart::new::<V>(part(2 * n * n + 4 * n + PLACES), n, n);
+            let z = Apart::new::<V>(part(2 * n * n + 5 * n + PLACES), n, n);
             if vectors {
                 z.take::<V>(q, n);
             }
