@@ -10,7 +10,6 @@ use super::{
     suits,
 };
 use crate::engine::SharedMut;
-use crate::engine::isa::level;
 use crate::engine::simd::Vector;
 use crate::num::Arith;
 
@@ -258,7 +257,7 @@ pub(in super::super) fn lu_factor<T: Wide>(
         let (mut rows, mut care): (Pivots, Marks) = ([[0; PLACES]; SIDE], [false; PLACES]);
         let (all, buffer) = (a.ptr(), buffer.as_mut_ptr());
         let (rows_of, care_of) = (&mut rows, &mut care);
-        job!(level(), T, V, (all: *mut T, buffer: *mut T, g: Group, m: usize, n: usize, rows_of: &'a mut Pivots, care_of: &'a mut Marks) {
+        job!(g.level, T, V, (all: *mut T, buffer: *mut T, g: Group, m: usize, n: usize, rows_of: &'a mut Pivots, care_of: &'a mut Marks) {
             bring::<V>(all, m * n, g, buffer);
             decompose::<V>(buffer, m, n, rows_of, care_of);
             put_back::<V>(buffer, all, m * n, g, care_of);
@@ -287,7 +286,7 @@ pub(in super::super) fn inverse<T: Wide>(a: &mut [T], n: usize, out: &mut [T], i
         let (mut rows, mut care): (Pivots, Marks) = ([[0; PLACES]; SIDE], [false; PLACES]);
         let (from, to, buffer) = (a.ptr(), out.ptr(), buffer.as_mut_ptr());
         let (rows_of, care_of) = (&mut rows, &mut care);
-        job!(level(), T, V, (from: *mut T, to: *mut T, buffer: *mut T, g: Group, n: usize, rows_of: &'a mut Pivots, care_of: &'a mut Marks) {
+        job!(g.level, T, V, (from: *mut T, to: *mut T, buffer: *mut T, g: Group, n: usize, rows_of: &'a mut Pivots, care_of: &'a mut Marks) {
             let w = buffer.add(n * n * V::N);
             bring::<V>(from, n * n, g, buffer);
             decompose::<V>(buffer, n, n, rows_of, care_of);
@@ -341,7 +340,7 @@ pub(in super::super) fn lu_solve<T: Wide>(
         let mut care = [false; PLACES];
         let (from, to, buffer) = (lu.as_ptr(), b.ptr(), buffer.as_mut_ptr());
         let (rows_of, care_of) = (&rows, &mut care);
-        job!(level(), T, V, (from: *const T, to: *mut T, buffer: *mut T, g: Group, n: usize, k: usize, transposed: bool, rows_of: &'a Pivots, care_of: &'a mut Marks) {
+        job!(g.level, T, V, (from: *const T, to: *mut T, buffer: *mut T, g: Group, n: usize, k: usize, transposed: bool, rows_of: &'a Pivots, care_of: &'a mut Marks) {
             let y = buffer.add(n * n * V::N);
             bring::<V>(from, n * n, g, buffer);
             bring::<V>(to, n * k, g, y);
@@ -379,7 +378,7 @@ pub(in super::super) fn cholesky<T: Wide>(a: &mut [T], n: usize, info: &mut [i32
     groups::<T>(batch, n * n * n / 3, each, |g, buffer| {
         let mut care = [false; PLACES];
         let (all, buffer, care_of) = (a.ptr(), buffer.as_mut_ptr(), &mut care);
-        job!(level(), T, V, (all: *mut T, buffer: *mut T, g: Group, n: usize, care_of: &'a mut Marks) {
+        job!(g.level, T, V, (all: *mut T, buffer: *mut T, g: Group, n: usize, care_of: &'a mut Marks) {
             bring::<V>(all, n * n, g, buffer);
             lower::<V>(buffer, n, care_of);
             put_back::<V>(buffer, all, n * n, g, care_of);
@@ -400,7 +399,7 @@ pub(in super::super) fn geqrf<T: Wide>(a: &mut [T], m: usize, n: usize, tau: &mu
     groups::<T>(batch, 2 * m * n * k, each + k, |g, buffer| {
         let mut care = [false; PLACES];
         let (all, factors, buffer, care_of) = (a.ptr(), tau.ptr(), buffer.as_mut_ptr(), &mut care);
-        job!(level(), T, V, (all: *mut T, factors: *mut T, buffer: *mut T, g: Group, m: usize, n: usize, care_of: &'a mut Marks) {
+        job!(g.level, T, V, (all: *mut T, factors: *mut T, buffer: *mut T, g: Group, m: usize, n: usize, care_of: &'a mut Marks) {
             let t = buffer.add(m * n * V::N);
             bring::<V>(all, m * n, g, buffer);
             reflectors::<V>(buffer, m, n, t, care_of);
@@ -430,7 +429,7 @@ pub(in super::super) fn orgqr<T: Wide>(
     groups::<T>(batch, 2 * m * n * k, each + k + m * n, |g, buffer| {
         let (from, factors, to, buffer) = (a.as_ptr(), tau.as_ptr(), out.ptr(), buffer.as_mut_ptr());
         let sizes = [m, columns, k, n];
-        job!(level(), T, V, (from: *const T, factors: *const T, to: *mut T, buffer: *mut T, g: Group, sizes: [usize; 4]) {
+        job!(g.level, T, V, (from: *const T, factors: *const T, to: *mut T, buffer: *mut T, g: Group, sizes: [usize; 4]) {
             let [m, columns, k, n] = sizes;
             let t = buffer.add(m * columns * V::N);
             let q = t.add(k * V::N);

@@ -110,6 +110,8 @@ pub(super) fn suits(batch: usize, rows: usize, columns: usize) -> bool {
 struct Group {
     first: usize,
     count: usize,
+    /// Whose vectors have places for them: of a few that are left over the shorter ones, with the same results.
+    level: Level,
 }
 impl Group {
     /// The matrix in a place; those that are missing repeat the last one.
@@ -125,7 +127,10 @@ fn groups<T: Wide>(batch: usize, work: usize, room: usize, body: impl Fn(Group, 
     parallel_for(batch.div_ceil(lanes), grain, |range| {
         with_scratch::<T, _>(room * lanes, |buffer| {
             for g in range {
-                body(Group { first: g * lanes, count: lanes.min(batch - g * lanes) }, buffer);
+                let count = lanes.min(batch - g * lanes);
+                let short = level() == Level::V4 && count <= T::lanes(Level::V3);
+                let level = if short { Level::V3 } else { level() };
+                body(Group { first: g * lanes, count, level }, buffer);
             }
         });
     });

@@ -4,14 +4,13 @@
 use super::super::field::Real;
 use super::spectrum::{ascending, mark_extreme, narrow, wide};
 use super::turns::{
-    Apart, Row, Rows, Turns, WIDES, Wides, kept, magnitude, read, split, unmarked, wides, write, write_narrow,
+    Apart, Row, Rows, Turns, WIDES, Wides, kept, magnitude, read, split, unmarked, wides, write,
 };
 use super::{
     Group, Marks, PANEL, PLACES, SIDE, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild,
     product, set, subtract, suits,
 };
 use crate::engine::SharedMut;
-use crate::engine::isa::level;
 use crate::engine::simd::Vector;
 use crate::num::Arith;
 
@@ -235,10 +234,12 @@ unsafe fn diagonalise<V: Vector<T: Real>>(
             let (mut d0, mut e0) = (read::<V>(&d.0[first]), read::<V>(&e.0[first]));
             // the element before, which the turn from the right makes whole
             let mut made = if first > 0 { read::<V>(&e.0[first - 1]) } else { null };
+            let one = V::Wide::splat(1.0);
             let [mut c, mut s, mut c_left, mut s_left] = [null; 4];
             for i in first..last {
                 let (mut d1, mut e1) = (read::<V>(&d.0[i + 1]), read::<V>(&e.0[i + 1]));
                 let (at, next) = (V::Wide::splat(i as f64), V::Wide::splat((i + 1) as f64));
+                let [mut c_before, mut left_before] = [[one; WIDES]; 2];
                 for h in 0..wides::<V>() {
                     let (inside, ahead) = (low[h].less(at), at.less(low[h]));
                     let (within, further) = (at.less(high[h]), next.less(high[h]));
@@ -258,12 +259,12 @@ unsafe fn diagonalise<V: Vector<T: Real>>(
                     d1[h] = kept(place, sin_left.fnma(g, cos_left.mul(below)), d1[h]);
                     e0[h] = kept(place, above, e0[h]);
                     e1[h] = kept(place, V::Wide::choose(further, cos_left.mul(e1[h]), e1[h]), e1[h]);
+                    c_before[h] = V::Wide::choose(inside, c[h], one);
+                    left_before[h] = V::Wide::choose(inside, c_left[h], one);
                     (c[h], s[h], c_left[h], s_left[h]) = (cos, sin, cos_left, sin_left);
                 }
-                write_narrow::<V>(&c, &mut from_right.cos[i]);
-                write_narrow::<V>(&s, &mut from_right.sin[i]);
-                write_narrow::<V>(&c_left, &mut from_left.cos[i]);
-                write_narrow::<V>(&s_left, &mut from_left.sin[i]);
+                from_right.set::<V>(i, &c, &s, &c_before);
+                from_left.set::<V>(i, &c_left, &s_left, &left_before);
                 if i > 0 {
                     write::<V>(&made, &mut e.0[i - 1]);
                 }
@@ -305,7 +306,7 @@ pub(in super::super) fn svd_of_large<T: Wide>(
         let mut care = [false; PLACES];
         let (all, left, values, right) = (a.as_ptr(), u.ptr(), s.ptr(), vh.ptr());
         let (memory, care_of) = (buffer.as_mut_ptr(), &mut care);
-        job!(level(), T, V, (all: *const T, left: *mut T, values: *mut T, right: *mut T, memory: *mut T, g: Group, m: usize, n: usize, vectors: bool, care_of: &'a mut Marks) {
+        job!(g.level, T, V, (all: *const T, left: *mut T, values: *mut T, right: *mut T, memory: *mut T, g: Group, m: usize, n: usize, vectors: bool, care_of: &'a mut Marks) {
             let part = |e: usize| memory.add(e * V::N);
             let (us, small) = (part(m * n), 2 * m * n + n * n);
             let to = Parts {

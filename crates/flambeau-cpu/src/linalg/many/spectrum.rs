@@ -2,15 +2,12 @@
 
 use super::super::field::Real;
 use super::super::tridiagonal;
-use super::turns::{
-    Apart, Row, Rows, Turns, WIDES, kept, magnitude, read, split, unmarked, wides, write, write_narrow,
-};
+use super::turns::{Apart, Row, Rows, Turns, WIDES, kept, magnitude, read, split, unmarked, wides, write};
 use super::{
     Group, Marks, PANEL, PLACES, SIDE, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild,
     places, product, set, suits,
 };
 use crate::engine::SharedMut;
-use crate::engine::isa::level;
 use crate::engine::simd::Vector;
 use crate::num::Arith;
 
@@ -246,16 +243,16 @@ unsafe fn diagonalise<V: Vector<T: Real>>(
             let shift = read::<V>(&shift);
             let (mut d1, mut e1) = (read::<V>(&d.0[last]), read::<V>(&e.0[last]));
             for i in (first..last).rev() {
+                let mut before = [one; WIDES];
                 let (d0, e0) = (read::<V>(&d.0[i]), read::<V>(&e.0[i]));
                 let (at, next) = (V::Wide::splat(i as f64), V::Wide::splat((i + 1) as f64));
                 for h in 0..wides::<V>() {
                     // a block begins at its end
                     let inside = next.less(end[h]);
                     let x = V::Wide::choose(inside, g[h], d1[h].sub(shift[h]));
-                    let (f, b) = (
-                        V::Wide::choose(inside, s[h].mul(e0[h]), e0[h]),
-                        V::Wide::choose(inside, c[h].mul(e0[h]), e0[h]),
-                    );
+                    before[h] = V::Wide::choose(inside, c[h], one);
+                    let f = V::Wide::choose(inside, s[h].mul(e0[h]), e0[h]);
+                    let b = before[h].mul(e0[h]);
                     let taken = V::Wide::choose(inside, p[h], null[h]);
                     let (r, cos, sin) = split(x, f);
                     let rest = d1[h].sub(taken);
@@ -272,8 +269,7 @@ unsafe fn diagonalise<V: Vector<T: Real>>(
                 }
                 write::<V>(&e1, &mut e.0[i + 1]);
                 write::<V>(&d1, &mut d.0[i + 1]);
-                write_narrow::<V>(&c, &mut turns.cos[i]);
-                write_narrow::<V>(&s, &mut turns.sin[i]);
+                turns.set::<V>(i, &c, &s, &before);
                 (d1, e1) = (d0, e0);
             }
             let [mut values, mut beside] = [[0.0; PLACES]; 2];
@@ -343,7 +339,7 @@ pub(in super::super) fn eigh<T: Wide>(
         let mut care = [false; PLACES];
         let (all, results) = (a.ptr(), values.ptr());
         let (memory, care_of) = (buffer.as_mut_ptr(), &mut care);
-        job!(level(), T, V, (all: *mut T, results: *mut T, memory: *mut T, g: Group, n: usize, vectors: bool, care_of: &'a mut Marks) {
+        job!(g.level, T, V, (all: *mut T, results: *mut T, memory: *mut T, g: Group, n: usize, vectors: bool, care_of: &'a mut Marks) {
             let part = |e: usize| memory.add(e * V::N);
             let (q, d) = (part(n * n), part(2 * n * n));
             let (e, tau, w) = (part(2 * n * n + n), part(2 * n * n + 2 * n), part(2 * n * n + 3 * n));
@@ -475,7 +471,7 @@ pub(in super::super) fn svd<T: Wide>(
         let mut care = [false; PLACES];
         let (all, left, values, right) = (a.as_ptr(), u.ptr(), s.ptr(), vh.ptr());
         let (memory, care_of) = (buffer.as_mut_ptr(), &mut care);
-        job!(level(), T, V, (all: *const T, left: *mut T, values: *mut T, right: *mut T, memory: *mut T, g: Group, m: usize, n: usize, vectors: bool, care_of: &'a mut Marks) {
+        job!(g.level, T, V, (all: *const T, left: *mut T, values: *mut T, right: *mut T, memory: *mut T, g: Group, m: usize, n: usize, vectors: bool, care_of: &'a mut Marks) {
             let v = memory.add(m * n * V::N);
             bring::<V>(all, m * n, g, memory);
             mark_wild::<V>(memory, m * n, care_of);

@@ -12,15 +12,55 @@ pub(super) type Row<T> = [T; PLACES];
 #[repr(C, align(64))]
 pub(super) struct Rows<T>(pub [Row<T>; SIDE]);
 
-/// Cosines and sines of turns of columns `(i, i + 1)`, by `i` and place.
+/// Turns of columns `(i, i + 1)`, by `i` and place, in the form in which one after the other takes three operations instead of
+/// four: the column that goes on from turn to turn goes without its factor, the cosine of the turn before.
 #[repr(C, align(64))]
 pub(super) struct Turns<T> {
-    pub cos: [Row<T>; SIDE],
-    pub sin: [Row<T>; SIDE],
+    /// The cosine, which is not 0.
+    cos: [Row<T>; SIDE],
+    sin: [Row<T>; SIDE],
+    /// The cosine times that of the turn before.
+    along: [Row<T>; SIDE],
+    /// The sine times the cosine of the turn before, by the cosine.
+    across: [Row<T>; SIDE],
 }
 impl<T: Real> Turns<T> {
     pub(super) fn none() -> Self {
-        Turns { cos: [[T::ONE; PLACES]; SIDE], sin: [[T::ZERO; PLACES]; SIDE] }
+        let [one, zero] = [T::ONE, T::ZERO].map(|x| [[x; PLACES]; SIDE]);
+        Turns { cos: one, sin: zero, along: one, across: zero }
+    }
+    /// Writes turn `i` of all places; `before` is the cosine of the turn before, 1 of the first.
+    ///
+    /// # Safety
+    /// The machine has the vector's instructions.
+    #[inline(always)]
+    pub(super) unsafe fn set<V: Vector<T = T>>(
+        &mut self,
+        i: usize,
+        cos: &Wides<V>,
+        sin: &Wides<V>,
+        before: &Wides<V>,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let zero = V::Wide::splat(0.0);
+            // far below a last digit, and far above what has no reciprocal
+            let (least, negative) = (V::Wide::splat(1e-18), V::Wide::splat(-1e-18));
+            let (mut cosine, mut along, mut across) = (*cos, *cos, *cos);
+            for h in 0..wides::<V>() {
+                let large = least.less(magnitude(cos[h]));
+                let small = V::Wide::choose(cos[h].less(zero), negative, least);
+                cosine[h] = V::Wide::choose(large, cos[h], small);
+                along[h] = cosine[h].mul(before[h]);
+                across[h] = sin[h].mul(before[h]);
+            }
+            write_narrow::<V>(&cosine, &mut self.cos[i]);
+            write_narrow::<V>(sin, &mut self.sin[i]);
+            write_narrow::<V>(&along, &mut self.along[i]);
+            write_narrow::<V>(&across, &mut self.across[i]);
+            let (across, cos) = (self.across[i].as_mut_ptr(), self.cos[i].as_ptr());
+            V::load(across).div(V::load(cos)).store(across);
+        }
     }
 }
 /// The most vectors of f64 that have a number for each place of a vector.
@@ -173,19 +213,20 @@ impl<T: Copy> Apart<T> {
             }
             for step in 0..last - first {
                 let i = if DOWN { last - 1 - step } else { first + step };
-                let cos = V::splat(turns.cos[i][place]);
                 let sin = V::splat(turns.sin[i][place]);
+                let (along, across) = (V::splat(turns.along[i][place]), V::splat(turns.across[i][place]));
                 let (other, done) =
                     if DOWN { (column(i), column(i + 1)) } else { (column(i + 1), column(i)) };
                 for w in 0..W {
                     let x = get::<V>(other, w);
-                    x.fma(sin, kept[w].mul(cos)).store(done.add(w * V::N));
-                    kept[w] = kept[w].fnma(sin, x.mul(cos));
+                    x.fma(sin, kept[w].mul(along)).store(done.add(w * V::N));
+                    kept[w] = kept[w].fnma(across, x);
                 }
             }
+            let cos = V::splat(turns.cos[if DOWN { first } else { last - 1 }][place]);
             let end = column(if DOWN { first } else { last });
             for w in 0..W {
-                kept[w].store(end.add(w * V::N));
+                kept[w].mul(cos).store(end.add(w * V::N));
             }
         }
     }
@@ -199,16 +240,21 @@ impl<T: Real> Apart<T> {
     pub(super) unsafe fn length<V: Vector<T = T>>(&self, place: usize, c: usize, rows: usize) -> T {
         // SAFETY: the caller's promise; whole vectors of rows, then the others.
         unsafe {
-            let (column, mut sum) = (self.column(place, c), V::splat(T::ZERO));
-            let whole = rows / V::N;
-            for i in 0..whole {
-                let x = get::<V>(column, i);
-                sum = x.fma(x, sum);
+            let (column, mut sums) = (self.column(place, c), [V::splat(T::ZERO); PLACES / 4]);
+            // the same sums with vectors of any length
+            let (whole, each) = (rows / PLACES * PLACES, PLACES / V::N);
+            for r in (0..whole).step_by(PLACES) {
+                for w in 0..each {
+                    let x = V::load(column.add(r + w * V::N));
+                    sums[w] = x.fma(x, sums[w]);
+                }
             }
             let mut parts = [T::ZERO; PLACES];
-            sum.store(parts.as_mut_ptr());
-            let all = parts[..V::N].iter().fold(0.0, |s, x| s + x.wide());
-            let rest = (whole * V::N..rows).map(|r| (*column.add(r)).wide());
+            for w in 0..each {
+                sums[w].store(parts.as_mut_ptr().add(w * V::N));
+            }
+            let all = parts.iter().fold(0.0, |s, x| s + x.wide());
+            let rest = (whole..rows).map(|r| (*column.add(r)).wide());
             T::of(1.0 / rest.fold(all, |s, x| s + x * x).sqrt())
         }
     }
