@@ -43,16 +43,12 @@ impl<T: Real> Turns<T> {
     ) {
         // SAFETY: the caller's promise.
         unsafe {
-            let zero = V::Wide::splat(0.0);
-            // far below a last digit, and far above what has no reciprocal
-            let (least, negative) = (V::Wide::splat(1e-18), V::Wide::splat(-1e-18));
             let (mut cosine, mut along, mut across) = (*cos, *cos, *cos);
             for h in 0..wides::<V>() {
-                let large = least.less(magnitude(cos[h]));
-                let small = V::Wide::choose(cos[h].less(zero), negative, least);
-                cosine[h] = V::Wide::choose(large, cos[h], small);
-                along[h] = cosine[h].mul(before[h]);
-                across[h] = sin[h].mul(before[h]);
+                let before = divisor(before[h]);
+                cosine[h] = divisor(cos[h]);
+                along[h] = cosine[h].mul(before);
+                across[h] = sin[h].mul(before);
             }
             write_narrow::<V>(&cosine, &mut self.cos[i]);
             write_narrow::<V>(sin, &mut self.sin[i]);
@@ -119,6 +115,16 @@ pub(super) unsafe fn split<W: Vector<T = f64>>(x: W, y: W) -> (W, W, W) {
 pub(super) unsafe fn kept<W: Vector>((ahead, within): (W::Mask, W::Mask), new: W, old: W) -> W {
     // SAFETY: the caller's promise.
     unsafe { W::choose(ahead, old, W::choose(within, new, old)) }
+}
+/// A cosine, or instead of one near 0 a number far below a last digit and far above what has no reciprocal.
+#[inline(always)]
+unsafe fn divisor<W: Vector<T = f64>>(x: W) -> W {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (least, negative) = (W::splat(1e-18), W::splat(-1e-18));
+        let small = W::choose(x.less(W::splat(0.0)), negative, least);
+        W::choose(least.less(magnitude(x)), x, small)
+    }
 }
 /// Magnitudes.
 #[inline(always)]
