@@ -4,6 +4,10 @@
 pub(crate) trait Vector: Copy {
     /// The element.
     type T: Copy;
+    /// Which elements a comparison holds for.
+    type Mask: Copy;
+    /// Vectors of f64 of the same instructions: one or two of them have as many elements.
+    type Wide: Vector<T = f64>;
     /// Number of elements.
     const N: usize;
     /// `N` elements from memory, aligned or not.
@@ -35,6 +39,10 @@ pub(crate) trait Vector: Copy {
     unsafe fn div(self, o: Self) -> Self;
     /// Square roots.
     unsafe fn sqrt(self) -> Self;
+    /// `a < b`; NaN is below nothing.
+    unsafe fn less(self, o: Self) -> Self::Mask;
+    /// Elements of `a` where the mask holds, else those of `b`.
+    unsafe fn choose(mask: Self::Mask, a: Self, b: Self) -> Self;
     /// Even and odd elements of two vectors in a row.
     unsafe fn apart(a: Self, b: Self) -> (Self, Self);
     /// Undoes [`Vector::apart`].
@@ -86,6 +94,8 @@ macro_rules! plain {
     ($($t:ty)*) => {$(
         impl Vector for Plain<$t> {
             type T = $t;
+            type Mask = [bool; 4];
+            type Wide = Plain<f64>;
             const N: usize = 4;
             #[inline(always)]
             unsafe fn load(p: *const $t) -> Self {
@@ -128,6 +138,14 @@ macro_rules! plain {
             #[inline(always)]
             unsafe fn sqrt(self) -> Self {
                 Plain(self.0.map(<$t>::sqrt))
+            }
+            #[inline(always)]
+            unsafe fn less(self, o: Self) -> [bool; 4] {
+                std::array::from_fn(|i| self.0[i] < o.0[i])
+            }
+            #[inline(always)]
+            unsafe fn choose(mask: [bool; 4], a: Self, b: Self) -> Self {
+                Plain(std::array::from_fn(|i| if mask[i] { a.0[i] } else { b.0[i] }))
             }
             #[inline(always)]
             unsafe fn apart(a: Self, b: Self) -> (Self, Self) {
@@ -185,12 +203,14 @@ pub(crate) mod x86 {
     }
     macro_rules! vector {
         ($name:ident, $raw:ty, $t:ty, $n:literal, $load:ident $store:ident $splat:ident $add:ident $sub:ident $mul:ident $fma:ident $fnma:ident
-         $div:ident $sqrt:ident,
+         $div:ident $sqrt:ident, $wide:ident $mask:ty, less($m:ident, $w:ident) $less:expr, choose($c:ident, $t1:ident, $t2:ident) $choose:expr,
          apart($a:ident, $b:ident) $apart:expr, together($e:ident, $o:ident) $together:expr, reverse($x:ident) $reverse:expr, transpose($r:ident) $transpose:block) => {
             #[derive(Clone, Copy)]
             pub(crate) struct $name($raw);
             impl Vector for $name {
                 type T = $t;
+                type Mask = $mask;
+                type Wide = $wide;
                 const N: usize = $n;
                 #[inline(always)]
                 unsafe fn load(p: *const $t) -> Self {
@@ -243,6 +263,18 @@ pub(crate) mod x86 {
                     unsafe { $name($sqrt(self.0)) }
                 }
                 #[inline(always)]
+                unsafe fn less(self, o: Self) -> $mask {
+                    let ($m, $w) = (self.0, o.0);
+                    // SAFETY: as above.
+                    unsafe { $less }
+                }
+                #[inline(always)]
+                unsafe fn choose($c: $mask, a: Self, b: Self) -> Self {
+                    let ($t1, $t2) = (a.0, b.0);
+                    // SAFETY: as above.
+                    unsafe { $name($choose) }
+                }
+                #[inline(always)]
                 unsafe fn apart(a: Self, b: Self) -> (Self, Self) {
                     let ($a, $b) = (a.0, b.0);
                     // SAFETY: as above.
@@ -285,7 +317,8 @@ pub(crate) mod x86 {
     }
     vector!(
         F8, __m256, f32, 8, _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps _mm256_add_ps _mm256_sub_ps _mm256_mul_ps
-        _mm256_fmadd_ps _mm256_fnmadd_ps _mm256_div_ps _mm256_sqrt_ps,
+        _mm256_fmadd_ps _mm256_fnmadd_ps _mm256_div_ps _mm256_sqrt_ps, D4 __m256,
+        less(a, b) _mm256_cmp_ps::<_CMP_LT_OQ>(a, b), choose(m, a, b) _mm256_blendv_ps(b, a, m),
         apart(a, b) {
             let (low, high) = (_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b));
             (_mm256_shuffle_ps::<0x88>(low, high), _mm256_shuffle_ps::<0xdd>(low, high))
@@ -313,7 +346,8 @@ pub(crate) mod x86 {
     );
     vector!(
         D4, __m256d, f64, 4, _mm256_loadu_pd _mm256_storeu_pd _mm256_set1_pd _mm256_add_pd _mm256_sub_pd _mm256_mul_pd
-        _mm256_fmadd_pd _mm256_fnmadd_pd _mm256_div_pd _mm256_sqrt_pd,
+        _mm256_fmadd_pd _mm256_fnmadd_pd _mm256_div_pd _mm256_sqrt_pd, D4 __m256d,
+        less(a, b) _mm256_cmp_pd::<_CMP_LT_OQ>(a, b), choose(m, a, b) _mm256_blendv_pd(b, a, m),
         apart(a, b) {
             let (low, high) = (_mm256_permute2f128_pd::<0x20>(a, b), _mm256_permute2f128_pd::<0x31>(a, b));
             (_mm256_unpacklo_pd(low, high), _mm256_unpackhi_pd(low, high))
@@ -336,7 +370,8 @@ pub(crate) mod x86 {
     );
     vector!(
         F16, __m512, f32, 16, _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps _mm512_add_ps _mm512_sub_ps _mm512_mul_ps
-        _mm512_fmadd_ps _mm512_fnmadd_ps _mm512_div_ps _mm512_sqrt_ps,
+        _mm512_fmadd_ps _mm512_fnmadd_ps _mm512_div_ps _mm512_sqrt_ps, D8 __mmask16,
+        less(a, b) _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b), choose(m, a, b) _mm512_mask_blend_ps(m, b, a),
         apart(a, b) {
             let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
             let odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
@@ -373,7 +408,8 @@ pub(crate) mod x86 {
     );
     vector!(
         D8, __m512d, f64, 8, _mm512_loadu_pd _mm512_storeu_pd _mm512_set1_pd _mm512_add_pd _mm512_sub_pd _mm512_mul_pd
-        _mm512_fmadd_pd _mm512_fnmadd_pd _mm512_div_pd _mm512_sqrt_pd,
+        _mm512_fmadd_pd _mm512_fnmadd_pd _mm512_div_pd _mm512_sqrt_pd, D8 __mmask8,
+        less(a, b) _mm512_cmp_pd_mask::<_CMP_LT_OQ>(a, b), choose(m, a, b) _mm512_mask_blend_pd(m, b, a),
         apart(a, b) {
             let (even, odd) = (_mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15));
             (_mm512_permutex2var_pd(a, even, b), _mm512_permutex2var_pd(a, odd, b))

@@ -3,7 +3,7 @@
 //! registers, and their rows, which lie across the vectors by now, transformed on the way out. A line stays in the nearest cache,
 //! and memory is read and written in its order.
 
-use super::butterfly::{self, Parts, Pass, eight, four, load};
+use super::butterfly::{self, Parts, Pass, eight, four, load, run_turned};
 use super::lines::Raw;
 use super::num_traits_like::Float;
 use super::{Plan, Point, Shape, root};
@@ -95,7 +95,7 @@ pub struct Stretch<'a, T> {
     shape: Shape,
     raw: &'a Raw<T>,
     lines: std::ops::Range<usize>,
-    /// Two buffers of a line and two vectors more, and one of four squares of vectors.
+    /// Two buffers of a line and two vectors more, and one of two squares of vectors.
     a: *mut T,
     b: *mut T,
     square: *mut T,
@@ -111,7 +111,7 @@ pub(super) fn run<T: Point>(plan: &Plan<T>, along: &Along<T>, raw: &Raw<T>) {
     let each = len * (len.ilog2() as usize + 8) / 16;
     let one = 2 * (len + lanes);
     parallel_for(raw.to.count(), GRAIN / each.max(1), |lines| {
-        with_scratch::<T, _>(2 * one + 4 * lanes * lanes, |buffer| {
+        with_scratch::<T, _>(2 * one + 2 * lanes * lanes, |buffer| {
             let (a, rest) = buffer.split_at_mut(one);
             let (b, square) = rest.split_at_mut(one);
             let (a, b, square) = (a.as_mut_ptr(), b.as_mut_ptr(), square.as_mut_ptr());
@@ -148,11 +148,13 @@ pub(super) unsafe fn stretch<V: Vector<T: Point>>(g: &Stretch<V::T>) {
                 (from, in_memory) = (g.a.cast_const(), false);
             }
             let (mut to, mut other) = if in_memory { (g.a, g.b) } else { (g.b, g.a) };
-            for p in &g.along.passes {
-                if in_memory {
-                    butterfly::run::<V, true>(p, from, to, parts);
-                } else {
-                    butterfly::run::<V, false>(p, from, to, parts);
+            let (turns, end) = (g.along.turns.start(), g.along.passes.len() - 1);
+            for (at, p) in g.along.passes.iter().enumerate() {
+                match (in_memory, at == end) {
+                    (true, false) => butterfly::run::<V, true>(p, from, to, parts),
+                    (false, false) => butterfly::run::<V, false>(p, from, to, parts),
+                    (true, true) => run_turned::<V, true, true>(p, from, to, parts, turns),
+                    (false, true) => run_turned::<V, false, true>(p, from, to, parts, turns),
                 }
                 (from, in_memory) = (to.cast_const(), false);
                 (to, other) = (other, to);
@@ -219,7 +221,7 @@ unsafe fn rows<V: Vector<T: Float>>(re: *const V::T, im: *const V::T, w: &[Compl
     }
 }
 
-/// Turns, transposes and transforms the rows of the matrix at `from`. The lines that are read and written next are asked for
+/// Transposes and transforms the rows of the matrix at `from`, which are turned already. The lines that are read and written next are asked for
 /// meanwhile: a line that begins a page, or whose elements are taken with steps between, comes too late by itself.
 ///
 /// # Safety
@@ -234,11 +236,9 @@ unsafe fn last<V: Vector<T: Point>, const BACK: bool>(
     let (n, step, len) = (V::N, 2 * V::N, g.along.len);
     let m = len / n;
     let parts: Parts = if BACK { (n, 0) } else { (0, n) };
-    let turns = g.along.turns.start();
     // SAFETY: the caller's promise; the squares have room for `n * n` numbers each.
     unsafe {
         let (re, im) = (g.square, g.square.add(n * n));
-        let (re_t, im_t) = (g.square.add(2 * n * n), g.square.add(3 * n * n));
         let by = V::splat(g.raw.scale);
         for k in (0..m).step_by(n) {
             for i in 0..n {
@@ -246,14 +246,10 @@ unsafe fn last<V: Vector<T: Point>, const BACK: bool>(
                     prefetch(next_src.wrapping_add(at).cast());
                     prefetch(next_dst.wrapping_add(at).cast::<u8>().cast_const());
                 }
-                let w = load::<V>(turns.add((k + i) * step), (0, n));
-                let x = load::<V>(from.add((k + i) * step), parts).times(w);
-                x.re.store(re.add(i * n));
-                x.im.store(im.add(i * n));
             }
-            V::square(|i| re.add(i * n).cast_const(), |l| re_t.add(l * n), None);
-            V::square(|i| im.add(i * n).cast_const(), |l| im_t.add(l * n), None);
-            let y = rows::<V>(re_t, im_t, &g.along.small);
+            V::square(|i| from.add((k + i) * step + parts.0), |l| re.add(l * n), None);
+            V::square(|i| from.add((k + i) * step + parts.1), |l| im.add(l * n), None);
+            let y = rows::<V>(re, im, &g.along.small);
             for (l, y) in y[..n].iter().enumerate() {
                 let at = k + m * l;
                 match out {

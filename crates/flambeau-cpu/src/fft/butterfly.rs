@@ -172,15 +172,23 @@ unsafe fn odd<V: Vector, const R: usize>(x: [C<V>; R], turns: *const Complex<V::
     }
 }
 
+/// A result times the number that stands in its place in a table of pairs of vectors, if there is one.
+#[inline(always)]
+unsafe fn turned<V: Vector, const TURN: bool>(x: C<V>, table: *const V::T, at: usize) -> C<V> {
+    // SAFETY: the caller has the instructions, and with `TURN` a table of all results.
+    unsafe { if TURN { x.times(load::<V>(table.add(at), (0, V::N))) } else { x } }
+}
+
 /// A pass of one radix: `$x` becomes `$y`. No closures: they would not have the instructions.
 macro_rules! pass {
     ($name:ident, $r:literal, |$x:ident, $turns:ident| $y:expr) => {
         #[inline(always)]
-        unsafe fn $name<V: Vector<T: Float>, const LINE: bool>(
+        unsafe fn $name<V: Vector<T: Float>, const LINE: bool, const TURN: bool>(
             p: &Pass<V::T>,
             src: *const V::T,
             dst: *mut V::T,
             parts: Parts,
+            table: *const V::T,
         ) {
             let (m, s, step, $turns) = (p.m, p.s, 2 * V::N, p.turns.as_ptr());
             let _ = $turns;
@@ -194,7 +202,8 @@ macro_rules! pass {
                             $x[j] = fetch::<V, LINE>(src.add((i + s * (q + m * j)) * step), parts);
                         }
                         let y: [C<V>; $r] = $y;
-                        store(y[0], dst.add((i + s * $r * q) * step), parts);
+                        let at = (i + s * $r * q) * step;
+                        store(turned::<V, TURN>(y[0], table, at), dst.add(at), parts);
                         for j in 1..$r {
                             let w = *w.add(j - 1);
                             let y = if q == 0 {
@@ -202,7 +211,8 @@ macro_rules! pass {
                             } else {
                                 y[j].times(C { re: V::splat(w.re), im: V::splat(w.im) })
                             };
-                            store(y, dst.add((i + s * ($r * q + j)) * step), parts);
+                            let at = (i + s * ($r * q + j)) * step;
+                            store(turned::<V, TURN>(y, table, at), dst.add(at), parts);
                         }
                     }
                 }
@@ -230,17 +240,32 @@ pub(super) unsafe fn run<V: Vector<T: Float>, const LINE: bool>(
     dst: *mut V::T,
     parts: Parts,
 ) {
+    // SAFETY: the caller's promise; without turns there is no table.
+    unsafe { run_turned::<V, LINE, false>(p, src, dst, parts, std::ptr::null()) }
+}
+/// [`run`]; with `TURN` each result is turned by the number in its place in `table`.
+///
+/// # Safety
+/// As [`run`], and the table is as long as the buffers.
+#[inline(always)]
+pub(super) unsafe fn run_turned<V: Vector<T: Float>, const LINE: bool, const TURN: bool>(
+    p: &Pass<V::T>,
+    src: *const V::T,
+    dst: *mut V::T,
+    parts: Parts,
+    table: *const V::T,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         match p.radix {
-            2 => by_2::<V, LINE>(p, src, dst, parts),
-            4 => by_4::<V, LINE>(p, src, dst, parts),
-            8 => by_8::<V, LINE>(p, src, dst, parts),
-            3 => by_3::<V, LINE>(p, src, dst, parts),
-            5 => by_5::<V, LINE>(p, src, dst, parts),
-            7 => by_7::<V, LINE>(p, src, dst, parts),
-            11 => by_11::<V, LINE>(p, src, dst, parts),
-            _ => by_13::<V, LINE>(p, src, dst, parts),
+            2 => by_2::<V, LINE, TURN>(p, src, dst, parts, table),
+            4 => by_4::<V, LINE, TURN>(p, src, dst, parts, table),
+            8 => by_8::<V, LINE, TURN>(p, src, dst, parts, table),
+            3 => by_3::<V, LINE, TURN>(p, src, dst, parts, table),
+            5 => by_5::<V, LINE, TURN>(p, src, dst, parts, table),
+            7 => by_7::<V, LINE, TURN>(p, src, dst, parts, table),
+            11 => by_11::<V, LINE, TURN>(p, src, dst, parts, table),
+            _ => by_13::<V, LINE, TURN>(p, src, dst, parts, table),
         }
     }
 }

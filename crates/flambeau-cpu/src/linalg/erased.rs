@@ -410,13 +410,28 @@ pub fn svd(
             }
         });
     }
-    if m >= n && (want != Vectors::Full || m == n) {
+    if want != Vectors::Full || m == n {
         side_by_side!(info.len(), m, n, a.dtype(), T => {
             let u = u.map_or(&mut [][..], |u| u.get::<T>());
             let vh = vh.map_or(&mut [][..], |v| v.get::<T>());
             let (a, s) = (a.get::<T>(), s.get::<T>());
-            let kernel = if m <= TURNED { many::svd } else { many::svd_of_large };
-            kernel(&*a, (m, n), u, s, vh, want != Vectors::None, info);
+            let kernel = if m.max(n) <= TURNED { many::svd } else { many::svd_of_large };
+            if m >= n {
+                kernel(&*a, (m, n), u, s, vh, want != Vectors::None, info);
+            } else {
+                // of the transposes, sides exchanged
+                let flipped = |from: &[T], rows, columns, to: &mut [T]| {
+                    for (x, y) in from.chunks_exact(rows * columns).zip(to.chunks_exact_mut(rows * columns)) {
+                        transpose(x, rows, rows, columns, y, columns);
+                    }
+                };
+                let mut t = filled(T::default(), a.len());
+                flipped(a, m, n, &mut t);
+                let (mut left, mut right) = (filled(T::default(), vh.len()), filled(T::default(), u.len()));
+                kernel(&t, (n, m), &mut left, s, &mut right, want != Vectors::None, info);
+                flipped(&right, m, m, u);
+                flipped(&left, n, m, vh);
+            }
             each::<T>(a, [m, n], u, s, vh, want, info, true)
         });
     }

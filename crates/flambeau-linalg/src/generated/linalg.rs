@@ -640,14 +640,14 @@ pub fn ldl_solve_with(ld: &Tensor, pivots: &Tensor, b: &Tensor, o: LinalgLdlSolv
 /// ```text
 /// let a = torch::tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]);
 /// let b = torch::tensor([[1.0], [2.0], [3.0]]);
-/// let (x, _, rank, _) = torch::ops::linalg_lstsq(&a, &b, None, None).unwrap();
-/// assert!(torch::ops::allclose(&x, &torch::tensor([[1.0], [2.0]]), 1e-4, 1e-4, false).unwrap());
-/// assert_eq!(rank.item::<i64>(), 2);
+/// let found = torch::linalg::lstsq(&a, &b);
+/// assert!(torch::ops::allclose(&found.solution, &torch::tensor([[1.0], [2.0]]), 1e-4, 1e-4, false).unwrap());
+/// assert_eq!(found.rank.item::<i64>(), 2);
 /// ```
 #[doc(alias = "torch.linalg.lstsq")]
 #[track_caller]
-pub fn lstsq(input: &Tensor, b: &Tensor, rcond: f64) -> LinalgLstsqResult {
-    expect(ops::linalg_lstsq(input, b, Some(rcond), None)).into()
+pub fn lstsq(input: &Tensor, b: &Tensor) -> LinalgLstsqResult {
+    expect(ops::linalg_lstsq(input, b, None, None)).into()
 }
 
 /// X with the least `||A X - B||`, and of those the smallest. Into `out`, which is resized where its shape differs.
@@ -662,13 +662,12 @@ pub fn lstsq(input: &Tensor, b: &Tensor, rcond: f64) -> LinalgLstsqResult {
 pub fn lstsq_out(
     input: &Tensor,
     b: &Tensor,
-    rcond: f64,
     out0: &mut Tensor,
     out1: &mut Tensor,
     out2: &mut Tensor,
     out3: &mut Tensor,
 ) {
-    expect(ops::linalg_lstsq_out(input, b, Some(rcond), None, out0, out1, out2, out3));
+    expect(ops::linalg_lstsq_out(input, b, None, None, out0, out1, out2, out3));
 }
 
 /// X with the least `||A X - B||`, and of those the smallest. Into `out`, which is resized where its shape differs.
@@ -961,18 +960,13 @@ pub fn lu_with(a: &Tensor, o: LinalgLuOptions) -> LinalgLuResult {
 ///
 /// ```text
 /// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
-/// let n = torch::ops::linalg_matrix_norm(&a, 1.into(), &[-2, -1], false, None).unwrap();
+/// let n = torch::linalg::matrix_norm(&a, 1);
 /// assert_eq!(n.item::<f32>(), 6.0);
 /// ```
 #[doc(alias = "torch.linalg.matrix_norm")]
 #[track_caller]
-pub fn matrix_norm(
-    input: &Tensor,
-    ord: impl Into<Scalar>,
-    dim: impl IntoDims, /* Python's default: [-2, -1] */
-    keepdim: bool,      /* Python's default: false */
-) -> Tensor {
-    expect(ops::linalg_matrix_norm(input, ord.into(), &dim.into_dims(), keepdim, None))
+pub fn matrix_norm(input: &Tensor, ord: impl Into<Scalar>) -> Tensor {
+    expect(ops::linalg_matrix_norm(input, ord.into(), &[-2, -1], false, None))
 }
 
 /// Norms of matrices: `fro` (of all elements) or `nuc` (sum of singular values).
@@ -982,18 +976,13 @@ pub fn matrix_norm(
 /// - Errors: fewer dimensions than named, unknown orders.
 ///
 /// ```text
-/// let n = torch::ops::linalg_matrix_norm_named(&torch::ones([2, 2]), "fro", &[-2, -1], false, None).unwrap();
+/// let n = torch::linalg::matrix_norm_named(&torch::ones([2, 2]));
 /// assert_eq!(n.item::<f32>(), 2.0);
 /// ```
 #[doc(alias = "torch.linalg.matrix_norm")]
 #[track_caller]
-pub fn matrix_norm_named(
-    input: &Tensor,
-    ord: &str,          /* Python's default: "fro" */
-    dim: impl IntoDims, /* Python's default: [-2, -1] */
-    keepdim: bool,      /* Python's default: false */
-) -> Tensor {
-    expect(ops::linalg_matrix_norm_named(input, ord, &dim.into_dims(), keepdim, None))
+pub fn matrix_norm_named(input: &Tensor) -> Tensor {
+    expect(ops::linalg_matrix_norm_named(input, "fro", &[-2, -1], false, None))
 }
 
 /// Norms of matrices: `fro` (of all elements) or `nuc` (sum of singular values). Into `out`, which is resized where its shape differs.
@@ -1003,14 +992,8 @@ pub fn matrix_norm_named(
 /// - Errors: fewer dimensions than named, unknown orders.
 #[doc(alias = "torch.linalg.matrix_norm")]
 #[track_caller]
-pub fn matrix_norm_named_out(
-    input: &Tensor,
-    ord: &str,          /* Python's default: "fro" */
-    dim: impl IntoDims, /* Python's default: [-2, -1] */
-    keepdim: bool,      /* Python's default: false */
-    out: &mut Tensor,
-) {
-    expect(ops::linalg_matrix_norm_named_out(input, ord, &dim.into_dims(), keepdim, None, out));
+pub fn matrix_norm_named_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::linalg_matrix_norm_named_out(input, "fro", &[-2, -1], false, None, out));
 }
 
 /// Norms of matrices: `fro` (of all elements) or `nuc` (sum of singular values). Into `out`, which is resized where its shape differs.
@@ -1044,14 +1027,8 @@ pub fn matrix_norm_named_with(input: &Tensor, o: LinalgMatrixNormNamedOptions) -
 /// - Errors: fewer dimensions than named, unknown orders.
 #[doc(alias = "torch.linalg.matrix_norm")]
 #[track_caller]
-pub fn matrix_norm_out(
-    input: &Tensor,
-    ord: impl Into<Scalar>,
-    dim: impl IntoDims, /* Python's default: [-2, -1] */
-    keepdim: bool,      /* Python's default: false */
-    out: &mut Tensor,
-) {
-    expect(ops::linalg_matrix_norm_out(input, ord.into(), &dim.into_dims(), keepdim, None, out));
+pub fn matrix_norm_out(input: &Tensor, ord: impl Into<Scalar>, out: &mut Tensor) {
+    expect(ops::linalg_matrix_norm_out(input, ord.into(), &[-2, -1], false, None, out));
 }
 
 /// Norms of matrices: 1, -1, inf, -inf (sums of columns and rows), 2, -2 (singular values). Into `out`, which is resized where its shape differs.
@@ -1158,18 +1135,13 @@ pub fn matrix_sqrth(input: &Tensor) -> Tensor {
 /// - Errors: fewer dimensions than named, unknown orders.
 ///
 /// ```text
-/// let n = torch::ops::linalg_norm(&torch::tensor([3.0, 4.0]), None, None, false, None).unwrap();
+/// let n = torch::linalg::norm(&torch::tensor([3.0, 4.0]));
 /// assert_eq!(n.item::<f32>(), 5.0);
 /// ```
 #[doc(alias = "torch.linalg.norm")]
 #[track_caller]
-pub fn norm(
-    input: &Tensor,
-    ord: impl Into<Scalar>,
-    dim: impl IntoDims,
-    keepdim: bool, /* Python's default: false */
-) -> Tensor {
-    expect(ops::linalg_norm(input, Some(ord.into()), Some(&*dim.into_dims()), keepdim, None))
+pub fn norm(input: &Tensor) -> Tensor {
+    expect(ops::linalg_norm(input, None, None, false, None))
 }
 
 /// Norms of matrices: `fro` or `nuc`.
@@ -1179,18 +1151,13 @@ pub fn norm(
 /// - Errors: fewer dimensions than named, unknown orders.
 ///
 /// ```text
-/// let n = torch::ops::linalg_norm_named(&torch::ones([2, 2]), "fro", None, false, None).unwrap();
+/// let n = torch::linalg::norm_named(&torch::ones([2, 2]), "fro");
 /// assert_eq!(n.item::<f32>(), 2.0);
 /// ```
 #[doc(alias = "torch.linalg.norm")]
 #[track_caller]
-pub fn norm_named(
-    input: &Tensor,
-    ord: &str,
-    dim: impl IntoDims,
-    keepdim: bool, /* Python's default: false */
-) -> Tensor {
-    expect(ops::linalg_norm_named(input, ord, Some(&*dim.into_dims()), keepdim, None))
+pub fn norm_named(input: &Tensor, ord: &str) -> Tensor {
+    expect(ops::linalg_norm_named(input, ord, None, false, None))
 }
 
 /// Norms of matrices: `fro` or `nuc`. Into `out`, which is resized where its shape differs.
@@ -1200,14 +1167,8 @@ pub fn norm_named(
 /// - Errors: fewer dimensions than named, unknown orders.
 #[doc(alias = "torch.linalg.norm")]
 #[track_caller]
-pub fn norm_named_out(
-    input: &Tensor,
-    ord: &str,
-    dim: impl IntoDims,
-    keepdim: bool, /* Python's default: false */
-    out: &mut Tensor,
-) {
-    expect(ops::linalg_norm_named_out(input, ord, Some(&*dim.into_dims()), keepdim, None, out));
+pub fn norm_named_out(input: &Tensor, ord: &str, out: &mut Tensor) {
+    expect(ops::linalg_norm_named_out(input, ord, None, false, None, out));
 }
 
 /// Norms of matrices: `fro` or `nuc`. Into `out`, which is resized where its shape differs.
@@ -1241,14 +1202,8 @@ pub fn norm_named_with(input: &Tensor, ord: &str, o: LinalgNormNamedOptions) -> 
 /// - Errors: fewer dimensions than named, unknown orders.
 #[doc(alias = "torch.linalg.norm")]
 #[track_caller]
-pub fn norm_out(
-    input: &Tensor,
-    ord: impl Into<Scalar>,
-    dim: impl IntoDims,
-    keepdim: bool, /* Python's default: false */
-    out: &mut Tensor,
-) {
-    expect(ops::linalg_norm_out(input, Some(ord.into()), Some(&*dim.into_dims()), keepdim, None, out));
+pub fn norm_out(input: &Tensor, out: &mut Tensor) {
+    expect(ops::linalg_norm_out(input, None, None, false, None, out));
 }
 
 /// Norms of vectors or matrices, as the dimensions say: `vector_norm` or `matrix_norm`. Into `out`, which is resized where its shape differs.

@@ -345,9 +345,9 @@ pub fn linalg_matrix_sqrth(self_: &Tensor) -> Result<Tensor> {
 /// ```text
 /// let a = torch::tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]);
 /// let b = torch::tensor([[1.0], [2.0], [3.0]]);
-/// let (x, _, rank, _) = torch::ops::linalg_lstsq(&a, &b, None, None).unwrap();
-/// assert!(torch::ops::allclose(&x, &torch::tensor([[1.0], [2.0]]), 1e-4, 1e-4, false).unwrap());
-/// assert_eq!(rank.item::<i64>(), 2);
+/// let found = torch::linalg::lstsq(&a, &b);
+/// assert!(torch::ops::allclose(&found.solution, &torch::tensor([[1.0], [2.0]]), 1e-4, 1e-4, false).unwrap());
+/// assert_eq!(found.rank.item::<i64>(), 2);
 /// ```
 ///
 /// Documented defaults: `rcond = None`, `driver = None`.
@@ -829,7 +829,7 @@ pub fn lu_solve_out(self_: &Tensor, lu_data: &Tensor, lu_pivots: &Tensor, out: &
 ///
 /// ```text
 /// let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
-/// let n = torch::ops::linalg_matrix_norm(&a, 1.into(), &[-2, -1], false, None).unwrap();
+/// let n = torch::linalg::matrix_norm(&a, 1);
 /// assert_eq!(n.item::<f32>(), 6.0);
 /// ```
 ///
@@ -874,7 +874,7 @@ pub fn linalg_matrix_norm_out(
 /// - Errors: fewer dimensions than named, unknown orders.
 ///
 /// ```text
-/// let n = torch::ops::linalg_matrix_norm_named(&torch::ones([2, 2]), "fro", &[-2, -1], false, None).unwrap();
+/// let n = torch::linalg::matrix_norm_named(&torch::ones([2, 2]));
 /// assert_eq!(n.item::<f32>(), 2.0);
 /// ```
 ///
@@ -919,7 +919,7 @@ pub fn linalg_matrix_norm_named_out(
 /// - Errors: fewer dimensions than named, unknown orders.
 ///
 /// ```text
-/// let n = torch::ops::linalg_norm(&torch::tensor([3.0, 4.0]), None, None, false, None).unwrap();
+/// let n = torch::linalg::norm(&torch::tensor([3.0, 4.0]));
 /// assert_eq!(n.item::<f32>(), 5.0);
 /// ```
 ///
@@ -962,7 +962,7 @@ pub fn linalg_norm_out(
 /// - Errors: fewer dimensions than named, unknown orders.
 ///
 /// ```text
-/// let n = torch::ops::linalg_norm_named(&torch::ones([2, 2]), "fro", None, false, None).unwrap();
+/// let n = torch::linalg::norm_named(&torch::ones([2, 2]), "fro");
 /// assert_eq!(n.item::<f32>(), 2.0);
 /// ```
 ///

@@ -5,16 +5,13 @@ use super::super::field::Real;
 use super::super::{cholesky as one_cholesky, lu, qr};
 use super::Group;
 use super::{
-    Marks, PLACES, Pivots, SIDE, Vectors, Wide, bring, clear, exchange, get, groups, head, job, mark_wild,
-    places, product, put_back, reflect, reflect_twice, set, subtract, subtract_all, subtract_rows, suits,
+    Marks, PANEL, PLACES, Pivots, SIDE, Vectors, Wide, both, bring, clear, exchange, get, groups, head, job,
+    mark_wild, places, product, put_back, reflect, reflect_twice, set, subtract, subtract_all, subtract_rows,
+    suits,
 };
 use crate::engine::SharedMut;
-use crate::engine::isa::level;
 use crate::engine::simd::Vector;
 use crate::num::Arith;
-
-/// Columns that are brought up to date together.
-const PANEL: usize = 4;
 
 /// LU decompositions of `m x n` matrices by columns, a few columns at a time from all those before them.
 #[inline(always)]
@@ -184,7 +181,8 @@ pub(super) unsafe fn lower<V: Vector<T: Real>>(a: *mut V::T, n: usize, care: &mu
         mark_wild::<V>(a, n * n, care);
     }
 }
-/// QR decompositions of `m x n` matrices by columns: R above, reflectors below, their factors in `tau`.
+/// QR decompositions of `m x n` matrices by columns: R above, reflectors below, their factors in `tau`. A few columns at a time
+/// from all those before them.
 #[inline(always)]
 pub(super) unsafe fn reflectors<V: Vector<T: Wide>>(
     a: *mut V::T,
@@ -195,27 +193,50 @@ pub(super) unsafe fn reflectors<V: Vector<T: Wide>>(
 ) {
     // SAFETY: the caller's promise: `a` has `m * n` elements, `tau` the smaller side's number.
     unsafe {
-        let k = m.min(n);
-        for j in (0..k).step_by(2) {
-            let (column, rest) = (a.add((j * m + j) * V::N), m - j);
-            let (t, beta) = head::<V>(column, rest, care);
-            set(tau, j, t);
-            if j + 1 == k {
-                reflect::<V>(column, t, a.add(((j + 1) * m + j) * V::N), m, n - j - 1, rest);
-                set(column, 0, beta);
-                continue;
+        let (k, zero) = (m.min(n), V::splat(V::T::ZERO));
+        // of R what stands in the way of reflectors that go two by two: the diagonal, and what is above it in the second
+        let (mut diagonal, mut above) = ([zero; SIDE], [zero; SIDE / 2]);
+        let mut products = [zero; SIDE / 2];
+        let pair = |j: usize| (a.add((j * m + j) * V::N), a.add(((j + 1) * m + j) * V::N));
+        for from in (0..n).step_by(PANEL) {
+            let wide = PANEL.min(n - from);
+            let panel = a.add(from * m * V::N);
+            for j in (0..from.min(k)).step_by(2) {
+                let rows = panel.add(j * V::N);
+                let ((v, u), t) = (pair(j), get::<V>(tau, j));
+                if j + 1 == k {
+                    reflect::<V>(v, t, rows, m, wide, m - j);
+                } else {
+                    let pair = [(v.cast_const(), t), (u.cast_const(), get(tau, j + 1))];
+                    reflect_twice::<V>(pair, products[j / 2], rows, m, wide, m - j);
+                }
             }
-            let next = a.add(((j + 1) * m + j) * V::N);
-            reflect::<V>(column, t, next, m, 1, rest);
-            let (s, gamma) = head::<V>(next.add(V::N), rest - 1, care);
-            set(tau, j + 1, s);
-            let above = get::<V>(next, 0);
-            set(next, 0, V::splat(V::T::ZERO));
-            let both = [(column.cast_const(), t), (next.cast_const(), s)];
-            reflect_twice::<V>(both, next.add(m * V::N), m, n - j - 2, rest);
-            set(column, 0, beta);
-            set(next, 0, above);
-            set(next, 1, gamma);
+            let end = (from + wide).min(k);
+            for j in (from..end).step_by(2) {
+                let (column, rest, left) = (a.add((j * m + j) * V::N), m - j, from + wide - j - 1);
+                let (t, beta) = head::<V>(column, rest, care);
+                set(tau, j, t);
+                diagonal[j] = beta;
+                let next = column.add(m * V::N);
+                if j + 1 == k {
+                    reflect::<V>(column, t, next, m, left, rest);
+                    continue;
+                }
+                reflect::<V>(column, t, next, m, 1, rest);
+                let (s, gamma) = head::<V>(next.add(V::N), rest - 1, care);
+                set(tau, j + 1, s);
+                (diagonal[j + 1], above[j / 2]) = (gamma, get(next, 0));
+                set(next, 0, zero);
+                let pair = [(column.cast_const(), t), (next.cast_const(), s)];
+                products[j / 2] = both::<V>(pair, rest);
+                reflect_twice::<V>(pair, products[j / 2], next.add(m * V::N), m, left - 1, rest);
+            }
+        }
+        for j in 0..k {
+            set(a, j * m + j, diagonal[j]);
+            if j % 2 == 1 {
+                set(a, j * m + j - 1, above[j / 2]);
+            }
         }
         mark_wild::<V>(a, m * n, care);
     }
@@ -236,7 +257,7 @@ pub(in super::super) fn lu_factor<T: Wide>(
         let (mut rows, mut care): (Pivots, Marks) = ([[0; PLACES]; SIDE], [false; PLACES]);
         let (all, buffer) = (a.ptr(), buffer.as_mut_ptr());
         let (rows_of, care_of) = (&mut rows, &mut care);
-        job!(level(), T, V, (all: *mut T, buffer: *mut T, g: Group, m: usize, n: usize, rows_of: &'a mut Pivots, care_of: &'a mut Marks) {
+        job!(g.level, T, V, (all: *mut T, buffer: *mut T, g: Group, m: usize, n: usize, rows_of: &'a mut Pivots, care_of: &'a mut Marks) {
             bring::<V>(all, m * n, g, buffer);
             decompose::<V>(buffer, m, n, rows_of, care_of);
             put_back::<V>(buffer, all, m * n, g, care_of);
@@ -265,7 +286,7 @@ pub(in super::super) fn inverse<T: Wide>(a: &mut [T], n: usize, out: &mut [T], i
         let (mut rows, mut care): (Pivots, Marks) = ([[0; PLACES]; SIDE], [false; PLACES]);
         let (from, to, buffer) = (a.ptr(), out.ptr(), buffer.as_mut_ptr());
         let (rows_of, care_of) = (&mut rows, &mut care);
-        job!(level(), T, V, (from: *mut T, to: *mut T, buffer: *mut T, g: Group, n: usize, rows_of: &'a mut Pivots, care_of: &'a mut Marks) {
+        job!(g.level, T, V, (from: *mut T, to: *mut T, buffer: *mut T, g: Group, n: usize, rows_of: &'a mut Pivots, care_of: &'a mut Marks) {
             let w = buffer.add(n * n * V::N);
             bring::<V>(from, n * n, g, buffer);
             decompose::<V>(buffer, n, n, rows_of, care_of);
@@ -319,7 +340,7 @@ pub(in super::super) fn lu_solve<T: Wide>(
         let mut care = [false; PLACES];
         let (from, to, buffer) = (lu.as_ptr(), b.ptr(), buffer.as_mut_ptr());
         let (rows_of, care_of) = (&rows, &mut care);
-        job!(level(), T, V, (from: *const T, to: *mut T, buffer: *mut T, g: Group, n: usize, k: usize, transposed: bool, rows_of: &'a Pivots, care_of: &'a mut Marks) {
+        job!(g.level, T, V, (from: *const T, to: *mut T, buffer: *mut T, g: Group, n: usize, k: usize, transposed: bool, rows_of: &'a Pivots, care_of: &'a mut Marks) {
             let y = buffer.add(n * n * V::N);
             bring::<V>(from, n * n, g, buffer);
             bring::<V>(to, n * k, g, y);
@@ -357,7 +378,7 @@ pub(in super::super) fn cholesky<T: Wide>(a: &mut [T], n: usize, info: &mut [i32
     groups::<T>(batch, n * n * n / 3, each, |g, buffer| {
         let mut care = [false; PLACES];
         let (all, buffer, care_of) = (a.ptr(), buffer.as_mut_ptr(), &mut care);
-        job!(level(), T, V, (all: *mut T, buffer: *mut T, g: Group, n: usize, care_of: &'a mut Marks) {
+        job!(g.level, T, V, (all: *mut T, buffer: *mut T, g: Group, n: usize, care_of: &'a mut Marks) {
             bring::<V>(all, n * n, g, buffer);
             lower::<V>(buffer, n, care_of);
             put_back::<V>(buffer, all, n * n, g, care_of);
@@ -378,7 +399,7 @@ pub(in super::super) fn geqrf<T: Wide>(a: &mut [T], m: usize, n: usize, tau: &mu
     groups::<T>(batch, 2 * m * n * k, each + k, |g, buffer| {
         let mut care = [false; PLACES];
         let (all, factors, buffer, care_of) = (a.ptr(), tau.ptr(), buffer.as_mut_ptr(), &mut care);
-        job!(level(), T, V, (all: *mut T, factors: *mut T, buffer: *mut T, g: Group, m: usize, n: usize, care_of: &'a mut Marks) {
+        job!(g.level, T, V, (all: *mut T, factors: *mut T, buffer: *mut T, g: Group, m: usize, n: usize, care_of: &'a mut Marks) {
             let t = buffer.add(m * n * V::N);
             bring::<V>(all, m * n, g, buffer);
             reflectors::<V>(buffer, m, n, t, care_of);
@@ -408,7 +429,7 @@ pub(in super::super) fn orgqr<T: Wide>(
     groups::<T>(batch, 2 * m * n * k, each + k + m * n, |g, buffer| {
         let (from, factors, to, buffer) = (a.as_ptr(), tau.as_ptr(), out.ptr(), buffer.as_mut_ptr());
         let sizes = [m, columns, k, n];
-        job!(level(), T, V, (from: *const T, factors: *const T, to: *mut T, buffer: *mut T, g: Group, sizes: [usize; 4]) {
+        job!(g.level, T, V, (from: *const T, factors: *const T, to: *mut T, buffer: *mut T, g: Group, sizes: [usize; 4]) {
             let [m, columns, k, n] = sizes;
             let t = buffer.add(m * columns * V::N);
             let q = t.add(k * V::N);

@@ -31,6 +31,9 @@ const PLACES: usize = 16;
 /// The largest side: rows of pivots are bytes.
 const SIDE: usize = 64;
 
+/// Columns that are brought up to date together.
+const PANEL: usize = 4;
+
 /// Rows that were exchanged, by step and place.
 type Pivots = [[u8; PLACES]; SIDE];
 /// Which places need more care.
@@ -107,6 +110,8 @@ pub(super) fn suits(batch: usize, rows: usize, columns: usize) -> bool {
 struct Group {
     first: usize,
     count: usize,
+    /// Whose vectors have places for them: of a few that are left over the shorter ones, with the same results.
+    level: Level,
 }
 impl Group {
     /// The matrix in a place; those that are missing repeat the last one.
@@ -122,7 +127,10 @@ fn groups<T: Wide>(batch: usize, work: usize, room: usize, body: impl Fn(Group, 
     parallel_for(batch.div_ceil(lanes), grain, |range| {
         with_scratch::<T, _>(room * lanes, |buffer| {
             for g in range {
-                body(Group { first: g * lanes, count: lanes.min(batch - g * lanes) }, buffer);
+                let count = lanes.min(batch - g * lanes);
+                let short = level() == Level::V4 && count <= T::lanes(Level::V3);
+                let level = if short { Level::V3 } else { level() };
+                body(Group { first: g * lanes, count, level }, buffer);
             }
         });
     });
@@ -516,28 +524,37 @@ unsafe fn reflect_columns_twice<V: Vector<T: Real>, const N: usize>(
         }
     }
 }
-/// [`reflect_columns_twice`] of any number; both reflectors have all `m` elements.
+/// The product of two reflectors of `m` elements, times the factor of the first.
+#[inline(always)]
+unsafe fn both<V: Vector<T: Real>>([first, second]: [(*const V::T, V); 2], m: usize) -> V {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sum = V::splat(V::T::ZERO);
+        for i in 0..m {
+            sum = get::<V>(first.0, i).fma(get(second.0, i), sum);
+        }
+        sum.mul(first.1)
+    }
+}
+/// [`reflect_columns_twice`] of any number.
 #[inline(always)]
 unsafe fn reflect_twice<V: Vector<T: Real>>(
-    [first, second]: [(*const V::T, V); 2],
+    pair: [(*const V::T, V); 2],
+    uv: V,
     c: *mut V::T,
     ld: usize,
     count: usize,
     m: usize,
 ) {
+    let mut q = 0;
     // SAFETY: the caller's promise.
     unsafe {
-        let mut uv = V::splat(V::T::ZERO);
-        for i in 0..m {
-            uv = get::<V>(first.0, i).fma(get(second.0, i), uv);
-        }
-        let (uv, mut q) = (uv.mul(first.1), 0);
         while q + 4 <= count {
-            reflect_columns_twice::<V, 4>([first, second], uv, c.add(q * ld * V::N), ld, m);
+            reflect_columns_twice::<V, 4>(pair, uv, c.add(q * ld * V::N), ld, m);
             q += 4;
         }
         while q < count {
-            reflect_columns_twice::<V, 1>([first, second], uv, c.add(q * ld * V::N), ld, m);
+            reflect_columns_twice::<V, 1>(pair, uv, c.add(q * ld * V::N), ld, m);
             q += 1;
         }
     }
@@ -624,21 +641,41 @@ unsafe fn product<V: Vector<T: Real>>(
             set(out, j * ld + j, V::splat(V::T::ONE));
         }
         let (zero, one) = (V::splat(V::T::ZERO), V::splat(V::T::ONE));
+        // the last one is applied first
+        let pair = |j: usize| (a.add((j * ld_a + j) * V::N), a.add(((j + 1) * ld_a + j) * V::N));
+        let mut products = [zero; SIDE / 2];
         let mut left = k;
         while left > 1 {
-            // the last one is applied first
             let j = left - 2;
-            let (v, u) = (a.add((j * ld_a + j) * V::N), a.add(((j + 1) * ld_a + j) * V::N));
+            let (v, u) = pair(j);
             set(v, 0, one);
             set(u, 0, zero);
             set(u, 1, one);
-            let both = [(u.cast_const(), get(tau, j + 1)), (v.cast_const(), get(tau, j))];
-            reflect_twice::<V>(both, out.add((j * ld + j) * V::N), ld, n - j, m - j);
+            let pair = [(u.cast_const(), get(tau, j + 1)), (v.cast_const(), zero)];
+            products[j / 2] = both::<V>(pair, m - j);
             left = j;
         }
         if left == 1 {
             set(a, 0, one);
-            reflect::<V>(a, get(tau, 0), out, ld, n, m);
+        }
+        // all of them on a few columns at a time, which stay in the nearest cache
+        for q in (0..n).step_by(PANEL) {
+            let count = PANEL.min(n - q);
+            let columns = out.add(q * ld * V::N);
+            let mut left = k;
+            while left > 1 {
+                let j = left - 2;
+                // columns before are still those of the unit matrix, which it leaves alone
+                if j < q + count {
+                    let (v, u) = pair(j);
+                    let pair = [(u.cast_const(), get(tau, j + 1)), (v.cast_const(), get(tau, j))];
+                    reflect_twice::<V>(pair, products[j / 2], columns.add(j * V::N), ld, count, m - j);
+                }
+                left = j;
+            }
+            if left == 1 {
+                reflect::<V>(a, get(tau, 0), columns, ld, count, m);
+            }
         }
     }
 }

@@ -2,13 +2,12 @@
 
 use super::super::field::Real;
 use super::super::tridiagonal;
-use super::turns::{Apart, Row, Turns, unmarked};
+use super::turns::{Apart, Row, Rows, Turns, WIDES, kept, magnitude, read, split, unmarked, wides, write};
 use super::{
-    Group, Marks, PLACES, SIDE, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild, places,
-    product, set, subtract, suits,
+    Group, Marks, PANEL, PLACES, SIDE, Vectors, Wide, bring, clear, get, groups, head, job, mark_wild,
+    places, product, set, suits,
 };
 use crate::engine::SharedMut;
-use crate::engine::isa::level;
 use crate::engine::simd::Vector;
 use crate::num::Arith;
 
@@ -44,56 +43,154 @@ unsafe fn turn<V: Vector>(x: *mut V::T, y: *mut V::T, count: usize, c: V, s: V) 
     }
 }
 
-/// Reduces symmetric matrices, both halves of which are given, to tridiagonal ones: diagonals in `d`, their neighbours in
-/// `e`, reflectors in the columns from the place below the diagonal on.
+/// What a reflector takes off the columns that follow it, `v w^T + w v^T`, by rows of the whole matrix.
+#[derive(Clone, Copy)]
+struct Taken<T> {
+    v: *const T,
+    w: *const T,
+}
+/// Takes `taken` off the lower halves of columns from `first` on, and adds these times `x` to `y`, which holds zeros there.
+#[inline(always)]
+unsafe fn take_and_multiply<V: Vector<T: Real>>(
+    a: *mut V::T,
+    (n, first): (usize, usize),
+    taken: Taken<V::T>,
+    x: *const V::T,
+    y: *mut V::T,
+) {
+    // SAFETY: the caller's promise: `a` has `n * n` elements, the others `n`.
+    unsafe {
+        for from in (first..n).step_by(PANEL) {
+            let wide = PANEL.min(n - from);
+            for c in from..from + wide {
+                let (vc, wc, xc) = (get::<V>(taken.v, c), get::<V>(taken.w, c), get::<V>(x, c));
+                for i in c..from + wide {
+                    let e = get::<V>(taken.v, i).fnma(wc, get(a, c * n + i));
+                    let e = get::<V>(taken.w, i).fnma(vc, e);
+                    set(a, c * n + i, e);
+                    set(y, i, e.fma(xc, get(y, i)));
+                    if i > c {
+                        set(y, c, e.fma(get(x, i), get(y, c)));
+                    }
+                }
+            }
+            if wide < PANEL {
+                continue;
+            }
+            let zero = V::splat(V::T::ZERO);
+            let (mut vs, mut ws, mut xs, mut sums) =
+                ([zero; PANEL], [zero; PANEL], [zero; PANEL], [zero; PANEL]);
+            for q in 0..PANEL {
+                (vs[q], ws[q], xs[q]) =
+                    (get::<V>(taken.v, from + q), get::<V>(taken.w, from + q), get::<V>(x, from + q));
+            }
+            for i in from + PANEL..n {
+                let (v, w) = (get::<V>(taken.v, i), get::<V>(taken.w, i));
+                let (xi, mut sum) = (get::<V>(x, i), get::<V>(y, i));
+                for q in 0..PANEL {
+                    let at = (from + q) * n + i;
+                    let e = w.fnma(vs[q], v.fnma(ws[q], get(a, at)));
+                    set(a, at, e);
+                    sum = e.fma(xs[q], sum);
+                    sums[q] = e.fma(xi, sums[q]);
+                }
+                set(y, i, sum);
+            }
+            for q in 0..PANEL {
+                set(y, from + q, sums[q].add(get(y, from + q)));
+            }
+        }
+    }
+}
+/// Reduces symmetric matrices, the lower halves of which are given, to tridiagonal ones: diagonals in `d`, their neighbours in
+/// `e`, reflectors in the columns from the place below the diagonal on. What a reflector takes off the rest is taken when the next
+/// one is multiplied with that, so that a matrix is read and written once for each.
 #[inline(always)]
 unsafe fn reduce<V: Vector<T: Wide>>(
     a: *mut V::T,
     n: usize,
     (d, e): (*mut V::T, *mut V::T),
-    (tau, w): (*mut V::T, *mut V::T),
+    (tau, work): (*mut V::T, *mut V::T),
     care: &mut Marks,
 ) {
-    // SAFETY: the caller's promise: `a` has `n * n` elements, the others `n`.
+    // SAFETY: the caller's promise: `a` has `n * n` elements, `work` has `2 * n`, the others `n`.
     unsafe {
+        clear::<V>(work, 2 * n);
+        let (mut w, mut y) = (work, work.add(n * V::N));
+        let mut taken = Taken { v: w.cast_const(), w: w.cast_const() };
         for j in 0..n - 1 {
-            set(d, j, get::<V>(a, j * n + j));
-            let (v, rest) = (a.add((j * n + j + 1) * V::N), n - j - 1);
-            let (t, beta) = head::<V>(v, rest, care);
+            let column = a.add(j * n * V::N);
+            let (vj, wj) = (get::<V>(taken.v, j), get::<V>(taken.w, j));
+            for i in j..n {
+                let x = get::<V>(taken.v, i).fnma(wj, get(column, i));
+                set(column, i, get::<V>(taken.w, i).fnma(vj, x));
+            }
+            set(d, j, get::<V>(column, j));
+            let (t, beta) = head::<V>(column.add((j + 1) * V::N), n - j - 1, care);
             set(e, j, beta);
             set(tau, j, t);
-            let corner = a.add(((j + 1) * n + j + 1) * V::N);
-            // w = tau A v, less half of what it has along v
-            clear::<V>(w, rest);
-            subtract::<V>(w, rest, (corner, n), (v, 1), rest);
-            let (mut along, minus) = (V::splat(V::T::ZERO), V::splat(V::T::ZERO).sub(t));
-            for i in 0..rest {
-                let x = get::<V>(w, i).mul(minus);
-                set(w, i, x);
-                along = x.fma(get(v, i), along);
+            clear::<V>(y, n);
+            take_and_multiply::<V>(a, (n, j + 1), taken, column, y);
+            // tau A v, less half of what it has along v
+            let mut along = V::splat(V::T::ZERO);
+            for i in j + 1..n {
+                let x = get::<V>(y, i).mul(t);
+                set(y, i, x);
+                along = x.fma(get(column, i), along);
             }
             let half = along.mul(t).mul(V::splat(V::T::of(0.5)));
-            for i in 0..rest {
-                set(w, i, get::<V>(v, i).fnma(half, get(w, i)));
+            for i in j + 1..n {
+                set(y, i, get::<V>(column, i).fnma(half, get(y, i)));
             }
-            for c in 0..rest {
-                let (column, vc, wc) = (corner.add(c * n * V::N), get::<V>(v, c), get::<V>(w, c));
-                for i in 0..rest {
-                    let x = get::<V>(v, i).fnma(wc, get(column, i));
-                    set(column, i, get::<V>(w, i).fnma(vc, x));
-                }
-            }
+            (w, y) = (y, w);
+            taken = Taken { v: column, w };
         }
-        set(d, n - 1, get::<V>(a, n * n - 1));
-        set(e, n - 1, V::splat(V::T::ZERO));
+        let i = n - 1;
+        let twice = get::<V>(taken.v, i).mul(get(taken.w, i));
+        set(d, i, get::<V>(a, n * n - 1).sub(twice.add(twice)));
+        set(e, i, V::splat(V::T::ZERO));
     }
 }
 
 /// Steps for one eigenvalue after which a place is left to the kernel of single matrices.
-const STEPS: usize = 40;
+const STEPS: u32 = 40;
 
-/// Diagonalises tridiagonal matrices by implicit QL steps; the columns of `z` are turned along, each matrix's after a step of
-/// all, if there are any. The steps are in f64: many of them follow each other, and none is worth less than the last digit.
+/// Which eigenvalue each place is at, and where the block ends that begins there.
+struct Blocks {
+    from: Row<f64>,
+    end: Row<f64>,
+}
+/// Moves places on over eigenvalues that are found: rows `low` to `n - 1`, where all stand at `low` or behind.
+#[inline(always)]
+unsafe fn find<V: Vector<T: Real>>(n: usize, low: usize, d: &Rows<f64>, e: &Rows<f64>, blocks: &mut Blocks) {
+    let (eps, safe) = (V::T::EPS.wide(), V::T::SAFE.wide());
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (eps, safe) = (V::Wide::splat(eps * eps), V::Wide::splat(safe));
+        let last = [V::Wide::splat((n - 1) as f64); WIDES];
+        // the next small element, the next that is not, and the next small one behind that
+        let (mut small, mut begin, mut end) = (last, last, last);
+        let at = read::<V>(&blocks.from);
+        let mut below = read::<V>(&d.0[n - 1]);
+        for m in (low..n - 1).rev() {
+            let (row, beside, i) = (read::<V>(&d.0[m]), read::<V>(&e.0[m]), V::Wide::splat(m as f64));
+            for h in 0..wides::<V>() {
+                let limit = magnitude(row[h].mul(below[h])).fma(eps, safe);
+                let large = limit.less(beside[h].mul(beside[h]));
+                let ahead = i.less(at[h]);
+                begin[h] = V::Wide::choose(ahead, begin[h], V::Wide::choose(large, i, begin[h]));
+                end[h] = V::Wide::choose(ahead, end[h], V::Wide::choose(large, small[h], end[h]));
+                small[h] = V::Wide::choose(large, small[h], i);
+            }
+            below = row;
+        }
+        write::<V>(&begin, &mut blocks.from);
+        write::<V>(&end, &mut blocks.end);
+    }
+}
+/// Diagonalises tridiagonal matrices by implicit QL steps, of which each place takes those it needs; the columns of `z` are turned
+/// along, each matrix's after a step of all, if there are any. The steps are in f64: many of them follow each other, and none is
+/// worth less than the last digit.
 #[inline(always)]
 unsafe fn diagonalise<V: Vector<T: Real>>(
     n: usize,
@@ -101,81 +198,92 @@ unsafe fn diagonalise<V: Vector<T: Real>>(
     z: Option<Apart<V::T>>,
     care: &mut Marks,
 ) {
-    let mut turns = Turns { cos: [[V::T::ONE; PLACES]; SIDE], sin: [[V::T::ZERO; PLACES]; SIDE] };
-    let (eps, safe) = (V::T::EPS.wide(), V::T::SAFE.wide());
-    let small = |e: f64, a: f64, b: f64| e * e <= eps * eps * (a.abs() * b.abs()) + safe;
+    let mut turns = Turns::<V::T>::none();
+    let done = (n - 1) as f64;
+    let mut blocks = Blocks { from: [0.0; PLACES], end: [0.0; PLACES] };
+    let mut steps = [0; PLACES];
     // SAFETY: the caller's promise: `d` and `e` have `n` elements, `z` has `n` columns.
     unsafe {
         let (mut d, mut e) = (wide::<V>(d_at, n), wide::<V>(e_at, n));
-        for l in 0..n - 1 {
-            for step in 0..=STEPS {
-                // where each place's block ends; none where it is done with this eigenvalue
-                let mut end = [n - 1; PLACES];
-                for m in (l..n - 1).rev() {
-                    for k in 0..V::N {
-                        if small(e[m][k], d[m][k], d[m + 1][k]) {
-                            end[k] = m;
-                        }
-                    }
+        let mut low = 0;
+        loop {
+            let before = blocks.from;
+            find::<V>(n, low, &d, &e, &mut blocks);
+            let (mut first, mut last) = (n - 1, 0);
+            let mut shift: Row<f64> = [0.0; PLACES];
+            let [mut d0, mut d1, mut e0] = [[1.0; PLACES]; 3];
+            for k in 0..V::N {
+                steps[k] = if blocks.from[k] > before[k] { 0 } else { steps[k] + 1 };
+                care[k] |= steps[k] > STEPS && blocks.from[k] < done;
+                if care[k] {
+                    blocks.from[k] = done;
                 }
-                for k in 0..V::N {
-                    if care[k] {
-                        end[k] = l;
-                    } else if step == STEPS && end[k] != l {
-                        care[k] = true;
-                        end[k] = l;
-                    }
+                let l = blocks.from[k] as usize;
+                if l < n - 1 {
+                    (first, last) = (first.min(l), last.max(blocks.end[k] as usize));
+                    (d0[k], d1[k], e0[k]) = (d.0[l][k], d.0[l + 1][k], e.0[l][k]);
+                } else {
+                    blocks.end[k] = done;
                 }
-                let last = end[..V::N].iter().copied().max().unwrap_or(l);
-                if last == l {
-                    break;
+            }
+            if first == n - 1 {
+                break;
+            }
+            low = first;
+            // what is taken of the last number of a block
+            for k in 0..V::N {
+                let g = (d1[k] - d0[k]) / (2.0 * e0[k]);
+                let r = (g * g + 1.0).sqrt();
+                shift[k] = d0[k] - e0[k] / (g + r.copysign(g));
+            }
+            let one = V::Wide::splat(1.0);
+            let null = [V::Wide::splat(0.0); WIDES];
+            let (mut g, mut p, mut s, mut c) = (null, null, null, [one; WIDES]);
+            let (from, end) = (read::<V>(&blocks.from), read::<V>(&blocks.end));
+            let shift = read::<V>(&shift);
+            let (mut d1, mut e1) = (read::<V>(&d.0[last]), read::<V>(&e.0[last]));
+            for i in (first..last).rev() {
+                let mut before = [one; WIDES];
+                let (d0, e0) = (read::<V>(&d.0[i]), read::<V>(&e.0[i]));
+                let (at, next) = (V::Wide::splat(i as f64), V::Wide::splat((i + 1) as f64));
+                for h in 0..wides::<V>() {
+                    // a block begins at its end
+                    let inside = next.less(end[h]);
+                    let x = V::Wide::choose(inside, g[h], d1[h].sub(shift[h]));
+                    before[h] = V::Wide::choose(inside, c[h], one);
+                    let f = V::Wide::choose(inside, s[h].mul(e0[h]), e0[h]);
+                    let b = before[h].mul(e0[h]);
+                    let taken = V::Wide::choose(inside, p[h], null[h]);
+                    let (r, cos, sin) = split(x, f);
+                    let rest = d1[h].sub(taken);
+                    let t = d0[h].sub(rest).fma(sin, cos.add(cos).mul(b));
+                    let (ahead, within) = (at.less(from[h]), at.less(end[h]));
+                    let more = sin.mul(t);
+                    // the place after a block keeps its zero
+                    let beside = V::Wide::choose(inside, r, null[h]);
+                    e1[h] = kept((ahead, within), beside, e1[h]);
+                    d1[h] = kept((ahead, within), rest.add(more), d1[h]);
+                    p[h] = V::Wide::choose(ahead, p[h], more);
+                    g[h] = V::Wide::choose(ahead, g[h], cos.fma(t, null[h].sub(b)));
+                    (c[h], s[h]) = (cos, sin);
                 }
-                // from the shift, what is taken of the last number of a block
-                let mut shift: Row<f64> = [0.0; PLACES];
-                for k in 0..V::N {
-                    if end[k] != l {
-                        let g = (d[l + 1][k] - d[l][k]) / (2.0 * e[l][k]);
-                        let r = (g * g + 1.0).sqrt();
-                        shift[k] = d[l][k] - e[l][k] / (g + r.copysign(g));
-                    }
+                write::<V>(&e1, &mut e.0[i + 1]);
+                write::<V>(&d1, &mut d.0[i + 1]);
+                turns.set::<V>(i, &c, &s, &before);
+                (d1, e1) = (d0, e0);
+            }
+            let [mut values, mut beside] = [[0.0; PLACES]; 2];
+            write::<V>(&p, &mut values);
+            write::<V>(&g, &mut beside);
+            for k in 0..V::N {
+                let (l, end) = (blocks.from[k] as usize, blocks.end[k] as usize);
+                if l == n - 1 {
+                    continue;
                 }
-                let (mut g, mut p): (Row<f64>, Row<f64>) = ([0.0; PLACES], [0.0; PLACES]);
-                let (mut c, mut s): (Row<f64>, Row<f64>) = ([1.0; PLACES], [0.0; PLACES]);
-                for i in (l..last).rev() {
-                    let (mut e1, mut d1) = (e[i + 1], d[i + 1]);
-                    let (e0, d0) = (e[i], d[i]);
-                    let (cos, sin) = (&mut turns.cos[i], &mut turns.sin[i]);
-                    for k in 0..V::N {
-                        let (begins, runs) = (i + 1 == end[k], i < end[k]);
-                        let gk = if begins { d1[k] - shift[k] } else { g[k] };
-                        let (sk, ck) = if begins { (1.0, 1.0) } else { (s[k], c[k]) };
-                        let (f, b) = (sk * e0[k], ck * e0[k]);
-                        let r = (f * f + gk * gk).sqrt();
-                        let by = if r > 0.0 { 1.0 / r } else { 0.0 };
-                        let (cn, sn) = (if r > 0.0 { gk * by } else { 1.0 }, f * by);
-                        let h = d1[k] - p[k];
-                        let t = (d0[k] - h) * sn + 2.0 * cn * b;
-                        // the place after a block keeps its zero
-                        e1[k] = if runs { if begins { 0.0 } else { r } } else { e1[k] };
-                        p[k] = if runs { sn * t } else { p[k] };
-                        d1[k] = if runs { h + p[k] } else { d1[k] };
-                        g[k] = if runs { cn * t - b } else { g[k] };
-                        c[k] = if runs { cn } else { c[k] };
-                        s[k] = if runs { sn } else { s[k] };
-                        (cos[k], sin[k]) = (V::T::of(c[k]), V::T::of(s[k]));
-                    }
-                    (e[i + 1], d[i + 1]) = (e1, d1);
-                }
+                d.0[l][k] -= values[k];
+                e.0[l][k] = beside[k];
                 if let Some(z) = z {
-                    for k in (0..V::N).filter(|k| end[*k] != l) {
-                        z.turn::<V, true>(k, (l, end[k]), &turns);
-                    }
-                }
-                for k in 0..V::N {
-                    if end[k] != l {
-                        d[l][k] -= p[k];
-                        e[l][k] = g[k];
-                    }
+                    z.turn::<V, true>(k, (l, end), &turns);
                 }
             }
         }
@@ -184,9 +292,9 @@ unsafe fn diagonalise<V: Vector<T: Real>>(
 }
 /// Elements of a buffer in f64.
 #[inline(always)]
-pub(super) unsafe fn wide<V: Vector<T: Real>>(p: *const V::T, count: usize) -> [Row<f64>; SIDE] {
-    let mut all = [[0.0; PLACES]; SIDE];
-    for (i, row) in all[..count].iter_mut().enumerate() {
+pub(super) unsafe fn wide<V: Vector<T: Real>>(p: *const V::T, count: usize) -> Rows<f64> {
+    let mut all = Rows([[0.0; PLACES]; SIDE]);
+    for (i, row) in all.0[..count].iter_mut().enumerate() {
         // SAFETY: the caller's promise.
         let from = unsafe { places::<V>(p, i) };
         row.iter_mut().zip(from).for_each(|(to, x)| *to = x.wide());
@@ -195,8 +303,8 @@ pub(super) unsafe fn wide<V: Vector<T: Real>>(p: *const V::T, count: usize) -> [
 }
 /// And back.
 #[inline(always)]
-pub(super) unsafe fn narrow<V: Vector<T: Real>>(all: &[Row<f64>; SIDE], p: *mut V::T, count: usize) {
-    for (i, row) in all[..count].iter().enumerate() {
+pub(super) unsafe fn narrow<V: Vector<T: Real>>(all: &Rows<f64>, p: *mut V::T, count: usize) {
+    for (i, row) in all.0[..count].iter().enumerate() {
         let row = row.map(V::T::of);
         // SAFETY: the caller's promise.
         unsafe { set(p, i, V::load(row.as_ptr())) };
@@ -227,19 +335,17 @@ pub(in super::super) fn eigh<T: Wide>(
     assert!(suits(batch, n, n) && a.len() == batch * each && values.len() == batch * n);
     let (a, values, info) = (SharedMut::new(a), SharedMut::new(values), SharedMut::new(info));
     let apart = if vectors { Apart::<T>::room(n, n) } else { 0 };
-    groups::<T>(batch, 6 * n * n * n, 2 * each + 4 * n + PLACES + apart, |g, buffer| {
+    groups::<T>(batch, 6 * n * n * n, 2 * each + 5 * n + PLACES + apart, |g, buffer| {
         let mut care = [false; PLACES];
         let (all, results) = (a.ptr(), values.ptr());
         let (memory, care_of) = (buffer.as_mut_ptr(), &mut care);
-        job!(level(), T, V, (all: *mut T, results: *mut T, memory: *mut T, g: Group, n: usize, vectors: bool, care_of: &'a mut Marks) {
+        job!(g.level, T, V, (all: *mut T, results: *mut T, memory: *mut T, g: Group, n: usize, vectors: bool, care_of: &'a mut Marks) {
             let part = |e: usize| memory.add(e * V::N);
             let (q, d) = (part(n * n), part(2 * n * n));
             let (e, tau, w) = (part(2 * n * n + n), part(2 * n * n + 2 * n), part(2 * n * n + 3 * n));
             bring::<V>(all, n * n, g, memory);
-            for c in 0..n {
-                for r in c + 1..n {
-                    set(memory, r * n + c, get::<V>(memory, c * n + r));
-                }
+            for c in 1..n {
+                clear::<V>(part(c * n), c);
             }
             mark_wild::<V>(memory, n * n, care_of);
             mark_extreme::<V>(memory, n * n, care_of);
@@ -250,7 +356,7 @@ pub(in super::super) fn eigh<T: Wide>(
                 let rest = n - 1;
                 product::<V>((part(1), n), tau, [rest; 3], (q.add((n + 1) * V::N), n));
             }
-            let z = Apart::new::<V>(part(2 * n * n + 4 * n + PLACES), n, n);
+            let z = Apart::new::<V>(part(2 * n * n + 5 * n + PLACES), n, n);
             if vectors {
                 z.take::<V>(q, n);
             }
@@ -365,7 +471,7 @@ pub(in super::super) fn svd<T: Wide>(
         let mut care = [false; PLACES];
         let (all, left, values, right) = (a.as_ptr(), u.ptr(), s.ptr(), vh.ptr());
         let (memory, care_of) = (buffer.as_mut_ptr(), &mut care);
-        job!(level(), T, V, (all: *const T, left: *mut T, values: *mut T, right: *mut T, memory: *mut T, g: Group, m: usize, n: usize, vectors: bool, care_of: &'a mut Marks) {
+        job!(g.level, T, V, (all: *const T, left: *mut T, values: *mut T, right: *mut T, memory: *mut T, g: Group, m: usize, n: usize, vectors: bool, care_of: &'a mut Marks) {
             let v = memory.add(m * n * V::N);
             bring::<V>(all, m * n, g, memory);
             mark_wild::<V>(memory, m * n, care_of);

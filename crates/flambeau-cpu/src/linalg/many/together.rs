@@ -7,7 +7,6 @@ use super::{
     mark_wild, product, put_back, put_in, suits, turned,
 };
 use crate::engine::SharedMut;
-use crate::engine::isa::level;
 use crate::engine::room::{collected, filled};
 use crate::engine::simd::Vector;
 
@@ -47,7 +46,7 @@ pub(in super::super) fn solve<T: Wide>(a: &[T], by_rows: bool, n: usize, b: &[T]
         let (from, right, buffer) = (a.as_ptr(), b.as_ptr(), buffer.as_mut_ptr());
         let (lu_to, x_to) = (lu_.ptr(), x.ptr());
         let (rows_of, care_of, late_of) = (&mut rows, &mut care, &mut late);
-        job!(level(), T, V, (from: *const T, right: *const T, buffer: *mut T, lu_to: *mut T, x_to: *mut T, g: Group, n: usize, k: usize, order_a: Option<Order<'a>>, order_x: Option<Order<'a>>, rows_of: &'a mut Pivots, care_of: &'a mut Marks, late_of: &'a mut Marks) {
+        job!(g.level, T, V, (from: *const T, right: *const T, buffer: *mut T, lu_to: *mut T, x_to: *mut T, g: Group, n: usize, k: usize, order_a: Option<Order<'a>>, order_x: Option<Order<'a>>, rows_of: &'a mut Pivots, care_of: &'a mut Marks, late_of: &'a mut Marks) {
             let y = buffer.add(n * n * V::N);
             bring_in::<V>(from, n * n, g, order_a, buffer);
             decompose::<V>(buffer, n, n, rows_of, care_of);
@@ -103,7 +102,7 @@ pub(in super::super) fn cholesky_of<T: Wide>(
     groups::<T>(batch, n * n * n / 3, each, |g, buffer| {
         let mut care = [false; PLACES];
         let (from, all, buffer, care_of) = (a.as_ptr(), to.ptr(), buffer.as_mut_ptr(), &mut care);
-        job!(level(), T, V, (from: *const T, all: *mut T, buffer: *mut T, g: Group, n: usize, order: Option<Order<'a>>, care_of: &'a mut Marks) {
+        job!(g.level, T, V, (from: *const T, all: *mut T, buffer: *mut T, g: Group, n: usize, order: Option<Order<'a>>, care_of: &'a mut Marks) {
             bring_in::<V>(from, n * n, g, order, buffer);
             lower::<V>(buffer, n, care_of);
             put_back::<V>(buffer, all, n * n, g, care_of);
@@ -147,7 +146,7 @@ pub(in super::super) fn qr<T: Wide>(
         let mut care = [false; PLACES];
         let (from, q_to, r_to) = (a.as_ptr(), q.ptr(), r.ptr());
         let (sizes, buffer, care_of) = ([m, n, k], buffer.as_mut_ptr(), &mut care);
-        job!(level(), T, V, (from: *const T, q_to: *mut T, r_to: *mut T, buffer: *mut T, g: Group, sizes: [usize; 3], order: Option<Order<'a>>, upper: Option<Order<'a>>, care_of: &'a mut Marks) {
+        job!(g.level, T, V, (from: *const T, q_to: *mut T, r_to: *mut T, buffer: *mut T, g: Group, sizes: [usize; 3], order: Option<Order<'a>>, upper: Option<Order<'a>>, care_of: &'a mut Marks) {
             let [m, n, k] = sizes;
             let t = buffer.add(m * n * V::N);
             let zero = t.add(k * V::N);

@@ -6,9 +6,11 @@
 fn linalg_lstsq() {
     let a = torch::tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]);
     let b = torch::tensor([[1.0], [2.0], [3.0]]);
-    let (x, _, rank, _) = torch::ops::linalg_lstsq(&a, &b, None, None).unwrap();
-    assert!(torch::ops::allclose(&x, &torch::tensor([[1.0], [2.0]]), 1e-4, 1e-4, false).unwrap());
-    assert_eq!(rank.item::<i64>(), 2);
+    let found = torch::linalg::lstsq(&a, &b);
+    assert!(
+        torch::ops::allclose(&found.solution, &torch::tensor([[1.0], [2.0]]), 1e-4, 1e-4, false).unwrap()
+    );
+    assert_eq!(found.rank.item::<i64>(), 2);
 }
 
 #[test]

@@ -5,25 +5,24 @@
 #[test]
 fn linalg_matrix_norm() {
     let a = torch::tensor([[4.0, 2.0], [2.0, 3.0]]);
-    let n = torch::ops::linalg_matrix_norm(&a, 1.into(), &[-2, -1], false, None).unwrap();
+    let n = torch::linalg::matrix_norm(&a, 1);
     assert_eq!(n.item::<f32>(), 6.0);
 }
 
 #[test]
 fn linalg_matrix_norm_named() {
-    let n =
-        torch::ops::linalg_matrix_norm_named(&torch::ones([2, 2]), "fro", &[-2, -1], false, None).unwrap();
+    let n = torch::linalg::matrix_norm_named(&torch::ones([2, 2]));
     assert_eq!(n.item::<f32>(), 2.0);
 }
 
 #[test]
 fn linalg_norm() {
-    let n = torch::ops::linalg_norm(&torch::tensor([3.0, 4.0]), None, None, false, None).unwrap();
+    let n = torch::linalg::norm(&torch::tensor([3.0, 4.0]));
     assert_eq!(n.item::<f32>(), 5.0);
 }
 
 #[test]
 fn linalg_norm_named() {
-    let n = torch::ops::linalg_norm_named(&torch::ones([2, 2]), "fro", None, false, None).unwrap();
+    let n = torch::linalg::norm_named(&torch::ones([2, 2]), "fro");
     assert_eq!(n.item::<f32>(), 2.0);
 }
