@@ -19,10 +19,10 @@ fn main() {
         let mut best = [f64::MAX; 2];
         for _ in 0..30 {
             let start = Instant::now();
-            forward(&s, d, d, d, &mut out, &mut lse);
+            forward(&s, [d; 3], None, &mut out, &mut lse);
             best[0] = best[0].min(start.elapsed().as_secs_f64());
             let start = Instant::now();
-            let saved = Saved { q: d, k: d, v: d, out: &out, lse: &lse, grad: d };
+            let saved = Saved { q: d, k: d, v: d, mask: None, out: &out, lse: &lse, grad: d };
             backward(&s, &saved, &mut gq, &mut gk, &mut gv);
             best[1] = best[1].min(start.elapsed().as_secs_f64());
         }

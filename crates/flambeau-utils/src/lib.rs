@@ -1,8 +1,9 @@
 //! Tools around a program: comparison of results (`torch.testing`), what operators cost (`torch.profiler`), how long statements take
-//! (`torch.utils.benchmark`), events and statistics of them (`torch.monitor`), what the library says of its work (`torch._logging`).
+//! (`torch.utils.benchmark`), where a program's time goes (`torch.utils.bottleneck`), events and statistics of them (`torch.monitor`), what the library says of its work (`torch._logging`).
 #![forbid(unsafe_code)]
 
 pub mod benchmark;
+pub mod bottleneck;
 pub mod flop_counter;
 #[cfg(feature = "hub")]
 pub mod hub;

@@ -496,12 +496,13 @@ pub mod serialization {
     pub use flambeau_serialization::{Object, Tree, config};
 }
 
-/// Files of weights from the net (`torch.hub`), with the feature `hub`.
+/// Files of weights from the net, and what repositories of models offer (`torch.hub`), with the feature `hub`.
 #[cfg(feature = "hub")]
 #[doc(alias = "torch.hub")]
 pub mod hub {
     pub use flambeau_utils::hub::{
-        DownloadOptions, StateDictOptions, download_url_to_file, get_dir, load_state_dict_from_url, set_dir,
+        DownloadOptions, RepositoryOptions, StateDictOptions, download_url_to_file, get_dir, help, list,
+        load_state_dict_from_url, set_dir,
     };
 }
 /// What operators cost (`torch.profiler`).
@@ -611,6 +612,11 @@ pub mod utils {
             Weight, WeightedRandomSampler, WeightedRandomSamplerOptions, WorkerInfo, default_collate,
             default_convert, get_worker_info, random_split, random_split_with, try_random_split,
         };
+    }
+    /// A first look at where a program's time goes (`torch.utils.bottleneck`).
+    #[doc(alias = "torch.utils.bottleneck")]
+    pub mod bottleneck {
+        pub use flambeau_utils::bottleneck::{Report, run};
     }
     /// Recomputation instead of storage (`torch.utils.checkpoint`).
     #[doc(alias = "torch.utils.checkpoint")]

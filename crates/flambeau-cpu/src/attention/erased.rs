@@ -1,8 +1,9 @@
-//! Attention over slices of run-time type: f32 and f64, and halves through f32. `None` means that the dtypes are not
-//! supported; all operands share one dtype, and the logarithms are f32 for halves.
+//! Attention over slices of run-time type: f32, f64 and halves. `None` means that the dtypes are not supported; all operands
+//! share one dtype, and logarithms and masks are f32 for halves.
 
 use super::{AttentionShape, Heads, Saved};
-use crate::engine::erase::{Wide, erased, out};
+use crate::engine::erase::{erased, wide};
+use crate::num::stored::Stored;
 use crate::{Any, AnyMut};
 
 /// [`Heads`] of run-time type.
@@ -14,22 +15,26 @@ pub struct HeadsAny<'a> {
     pub steps: [usize; 3],
 }
 impl<'a> HeadsAny<'a> {
-    fn wide(&self) -> Wide<'a> {
-        Wide::of(self.data)
-    }
-    fn over<'b, T: crate::Element>(&self, w: &'b Wide) -> Heads<'b, T> {
-        Heads { data: w.any().get(), steps: self.steps }
+    fn get<T: crate::Element>(&self) -> Heads<'a, T> {
+        Heads { data: self.data.get(), steps: self.steps }
     }
 }
 
 /// [`super::forward`].
-pub fn forward(s: &AttentionShape, [q, k, v]: [HeadsAny; 3], y: AnyMut, lse: AnyMut) -> Option<()> {
-    let (wq, wk, wv) = (q.wide(), k.wide(), v.wide());
-    let d = lse.dtype();
-    out(y, d, |y| {
-        erased!(y, T in [FLOAT], same(wq.any(), wk.any(), wv.any(), lse) => {
-            super::forward::<T>(s, q.over(&wq), k.over(&wk), v.over(&wv), y.get(), lse.get())
-        })
+pub fn forward(
+    s: &AttentionShape,
+    [q, k, v]: [HeadsAny; 3],
+    mask: Option<HeadsAny>,
+    y: AnyMut,
+    lse: AnyMut,
+) -> Option<()> {
+    let w = wide(y.dtype());
+    if lse.dtype() != w || mask.is_some_and(|m| m.data.dtype() != w) {
+        return None;
+    }
+    erased!(y, S in [HALF, FLOAT], same(q.data, k.data, v.data) => {
+        let mask = mask.map(|m| m.get::<<S as Stored>::Compute>());
+        super::forward::<S>(s, [q.get(), k.get(), v.get()], mask, y.get(), lse.get())
     })
 }
 
@@ -37,27 +42,25 @@ pub fn forward(s: &AttentionShape, [q, k, v]: [HeadsAny; 3], y: AnyMut, lse: Any
 pub fn backward(
     s: &AttentionShape,
     [q, k, v, grad]: [HeadsAny; 4],
+    mask: Option<HeadsAny>,
     y: Any,
     lse: Any,
     [gq, gk, gv]: [AnyMut; 3],
 ) -> Option<()> {
-    let (wq, wk, wv, wg, wy) = (q.wide(), k.wide(), v.wide(), grad.wide(), Wide::of(y));
-    let d = lse.dtype();
-    out(gq, d, |gq| {
-        out(gk, d, |gk| {
-            out(gv, d, |gv| {
-                erased!(lse, T in [FLOAT], same(wq.any(), wk.any(), wv.any(), wg.any(), wy.any(), gq, gk, gv) => {
-                    let saved = Saved {
-                        q: q.over(&wq),
-                        k: k.over(&wk),
-                        v: v.over(&wv),
-                        out: wy.any().get(),
-                        lse: lse.get::<T>(),
-                        grad: grad.over(&wg),
-                    };
-                    super::backward::<T>(s, &saved, gq.get(), gk.get(), gv.get())
-                })
-            })
-        })
+    let w = wide(y.dtype());
+    if lse.dtype() != w || mask.is_some_and(|m| m.data.dtype() != w) {
+        return None;
+    }
+    erased!(y, S in [HALF, FLOAT], same(q.data, k.data, v.data, grad.data, gq, gk, gv) => {
+        let saved = Saved {
+            q: q.get(),
+            k: k.get(),
+            v: v.get(),
+            mask: mask.map(|m| m.get()),
+            out: y.get(),
+            lse: lse.get::<<S as Stored>::Compute>(),
+            grad: grad.get(),
+        };
+        super::backward::<S>(s, &saved, gq.get(), gk.get(), gv.get())
     })
 }

@@ -200,6 +200,6 @@ fn wild_attention() {
         let n = |sizes: &[usize]| sizes.iter().fold(1usize, |a, b| a.wrapping_mul(*b)).min(256);
         let mut out = vec![0f32; n(&[s.batch, s.heads, s.l, s.v])];
         let mut sums = vec![0f32; n(&[s.batch, s.heads, s.l])];
-        survived(|| attention::forward(&s, q, k, v, &mut out, &mut sums));
+        survived(|| attention::forward(&s, [q, k, v], None, &mut out, &mut sums));
     }
 }

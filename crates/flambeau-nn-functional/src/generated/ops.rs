@@ -1153,7 +1153,7 @@ pub fn scaled_dot_product_attention(
 ///
 /// - Shapes: query, key and value `(N, H, rows, features)`, a mask `(N, H, rows of the query, rows of the key)`; the output has the query's rows and the value's features, `logsumexp` is `(N, H, rows)`. With dropout `states` is `(N, 2)`, as of `_philox_states`.
 /// - Dtypes: floating point, all three the same; a mask of bool, float32 or their dtype; states of int64.
-/// - Errors: a mask or dropout on the CPU, where operators do both with the scores. dropout without states.
+/// - Errors: dropout on the CPU, where operators do it. dropout without states.
 ///
 /// Documented defaults: `dropout_p = 0.0`, `states = None`.
 pub fn fused_attention(

@@ -40,6 +40,8 @@ pub(super) fn chrome(events: &[Event], metadata: &[(String, String)], path: &Pat
     }));
     let mut root = serde_json::Map::new();
     root.insert("schemaVersion".into(), 1.into());
+    // PyTorch's reader of profiles wants to know of the devices
+    root.insert("deviceProperties".into(), serde_json::Value::Array(Vec::new()));
     root.insert("displayTimeUnit".into(), "ms".into());
     root.insert("traceName".into(), path.display().to_string().into());
     for (k, v) in metadata {

@@ -87,3 +87,151 @@ fn weights_are_fetched_once() {
     let e = load_state_dict_from_url(&format!("{address}/"), &o, LoadOptions::new()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Value);
 }
+
+/// A server with GitHub's paths for one repository, `some/models`, whose one branch is `main`.
+fn github(archive: Vec<u8>) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = asked.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let first = lines.next().unwrap().unwrap();
+            lines.map_while(Result::ok).take_while(|l| !l.is_empty()).for_each(drop);
+            let path = first.split(' ').nth(1).unwrap().to_string();
+            let (status, body): (_, &[u8]) = match &path[..] {
+                "/some/models/tree/main/" => ("200 OK", b"page"),
+                "/some/models/zipball/main" => ("200 OK", &archive),
+                "/api/v3/repos/some/models/branches?per_page=100&page=1" => {
+                    ("200 OK", br#"[{"name": "main", "commit": {"sha": "0123abcd"}}]"#)
+                }
+                p if p.starts_with("/api/v3/repos/some/models/") => ("200 OK", b"[]"),
+                _ => ("404 Not Found", b""),
+            };
+            log.lock().unwrap().push(path);
+            let head =
+                format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+        }
+    });
+    (address, asked)
+}
+fn zipped(files: &[(&str, &str)]) -> Vec<u8> {
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, text) in files {
+        zip.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(text.as_bytes()).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+const HUBCONF: &str = r#"
+"""Not the docstring of an entry: def nothing(): pass"""
+dependencies = ['torch']
+import os, json as j
+from functools import partial
+from vision.models import (resnet18,  # the small one
+                           Wide as wide, _hidden, layers)
+from vision.extra import *
+
+def plain(pretrained=False, **kwargs):
+    r"""
+    A plain model.
+
+        indented \n as it is
+    """
+    def inner(): pass
+    return None
+async def later(
+    x={"a": [1, 2]},
+): return x
+class Net(object):
+    'One line'
+    x = 1
+try:
+    import fast
+    def guarded():
+        u"It isn\'t \"quoted\""
+except ImportError:
+    guarded = None
+    guarded = plain
+if True: pass
+def _private(): pass
+text = 'def hidden(): pass'; other = plain
+made = partial(plain, pretrained=True)
+short = lambda x: x
+long = \
+    plain
+"#;
+
+#[test]
+fn entry_points_are_read_and_not_run() {
+    alone!();
+    let kept = tempfile::tempdir().unwrap();
+    set_dir(kept.path());
+    let files = [
+        ("some-models-0123abcd/hubconf.py", HUBCONF),
+        (
+            "some-models-0123abcd/vision/models/__init__.py",
+            "from .resnet import *\nfrom .resnet import Wide\nfrom . import layers\ndef _hidden(): pass\n",
+        ),
+        ("some-models-0123abcd/vision/models/layers.py", "def layer(): pass\n"),
+        (
+            "some-models-0123abcd/vision/models/resnet.py",
+            "__all__ = ['resnet18']\n@register\ndef resnet18(w=None):\n    '''Eighteen layers.'''\nclass Wide: ...\n",
+        ),
+        ("some-models-0123abcd/vision/extra.py", "def more():\n\t'''More.'''\nfrom .models import *\n"),
+    ];
+    let (address, asked) = github(zipped(&files));
+    let o = RepositoryOptions::new().server(&address).verbose(false);
+    let names = list("some/models", &o).unwrap();
+    let expected =
+        ["Net", "Wide", "guarded", "later", "long", "more", "other", "plain", "resnet18", "short", "wide"];
+    assert_eq!(names, expected);
+    let doc = |name: &str| help("some/models:main", name, &o).unwrap();
+    assert_eq!(doc("plain").unwrap(), "\nA plain model.\n\n    indented \\n as it is\n");
+    assert_eq!(doc("guarded"), doc("plain"));
+    assert_eq!(doc("resnet18").unwrap(), "Eighteen layers.");
+    assert_eq!(doc("Net").unwrap(), "One line");
+    assert_eq!([doc("later"), doc("short"), doc("wide")], [None, None, None]);
+    let e = help("some/models", "made", &o).unwrap_err();
+    assert_eq!(e.message(), "Cannot find callable made in hubconf");
+    // fetched once, where PyTorch keeps it
+    let fetched = || asked.lock().unwrap().iter().filter(|p| p.contains("zipball")).count();
+    assert_eq!(fetched(), 1);
+    assert!(kept.path().join("some_models_main/vision/extra.py").is_file());
+    list("some/models:main", &o.clone().force_reload(true)).unwrap();
+    assert_eq!(fetched(), 2);
+    let e = list("some/models:0123", &o).unwrap_err();
+    assert!(e.message().starts_with("HTTP Error 404"), "{}", e.message());
+    let e = list("some/models:feature/x", &o).unwrap_err();
+    assert!(e.message().starts_with("Cannot find feature/x in "), "{}", e.message());
+    for text in ["models", "a/b/c", "../models", "some/models:../x", ""] {
+        assert_eq!(list(text, &o).unwrap_err().kind(), ErrorKind::Value, "{text}");
+    }
+    // kept copies need no server
+    let nowhere = RepositoryOptions::new().server("http://127.0.0.1:9").verbose(false);
+    assert_eq!(list("some/models", &nowhere).unwrap(), expected);
+    let e = list("some/others", &nowhere).unwrap_err();
+    assert!(e.message().starts_with("It looks like there is no internet connection"), "{}", e.message());
+    let names: Vec<_> = std::fs::read_dir(kept.path()).unwrap().map(|f| f.unwrap().file_name()).collect();
+    assert_eq!(names, ["some_models_main"]);
+}
+
+#[test]
+fn archives_stay_in_their_folder() {
+    alone!();
+    let kept = tempfile::tempdir().unwrap();
+    set_dir(kept.path().join("hub"));
+    let (address, _) = github(zipped(&[("a/hubconf.py", ""), ("a/../../../evil.py", "")]));
+    let o = RepositoryOptions::new().server(&address).skip_validation(true);
+    let e = list("some/models", &o).unwrap_err();
+    assert!(e.message().starts_with("Attempted Path Traversal"), "{}", e.message());
+    assert_eq!(std::fs::read_dir(kept.path().join("hub")).unwrap().count(), 0);
+    let (address, _) = github(zipped(&[("a/other.py", "")]));
+    let e = list("some/models", &o.clone().server(&address)).unwrap_err();
+    assert!(e.message().starts_with("there is no "), "{}", e.message());
+    let (address, _) = github(b"no archive".to_vec());
+    assert!(list("some/models", &o.server(&address).force_reload(true)).is_err());
+}

@@ -1,5 +1,6 @@
 //! The tools around a program.
 mod benchmark;
+mod bottleneck;
 mod flop_counter;
 mod fuzz;
 #[cfg(feature = "hub")]
@@ -8,3 +9,4 @@ mod logging;
 mod monitor;
 mod profiler;
 mod testing;
+mod traces;

@@ -151,6 +151,9 @@ pub fn scaled_dot_product_attention(
     // how the CPU's kernel rounds halves is its own; other devices' kernels take them as they are
     let own = query.device() != Device::Cpu && flash && fusable([query, &k, &v], attn_mask, dropout_p);
     if wide(d) != d && !own {
+        if as_flash && fusable([query, &k, &v], attn_mask, dropout_p) {
+            return fused([query, &k, &v], attn_mask, dropout_p, is_causal, scale);
+        }
         if as_flash && !tangents() {
             return Ok(crate::ops::rounded_attention(query, &k, &v, attn_mask, is_causal, scale)?.0);
         }
@@ -187,7 +190,7 @@ fn unrounded(
 }
 
 /// Whether the kernel serves: floats, the same batch on all sides, nothing empty, and no tangents, which the kernel does not carry.
-/// Dropout and masks are for other devices than the CPU; masks have no gradient and broadcast to the scores.
+/// Dropout is for other devices than the CPU; masks have no gradient and broadcast to the scores.
 fn fusable(all: [&Tensor; 3], mask: Option<&Tensor>, dropout_p: f64) -> bool {
     let [q, k, v] = all.map(Tensor::sizes);
     let n = q.len();
@@ -214,14 +217,22 @@ fn scores_sizes(q: &Tensor, k: &Tensor) -> Vec<i64> {
 fn mask_fits(mask: &Tensor, [q, k, _]: [&Tensor; 3]) -> bool {
     let known = matches!(mask.dtype(), DType::Bool | DType::F32) || mask.dtype() == q.dtype();
     let fits = |(own, whole): (&i64, &i64)| own == whole || *own == 1;
-    q.device() != Device::Cpu
-        && mask.device() == q.device()
+    mask.device() == q.device()
         && known
         && !mask.requires_grad()
         && !mask.is_neg()
         && q.dim() == k.dim()
         && mask.dim() <= q.dim()
         && mask.sizes().iter().rev().zip(scores_sizes(q, k).iter().rev()).all(fits)
+}
+/// The mask as what is added to the scores.
+pub(crate) fn added(mask: &Tensor, dtype: DType) -> Result<Tensor> {
+    let m = mask.alias_detached();
+    if m.dtype() == DType::Bool {
+        let least = number(f64::NEG_INFINITY)?;
+        return cast(&core::where_(&m, &number(0)?, &least)?, dtype);
+    }
+    cast(&m, dtype)
 }
 /// [`super::fused_attention`] with any number of batch dimensions.
 fn fused(
@@ -231,7 +242,12 @@ fn fused(
     is_causal: bool,
     scale: f64,
 ) -> Result<Tensor> {
-    let mask = mask.map(|m| core::expand(m, &scores_sizes(q, k), false)).transpose()?;
+    // the CPU's kernel adds what is no more than the mask before it repeats
+    let mask = match mask {
+        Some(m) if q.device() == Device::Cpu => Some(added(m, wide(q.dtype()))?),
+        m => m.cloned(),
+    };
+    let mask = mask.map(|m| core::expand(&m, &scores_sizes(q, k), false)).transpose()?;
     let attend = |q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>| {
         let states = (dropout_p > 0.0).then(|| dropout::states(q)).transpose()?;
         Ok(super::fused_attention(q, k, v, mask, is_causal, scale, dropout_p, states.as_ref())?.0)
@@ -308,24 +324,28 @@ pub fn fused_attention_shape(
         OutMeta::of(&q[..3], wide(query.dtype()), query.device()),
     ])
 }
-fn plain_scores(mask: Option<&Tensor>, dropout_p: f64) -> Result<()> {
-    match mask {
-        None if dropout_p == 0.0 => Ok(()),
-        None => Err(Error::missing("_fused_attention with dropout on the CPU")),
-        Some(_) => Err(Error::missing("_fused_attention with a mask on the CPU")),
-    }
+fn undropped(dropout_p: f64) -> Result<()> {
+    if dropout_p == 0.0 { Ok(()) } else { Err(Error::missing("_fused_attention with dropout on the CPU")) }
+}
+/// The mask as the kernel takes it: what is added to the scores, with rows as it lies.
+fn mask_by_rows(mask: Option<&Tensor>, query: &Tensor) -> Result<Option<Tensor>> {
+    mask.map(|m| by_rows(&added(m, wide(query.dtype()))?)).transpose()
 }
 /// `_fused_attention`
 pub fn fused_attention_cpu(
     &args::FusedAttention { query, key, value, attn_mask, is_causal, scale, dropout_p, .. }: &args::FusedAttention,
     [out, lse]: [&Tensor; 2],
 ) -> Result<()> {
-    plain_scores(attn_mask, dropout_p)?;
-    let s = shape([query, key, value], None, is_causal, scale)?;
+    undropped(dropout_p)?;
+    let s = shape([query, key, value], attn_mask, is_causal, scale)?;
     let (q, k, v) = (by_rows(query)?, by_rows(key)?, by_rows(value)?);
-    let a = Access::new(&[&q, &k, &v], &[out, lse])?;
+    let mask = mask_by_rows(attn_mask, query)?;
+    let mut read = vec![&q, &k, &v];
+    read.extend(&mask);
+    let a = Access::new(&read, &[out, lse])?;
     let operands = [heads(&a, 0, &q)?, heads(&a, 1, &k)?, heads(&a, 2, &v)?];
-    let r = kernels::forward(&s, operands, a.any_mut(0)?, a.any_mut(1)?);
+    let mask = mask.as_ref().map(|m| heads(&a, 3, m)).transpose()?;
+    let r = kernels::forward(&s, operands, mask, a.any_mut(0)?, a.any_mut(1)?);
     done(r, "_fused_attention", q.dtype())
 }
 /// `_fused_attention_backward`
@@ -350,15 +370,19 @@ pub fn fused_attention_backward_cpu(
     given: &args::FusedAttentionBackward,
     [gq, gk, gv]: [&Tensor; 3],
 ) -> Result<()> {
-    plain_scores(given.attn_mask, given.dropout_p)?;
-    let s = shape([given.query, given.key, given.value], None, given.is_causal, given.scale)?;
+    undropped(given.dropout_p)?;
+    let s = shape([given.query, given.key, given.value], given.attn_mask, given.is_causal, given.scale)?;
     let (q, k, v) = (by_rows(given.query)?, by_rows(given.key)?, by_rows(given.value)?);
     let g = by_rows(given.grad_output)?;
     let (out, lse) = (plain(given.output)?, plain(given.logsumexp)?);
-    let a = Access::new(&[&q, &k, &v, &g, &out, &lse], &[gq, gk, gv])?;
+    let mask = mask_by_rows(given.attn_mask, given.query)?;
+    let mut read = vec![&q, &k, &v, &g, &out, &lse];
+    read.extend(&mask);
+    let a = Access::new(&read, &[gq, gk, gv])?;
     let operands = [heads(&a, 0, &q)?, heads(&a, 1, &k)?, heads(&a, 2, &v)?, heads(&a, 3, &g)?];
     let grads = [a.any_mut(0)?, a.any_mut(1)?, a.any_mut(2)?];
-    let r = kernels::backward(&s, operands, a.any(4)?, a.any(5)?, grads);
+    let mask = mask.as_ref().map(|m| heads(&a, 6, m)).transpose()?;
+    let r = kernels::backward(&s, operands, mask, a.any(4)?, a.any(5)?, grads);
     done(r, "_fused_attention_backward", q.dtype())
 }
 

@@ -1,7 +1,8 @@
 //! Attention of halves, rounded where PyTorch's CPU kernel rounds: keys come in blocks, the weights of a block are
 //! relative to the greatest score so far, and they are rounded to the halves before they are multiplied with the values.
+//! Written with operators, for batches that broadcast: `_fused_attention` serves the others.
 
-use crate::ops::attention::causal_mask;
+use crate::ops::attention::{added, causal_mask};
 use crate::ops::operands::{cast, number, wide};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::tensor::geometry::{self, fmt_sizes};
@@ -39,14 +40,7 @@ impl Operands {
         let up = |t: &Tensor| cast(&t.alias_detached(), wide(t.dtype()));
         let (l, s) = (query.sizes()[query.dim() - 2], key.sizes()[key.dim() - 2]);
         let causal = is_causal.then(|| causal_mask(l, s, query.device())).transpose()?;
-        let mask = match causal.as_ref().or(attn_mask) {
-            Some(m) if m.dtype() == DType::Bool => {
-                let least = number(f64::NEG_INFINITY)?;
-                Some(cast(&core::where_(m, &number(0)?, &least)?, wide(query.dtype()))?)
-            }
-            Some(m) => Some(cast(&m.alias_detached(), wide(query.dtype()))?),
-            None => None,
-        };
+        let mask = causal.as_ref().or(attn_mask).map(|m| added(m, wide(query.dtype()))).transpose()?;
         let (q, k, v) = (up(query)?, up(key)?, up(value)?);
         Ok(Operands { query: q, key: k, value: v, mask, dtype: query.dtype(), scale })
     }

@@ -1,8 +1,13 @@
-//! `torch.hub`: files of weights from the net, in a folder that keeps them. Python's repositories (`hub.load`) are sources of Python and
-//! stay out.
+//! `torch.hub`: files of weights from the net, in a folder that keeps them, and what repositories of models offer ([`list`], [`help`]).
+//! Those are sources of Python, which are read here and not run: `hub.load` stays out.
 //!
 //! The folder is [`set_dir`]'s, else `$TORCH_HOME/hub`, else `$XDG_CACHE_HOME/torch/hub`, else `~/.cache/torch/hub`; weights lie in its
 //! `checkpoints`.
+
+mod hubconf;
+mod repository;
+
+pub use repository::{RepositoryOptions, help, list};
 
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{Error, Result, Tensor, ensure};
