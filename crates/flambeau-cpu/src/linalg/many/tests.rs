@@ -332,3 +332,40 @@ fn spectra_are_those_of_single_matrices() {
     spectra::<f64>(1e-12);
     spectra::<f32>(2e-5);
 }
+
+/// Eigenvalues and vectors, singular values and vectors, and Q and R of a batch of `n x n` matrices, matrix by matrix.
+fn decomposed<T: Real>(a: &[T], n: usize) -> Vec<Vec<T>> {
+    let (each, batch) = (n * n, a.len() / (n * n));
+    let (mut z, mut w, mut info) = (a.to_vec(), vec![T::ZERO; n * batch], vec![0; batch]);
+    erased::eigh(AnyMut::new(&mut z), n, AnyMut::new(&mut w), &mut info, true).unwrap();
+    let (mut work, mut u, mut vh, mut s) = (a.to_vec(), a.to_vec(), a.to_vec(), w.clone());
+    let to = (Some(AnyMut::new(&mut u)), Some(AnyMut::new(&mut vh)));
+    let (values, want) = (AnyMut::new(&mut s), Vectors::Reduced);
+    erased::svd(AnyMut::new(&mut work), [n, n], to.0, values, to.1, want, &mut info).unwrap();
+    let (mut q, mut r) = (a.to_vec(), a.to_vec());
+    erased::reduced_qr(Any::new(a), true, [n, n], AnyMut::new(&mut q), AnyMut::new(&mut r), batch).unwrap();
+    let of = |all: &[T], each: usize, i: usize| all[i * each..(i + 1) * each].to_vec();
+    let one = |i| {
+        let parts = [of(&z, each, i), of(&w, n, i), of(&u, each, i), of(&s, n, i), of(&vh, each, i)];
+        [&parts[..], &[of(&q, each, i), of(&r, each, i)]].concat().concat()
+    };
+    (0..batch).map(one).collect()
+}
+/// Those that are left over of a batch, a few, go through shorter vectors.
+fn anywhere<T: Real>() {
+    for n in [7, 33, 64] {
+        let (each, batch) = (n * n, 21);
+        let a = sample::<T>(each * batch, n as u64);
+        let back: Vec<T> = a.chunks_exact(each).rev().flatten().copied().collect();
+        let (there, mut here) = (decomposed(&a, n), decomposed(&back, n));
+        here.reverse();
+        for (i, (x, y)) in there.iter().zip(&here).enumerate() {
+            assert!(x == y, "matrix {i} of sides {n} is another at another place");
+        }
+    }
+}
+#[test]
+fn a_matrix_has_the_same_results_wherever_it_stands() {
+    anywhere::<f32>();
+    anywhere::<f64>();
+}
