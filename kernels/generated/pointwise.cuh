@@ -315,10 +315,10 @@ struct GELU { // activation.rs:48
 struct GELU_TANH { // activation.rs:50
     struct of_float {
         static constexpr int N = 1;
-        template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C p0, C p1, C p2) { { auto inner_1 = (Consts<V>::c(of_activation::SQRT_2_PI_) * ((x_ + (((Consts<V>::c(of_activation::GELU_CUBE_) * x_) * x_) * x_)))); return ((Consts<V>::c(0.5) * x_) * ((Consts<V>::ONE() + num::tanh(inner_1)))); } }
+        template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C p0, C p1, C p2) { return (x_ * num::sigmoid(((Consts<V>::c((2.0 * of_activation::SQRT_2_PI_)) * ((x_ + (((Consts<V>::c(of_activation::GELU_CUBE_) * x_) * x_) * x_))))))); }
     };
 };
-struct SILU { // activation.rs:57
+struct SILU { // activation.rs:54
     struct of_float {
         static constexpr int N = 1;
         template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C p0, C p1, C p2) { return (x_ / ((Consts<V>::ONE() + num::exp(((-x_)))))); }
@@ -328,13 +328,13 @@ struct SILU { // activation.rs:57
         template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C p0, C p1, C p2) { return (x_ / ((Consts<Cx<V>>::c(1.0) + of_complex_math::f_complex_exp((-x_))))); }
     };
 };
-struct MISH { // activation.rs:62
+struct MISH { // activation.rs:59
     struct of_float {
         static constexpr int N = 1;
         template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C p0, C p1, C p2) { return (x_ * num::tanh(num::log1p(num::exp(x_)))); }
     };
 };
-struct HARDTANH { // activation.rs:64
+struct HARDTANH { // activation.rs:61
     struct of_float {
         static constexpr int N = 1;
         template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C lo_, C hi_, C p2) { return num::minimum(num::maximum(x_, lo_), hi_); }
@@ -344,31 +344,31 @@ struct HARDTANH { // activation.rs:64
         template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C lo_, C hi_, C p2) { return num::min(num::max(x_, lo_), hi_); }
     };
 };
-struct HARDSIGMOID { // activation.rs:66
+struct HARDSIGMOID { // activation.rs:63
     struct of_float {
         static constexpr int N = 1;
         template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C p0, C p1, C p2) { return (of_activation::f_plus3_0_6(x_) * Consts<V>::c((1.0 / 6.0))); }
     };
 };
-struct HARDSWISH { // activation.rs:68
+struct HARDSWISH { // activation.rs:65
     struct of_float {
         static constexpr int N = 1;
         template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C p0, C p1, C p2) { return ((x_ * of_activation::f_plus3_0_6(x_)) * Consts<V>::c((1.0 / 6.0))); }
     };
 };
-struct HARDSHRINK { // activation.rs:70
+struct HARDSHRINK { // activation.rs:67
     struct of_float {
         static constexpr int N = 1;
         template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C lambda_, C p1, C p2) { return num::pick<V>(((x_ >= (-lambda_)) && (x_ <= lambda_)), Consts<V>::ZERO(), x_); }
     };
 };
-struct SOFTSHRINK { // activation.rs:74
+struct SOFTSHRINK { // activation.rs:71
     struct of_float {
         static constexpr int N = 1;
         template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C lambda_, C p1, C p2) { return num::pick<V>((x_ > lambda_), (x_ - lambda_), num::pick<V>((x_ < (-lambda_)), (x_ + lambda_), (x_ * Consts<V>::ZERO()))); }
     };
 };
-struct THRESHOLD { // activation.rs:78
+struct THRESHOLD { // activation.rs:75
     struct of_float {
         static constexpr int N = 1;
         template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C threshold_, C value_, C p2) { return num::pick<V>((x_ <= threshold_), value_, x_); }
@@ -378,43 +378,43 @@ struct THRESHOLD { // activation.rs:78
         template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C threshold_, C value_, C p2) { if ((x_ <= threshold_)) { return value_; } else { { return x_; } } }
     };
 };
-struct GELU_BACKWARD { // activation.rs:83
+struct GELU_BACKWARD { // activation.rs:80
     struct of_float {
         static constexpr int N = 2;
         template <class V, class C> static DEVICE auto f(C g_, C x_, C x2, C p0, C p1, C p2) { { auto pdf_1 = (num::exp((((Consts<V>::c((-0.5)) * x_) * x_))) * Consts<V>::c((of_activation::SQRT_2_PI_ * 0.5))); return (g_ * ((num::normal_cdf(x_) + (x_ * pdf_1)))); } }
     };
 };
-struct GELU_TANH_BACKWARD { // activation.rs:90
+struct GELU_TANH_BACKWARD { // activation.rs:87
     struct of_float {
         static constexpr int N = 2;
-        template <class V, class C> static DEVICE auto f(C g_, C x_, C x2, C p0, C p1, C p2) { { auto inner_1 = (Consts<V>::c(of_activation::SQRT_2_PI_) * ((x_ + (((Consts<V>::c(of_activation::GELU_CUBE_) * x_) * x_) * x_)))); auto t_2 = num::tanh(inner_1); auto left_3 = (Consts<V>::c(0.5) * ((Consts<V>::ONE() + t_2))); auto slope_4 = (Consts<V>::c(of_activation::SQRT_2_PI_) * ((Consts<V>::ONE() + ((Consts<V>::c((3.0 * of_activation::GELU_CUBE_)) * x_) * x_)))); return (g_ * ((left_3 + (((Consts<V>::c(0.5) * x_) * ((Consts<V>::ONE() - (t_2 * t_2)))) * slope_4)))); } }
+        template <class V, class C> static DEVICE auto f(C g_, C x_, C x2, C p0, C p1, C p2) { { auto s_1 = num::sigmoid(((Consts<V>::c((2.0 * of_activation::SQRT_2_PI_)) * ((x_ + (((Consts<V>::c(of_activation::GELU_CUBE_) * x_) * x_) * x_)))))); auto slope_2 = (Consts<V>::c((2.0 * of_activation::SQRT_2_PI_)) * ((Consts<V>::ONE() + ((Consts<V>::c((3.0 * of_activation::GELU_CUBE_)) * x_) * x_)))); return (g_ * ((s_1 + (((x_ * s_1) * ((Consts<V>::ONE() - s_1))) * slope_2)))); } }
     };
 };
-struct SILU_BACKWARD { // activation.rs:100
+struct SILU_BACKWARD { // activation.rs:95
     struct of_float {
         static constexpr int N = 2;
         template <class V, class C> static DEVICE auto f(C g_, C x_, C x2, C p0, C p1, C p2) { { auto s_1 = num::sigmoid(x_); return ((g_ * s_1) * ((Consts<V>::ONE() + (x_ * ((Consts<V>::ONE() - s_1)))))); } }
     };
 };
-struct MISH_BACKWARD { // activation.rs:104
+struct MISH_BACKWARD { // activation.rs:99
     struct of_float {
         static constexpr int N = 2;
         template <class V, class C> static DEVICE auto f(C g_, C x_, C x2, C p0, C p1, C p2) { { auto s_1 = num::sigmoid(x_); auto t_2 = num::tanh(num::log1p(num::exp(x_))); return (g_ * ((t_2 + ((x_ * s_1) * ((Consts<V>::ONE() - (t_2 * t_2))))))); } }
     };
 };
-struct ELU_BACKWARD { // activation.rs:83
+struct ELU_BACKWARD { // activation.rs:80
     struct of_float {
         static constexpr int N = 2;
         template <class V, class C> static DEVICE auto f(C g_, C x_, C x2, C alpha_, C scale_, C input_scale_) { return num::pick<V>((x_ <= Consts<V>::ZERO()), ((((g_ * input_scale_) * alpha_) * scale_) * num::exp(((x_ * input_scale_)))), (g_ * scale_)); }
     };
 };
-struct LEAKY_RELU_BACKWARD { // activation.rs:115
+struct LEAKY_RELU_BACKWARD { // activation.rs:110
     struct of_float {
         static constexpr int N = 2;
         template <class V, class C> static DEVICE auto f(C g_, C x_, C x2, C slope_, C p1, C p2) { return num::pick<V>((x_ > Consts<V>::ZERO()), g_, (g_ * slope_)); }
     };
 };
-struct THRESHOLD_BACKWARD { // activation.rs:119
+struct THRESHOLD_BACKWARD { // activation.rs:114
     struct of_float {
         static constexpr int N = 2;
         template <class V, class C> static DEVICE auto f(C g_, C x_, C x2, C threshold_, C p1, C p2) { return num::pick<V>((x_ <= threshold_), Consts<V>::ZERO(), g_); }
@@ -424,31 +424,31 @@ struct THRESHOLD_BACKWARD { // activation.rs:119
         template <class V, class C> static DEVICE auto f(C g_, C x_, C x2, C threshold_, C p1, C p2) { if ((x_ <= threshold_)) { return Consts<V>::ZERO(); } else { { return g_; } } }
     };
 };
-struct HARDTANH_BACKWARD { // activation.rs:123
+struct HARDTANH_BACKWARD { // activation.rs:118
     struct of_float {
         static constexpr int N = 2;
         template <class V, class C> static DEVICE auto f(C g_, C x_, C x2, C lo_, C hi_, C p2) { return num::pick<V>(((x_ <= lo_) || (x_ >= hi_)), Consts<V>::ZERO(), g_); }
     };
 };
-struct HARDSIGMOID_BACKWARD { // activation.rs:127
+struct HARDSIGMOID_BACKWARD { // activation.rs:122
     struct of_float {
         static constexpr int N = 2;
         template <class V, class C> static DEVICE auto f(C g_, C x_, C x2, C p0, C p1, C p2) { return num::pick<V>(((x_ > Consts<V>::c((-3.0))) && (x_ < Consts<V>::c(3.0))), (g_ * Consts<V>::c((1.0 / 6.0))), Consts<V>::ZERO()); }
     };
 };
-struct HARDSWISH_BACKWARD { // activation.rs:131
+struct HARDSWISH_BACKWARD { // activation.rs:126
     struct of_float {
         static constexpr int N = 2;
         template <class V, class C> static DEVICE auto f(C g_, C x_, C x2, C p0, C p1, C p2) { return num::pick<V>((x_ <= Consts<V>::c((-3.0))), Consts<V>::ZERO(), num::pick<V>((x_ < Consts<V>::c(3.0)), (g_ * (((x_ / Consts<V>::c(3.0)) + Consts<V>::c(0.5)))), g_)); }
     };
 };
-struct SHRINK_BACKWARD { // activation.rs:135
+struct SHRINK_BACKWARD { // activation.rs:130
     struct of_float {
         static constexpr int N = 2;
         template <class V, class C> static DEVICE auto f(C g_, C x_, C x2, C lambda_, C p1, C p2) { return num::pick<V>(((x_ >= (-lambda_)) && (x_ <= lambda_)), Consts<V>::ZERO(), g_); }
     };
 };
-struct LOG_SIGMOID_BACKWARD { // activation.rs:139
+struct LOG_SIGMOID_BACKWARD { // activation.rs:134
     struct of_float {
         static constexpr int N = 2;
         template <class V, class C> static DEVICE auto f(C g_, C x_, C x2, C p0, C p1, C p2) { { auto z_1 = num::exp(((-num::abs(x_)))); auto down_2 = (x_ < Consts<V>::ZERO()); auto deriv_3 = num::pick<V>(down_2, Consts<V>::ONE(), Consts<V>::ZERO()); auto sign_4 = num::pick<V>(down_2, Consts<V>::ONE(), Consts<V>::c((-1.0))); return (g_ * ((deriv_3 - (sign_4 * ((z_1 / ((Consts<V>::ONE() + z_1)))))))); } }
