@@ -47,6 +47,8 @@ fn what_is_told_is_what_steps_take() {
     agrees("GPT", &gpt, &|x| gpt.call(x), &torch::randn([4, 32, 32]));
     let resnet = ResNet18::new(10, 8);
     agrees("ResNet", &resnet, &|x| resnet.call(x), &torch::randn([2, 3, 64, 64]));
+    let lstm = nn::LSTMOptions::new(32, 64).num_layers(2).build();
+    agrees("LSTM", &lstm, &|x| lstm.call(x, None).0, &torch::randn([32, 8, 32]));
 }
 
 /// 70 billion parameters and a step of training on them, for which no memory is there.

@@ -110,7 +110,9 @@ impl Held {
                 others.push((base, 1));
             }
         }
-        self.tensors.first().is_none_or(|t| t.storage().handle_count() == n + others.len())
+        // a view reaches the memory by what it is a view of
+        let own = self.tensors.iter().filter(|t| t.view_base().is_none()).count() + others.len();
+        self.tensors.first().is_none_or(|t| t.storage().handle_count() == own)
             && self.tensors.iter().map(|t| t.handle_count()).sum::<usize>() == 2 * n + inside
             && others.iter().all(|(base, views)| base.handle_count() == *views)
     }
