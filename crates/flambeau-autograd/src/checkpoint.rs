@@ -82,6 +82,18 @@ impl Drop for Rewound {
     }
 }
 
+/// What stands for a saved tensor. When it goes, no node asks for the tensor again.
+struct Stub {
+    of: Arc<Recomputed>,
+    place: usize,
+}
+impl Drop for Stub {
+    fn drop(&mut self) {
+        // the tensor goes after the lock
+        let _tensor = lock(&self.of.slots).again.get_mut(self.place).and_then(Option::take);
+    }
+}
+
 impl Recomputed {
     fn fetch(self: &Arc<Self>, i: usize) -> Result<Tensor> {
         if let Some(t) = lock(&self.slots).again.get(i).cloned().flatten() {
@@ -187,13 +199,14 @@ pub fn checkpoint_with(
         Arc::new(move |t| {
             let mut slots = lock(&packing.slots);
             slots.first.push((t.sizes().to_vec(), t.dtype()));
-            Ok(Box::new(slots.first.len() - 1) as PackedValue)
+            let stub = Stub { of: packing.clone(), place: slots.first.len() - 1 };
+            Ok(Box::new(stub) as PackedValue)
         }),
         Arc::new(move |v| {
-            let i = v
-                .downcast_ref::<usize>()
+            let stub = v
+                .downcast_ref::<Stub>()
                 .ok_or_else(|| Error::autograd("checkpoint unpacks only what it packed"))?;
-            unpacking.fetch(*i)
+            unpacking.fetch(stub.place)
         }),
     );
     (frame.body)(&inputs)

@@ -34,7 +34,8 @@ use flambeau_core::gradients::{accumulate, hooks, inplace, state};
 pub use flambeau_core::gradients::{anomaly, engine, forward_ad, grad_mode, runtime as node, saved};
 
 pub use anomaly::{detect_anomaly, set_detect_anomaly_guard};
-pub use engine::{GradOptions, backward, current_run, grad};
+pub use engine::{GradOptions, backward, current_node, current_run, grad};
+pub use flambeau_core::tensor::graph::next_number;
 pub use function::Function;
 pub use grad_fn::{GradFn, MultiGrad, TensorAutogradExt, get_gradient_edge, register_multi_grad_hook};
 pub use grad_mode::{

@@ -285,6 +285,15 @@ pub fn call(name: &str, args: &[Value], kwargs: &Kwargs) -> Result<Value> {
         }
         _ => {}
     }
+    if let ("_upsample_bicubic2d_aa.default", [x, size, corners, ..]) = (name, args) {
+        let scales = match (arg(3, "scales_h"), arg(4, "scales_w")) {
+            (h @ Value::Float(_), w @ Value::Float(_)) => Value::List(vec![h, w]),
+            _ => Value::None,
+        };
+        let size = if matches!(scales, Value::None) { size.clone() } else { Value::None };
+        let all = [x.clone(), size, corners.clone(), scales];
+        return call("_upsample_bicubic2d_aa.vec", &all, &[]);
+    }
     if let Some(rest) = name.trim_start_matches('_').strip_prefix("upsample_")
         && let Some(mode) = rest.strip_suffix(".vec")
         && let Some(x) = args.first()

@@ -218,6 +218,35 @@ fn resampled(args: &[Value]) -> Option<Form> {
     all.push(by(factors));
     Some(Form::Call(format!("torch.ops.aten.{name}.vec"), all, Vec::new()))
 }
+/// Windows whose symmetric form is an overload in ATen.
+const WINDOWS: [&str; 3] = ["hann_window", "bartlett_window", "blackman_window"];
+/// What puts elements back where a pool took them from: ATen wants the size, which follows from the window's sizes.
+fn unpooled(name: &str, args: &[Value]) -> Option<Form> {
+    let [Value::Tensor(x), at, kernel, stride, padding, size] = args else { return None };
+    let n = if name == "max_unpool2d" { 2 } else { 3 };
+    let ints = |v: &Value| -> Option<Vec<i64>> {
+        let all = v.items()?.iter().map(|v| if let Value::Int(i) = v { Some(*i) } else { None });
+        let all: Vec<i64> = all.collect::<Option<_>>()?;
+        if let [one] = all[..] { Some(vec![one; n]) } else { Some(all) }
+    };
+    let kernel = ints(kernel)?;
+    let stride = if matches!(stride, Value::None) { kernel.clone() } else { ints(stride)? };
+    let padding = ints(padding)?;
+    let given = x.sizes().get(x.dim().checked_sub(n)?..)?;
+    let size: Vec<i64> = match ints(size) {
+        Some(all) => all.get(all.len().checked_sub(n)?..)?.to_vec(),
+        None if kernel.len() == n && stride.len() == n && padding.len() == n => {
+            (0..n).map(|d| (given[d] - 1) * stride[d] - 2 * padding[d] + kernel[d]).collect()
+        }
+        None => return None,
+    };
+    let list = |l: Vec<i64>| Value::List(l.into_iter().map(Value::Int).collect());
+    let mut all = vec![Value::Tensor(x.clone()), at.clone(), list(size)];
+    if n == 3 {
+        all.extend([list(stride), list(padding)]);
+    }
+    Some(Form::Call(format!("torch.ops.aten.{name}.default"), all, Vec::new()))
+}
 impl Names for Aten {
     fn opens(&self, info: &'static OpInfo) -> bool {
         // ATen has one operator for values and indices
@@ -251,6 +280,14 @@ impl Names for Aten {
         if let ("_adaptive_max_pool", [_, Value::List(size)]) = (name, args) {
             let target = format!("torch.ops.aten.adaptive_max_pool{}d.default", size.len());
             return Ok(Form::Call(target, args.to_vec(), Vec::new()));
+        }
+        if let ("max_unpool2d" | "max_unpool3d", Some(form)) = (name, unpooled(name, args)) {
+            return Ok(form);
+        }
+        if let (true, [_, Value::Bool(false), ..]) = (WINDOWS.contains(&name), args) {
+            let (mut positional, keywords) = flambeau_fx::capture::split(&info.schema, args);
+            positional.truncate(2);
+            return Ok(Form::Call(format!("torch.ops.aten.{name}.periodic"), positional, keywords));
         }
         if RESAMPLING.contains(&name) {
             return resampled(args).ok_or_else(|| {

@@ -1,10 +1,75 @@
 //! Tokens order calls that do something beside their result. A run is in order without them.
 
+use crate::graph_signature::{ArgumentSpec, InputKind, InputSpec, OutputKind, OutputSpec};
+use crate::program::ExportedProgram;
 use crate::read::Operator;
-use flambeau_core::{Error, Result, Value};
-use flambeau_fx::{Argument, GraphModule, Node, Op};
+use flambeau_core::dispatch::object::ObjectRef;
+use flambeau_core::{DType, Device, Error, Layout, Result, Value};
+use flambeau_fx::symbolic::Expr;
+use flambeau_fx::{Argument, GraphModule, Node, Op, TensorMeta, Val};
 
 const WITH_EFFECTS: &str = "torch.ops.higher_order.with_effects";
+/// What a call does beside its result in programs of the core set.
+const EFFECTS: [&str; 1] = ["torch.ops.aten._linalg_check_errors.default"];
+
+/// What a token is like: no elements.
+fn token() -> Val {
+    Val::Tensor(TensorMeta {
+        dtype: DType::F32,
+        shape: vec![Expr::Int(0)],
+        stride: vec![Expr::Int(1)],
+        storage_offset: Expr::Int(0),
+        requires_grad: false,
+        device: Device::Cpu,
+        layout: Layout::Strided,
+        memory_format: None,
+    })
+}
+/// Calls that do something beside their result go through `with_effects`: each takes the token that the one before gave. The first
+/// token is the program's first input, the last its first result.
+///
+/// # Errors
+/// A program without an output.
+pub(crate) fn added(p: &mut ExportedProgram) -> Result<()> {
+    let g = &mut p.graph_module.graph;
+    let calls: Vec<Node> = g.nodes().filter(|n| EFFECTS.contains(&g.node(*n).target.as_str())).collect();
+    let (false, Some(first), Some(out)) = (calls.is_empty(), g.nodes().next(), g.output_node()) else {
+        return Ok(());
+    };
+    g.inserting_before(first);
+    let mut last = g.placeholder("token");
+    g.meta_mut(last).val = Some(token());
+    let name = g.node(last).name.clone();
+    let arg = ArgumentSpec::Token(name);
+    let spec = InputSpec { kind: InputKind::Token, arg, target: None, persistent: None };
+    p.graph_signature.input_specs.insert(0, spec);
+    for n in calls {
+        let d = g.node(n).clone();
+        let operator = Argument::Value(Value::Object(ObjectRef::new(Operator(d.target.clone()))));
+        let args = [vec![Argument::Node(last), operator], d.args().to_vec()].concat();
+        g.inserting_before(n);
+        let call = g.create_node(Op::CallFunction, WITH_EFFECTS, args, d.kwargs().to_vec(), None);
+        let mut meta = d.meta.clone();
+        meta.val = Some(Val::List(vec![token(), Val::None]));
+        *g.meta_mut(call) = meta.clone();
+        let part = vec![Argument::Node(call), Argument::from(0i64)];
+        last = g.create_node(Op::CallFunction, "operator.getitem", part, Vec::new(), None);
+        meta.val = Some(token());
+        *g.meta_mut(last) = meta;
+        g.erase_node(n)?;
+    }
+    g.inserting_at_end();
+    let results = match g.node(out).args().first() {
+        Some(Argument::Tuple(all)) => all.clone(),
+        Some(one) => vec![one.clone()],
+        None => Vec::new(),
+    };
+    let results = [vec![Argument::Node(last)], results].concat();
+    g.set_args(out, vec![Argument::Tuple(results)]);
+    let arg = ArgumentSpec::Token(g.node(last).name.clone());
+    p.graph_signature.output_specs.insert(0, OutputSpec { kind: OutputKind::Token, arg, target: None });
+    Ok(())
+}
 
 /// Calls through `with_effects` become the calls themselves; the tokens between them go.
 ///

@@ -97,6 +97,7 @@ impl Clone for Graph {
             d.kwargs = d.kwargs.iter().map(|(k, a)| (k.clone(), a.map(&mut map))).collect();
             d.users = d.users.iter().map(|n| own(*n)).collect();
             d.meta.held_until = d.meta.held_until.map(own);
+            d.meta.writes.iter_mut().for_each(|n| *n = own(*n));
             d.meta.unused.iter_mut().for_each(|u| u.1 = u.1.map(own));
         }
         Graph {

@@ -9,6 +9,7 @@
 //! | [`Transformer`] | runs a graph and records what it did as another one |
 //! | [`make_fx`], [`symbolic_trace`] | programs captured while they run |
 //! | [`memory`](fn@memory) | what a captured program's tensors take, told before it runs |
+//! | [`checkpoints`](fn@checkpoints) | what computing which blocks again in the backward pass would save, and what it costs |
 //! | [`passes`] | changes of graphs: dead code, common parts, constants, parts as modules, patterns, fusion |
 //! | [`pytree`] | nested values as lists of leaves and a description |
 //! | [`python`] | Python's operators and built-in functions on values |
@@ -21,6 +22,7 @@
 
 mod argument;
 pub mod capture;
+mod checkpoints;
 mod code;
 mod graph;
 mod interpreter;
@@ -43,9 +45,10 @@ mod transformer;
 
 pub use argument::Argument;
 pub use capture::{
-    MakeFxOptions, SymbolicTraceOptions, make_fx, make_fx_with, symbolic_trace, symbolic_trace_with,
-    try_make_fx, try_make_fx_with, try_symbolic_trace_with,
+    MakeFxOptions, SymbolicTraceOptions, make_fx, make_fx_of, make_fx_with, symbolic_trace,
+    symbolic_trace_with, try_make_fx, try_make_fx_with, try_symbolic_trace_with,
 };
+pub use checkpoints::{CheckpointBlock, CheckpointChoice, Checkpoints, checkpoints};
 pub use code::{CodeGen, CodeOptions};
 pub use graph::Graph;
 pub use interpreter::{Calls, Interpreter};

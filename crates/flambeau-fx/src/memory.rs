@@ -56,69 +56,91 @@ fn block(g: &Graph, n: Node) -> Option<((bool, usize), usize)> {
 /// assert_eq!((report.resident, report.peak), (4000, 12004));
 /// ```
 pub fn memory(m: &GraphModule) -> MemoryReport {
-    let g = &m.graph;
-    let nodes: Vec<Node> = g.nodes().collect();
-    let place: HashMap<Node, usize> = nodes.iter().enumerate().map(|(i, n)| (*n, i)).collect();
-    let mut blocks: HashMap<(bool, usize), (usize, usize, usize, bool, Node)> = HashMap::new();
-    for (i, n) in nodes.iter().enumerate() {
-        let Some((key, bytes)) = block(g, *n) else { continue };
-        let uses = g.node(*n).users().iter().chain(&g.node(*n).meta.held_until);
-        let last = uses.filter_map(|u| place.get(u)).max().copied().unwrap_or(i).max(i);
-        let stays = matches!(g.node(*n).op, Op::Placeholder | Op::GetAttr);
-        let b = blocks.entry(key).or_insert((i, last, bytes, stays, *n));
-        b.1 = b.1.max(last);
-        b.3 |= stays;
-    }
-    let resident: usize = blocks.values().filter(|b| b.3).map(|b| b.2).sum();
-    let mut change = vec![0i64; nodes.len() + 2];
-    let mut fresh = vec![0usize; nodes.len()];
-    for (first, last, bytes, stays, _) in blocks.values() {
-        if !stays {
-            change[*first] += *bytes as i64;
-            fresh[*first] += *bytes;
-            change[last + 1] -= *bytes as i64;
-        }
-    }
-    for (i, n) in nodes.iter().enumerate() {
-        for (bytes, until) in &g.node(*n).meta.unused {
-            let last = until.and_then(|u| place.get(&u).copied()).unwrap_or(i).max(i);
-            change[i] += *bytes as i64;
-            fresh[i] += *bytes;
-            change[last + 1] -= *bytes as i64;
-        }
-    }
-    let mut report = MemoryReport { resident, peak: resident, ..MemoryReport::default() };
-    let (mut now, mut top) = (resident as i64, None);
-    for (i, n) in nodes.iter().enumerate() {
-        now += change[i];
-        // what the call made for itself is there beside its results, or in their place before they are
-        let own = g.node(*n).meta.made.saturating_sub(fresh[i]);
-        let bytes = usize::try_from(now).unwrap_or(0).saturating_add(own);
-        report.steps.push((g.node(*n).name.clone(), bytes));
-        if bytes > report.peak {
-            report.peak = bytes;
-            top = Some(i);
-        }
-    }
-    if let Some(i) = top {
-        report.at = Some(report.steps[i].0.clone());
-        let mut alive: Vec<(usize, String, usize)> = blocks
-            .values()
-            .filter(|(first, last, _, stays, _)| !stays && *first <= i && i <= *last)
-            .map(|(first, _, bytes, _, n)| (*first, g.node(*n).name.clone(), *bytes))
-            .collect();
-        for (at, n) in nodes.iter().enumerate().take(i + 1) {
+    let lives = Lives::of(&m.graph);
+    let steps: Vec<usize> = (0..lives.nodes.len()).collect();
+    lives.report(&m.graph, &lives.all, &steps)
+}
+/// When a block of memory is there: from the step that makes it to the last that needs it.
+#[derive(Clone, Debug)]
+pub(crate) struct Life {
+    pub node: Node,
+    pub first: usize,
+    pub last: usize,
+    pub bytes: usize,
+    /// Inputs and weights.
+    pub stays: bool,
+    /// The steps that use it, or one of its views.
+    pub uses: Vec<usize>,
+}
+/// The memory of a program.
+pub(crate) struct Lives {
+    /// The program's steps.
+    pub nodes: Vec<Node>,
+    pub place: HashMap<Node, usize>,
+    pub all: Vec<Life>,
+    /// What a step makes for itself, by step: it is there beside its results, or in their place before they are.
+    pub own: Vec<usize>,
+}
+impl Lives {
+    pub fn of(g: &Graph) -> Lives {
+        let nodes: Vec<Node> = g.nodes().collect();
+        let place: HashMap<Node, usize> = nodes.iter().enumerate().map(|(i, n)| (*n, i)).collect();
+        let (mut all, mut blocks): (Vec<Life>, HashMap<(bool, usize), usize>) = (Vec::new(), HashMap::new());
+        let mut fresh = vec![0usize; nodes.len()];
+        for (i, n) in nodes.iter().enumerate() {
             let d = g.node(*n);
-            let there =
-                d.meta.unused.iter().filter(|(_, until)| {
-                    until.and_then(|u| place.get(&u).copied()).unwrap_or(at).max(at) >= i
+            if let Some((key, bytes)) = block(g, *n) {
+                let at = *blocks.entry(key).or_insert_with(|| {
+                    let life = Life { node: *n, first: i, last: i, bytes, stays: false, uses: Vec::new() };
+                    all.push(life);
+                    all.len() - 1
                 });
-            alive.extend(there.map(|(bytes, _)| (at, d.name.clone(), *bytes)));
+                let life = &mut all[at];
+                let users = d.users().iter().filter_map(|u| place.get(u)).copied();
+                let held = d.meta.held_until.and_then(|u| place.get(&u).copied());
+                life.uses.extend(users.clone());
+                life.last = users.chain(held).max().unwrap_or(i).max(i).max(life.last);
+                life.stays |= matches!(d.op, Op::Placeholder | Op::GetAttr);
+                fresh[i] += if life.first == i && !life.stays { bytes } else { 0 };
+            }
+            for (bytes, until) in &d.meta.unused {
+                let last = until.and_then(|u| place.get(&u).copied()).unwrap_or(i).max(i);
+                fresh[i] += bytes;
+                all.push(Life { node: *n, first: i, last, bytes: *bytes, stays: false, uses: Vec::new() });
+            }
         }
-        alive.sort_by_key(|(first, _, bytes)| (std::cmp::Reverse(*bytes), *first));
-        report.alive = alive.into_iter().map(|(_, name, bytes)| (name, bytes)).collect();
+        all.iter_mut().for_each(|l| l.uses.sort_unstable());
+        let own = nodes.iter().zip(fresh).map(|(n, f)| g.node(*n).meta.made.saturating_sub(f)).collect();
+        Lives { nodes, place, all, own }
     }
-    report
+    /// What is there over time: at each of `steps`, which are places in the program, of memory whose lives are places in `steps`.
+    pub fn report(&self, g: &Graph, lives: &[Life], steps: &[usize]) -> MemoryReport {
+        let resident: usize = lives.iter().filter(|l| l.stays).map(|l| l.bytes).sum();
+        let mut change = vec![0i64; steps.len() + 2];
+        for l in lives.iter().filter(|l| !l.stays) {
+            change[l.first] += l.bytes as i64;
+            change[l.last + 1] -= l.bytes as i64;
+        }
+        let mut report = MemoryReport { resident, peak: resident, ..MemoryReport::default() };
+        let (mut now, mut top) = (resident as i64, None);
+        for (i, step) in steps.iter().enumerate() {
+            now += change[i];
+            let bytes = usize::try_from(now).unwrap_or(0).saturating_add(self.own[*step]);
+            report.steps.push((g.node(self.nodes[*step]).name.clone(), bytes));
+            if bytes > report.peak {
+                report.peak = bytes;
+                top = Some(i);
+            }
+        }
+        if let Some(i) = top {
+            report.at = Some(report.steps[i].0.clone());
+            let mut alive: Vec<&Life> =
+                lives.iter().filter(|l| !l.stays && l.first <= i && i <= l.last).collect();
+            alive.sort_by_key(|l| (std::cmp::Reverse(l.bytes), l.first));
+            report.alive = alive.iter().map(|l| (g.node(l.node).name.clone(), l.bytes)).collect();
+        }
+        report
+    }
 }
 impl MemoryReport {
     /// A picture of the bytes over the steps.

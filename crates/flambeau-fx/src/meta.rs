@@ -17,6 +17,13 @@ pub struct Meta {
     pub stack_trace: Option<String>,
     /// The modules around it, from the outermost: key, path, class.
     pub nn_module_stack: Vec<(String, String, String)>,
+    /// Of a step of a backward pass: the modules around the call whose gradient it computes, as above.
+    pub fwd_nn_module_stack: Option<Vec<(String, String, String)>>,
+    /// Operations of the call's products, as [`FlopCounterMode`](flambeau_utils::flop_counter::FlopCounterMode) counts them, where a
+    /// capture below the gradients saw it.
+    pub flops: i64,
+    /// The steps whose results the call writes to.
+    pub writes: Vec<Node>,
     /// The call is one of a function that the program declared with `wrap`.
     pub is_wrapped: bool,
     /// The memory of its result where a capture saw it: a number for the block, and its bytes. Results that share memory have the

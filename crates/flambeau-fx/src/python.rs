@@ -10,6 +10,7 @@ pub(crate) fn is_impure(target: &str) -> bool {
     matches!(target, "torch._assert" | "torch._assert_async" | "operator.setitem" | "_operator.setitem")
         || target.starts_with("torch.ops.aten._assert_")
         || target.starts_with("torch.ops.aten.sym_constrain_range")
+        || target == "torch.ops.aten._linalg_check_errors.default"
         || matches!(
             target,
             "torch._C._set_grad_enabled" | "torch.amp._enter_autocast" | "torch.amp._exit_autocast"

@@ -99,6 +99,25 @@ fn built_in(name: &str) -> Option<(&'static str, BuiltIn)> {
     })
 }
 
+/// The operations of one call of an operator, by a formula that was registered or its own; none where it has none.
+///
+/// ```
+/// use torch::utils::flop_counter::operations;
+/// let (a, b) = (torch::ones([2, 3]), torch::ones([3, 4]));
+/// let flops = operations("mm", &[(&a).into(), (&b).into()], &[a.matmul(&b).into()]);
+/// assert_eq!(flops, Some(2 * 2 * 3 * 4));
+/// ```
+pub fn operations(operator: &str, arguments: &[Value], results: &[Value]) -> Option<i64> {
+    let own = {
+        let all = FORMULAS.read().unwrap_or_else(PoisonError::into_inner);
+        all.get(operator).cloned()
+    };
+    match own {
+        Some(f) => Some(f(arguments, results)),
+        None => built_in(operator).map(|(_, f)| f(arguments, results)),
+    }
+}
+
 /// How operations are counted.
 #[derive(Clone, Default)]
 #[non_exhaustive]

@@ -5,11 +5,11 @@
 pub mod fx {
     #[cfg(feature = "graphs")]
     pub use flambeau_fx::{
-        Argument, Calls, CodeGen, CodeOptions, Graph, GraphModule, Interpreter, MakeFxOptions, MemoryReport,
-        Meta, Node, NodeData, Op, PlanReport, PlannedInterpreter, SymBool, SymFloat, SymInt,
-        SymbolicTraceOptions, TensorMeta, Transformer, Val, make_fx, make_fx_with, memory, passes, python,
-        pytree, shape_prop, symbolic, symbolic_trace, symbolic_trace_with, try_make_fx, try_make_fx_with,
-        try_symbolic_trace_with,
+        Argument, Calls, CheckpointBlock, CheckpointChoice, Checkpoints, CodeGen, CodeOptions, Graph,
+        GraphModule, Interpreter, MakeFxOptions, MemoryReport, Meta, Node, NodeData, Op, PlanReport,
+        PlannedInterpreter, SymBool, SymFloat, SymInt, SymbolicTraceOptions, TensorMeta, Transformer, Val,
+        checkpoints, make_fx, make_fx_of, make_fx_with, memory, passes, python, pytree, shape_prop, symbolic,
+        symbolic_trace, symbolic_trace_with, try_make_fx, try_make_fx_with, try_symbolic_trace_with,
     };
 
     /// What PyTorch keeps apart (`torch.fx.experimental`): captures below the gradients, sizes as expressions.

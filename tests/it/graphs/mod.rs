@@ -3,3 +3,4 @@
 mod memory;
 mod models;
 mod plan;
+mod tokens;

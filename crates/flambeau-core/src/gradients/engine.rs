@@ -11,6 +11,7 @@ use crate::gradients::grad_mode;
 use crate::gradients::hooks;
 use crate::gradients::state;
 use crate::gradients::work::WorkGuard;
+pub use crate::gradients::work::current_node;
 use crate::tensor::geometry::fmt_sizes;
 use crate::tensor::graph::{self, Edge, Node, NodeHeader, OutputMeta, node_name};
 use crate::tensor::wrapper::{batched, carrier, like};
@@ -259,7 +260,7 @@ fn step(queue: &mut Queue, p: Pending, mode: Mode, targets: &mut Option<Targets>
         see(&node_name(&*node), &grads);
     }
     let applied = {
-        let _work = WorkGuard::new(mask, !mode.keep_graph);
+        let _work = WorkGuard::new(mask, !mode.keep_graph, seq);
         node.apply(&node, &mut grads)
     };
     let mut ins = applied.map_err(|e| located(e, &*node))?;

@@ -7,6 +7,13 @@ thread_local! {
     static WANTED: Cell<u64> = const { Cell::new(!0) };
     // whether the run at work frees what the nodes saved
     static FREES: Cell<bool> = const { Cell::new(false) };
+    // the creation number of the node at work, and one; 0 where there is none
+    static NODE: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The creation number of the node at work on this thread.
+pub fn current_node() -> Option<u64> {
+    NODE.get().checked_sub(1)
 }
 
 /// Whether what the node at work saved is freed after it.
@@ -22,13 +29,14 @@ pub fn wanted(i: usize) -> bool {
 }
 
 /// While it lives a node is at work.
-pub(super) struct WorkGuard(u64, bool);
+pub(super) struct WorkGuard(u64, bool, u64);
 impl WorkGuard {
     #[inline]
-    pub(super) fn new(wanted: u64, frees: bool) -> Self {
-        let before = WorkGuard(WANTED.get(), FREES.get());
+    pub(super) fn new(wanted: u64, frees: bool, node: u64) -> Self {
+        let before = WorkGuard(WANTED.get(), FREES.get(), NODE.get());
         WANTED.set(wanted);
         FREES.set(frees);
+        NODE.set(node + 1);
         before
     }
 }
@@ -37,5 +45,6 @@ impl Drop for WorkGuard {
     fn drop(&mut self) {
         WANTED.set(self.0);
         FREES.set(self.1);
+        NODE.set(self.2);
     }
 }

@@ -53,6 +53,11 @@ pub struct NodeHeader {
 
 static SEQ: AtomicU64 = AtomicU64::new(0);
 
+/// The creation number that the next node gets, if no other thread makes one before.
+pub fn next_number() -> u64 {
+    SEQ.load(Ordering::Relaxed)
+}
+
 impl NodeHeader {
     /// A header with the next creation number.
     #[inline]

@@ -18,6 +18,7 @@ use crate::graph_signature::{ArgumentSpec, InputKind, OutputKind, OutputSpec};
 use crate::merge;
 use crate::program::ExportedProgram;
 use crate::solve::Points;
+use crate::tokens;
 use crate::write::hints;
 use flambeau_core::{Error, Result};
 use flambeau_fx::symbolic::{Bindings, Expr};
@@ -172,6 +173,7 @@ impl ExportedProgram {
         finish(&mut m.module, output);
         out.graph_module = m.module;
         out.graph_signature.output_specs = specs;
+        tokens::added(&mut out)?;
         Ok(out)
     }
 }

@@ -10,6 +10,7 @@ use flambeau_nn::prelude::*;
 use flambeau_nn_functional::functional as F;
 use std::sync::Arc;
 
+mod guards;
 mod nets;
 
 type Forward = Box<dyn Fn(&[Value]) -> Value>;

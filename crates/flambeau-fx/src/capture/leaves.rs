@@ -20,8 +20,9 @@ use std::sync::PoisonError;
 /// Whether a module, at its path, is a node.
 pub type Leaf = dyn Fn(&dyn Module, &str) -> bool;
 
-/// Which object a module is.
+/// Which object a module is, behind whatever points to it.
 fn identity(m: &dyn Module) -> (usize, TypeId) {
+    let m = m.as_module();
     (std::ptr::from_ref(m).cast::<()>() as usize, m.as_any().type_id())
 }
 
@@ -101,6 +102,7 @@ fn before(m: &dyn Module, inputs: &[Tensor]) -> Option<Vec<Tensor>> {
     } else {
         r.stack.push((String::new(), String::new(), m.type_name().into_owned()));
     }
+    r.moved();
     if !is_leaf {
         w.open.borrow_mut().push(None);
         return None;
@@ -124,6 +126,7 @@ fn after(m: &dyn Module, _: &[Tensor], outputs: &[Tensor]) -> Option<Vec<Tensor>
     let opened = w.open.borrow_mut().pop()?;
     let mut r = recorder.borrow_mut();
     let top = r.stack.pop();
+    r.moved();
     let inputs = opened?;
     r.quiet = r.quiet.saturating_sub(1);
     let (_, path, _) = top?;

@@ -1,9 +1,11 @@
 //! Functions of tensors as graphs.
 
+use super::leaves::Leaves;
 use super::recorder::{Capture, Level, Plain};
 use crate::module::GraphModule;
 use flambeau_core::api::ergonomic::expect;
 use flambeau_core::{Result, Tensor, Value};
+use flambeau_nn::Module;
 use std::rc::Rc;
 
 /// How [`make_fx_with`] captures.
@@ -59,6 +61,29 @@ pub fn make_fx_with<R: Into<Value>>(
     options: MakeFxOptions,
 ) -> impl Fn(&[&Tensor]) -> GraphModule {
     move |inputs| expect(try_make_fx_with(|x| Ok(f(x)), inputs, options))
+}
+/// [`make_fx`] of a function that calls a module: each step says within which submodules it is (`nn_module_stack`), and a step of a
+/// backward pass of which submodules' calls it is the gradient (`fwd_nn_module_stack`).
+///
+/// # Panics
+/// As [`make_fx`].
+///
+/// ```
+/// use torch::{Tensor, fx, nn, prelude::*};
+///
+/// let net = nn::Sequential::new((nn::Linear::new(2, 3), nn::Tanh::new()));
+/// let m = fx::make_fx_of(&net, |x: &[Tensor]| net.call(&x[0]))(&[&torch::zeros([1, 2])]);
+/// let tanh = m.graph.nodes().find(|n| m.graph.node(*n).name == "tanh").unwrap();
+/// assert_eq!(m.graph.node(tanh).meta.nn_module_stack.last().unwrap().1, "1");
+/// ```
+pub fn make_fx_of<R: Into<Value>>(
+    module: &dyn Module,
+    f: impl Fn(&[Tensor]) -> R,
+) -> impl Fn(&[&Tensor]) -> GraphModule {
+    move |inputs| {
+        let _watched = Leaves::watch(module, Rc::new(|_: &dyn Module, _: &str| false));
+        expect(try_make_fx(|x| Ok(f(x)), inputs))
+    }
 }
 /// [`make_fx`] of a function that may fail.
 ///

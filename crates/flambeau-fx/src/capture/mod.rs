@@ -22,6 +22,6 @@ mod recorder;
 mod wrapped;
 
 pub use leaves::{Leaf, Leaves, object};
-pub use make_fx::{MakeFxOptions, make_fx, make_fx_with, try_make_fx, try_make_fx_with};
+pub use make_fx::{MakeFxOptions, make_fx, make_fx_of, make_fx_with, try_make_fx, try_make_fx_with};
 pub use modules::{SymbolicTraceOptions, symbolic_trace, symbolic_trace_with, try_symbolic_trace_with};
 pub use recorder::{Capture, Form, Level, Names, split};

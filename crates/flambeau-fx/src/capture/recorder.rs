@@ -14,6 +14,7 @@ use flambeau_core::tensor::arena::Record;
 use flambeau_core::types::keys::{Key, KeySet};
 use flambeau_core::types::schema::{Default_, Schema, Ty};
 use flambeau_core::{Device, Layout, Result, Tensor, Value};
+use flambeau_utils::flop_counter::operations;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -88,8 +89,21 @@ pub(crate) struct Recorder {
     lifted: Vec<Tensor>,
     /// The most bytes at once of the tensors that the last call made.
     made: usize,
+    /// Operations of the last call.
+    flops: i64,
+    /// Tensors that it wrote to.
+    written: Vec<Tensor>,
     /// Memory that the program has a handle on, as far as is known.
     held: Vec<Held>,
+    /// The modules around the calls whose gradients have this number or a higher one.
+    around: Vec<(u64, Vec<(String, String, String)>)>,
+}
+/// The strided tensors among arguments, those in lists too.
+fn tensors(args: &[Value]) -> impl Iterator<Item = &Tensor> {
+    args.iter().flat_map(|v| v.items().unwrap_or(std::slice::from_ref(v))).filter_map(|v| match v {
+        Value::Tensor(t) if t.layout() == Layout::Strided && !t.is_wrapper() => Some(t),
+        _ => None,
+    })
 }
 /// A block of memory: the node that made it, and its tensors so far.
 struct Held {
@@ -110,7 +124,9 @@ impl Held {
                 others.push((base, 1));
             }
         }
-        self.tensors.first().is_none_or(|t| t.storage().handle_count() == n + others.len())
+        // a view reaches the memory by what it is a view of
+        let own = self.tensors.iter().filter(|t| t.view_base().is_none()).count() + others.len();
+        self.tensors.first().is_none_or(|t| t.storage().handle_count() == own)
             && self.tensors.iter().map(|t| t.handle_count()).sum::<usize>() == 2 * n + inside
             && others.iter().all(|(base, views)| base.handle_count() == *views)
     }
@@ -153,7 +169,10 @@ impl Capture {
             outer: None,
             lifted: Vec::new(),
             made: 0,
+            flops: 0,
+            written: Vec::new(),
             held: Vec::new(),
+            around: Vec::new(),
         })))
     }
     /// One of a function within the program of another: what it uses of that program becomes its inputs.
@@ -207,15 +226,25 @@ impl Capture {
                 let _mode = overrides::push_dispatch_mode(move |call: &overrides::OperatorCall<'_>| {
                     to.borrow_mut().let_go();
                     let record = Record::new();
+                    let before: Vec<u32> = tensors(call.args()).map(|t| t.version()).collect();
                     let results = record.during(|| call.call_on())?;
-                    to.borrow_mut().made = record.peak();
-                    to.borrow_mut().saw(
+                    let given = tensors(call.args()).zip(before);
+                    let written = given.filter(|(t, v)| t.version() != *v).map(|(t, _)| t.clone()).collect();
+                    let flops = operations(call.name(), call.args(), &results).unwrap_or(0);
+                    {
+                        let mut r = to.borrow_mut();
+                        (r.made, r.flops, r.written) = (record.peak(), flops, written);
+                    }
+                    let seen = to.borrow_mut().saw(
                         call.name(),
                         call.python_names(),
                         call.schema(),
                         call.args(),
                         &results,
-                    )?;
+                    );
+                    // handles that are kept would hold memory
+                    to.borrow_mut().written.clear();
+                    seen?;
                     Ok(results)
                 });
                 f()
@@ -326,6 +355,12 @@ impl Recorder {
     /// Whether it is the capture of a branch's or loop's function.
     pub(super) fn is_within(&self) -> bool {
         self.outer.is_some()
+    }
+    /// Notes that the modules around have changed.
+    pub(super) fn moved(&mut self) {
+        if self.level == Level::Kernels {
+            self.around.push((flambeau_autograd::next_number(), self.stack.clone()));
+        }
     }
     /// Says that a node stands for a tensor from now on.
     pub fn bind(&mut self, n: Node, t: &Tensor) {
@@ -448,9 +483,19 @@ impl Recorder {
             _ => target.replace('.', "_"),
         };
         let n = self.graph.create_node(op, target, args, kwargs, Some(&name));
+        let written = std::mem::take(&mut self.written);
+        let writes = written.iter().filter_map(|t| self.known(t)).filter_map(|a| a.node()).collect();
         let meta = self.graph.meta_mut(n);
         meta.nn_module_stack = self.stack.clone();
+        meta.writes = writes;
         meta.made = self.made;
+        meta.flops = self.flops;
+        if flambeau_autograd::current_run().is_some() {
+            let number = flambeau_autograd::current_node();
+            let before = number.map_or(0, |n| self.around.partition_point(|(from, _)| *from <= n));
+            let of = before.checked_sub(1).map(|i| self.around[i].1.clone());
+            meta.fwd_nn_module_stack = Some(of.unwrap_or_default());
+        }
         match results {
             [Value::Tensor(t)] => self.bind(n, t),
             [Value::List(l)] | [Value::Tuple(l)] => self.results(n, l),

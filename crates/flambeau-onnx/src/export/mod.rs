@@ -15,9 +15,9 @@ use crate::proto::{
     GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto, TensorShapeProto, ValueInfoProto,
 };
 use crate::types::value_info;
-use flambeau_core::{DType, Error, Result};
-use flambeau_export::ExportedProgram;
+use flambeau_core::{DType, Error, ErrorKind, Result};
 use flambeau_export::graph_signature::{ArgumentSpec, InputKind, OutputKind};
+use flambeau_export::{ExportedProgram, default_decompositions};
 use flambeau_fx::{Op, Val};
 use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
@@ -121,6 +121,9 @@ impl ExportOptions {
 /// exported with are constants, and have no input. Values have the program's names, weights those of its parameters.
 /// Values that a program writes to buffers are computed, but do not come out.
 ///
+/// Operators without a translation become their parts where these are known, as in
+/// [`run_decompositions`](ExportedProgram::run_decompositions): PyTorch's exporter writes all programs in parts.
+///
 /// Only what the program computed while it was exported is in the model: branches on data are there if they are
 /// `torch.cond`, loops if they are `while_loop`, `scan` or `map`.
 ///
@@ -206,9 +209,44 @@ pub fn try_export(program: &ExportedProgram, options: ExportOptions) -> Result<O
             OPSETS.end()
         )));
     }
+    // operators without a translation become their parts, where these are known
+    let mut opened: Vec<String> = Vec::new();
+    let mut parts: Option<ExportedProgram> = None;
+    loop {
+        let program = parts.as_ref().unwrap_or(program);
+        let (made, stuck) = write(program, &options);
+        match (made, stuck) {
+            (Err(e), Some(operator)) if e.kind() == ErrorKind::Missing && !opened.contains(&operator) => {
+                opened.push(operator);
+                match in_parts(program, &opened) {
+                    Some(p) => parts = Some(p),
+                    None => return Err(e),
+                }
+            }
+            (made, _) => return made,
+        }
+    }
+}
+/// The program with these operators as their parts; none where they have none.
+fn in_parts(program: &ExportedProgram, operators: &[String]) -> Option<ExportedProgram> {
+    let mut table = default_decompositions();
+    if !operators.iter().all(|o| table.contains(o)) {
+        return None;
+    }
+    for other in table.materialize().iter().filter(|o| !operators.contains(o)) {
+        table.remove(other);
+    }
+    program.run_decompositions(&table).ok()
+}
+/// The program as it is, and the operator that had no translation.
+fn write(program: &ExportedProgram, options: &ExportOptions) -> (Result<ONNXProgram>, Option<String>) {
     let mut walk = Walk::new(options.opset_version, &options.custom_translation_table);
+    let made = written(program, options, &mut walk);
+    (made, walk.stuck)
+}
+fn written(program: &ExportedProgram, options: &ExportOptions, walk: &mut Walk) -> Result<ONNXProgram> {
     let mut report = DiagnosticContext::new("torch.onnx.export", env!("CARGO_PKG_VERSION"));
-    let made = graph(program, &options, &mut walk);
+    let made = graph(program, options, walk);
     for (fault, what) in &walk.b.faults {
         let mut d = of_fault(*fault, what);
         if let Some((_, trace)) = walk.b.origin.iter().find(|(k, _)| k == "pkg.torch.onnx.stack_trace") {
@@ -220,7 +258,7 @@ pub fn try_export(program: &ExportedProgram, options: ExportOptions) -> Result<O
         write_report(path, &report)?;
     }
     let (graph, weights) = made?;
-    let Builder { opset, domains, initializers, .. } = walk.b;
+    let Builder { opset, domains, initializers, .. } = std::mem::replace(&mut walk.b, Builder::new(0));
     let mut opset_import = vec![OperatorSetIdProto { domain: Some(String::new()), version: Some(opset) }];
     for (domain, default) in domains {
         let version = options.custom_opsets.iter().find(|(d, _)| *d == domain).map_or(default, |(_, v)| *v);

@@ -30,6 +30,8 @@ struct Frame<'m> {
 pub(super) struct Walk<'r> {
     pub(super) b: Builder,
     registry: &'r Registry,
+    /// The operator whose translation failed.
+    pub(super) stuck: Option<String>,
 }
 /// The operator's name without the front that all have.
 pub(super) fn plain(target: &str) -> &str {
@@ -66,7 +68,7 @@ fn is_check(target: &str) -> bool {
 
 impl<'r> Walk<'r> {
     pub(super) fn new(opset: i64, registry: &'r Registry) -> Walk<'r> {
-        Walk { b: Builder::new(opset), registry }
+        Walk { b: Builder::new(opset), registry, stuck: None }
     }
     /// Writes a graph over these inputs; gives what comes out.
     pub(super) fn run(&mut self, m: &GraphModule, inputs: &[Arg]) -> Result<Vec<Arg>> {
@@ -256,6 +258,13 @@ impl<'r> Walk<'r> {
         fit(&mut self.b, made, c.result.as_ref())
     }
     fn translate(&mut self, c: &Call) -> Result<Arg> {
+        let made = self.translated(c);
+        if made.is_err() {
+            self.stuck = Some(c.target.clone());
+        }
+        made
+    }
+    fn translated(&mut self, c: &Call) -> Result<Arg> {
         if let Some(own) = self.registry.find(&c.target) {
             return own(&mut self.b, c);
         }

@@ -3,9 +3,11 @@
 use super::Table;
 use crate::build::{Arg, Builder, Call, Dim, Var};
 use crate::types::Attribute;
-use flambeau_core::{DType, Result};
+use flambeau_core::{DType, Result, Tensor};
 
 pub(super) const TABLE: Table = &[
+    ("aten.fft_fftfreq", |b, c| frequencies(b, c, false)),
+    ("aten.fft_rfftfreq", |b, c| frequencies(b, c, true)),
     ("aten.fft_fft", |b, c| one(b, c, false)),
     ("aten.fft_ifft", |b, c| one(b, c, true)),
     ("aten.fft_rfft", |b, c| real(b, c)),
@@ -64,6 +66,21 @@ pub(super) const TABLE: Table = &[
     }),
 ];
 
+/// The frequencies of a transform's results.
+fn frequencies(b: &mut Builder, c: &Call, half: bool) -> Result<Arg> {
+    let (n, d) = (c.int(0, "n")?, c.float_or(1, "d", 1.0)?);
+    let count = if half { n / 2 + 1 } else { n };
+    let all: Vec<f64> = (0..count)
+        .map(|i| {
+            let k = if half || i < (n + 1) / 2 { i } else { i - n };
+            k as f64 / (n as f64 * d)
+        })
+        .collect();
+    let count = all.len() as i64;
+    let all = b.constant(&Tensor::from_vec(all, [count]))?;
+    let to = c.result_dtype().unwrap_or(DType::F32);
+    Ok(b.cast(&all, to)?.into())
+}
 /// The transform over a dimension; the inverse divides by its size.
 fn transform(b: &mut Builder, x: &Var, d: i64, inverse: bool) -> Result<Var> {
     let parts = b.parts(x);

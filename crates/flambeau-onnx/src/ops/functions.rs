@@ -99,6 +99,8 @@ pub(super) const TABLE: Table = &[
         let s = logaddexp(b, &x, &y)?;
         Ok(b.div_number(&s, LN_2)?.into())
     }),
+    ("aten.lgamma", lgamma),
+    ("aten.special_gammaln", lgamma),
     ("aten.erfinv", erfinv),
     ("aten.special_erfinv", erfinv),
 ];
@@ -272,4 +274,52 @@ fn erfinv(b: &mut Builder, c: &Call) -> Result<Arg> {
     let end = b.eq(&size, &one)?;
     let far = b.mul(&s, &inf)?;
     Ok(b.choose(&end, &far, &y)?.into())
+}
+/// The logarithm of the gamma function above 1/2, by Stirling's series; below 7, of the number 7 higher, less the factors between.
+fn lgamma_above(b: &mut Builder, x: &Var) -> Result<Var> {
+    let d = x.dtype();
+    let (one, seven) = (b.scalar(1.0, d)?, b.scalar(7.0, d)?);
+    let mut factors = x.clone();
+    for i in 1..7 {
+        let next = b.add_number(x, f64::from(i))?;
+        factors = b.mul(&factors, &next)?;
+    }
+    let low = b.lt(x, &seven)?;
+    let higher = b.add(x, &seven)?;
+    let (y, factors) = (b.choose(&low, &higher, x)?, b.choose(&low, &factors, &one)?);
+    let log = b.unary("Log", &y)?;
+    let half = b.add_number(&y, -0.5)?;
+    let main = b.mul(&half, &log)?;
+    let main = b.sub(&main, &y)?;
+    let main = b.add_number(&main, 0.5 * (2.0 * PI).ln())?;
+    // the series in 1/y
+    let inverse = b.div(&one, &y)?;
+    let square = b.mul(&inverse, &inverse)?;
+    let rest = b.mul_number(&square, 1.0 / 1260.0)?;
+    let rest = b.add_number(&rest, -1.0 / 360.0)?;
+    let rest = b.mul(&rest, &square)?;
+    let rest = b.add_number(&rest, 1.0 / 12.0)?;
+    let rest = b.mul(&rest, &inverse)?;
+    let sum = b.add(&main, &rest)?;
+    let log = b.unary("Log", &factors)?;
+    b.sub(&sum, &log)
+}
+fn lgamma(b: &mut Builder, c: &Call) -> Result<Arg> {
+    let x = float(b, c)?;
+    let d = x.dtype();
+    let (one, middle) = (b.scalar(1.0, d)?, b.scalar(0.5, d)?);
+    let low = b.lt(&x, &middle)?;
+    let mirrored = b.sub(&one, &x)?;
+    let y = b.choose(&low, &mirrored, &x)?;
+    let above = lgamma_above(b, &y)?;
+    // Euler's reflection, with the sine of what is behind the point
+    let whole = b.unary("Floor", &x)?;
+    let part = b.sub(&x, &whole)?;
+    let angle = b.mul_number(&part, PI)?;
+    let sine = b.unary("Sin", &angle)?;
+    let log = b.unary("Log", &sine)?;
+    let below = b.add(&log, &above)?;
+    let below = b.neg(&below)?;
+    let below = b.add_number(&below, PI.ln())?;
+    Ok(b.choose(&low, &below, &above)?.into())
 }

@@ -71,10 +71,12 @@ pub(super) const TABLE: Table = &[
         let x = c.tensor(0, "self")?;
         let v = c.tensor(3, "source")?;
         let how = reduction_name(c.text_or(4, "reduce", "")?)?;
-        if !c.bool_or(usize::MAX, "include_self", true)? || how == "mean" {
-            return Err(Error::missing("index_reduce without the tensor's own elements, and means, as ONNX"));
+        let own = c.bool_or(usize::MAX, "include_self", true)?;
+        if x.rank() == 0 {
+            return along_index(b, c, &x, &v, how);
         }
-        along_index(b, c, &x, &v, how)
+        let (i, v, d) = spread(b, c, &x, &v)?;
+        scattered(b, &x, &i, &v, d, how, own)
     }),
     ("aten.scatter", scatter),
     ("aten.scatter_add", |b, c| {
@@ -240,6 +242,10 @@ fn scatter_reduce(b: &mut Builder, c: &Call) -> Result<Arg> {
     let d = c.axis(1, "dim", None, x.rank())?;
     let how = reduction_name(c.text_or(4, "reduce", "sum")?)?;
     let own = c.bool_or(5, "include_self", true)?;
+    scattered(b, &x, &i, &v, d, how, own)
+}
+/// Elements put together with those at their places, or with each other alone.
+fn scattered(b: &mut Builder, x: &Var, i: &Var, v: &Var, d: i64, how: &str, own: bool) -> Result<Arg> {
     let base = if own {
         x.clone()
     } else {
@@ -253,20 +259,20 @@ fn scatter_reduce(b: &mut Builder, c: &Call) -> Result<Arg> {
             _ => 0.0,
         };
         let start = b.scalar(start, x.dtype())?;
-        let to = b.sizes(&i)?;
+        let to = b.sizes(i)?;
         let starts = b.expand(&start, &to)?;
-        scatter_elements(b, &x, &i, &starts, d, "none")?
+        scatter_elements(b, x, i, &starts, d, "none")?
     };
     if how != "mean" {
-        return Ok(scatter_elements(b, &base, &i, &v, d, how)?.into());
+        return Ok(scatter_elements(b, &base, i, v, d, how)?.into());
     }
-    let sum = scatter_elements(b, &base, &i, &v, d, "add")?;
+    let sum = scatter_elements(b, &base, i, v, d, "add")?;
     let one = b.scalar(1.0, x.dtype())?;
-    let (to, whole) = (b.sizes(&i)?, b.sizes(&x)?);
+    let (to, whole) = (b.sizes(i)?, b.sizes(x)?);
     let ones = b.expand(&one, &to)?;
     let zero = b.scalar(if own { 1.0 } else { 0.0 }, x.dtype())?;
     let counts = b.expand(&zero, &whole)?;
-    let counts = scatter_elements(b, &counts, &i, &ones, d, "add")?;
+    let counts = scatter_elements(b, &counts, i, &ones, d, "add")?;
     let counts = b.max(&counts, &one)?;
     Ok(if x.dtype().is_floating() {
         b.div(&sum, &counts)?
@@ -291,6 +297,11 @@ fn along_index(b: &mut Builder, c: &Call, x: &Var, v: &Var, how: &str) -> Result
         let out = scatter_elements(b, &one, &i, &v, 0, how)?;
         return Ok(b.squeeze(&out, &[0])?.into());
     }
+    let (i, v, d) = spread(b, c, x, v)?;
+    Ok(scatter_elements(b, x, &i, &v, d, how)?.into())
+}
+/// Numbers of slices as numbers of elements, with the elements and the dimension.
+fn spread(b: &mut Builder, c: &Call, x: &Var, v: &Var) -> Result<(Var, Var, i64)> {
     let d = c.axis(1, "dim", None, x.rank())?;
     let i = c.tensor(2, "index")?;
     let i = b.reshape_to(&i, &[-1])?;
@@ -301,7 +312,7 @@ fn along_index(b: &mut Builder, c: &Call, x: &Var, v: &Var, how: &str) -> Result
     let i = b.expand(&i, &to)?;
     let v = b.cast(v, x.dtype())?;
     let v = b.expand(&v, &to)?;
-    Ok(scatter_elements(b, x, &i, &v, d, how)?.into())
+    Ok((i, v, d))
 }
 fn one_hot(b: &mut Builder, c: &Call) -> Result<Arg> {
     let x = c.tensor(0, "self")?;

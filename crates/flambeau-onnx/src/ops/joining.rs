@@ -2,9 +2,11 @@
 
 use super::Table;
 use crate::build::{Arg, Builder, Call, Dim, Var, result_type};
-use flambeau_core::{Error, Result};
+use crate::types::Attribute;
+use flambeau_core::{Error, Result, Tensor};
 
 pub(super) const TABLE: Table = &[
+    ("aten.combinations", combinations),
     ("aten.cat", |b, c| {
         let d = c.int_or(1, "dim", 0)?;
         cat(b, c, d)
@@ -310,4 +312,26 @@ fn cartesian_prod(b: &mut Builder, c: &Call) -> Result<Arg> {
     let all = grids(b, &all)?;
     let all = all.iter().map(|v| b.reshape_to(v, &[-1])).collect::<Result<Vec<_>>>()?;
     stack(b, &all, 1)
+}
+/// Choices of elements of a vector whose size is a number.
+fn combinations(b: &mut Builder, c: &Call) -> Result<Arg> {
+    let x = c.tensor(0, "self")?;
+    let (r, again) = (c.int_or(1, "r", 2)?, c.bool_or(2, "with_replacement", false)?);
+    let (&[Some(n)], 1..) = (&x.shape[..], r) else {
+        return Err(Error::missing("combinations of a vector whose size is no number, as ONNX"));
+    };
+    let mut rows: Vec<Vec<i64>> = vec![Vec::new()];
+    for _ in 0..r {
+        if n.saturating_mul(rows.len() as i64) > 10_000_000 {
+            return Err(Error::missing("more than ten million combinations as ONNX"));
+        }
+        let next = |row: &Vec<i64>| row.last().map_or(0, |l| if again { *l } else { l + 1 });
+        let longer =
+            |row: &Vec<i64>| (next(row)..n).map(|i| [row.clone(), vec![i]].concat()).collect::<Vec<_>>();
+        rows = rows.iter().flat_map(longer).collect();
+    }
+    let count = rows.len() as i64;
+    let places = b.constant(&Tensor::from_vec(rows.concat(), [count, r]))?;
+    let attr = vec![Attribute::int("axis", 0)];
+    Ok(b.node("Gather", &[&x, &places], attr, x.dtype(), vec![Some(count), Some(r)])?.into())
 }

@@ -43,6 +43,9 @@ fn resize(b: &mut Builder, c: &Call, mode: &str, antialias: bool) -> Result<Arg>
             all.collect()
         }
     };
+    if antialias && let Some(done) = smoothed(b, c, &x, mode == "cubic", corners, scales.as_deref())? {
+        return Ok(done);
+    }
     let (way, coordinates) = match mode {
         "nearest" => ("nearest", "asymmetric"),
         "exact" => ("nearest", "half_pixel"),
@@ -102,4 +105,65 @@ fn resize(b: &mut Builder, c: &Call, mode: &str, antialias: bool) -> Result<Arg>
     }
     let to = b.dims_vector(&to)?;
     Ok(b.node("Resize", &[&x, &Var::none(), &Var::none(), &to], attr, x.dtype(), shape)?.into())
+}
+/// The weights with which elements of a line of `n` make each of `out`: a filter as wide as the step between results, or as
+/// two elements where that is less.
+fn weights(n: i64, out: i64, cubic: bool, corners: bool, scale: Option<f64>) -> Vec<f32> {
+    let step = match (corners, scale) {
+        (true, _) if out > 1 => (n - 1) as f64 / (out - 1) as f64,
+        (true, _) => 0.0,
+        (false, Some(s)) if s > 0.0 => 1.0 / s,
+        (false, _) => n as f64 / out as f64,
+    };
+    let wide = step.max(1.0);
+    let support = if cubic { 2.0 * wide } else { wide };
+    let filter = |x: f64| {
+        let x = x.abs();
+        match cubic {
+            false => (1.0 - x).max(0.0),
+            true if x < 1.0 => (1.5 * x - 2.5) * x * x + 1.0,
+            true if x < 2.0 => ((-0.5 * x + 2.5) * x - 4.0) * x + 2.0,
+            true => 0.0,
+        }
+    };
+    let mut all = Vec::new();
+    for i in 0..out {
+        let middle = step * (i as f64 + 0.5);
+        let first = ((middle - support + 0.5) as i64).max(0);
+        let end = ((middle + support + 0.5) as i64).min(n);
+        let own: Vec<f64> = (0..n)
+            .map(|j| if j < first || j >= end { 0.0 } else { filter((j as f64 - middle + 0.5) / wide) })
+            .collect();
+        let sum: f64 = own.iter().sum();
+        all.extend(own.iter().map(|w| (if sum == 0.0 { *w } else { w / sum }) as f32));
+    }
+    all
+}
+/// Smaller pictures without false patterns, as products with matrices of weights: runtimes weigh the borders of their own operator
+/// otherwise than PyTorch. Only where the sizes are numbers.
+fn smoothed(
+    b: &mut Builder,
+    c: &Call,
+    x: &Var,
+    cubic: bool,
+    corners: bool,
+    scales: Option<&[f64]>,
+) -> Result<Option<Arg>> {
+    let shape = c.result_shape().unwrap_or_default();
+    let (Some(&[Some(h), Some(w)]), Some(&[Some(to_h), Some(to_w)])) = (x.shape.get(2..), shape.get(2..))
+    else {
+        return Ok(None);
+    };
+    if x.dtype() != DType::F32 || [h, w, to_h, to_w].iter().any(|n| *n < 1) {
+        return Ok(None);
+    }
+    let scale = |i: usize| scales.and_then(|s| s.get(i)).copied();
+    let rows = b.constant(&Tensor::from_vec(weights(h, to_h, cubic, corners, scale(0)), [to_h, h]))?;
+    let columns = weights(w, to_w, cubic, corners, scale(1));
+    let columns = b.constant(&Tensor::from_vec(columns, [to_w, w]))?;
+    let columns = b.transpose(&columns, &[1, 0])?;
+    let mut half = x.shape.clone();
+    half[3] = Some(to_w);
+    let wide = b.node("MatMul", &[x, &columns], Vec::new(), x.dtype(), half)?;
+    Ok(Some(b.node("MatMul", &[&rows, &wide], Vec::new(), x.dtype(), shape)?.into()))
 }

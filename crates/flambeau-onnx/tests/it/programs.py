@@ -335,6 +335,20 @@ def cases():
             return F.dropout(x, 0.5, self.training), F.dropout2d(x, 0.5, self.training), F.alpha_dropout(x, 0.5, self.training)
 
     add("drop.eval", Drop().eval(), r(2, 3, 4, 4))
+    # operators without a translation of their own become their parts
+    add("parts.fftshift", lambda x: (torch.fft.fftshift(x, dim=-1), torch.fft.ifftshift(x)), r(3, 7))
+    add("parts.rfft2", lambda x: torch.fft.rfft2(x).abs(), r(3, 8))
+    add("parts.hfft", lambda x: torch.fft.hfft(torch.fft.rfft(x), n=8), r(3, 8))
+    add("parts.stft", lambda x: torch.stft(x, 8, hop_length=4, window=torch.hann_window(8), return_complex=True).abs(), r(2, 32))
+    add("parts.block_diag", lambda x, y: torch.block_diag(x, y), r(2, 3), r(3, 1))
+    add("parts.cartesian_prod", lambda x, y: torch.cartesian_prod(x, y), r(3), r(2))
+    add("joins.combinations", lambda x: (torch.combinations(x), torch.combinations(x, 3), torch.combinations(x, 2, True)), r(5))
+    add("fft.frequencies", lambda x: (torch.fft.fftfreq(8) + x, torch.fft.fftfreq(7, 0.5), torch.fft.rfftfreq(9)), r(8))
+    add("parts.renorm", lambda x: torch.renorm(x, 2, 0, 1.0), r(3, 4, 2))
+    add("parts.mvlgamma", lambda x: torch.mvlgamma(x, 2), u(3) + 2)
+    add("unary.lgamma", torch.lgamma, torch.tensor([0.1, 0.5, 1.0, 2.0, 3.7, 20.0, 500.0, -0.5, -3.3, 6.99]))
+    add("index_reduce.alone", lambda x, i, v: tuple(x.index_reduce(0, i, v, h, include_self=s) for h in ("amax", "amin", "prod", "mean") for s in (True, False)), r(4, 3), torch.tensor([0, 2, 2]), r(3, 3))
+    add("resize.smooth", lambda x: (F.interpolate(x, size=(3, 4), mode="bilinear", antialias=True), F.interpolate(x, size=(9, 4), mode="bicubic", antialias=True), F.interpolate(x, scale_factor=0.6, mode="bilinear", antialias=True)), r(2, 3, 7, 8))
     return out
 
 

@@ -94,6 +94,32 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
             };
             op!(b, "_fft_c2c.default", &x, dims, scaling(c, forward), forward)
         }
+        "fft_rfft2.default" | "fft_rfftn.default" | "fft_irfft2.default" | "fft_irfftn.default"
+            if c.get(1, "s").is_none() =>
+        {
+            let (rank, forward) = (x.rank()?, c.name.starts_with("fft_rfft"));
+            let standard = if c.name.contains("2.") { vec![-2, -1] } else { (0..rank as i64).collect() };
+            let mut dims = Vec::new();
+            for d in c.ints(2, "dim").unwrap_or(standard) {
+                dims.push(wrapped(d, rank)? as i64);
+            }
+            let Some(last) = dims.last().copied() else { return Ok(None) };
+            if forward {
+                op!(b, "_fft_r2c.default", &x, dims, scaling(c, true), true)
+            } else {
+                let n = 2 * (x.size(last)? - 1);
+                op!(b, "_fft_c2r.default", &x, dims, scaling(c, false), n)
+            }
+        }
+        "fft_hfft.default" if x.dtype()?.is_complex() => {
+            let d = wrapped(c.int(2, "dim", -1), x.rank()?)? as i64;
+            let n = c.int(1, "n", 2 * (x.size(d)? - 1));
+            if x.size(d)? != n / 2 + 1 {
+                return Ok(None);
+            }
+            let turned = op!(b, "_conj.default", &x);
+            op!(b, "_fft_c2r.default", &turned, vec![d], scaling(c, true), n)
+        }
         "stft.center" => {
             let (n, rank) = (c.int(1, "n_fft", 0), x.rank()?);
             let args: Vec<Item> = (1..5)

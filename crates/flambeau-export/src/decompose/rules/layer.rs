@@ -57,10 +57,21 @@ fn convolved(b: &mut Builder, c: &Call, x: &Item) -> Result<Item> {
     let transposed = c.name.starts_with("conv_transpose");
     let (more, dilation) =
         if transposed { (many(c.ints(5, "output_padding"), n, 0), 7) } else { (vec![0; n], 5) };
-    let (stride, padding) = (many(c.ints(3, "stride"), n, 1), many(c.ints(4, "padding"), n, 0));
+    let (stride, mut padding) = (many(c.ints(3, "stride"), n, 1), many(c.ints(4, "padding"), n, 0));
     let dilation = many(c.ints(dilation, "dilation"), n, 1);
+    let mut x = x.clone();
+    if c.get(4, "padding").is_some_and(|p| matches!(&p.value, Value::Str(s) if s == "same")) {
+        let kernel = &w.sizes()?[2..];
+        let whole: Vec<i64> = kernel.iter().zip(&dilation).map(|(k, d)| d * (k - 1)).collect();
+        padding = whole.iter().map(|n| n / 2).collect();
+        if whole.iter().any(|n| n % 2 != 0) {
+            // one more behind than before
+            let more = whole.iter().rev().flat_map(|n| [0, n % 2]).collect::<Vec<i64>>();
+            x = op!(b, "constant_pad_nd.default", &x, more);
+        }
+    }
     let (bias, groups) = (c.get(2, "bias").unwrap_or_else(Item::none), c.int(6, "groups", 1));
-    Ok(op!(b, "convolution.default", x, &w, bias, stride, padding, dilation, transposed, more, groups))
+    Ok(op!(b, "convolution.default", &x, &w, bias, stride, padding, dilation, transposed, more, groups))
 }
 /// Elements of a dimension by their numbers.
 fn picked(b: &mut Builder, x: &Item, d: usize, index: &Item) -> Result<Item> {
@@ -105,6 +116,36 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
     let x = c.args.first().cloned().unwrap_or_else(Item::none);
     let none = Item::none;
     Ok(Some(match c.name.as_str() {
+        "conv1d.padding" | "conv2d.padding" | "conv3d.padding"
+            if x.rank()? == c.need(1, "weight")?.rank()? =>
+        {
+            convolved(b, c, &x)?
+        }
+        "avg_pool1d.default" => {
+            let one = |at, name: &str, default: i64| {
+                c.ints(at, name).and_then(|l| l.first().copied()).unwrap_or(default)
+            };
+            let kernel = one(1, "kernel_size", 1);
+            let (stride, padding) = (one(2, "stride", kernel), one(3, "padding", 0));
+            let wide = op!(b, "unsqueeze.default", &x, -2);
+            let mut args =
+                vec![wide, vec![1, kernel].into(), vec![1, stride].into(), vec![0, padding].into()];
+            args.push(c.flag(4, "ceil_mode", false).into());
+            args.push(c.flag(5, "count_include_pad", true).into());
+            let out = b.op("avg_pool2d.default", args, Vec::new())?;
+            op!(b, "squeeze.dims", &out, vec![-2])
+        }
+        "adaptive_max_pool1d.default" => {
+            let n = c.ints(1, "output_size").and_then(|l| l.first().copied()).unwrap_or(1);
+            let wide = op!(b, "unsqueeze.default", &x, -2);
+            let all = op!(b, "adaptive_max_pool2d.default", &wide, vec![1, n]);
+            let mut out = Vec::new();
+            for i in 0..2 {
+                let part = b.part(&all, i)?;
+                out.push(op!(b, "squeeze.dims", &part, vec![-2]));
+            }
+            out.into()
+        }
         "conv1d.default"
         | "conv2d.default"
         | "conv3d.default"

@@ -14,6 +14,25 @@ fn parts(b: &mut Builder, all: &Item, n: usize) -> Result<Item> {
     }
     Ok(out.into())
 }
+/// The first part of a result, whose part `at` says whether all went well: that is checked where the program runs.
+fn good(b: &mut Builder, x: &Item, all: &Item, at: usize, name: &str) -> Result<Item> {
+    let (out, info) = (b.part(all, 0)?, b.part(all, at)?);
+    let matrix = x.rank()? == 2;
+    let target = "torch.ops.aten._linalg_check_errors.default";
+    b.node(target, &[info, name.into()], &[("is_matrix".to_string(), matrix.into())], Value::None);
+    Ok(out)
+}
+fn checked(
+    b: &mut Builder,
+    x: &Item,
+    operator: &str,
+    more: Vec<Item>,
+    at: usize,
+    name: &str,
+) -> Result<Item> {
+    let all = b.op(operator, [vec![x.clone()], more].concat(), Vec::new())?;
+    good(b, x, &all, at, name)
+}
 /// The elements of each vector after the next ones.
 fn turned(b: &mut Builder, x: &Item, d: i64, places: &Item, by: i64) -> Result<Item> {
     let at = op!(b, "add.Tensor", places, by);
@@ -86,6 +105,25 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
         "linalg_slogdet.default" => {
             let all = op!(b, "_linalg_slogdet.default", &x);
             parts(b, &all, 2)?
+        }
+        "linalg_inv.default" => checked(b, &x, "linalg_inv_ex.default", Vec::new(), 1, "linalg.inv")?,
+        "linalg_cholesky.default" => {
+            let upper = c.flag(9, "upper", false);
+            let kwargs = if upper { vec![("upper", true.into())] } else { Vec::new() };
+            let (name, args) = ("linalg_cholesky_ex.default", vec![x.clone()]);
+            let all = b.op(name, args, kwargs)?;
+            good(b, &x, &all, 1, "linalg.cholesky")?
+        }
+        "linalg_solve.default" if c.flag(9, "left", true) => {
+            checked(b, &x, "_linalg_solve_ex.default", vec![c.need(1, "B")?], 3, "torch.linalg.solve")?
+        }
+        "linalg_eigvalsh.default" if c.get(1, "UPLO").is_none() => {
+            let all = op!(b, "_linalg_eigh.default", &x);
+            b.part(&all, 0)?
+        }
+        "linalg_svdvals.default" if c.get(9, "driver").is_none() => {
+            let all = op!(b, "_linalg_svd.default", &x);
+            b.part(&all, 1)?
         }
         "linalg_svd.default" => {
             let all = match c.flag(1, "full_matrices", true) {

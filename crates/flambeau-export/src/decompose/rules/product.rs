@@ -216,10 +216,47 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
         _ => return Ok(None),
     }))
 }
+/// Of one tensor: diagonals, sums, another order.
+fn einsum_of_one(b: &mut Builder, given: &str, wanted: &str, x: &Item) -> Result<Option<Item>> {
+    // what an ellipsis stands for has letters that no equation has
+    let named = given.chars().filter(|c| c.is_alphabetic()).count();
+    let Some(more) = x.rank()?.checked_sub(named) else { return Ok(None) };
+    let rest: String = (0..more as u32).filter_map(|i| char::from_u32(0x100 + i)).collect();
+    let spread = |l: &str| l.replace("...", &rest).chars().collect::<Vec<char>>();
+    let (mut given, wanted) = (spread(given), spread(wanted));
+    let known = given.iter().chain(&wanted).all(|c| c.is_alphabetic());
+    if !known || given.len() != x.rank()? || wanted.iter().any(|c| !given.contains(c)) {
+        return Ok(None);
+    }
+    let mut x = x.clone();
+    while let Some((i, j)) = (0..given.len())
+        .flat_map(|i| (i + 1..given.len()).map(move |j| (i, j)))
+        .find(|(i, j)| given[*i] == given[*j])
+    {
+        x = op!(b, "diagonal.default", &x, 0, i as i64, j as i64);
+        let letter = given[i];
+        given.retain(|c| *c != letter);
+        // the diagonal comes last
+        given.push(letter);
+    }
+    let summed = given.iter().filter(|c| !wanted.contains(c)).count();
+    let all = wanted.iter().chain(given.iter().filter(|c| !wanted.contains(c)));
+    let order: Vec<i64> = all.filter_map(|c| given.iter().position(|g| g == c)).map(|d| d as i64).collect();
+    let n = wanted.len() as i64;
+    let out = permuted(b, &x, order)?;
+    if summed == 0 {
+        return Ok(Some(out));
+    }
+    Ok(Some(op!(b, "sum.dim_IntList", &out, (n..n + summed as i64).collect::<Vec<i64>>())))
+}
 /// Sums of products of two tensors as one product of matrices.
 fn einsum(b: &mut Builder, text: &str, tensors: &[Item]) -> Result<Option<Item>> {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    let ([x, y], Some((given, wanted))) = (tensors, text.split_once("->")) else { return Ok(None) };
+    let Some((given, wanted)) = text.split_once("->") else { return Ok(None) };
+    if let [x] = tensors {
+        return einsum_of_one(b, given, wanted, x);
+    }
+    let [x, y] = tensors else { return Ok(None) };
     let Some((lx, ly)) = given.split_once(',') else { return Ok(None) };
     let plain = |l: &str| {
         let all: Vec<char> = l.chars().collect();

@@ -32,6 +32,8 @@ fn direction(
     lstm: bool,
     backwards: bool,
 ) -> Result<(Item, Vec<Item>)> {
+    // the last of an odd number makes the state narrower
+    let (w, narrow) = if w.len() % 2 == 1 { w.split_at(w.len() - 1) } else { (w, &w[..0]) };
     let [wi, wh, biases @ ..] = w else { return Err(flambeau_core::Error::value("a layer without weights")) };
     let (bi, bh) = (biases.first(), biases.get(1));
     let mut now = Vec::new();
@@ -47,16 +49,11 @@ fn direction(
         let own = linear(b, &now[0], wh, bh)?;
         if lstm {
             let gates = op!(b, "add.Tensor", &own, &step);
-            let gates = parts(b, &gates, 4, 2)?;
-            let i = op!(b, "sigmoid.default", &gates[0]);
-            let f = op!(b, "sigmoid.default", &gates[1]);
-            let g = op!(b, "tanh.default", &gates[2]);
-            let o = op!(b, "sigmoid.default", &gates[3]);
-            let kept = op!(b, "mul.Tensor", &f, &now[1]);
-            let new = op!(b, "mul.Tensor", &i, &g);
-            let cell = op!(b, "add.Tensor", &kept, &new);
-            let t = op!(b, "tanh.default", &cell);
-            now = vec![op!(b, "mul.Tensor", &o, &t), cell];
+            let (mut hidden, cell) = lstm_step(b, &gates, &now[1], 2)?;
+            if let [w] = narrow {
+                hidden = linear(b, &hidden, w, None)?;
+            }
+            now = vec![hidden, cell];
         } else {
             let gi = parts(b, &step, 3, 1)?;
             let gh = parts(b, &own, 3, 2)?;
@@ -83,10 +80,35 @@ fn direction(
     }
     Ok((out, last))
 }
+/// The next hidden and cell state from the gates.
+fn lstm_step(b: &mut Builder, gates: &Item, cell: &Item, d: i64) -> Result<(Item, Item)> {
+    let gates = parts(b, gates, 4, d)?;
+    let i = op!(b, "sigmoid.default", &gates[0]);
+    let f = op!(b, "sigmoid.default", &gates[1]);
+    let g = op!(b, "tanh.default", &gates[2]);
+    let o = op!(b, "sigmoid.default", &gates[3]);
+    let kept = op!(b, "mul.Tensor", &f, cell);
+    let new = op!(b, "mul.Tensor", &i, &g);
+    let cell = op!(b, "add.Tensor", &kept, &new);
+    let t = op!(b, "tanh.default", &cell);
+    Ok((op!(b, "mul.Tensor", &o, &t), cell))
+}
+/// One step of a layer.
+fn lstm_cell(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
+    let (x, states) = (c.need(0, "input")?, c.need(1, "hx")?.items());
+    let [hidden, cell] = &states[..] else { return Ok(None) };
+    let (bi, bh) = (c.get(4, "b_ih"), c.get(5, "b_hh"));
+    let own = linear(b, hidden, &c.need(3, "w_hh")?, bh.as_ref())?;
+    let given = linear(b, &x, &c.need(2, "w_ih")?, bi.as_ref())?;
+    let gates = op!(b, "add.Tensor", &own, &given);
+    let (hidden, cell) = lstm_step(b, &gates, cell, 1)?;
+    Ok(Some(vec![hidden, cell].into()))
+}
 pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
     let lstm = match c.name.as_str() {
         "lstm.input" => true,
         "gru.input" => false,
+        "lstm_cell.default" => return lstm_cell(b, c),
         _ => return Ok(None),
     };
     let x = c.need(0, "input")?;
@@ -103,7 +125,8 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
         states.push(steps(b, &s)?);
     }
     let mut now = if first { permuted(b, &x, vec![1, 0, 2])? } else { x };
-    let (each, sides) = (if biased { 4 } else { 2 }, if both { 2 } else { 1 });
+    let (mut each, sides) = (if biased { 4 } else { 2 }, if both { 2 } else { 1 });
+    each += usize::from(lstm && weights.len() == layers.max(0) as usize * sides * (each + 1));
     let mut last: Vec<Vec<Item>> = vec![Vec::new(); states.len()];
     for layer in 0..layers as usize {
         let mut outs = Vec::new();

@@ -7,7 +7,7 @@ use super::product::common;
 use flambeau_core::{DType, Result, Value};
 
 /// Sums over dimensions; all of them where there are none.
-fn summed(b: &mut Builder, x: &Item, dims: Vec<i64>, keep: bool) -> Result<Item> {
+pub(super) fn summed(b: &mut Builder, x: &Item, dims: Vec<i64>, keep: bool) -> Result<Item> {
     Ok(if keep { op!(b, "sum.dim_IntList", x, dims, true) } else { op!(b, "sum.dim_IntList", x, dims) })
 }
 /// The root of the sum of squares.
@@ -25,6 +25,15 @@ fn norm_of(b: &mut Builder, x: &Item, ord: f64, dims: Vec<i64>, keep: bool) -> R
     let power = op!(b, "pow.Tensor_Scalar", &size, power);
     let sum = summed(b, &power, dims, keep)?;
     Ok(op!(b, "pow.Tensor_Scalar", &sum, 1.0 / ord))
+}
+/// The norm of a call that names dimensions.
+fn norms(b: &mut Builder, c: &Call, x: &Item, ord: f64) -> Result<Item> {
+    let rank = x.rank()?;
+    let mut dims = Vec::new();
+    for d in c.ints(2, "dim").unwrap_or_default() {
+        dims.push(wrapped(d, rank)? as i64);
+    }
+    norm_of(b, x, ord, dims, c.flag(3, "keepdim", false))
 }
 /// `any`, of the opposite, the opposite of it: `all`.
 fn none_of(b: &mut Builder, x: &Item, name: &str, args: Vec<Item>) -> Result<Item> {
@@ -66,6 +75,59 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
             let unbiased = f64::from(u8::from(c.flag(1, "unbiased", true)));
             let var = op!(b, "var.correction", &x, Item::none(); correction = unbiased);
             if c.name.starts_with('v') { var } else { op!(b, "sqrt.default", &var) }
+        }
+        "var_mean.dim" | "std_mean.dim" | "std_mean.correction" => {
+            let correction: Item = match c.name.ends_with("dim") {
+                true => i64::from(c.flag(2, "unbiased", true)).into(),
+                false => c.get(9, "correction").unwrap_or_else(|| 1.into()),
+            };
+            let keep = match c.name.ends_with("dim") {
+                true => c.flag(3, "keepdim", false),
+                false => c.flag(9, "keepdim", false),
+            };
+            let all = op!(b, "var_mean.correction", &x, c.get(1, "dim").unwrap_or_else(Item::none); correction = correction, keepdim = keep);
+            let (var, mean) = (b.part(&all, 0)?, b.part(&all, 1)?);
+            let spread = if c.name.starts_with('v') { var } else { op!(b, "sqrt.default", &var) };
+            vec![spread, mean].into()
+        }
+        "renorm.default" => {
+            let (p, d, most) = (c.float(1, "p", 2.0), c.int(2, "dim", 0), c.float(3, "maxnorm", 1.0));
+            if !p.is_finite() || p == 0.0 || x.dtype()?.is_complex() {
+                return Ok(None);
+            }
+            let d = wrapped(d, x.rank()?)? as i64;
+            let others = (0..x.rank()? as i64).filter(|k| *k != d).collect();
+            let norm = norm_of(b, &x, p, others, true)?;
+            let above = op!(b, "gt.Scalar", &norm, most);
+            let safe = op!(b, "add.Tensor", &norm, 1e-7);
+            let scale = op!(b, "reciprocal.default", &safe);
+            let scale = op!(b, "mul.Tensor", &scale, most);
+            let one = scalar_like(b, &Item::from(1.0), &x)?;
+            let scale = op!(b, "where.self", &above, &scale, &one);
+            op!(b, "mul.Tensor", &x, &scale)
+        }
+        "linalg_norm.default" if c.get(1, "ord").is_none() && c.get(2, "dim").is_some() => {
+            norms(b, c, &x, 2.0)?
+        }
+        "linalg_matrix_norm.default" if c.get(4, "dtype").is_none() && !x.dtype()?.is_complex() => {
+            let (ord, rank) = (c.float(1, "ord", 0.0), x.rank()?);
+            let dims = c.ints(2, "dim").unwrap_or_else(|| vec![-2, -1]);
+            let &[i, j] = &dims[..] else { return Ok(None) };
+            if ord.abs() != 1.0 && !ord.is_infinite() {
+                return Ok(None);
+            }
+            let (mut i, mut j) = (wrapped(i, rank)? as i64, wrapped(j, rank)? as i64);
+            if ord.is_infinite() {
+                std::mem::swap(&mut i, &mut j);
+            }
+            let keep = c.flag(3, "keepdim", false);
+            let size = op!(b, "abs.default", &x);
+            let power = op!(b, "pow.Tensor_Scalar", &size, 1.0);
+            let sum = summed(b, &power, vec![i], keep)?;
+            let sum = op!(b, "pow.Tensor_Scalar", &sum, 1.0);
+            let j = if !keep && j > i { j - 1 } else { j };
+            let name = if ord > 0.0 { "amax.default" } else { "amin.default" };
+            if keep { op!(b, name, &sum, vec![j], true) } else { op!(b, name, &sum, vec![j]) }
         }
         "linalg_vector_norm.default" => {
             let (ord, dims) = (c.float(1, "ord", 2.0), c.ints(2, "dim").unwrap_or_default());

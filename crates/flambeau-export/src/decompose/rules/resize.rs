@@ -131,6 +131,76 @@ fn bicubic(b: &mut Builder, c: &Call, x: &Item) -> Result<Option<Item>> {
     }
     weighted(b, &lines, &down).map(Some)
 }
+/// The sizes of a result, and the scales that were given: of a call that says one or the other.
+fn wanted(c: &Call, x: &Item, scales_at: usize) -> Result<Option<(Vec<i64>, Vec<Option<f64>>)>> {
+    let given = x.sizes()?;
+    let Some(given) = given.get(2..) else { return Ok(None) };
+    let number = |i: &Item| match i.value {
+        flambeau_core::Value::Float(f) => Some(f),
+        flambeau_core::Value::Int(i) => Some(i as f64),
+        _ => None,
+    };
+    let scales: Vec<Option<f64>> = match c.get(scales_at, "scale_factors") {
+        Some(all) => all.items().iter().map(number).collect(),
+        None => vec![None; given.len()],
+    };
+    let sizes = match c.ints(1, "output_size") {
+        Some(sizes) => sizes,
+        None => {
+            given.iter().zip(&scales).map(|(n, s)| (*n as f64 * s.unwrap_or(1.0)).floor() as i64).collect()
+        }
+    };
+    let fits = sizes.len() == given.len() && scales.len() == given.len();
+    Ok((fits && sizes.iter().chain(given).all(|n| *n > 0)).then_some((sizes, scales)))
+}
+/// Whether a step along some dimension would follow from a size that is no number.
+fn open(b: &Builder, scales: &[Option<f64>]) -> bool {
+    let symbolic = |d: usize| b.symbolic.get(d + 2).copied().unwrap_or(false);
+    scales.iter().enumerate().any(|(d, s)| s.is_none() && symbolic(d))
+}
+/// The nearest elements, by the middles of elements.
+fn nearest_exact(b: &mut Builder, c: &Call, x: &Item) -> Result<Option<Item>> {
+    let Some((sizes, scales)) = wanted(c, x, 2)? else { return Ok(None) };
+    if open(b, &scales) {
+        return Ok(None);
+    }
+    let mut places = vec![Item::none(), Item::none()];
+    for (d, (n, s)) in sizes.iter().zip(&scales).enumerate() {
+        let all = counted(b, *n, Some(DType::F32))?;
+        let middle = op!(b, "add.Tensor", &all, 0.5);
+        let at = op!(b, "mul.Tensor", &middle, step(x.size(d as i64 + 2)?, *n, false, *s));
+        let mut at = op!(b, "_to_copy.default", &at; dtype = DType::I64);
+        for _ in d + 1..sizes.len() {
+            at = op!(b, "unsqueeze.default", &at, -1);
+        }
+        places.push(at);
+    }
+    Ok(Some(op!(b, "index.Tensor", x, places)))
+}
+/// Between two neighbours along one dimension.
+fn linear(b: &mut Builder, c: &Call, x: &Item) -> Result<Option<Item>> {
+    let Some((sizes, scales)) = wanted(c, x, 3)? else { return Ok(None) };
+    let (&[out], &[scale]) = (&sizes[..], &scales[..]) else { return Ok(None) };
+    let (n, corners, dtype) = (x.size(2)?, c.flag(2, "align_corners", false), x.dtype()?);
+    if open(b, &[scale.filter(|_| !corners)]) || !matches!(dtype, DType::F32 | DType::F64) {
+        return Ok(None);
+    }
+    let all = counted(b, out, None)?;
+    let all = op!(b, "_to_copy.default", &all; dtype = dtype);
+    let at = places(b, &all, step(n, out, corners, scale), corners)?;
+    let at = if corners { at } else { op!(b, "clamp.default", &at, 0.0) };
+    let at = op!(b, "view.default", &at, vec![out]);
+    let low = op!(b, "_to_copy.default", &at; dtype = DType::I64);
+    let next = op!(b, "add.Tensor", &low, 1);
+    let high = op!(b, "clamp.default", &next, Item::none(), n - 1);
+    let before = op!(b, "index.Tensor", x, vec![Item::none(), Item::none(), low.clone()]);
+    let after = op!(b, "index.Tensor", x, vec![Item::none(), Item::none(), high]);
+    let way = op!(b, "sub.Tensor", &at, &low);
+    let way = op!(b, "clamp.default", &way, 0.0, 1.0);
+    let rise = op!(b, "sub.Tensor", &after, &before);
+    let part = op!(b, "mul.Tensor", &rise, &way);
+    Ok(Some(op!(b, "add.Tensor", &before, &part)))
+}
 /// `max_unpool2d`: elements at their places in pictures of zeros.
 fn unpooled(b: &mut Builder, c: &Call, x: &Item) -> Result<Option<Item>> {
     let (at, size) = (c.need(1, "indices")?, c.ints(2, "output_size").unwrap_or_default());
@@ -155,6 +225,17 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
     let x = c.args.first().cloned().unwrap_or_else(Item::none);
     match c.name.as_str() {
         "upsample_bicubic2d.vec" | "upsample_bicubic2d.default" => bicubic(b, c, &x),
+        "_upsample_nearest_exact1d.vec"
+        | "_upsample_nearest_exact2d.vec"
+        | "_upsample_nearest_exact3d.vec" => nearest_exact(b, c, &x),
+        "_upsample_bilinear2d_aa.vec" | "_upsample_bicubic2d_aa.vec" => {
+            let Some((sizes, scales)) = wanted(c, &x, 3)? else { return Ok(None) };
+            let name = c.name.replace(".vec", ".default");
+            let mut args = vec![x.clone(), sizes.into(), c.flag(2, "align_corners", false).into()];
+            args.extend(scales.into_iter().flatten().map(Item::from));
+            b.op(&name, args, Vec::new()).map(Some)
+        }
+        "upsample_linear1d.vec" => linear(b, c, &x),
         "max_unpool2d.default" => unpooled(b, c, &x),
         _ => Ok(None),
     }

@@ -26,6 +26,47 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
     Ok(Some(match c.name.as_str() {
         "special_expit.default" => op!(b, "sigmoid.default", &x),
         "special_i0.default" => op!(b, "i0.default", &x),
+        "isfinite.default" => finite(b, &x)?,
+        "sgn.default" => op!(b, "sign.default", &x),
+        "logit.default" => {
+            let eps = c.float(1, "eps", -1.0);
+            let below = op!(b, "lt.Scalar", &x, eps);
+            let above = op!(b, "gt.Scalar", &x, 1.0 - eps);
+            let high = scalar_like(b, &(1.0 - eps).into(), &x)?;
+            let y = op!(b, "where.self", &above, &high, &x);
+            let low = scalar_like(b, &eps.into(), &x)?;
+            let y = op!(b, "where.self", &below, &low, &y);
+            let rest = op!(b, "sub.Tensor", 1, &y);
+            let odds = op!(b, "div.Tensor", &y, &rest);
+            op!(b, "log.default", &odds)
+        }
+        "special_log_ndtr.default" => {
+            let t = op!(b, "mul.Tensor", &x, std::f64::consts::FRAC_1_SQRT_2);
+            let low = op!(b, "lt.Scalar", &x, 1.0);
+            let minus = op!(b, "neg.default", &t);
+            let scaled = op!(b, "special_erfcx.default", &minus);
+            let half = op!(b, "div.Tensor", &scaled, 2);
+            let log = op!(b, "log.default", &half);
+            let square = op!(b, "mul.Tensor", &t, &t);
+            let log = op!(b, "sub.Tensor", &log, &square);
+            let rest = op!(b, "erfc.default", &t);
+            let rest = op!(b, "neg.default", &rest);
+            let rest = op!(b, "div.Tensor", &rest, 2);
+            let rest = op!(b, "log1p.default", &rest);
+            op!(b, "where.self", &low, &log, &rest)
+        }
+        "mvlgamma.default" => {
+            let p = c.int(1, "p", 1);
+            let dtype = x.dtype()?;
+            let all = op!(b, "arange.start_step", 1 - p, 1; dtype = dtype, device = flambeau_core::Value::Device(flambeau_core::Device::Cpu), pin_memory = false);
+            let all = op!(b, "mul.Tensor", &all, 0.5);
+            let wide = op!(b, "unsqueeze.default", &x, -1);
+            let wide = op!(b, "add.Tensor", &wide, &all);
+            let log = op!(b, "lgamma.default", &wide);
+            let sum = op!(b, "sum.dim_IntList", &log, vec![-1]);
+            let pairs = (p * (p - 1)) as f64;
+            op!(b, "add.Tensor", &sum, pairs * PI.ln() / 4.0)
+        }
         "rad2deg.default" => op!(b, "mul.Tensor", &x, 180.0 / PI),
         "deg2rad.default" => op!(b, "mul.Tensor", &x, PI / 180.0),
         "sinc.default" | "special_sinc.default" => {

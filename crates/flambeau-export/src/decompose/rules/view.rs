@@ -279,7 +279,8 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
                 x
             }
         }
-        "detach.default" | "detach_.default" => x,
+        "detach.default" => op!(b, "alias.default", &x),
+        "detach_.default" => x,
         _ => return Ok(None),
     }))
 }

@@ -70,12 +70,10 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
         "affine_grid_generator.default" => {
             let size = c.ints(1, "size").unwrap_or_default();
             let [n, _, h, w] = size[..] else { return Ok(None) };
-            if c.flag(2, "align_corners", false) {
-                return Ok(None);
-            }
+            let corners = c.flag(2, "align_corners", false);
             let dtype = x.dtype()?;
-            let column = line(b, w, dtype, vec![1, w, 1])?;
-            let row = line(b, h, dtype, vec![h, 1, 1])?;
+            let column = line(b, w, corners, dtype, vec![1, w, 1])?;
+            let row = line(b, h, corners, dtype, vec![h, 1, 1])?;
             let one = filled(b, vec![1, 1, 1], 1.into(), Some(dtype))?;
             let column = op!(b, "constant_pad_nd.default", &column, vec![0, 2], 0.0);
             let row = op!(b, "constant_pad_nd.default", &row, vec![1, 1], 0.0);
@@ -92,10 +90,12 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
         _ => return Ok(None),
     }))
 }
-/// The middles of `n` equal parts from -1 to 1.
-fn line(b: &mut Builder, n: i64, dtype: DType, sizes: Vec<i64>) -> Result<Item> {
-    let step = 2.0 / n as f64;
-    let end = (n as f64 - 1.0) / n as f64;
+/// The middles of `n` equal parts from -1 to 1; with `corners` `n` places of which the first is -1 and the last 1.
+fn line(b: &mut Builder, n: i64, corners: bool, dtype: DType, sizes: Vec<i64>) -> Result<Item> {
+    let (step, end) = match corners {
+        true => (if n > 1 { 2.0 / (n - 1) as f64 } else { 0.0 }, 1.0),
+        false => (2.0 / n as f64, (n as f64 - 1.0) / n as f64),
+    };
     let all = counted(b, n, None)?;
     let front = op!(b, "lt.Scalar", &all, n as f64 / 2.0);
     let part = op!(b, "_to_copy.default", &all; dtype = dtype);

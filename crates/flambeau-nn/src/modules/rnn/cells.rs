@@ -8,7 +8,6 @@ use crate::modules::options::Factory;
 use crate::parameter::Parameter;
 use flambeau_core::dispatch::object::{Instance, Kwargs, ObjectRef};
 use flambeau_core::dispatch::value::FromValue;
-use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{Device, Error, Result, Tensor, Value, ensure, ops};
 use flambeau_macros::{Module, class, fields};
 use flambeau_nn_functional::ops as f;
@@ -115,7 +114,7 @@ macro_rules! cell {
                     }
                     None => {
                         let sizes = [x.sizes()[0], self.options.hidden_size];
-                        let zeros = Tensor::zeros_raw(&sizes, x.dtype(), x.device())?;
+                        let zeros = ops::zeros(&sizes, Some(x.dtype()), None, Some(x.device()), None)?;
                         std::array::from_fn(|_| zeros.clone())
                     }
                 };

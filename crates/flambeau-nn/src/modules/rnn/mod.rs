@@ -6,7 +6,6 @@ mod layers;
 
 pub use calls::{MaybeTensors, Steps};
 pub use cells::*;
-use flambeau_core::internal::RawTensor as _;
 pub use layers::*;
 
 use crate::init;
@@ -339,7 +338,7 @@ fn zeros<const N: usize>(s: &Spec, batch: i64, like: &Tensor) -> Result<States<N
     let layers = s.num_layers * s.directions();
     let mut out = Vec::with_capacity(N);
     for size in s.sizes().into_iter().take(N) {
-        out.push(Tensor::zeros_raw(&[layers, batch, size], like.dtype(), like.device())?);
+        out.push(ops::zeros(&[layers, batch, size], Some(like.dtype()), None, Some(like.device()), None)?);
     }
     out.try_into().map_err(|_| Error::runtime("a recurrent module has one or two states"))
 }
