@@ -41,7 +41,7 @@ fn attention(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {
         });
     }
 }
-/// Masks of all kinds, one with a query that sees nothing, and the gradients: the CPU composes them.
+/// Masks of all kinds, one with a query that sees nothing, and the gradients.
 fn masks(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {
     let (l, s) = (67, 70);
     for (width, sizes) in [(40, &[l, s][..]), (36, &[2, 1, 1, s]), (36, &[1, 2, l, 1]), (40, &[2, 2, l, s])] {

@@ -38,8 +38,8 @@ fn breach(schema: &Value, v: &Value, at: &str) -> Option<String> {
                 rule.as_object().unwrap().iter().find_map(part)
             }
             "items" => {
-                let all = v.as_array().into_iter().flatten().enumerate();
-                all.into_iter().find_map(|(i, x)| breach(rule, x, &format!("{at}[{i}]")))
+                let mut all = v.as_array().into_iter().flatten().enumerate();
+                all.find_map(|(i, x)| breach(rule, x, &format!("{at}[{i}]")))
             }
             "anyOf" => {
                 let all: Vec<_> = rule.as_array().unwrap().iter().map(|s| breach(s, v, at)).collect();
