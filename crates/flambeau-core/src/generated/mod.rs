@@ -1012,6 +1012,7 @@ pub static OPS: &[&dyn AnyOp] = &[
     &unary::SIGMOID_OUT,
     &unary::RELU,
     &unary::RELU_,
+    &unary::THRESHOLD_BACKWARD,
     &unary::NAN_TO_NUM,
     &unary::NAN_TO_NUM_,
     &unary::NAN_TO_NUM_OUT,

@@ -14705,6 +14705,15 @@ pub fn relu_(self_: &Tensor) -> Result<()> {
     (unary::RELU_.get(self_.key_set())?)(self_)
 }
 
+/// The gradient of an activation, from its input.
+///
+/// - Shapes: the gradient's and the input's are one; so is the result's.
+/// - Dtypes: floating point.
+/// - Errors: integers, bool and complex numbers are not implemented.
+pub fn threshold_backward(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
+    (unary::THRESHOLD_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_, threshold)
+}
+
 /// Replaces NaN by `nan` and infinities by `posinf` and `neginf` (the largest and smallest finite numbers if `None`).
 ///
 /// - Shapes: any; the result has the input's sizes.

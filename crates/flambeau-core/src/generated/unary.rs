@@ -5337,6 +5337,63 @@ fn relu_inplace_adaptor(self_: &Tensor) -> Result<()> {
     call_fallback(&RELU__INFO, &[&self_]).map(drop)
 }
 
+/// `_threshold_backward`: formula and rules.
+pub static THRESHOLD_BACKWARD_SPEC: PointwiseSpec = PointwiseSpec {
+    name: "threshold_backward",
+    label: Label::plain("threshold_backward_cpu"),
+    kernel: &flambeau_cpu::pointwise::THRESHOLD_BACKWARD,
+    promote: Promote::Default,
+    rare: Rare::UNSIGNED,
+    kernels: Kernels::new(&[&THRESHOLD_BACKWARD]),
+};
+fn threshold_backward_kernel(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
+    pointwise::pointwise(&THRESHOLD_BACKWARD_SPEC, &[grad_output, self_], &[threshold.param()])
+}
+/// Type of [`THRESHOLD_BACKWARD`].
+pub type ThresholdBackwardFn = fn(&Tensor, &Tensor, Scalar) -> Result<Tensor>;
+/// `_threshold_backward`: The gradient of an activation, from its input.
+pub static THRESHOLD_BACKWARD: Op<ThresholdBackwardFn> = Op::new(
+    &THRESHOLD_BACKWARD_INFO,
+    &[
+        (Key::Cpu, threshold_backward_kernel),
+        (Key::Meta, threshold_backward_kernel),
+        (Key::Autograd, super::unary_grad::threshold_backward_autograd),
+    ],
+    threshold_backward_adaptor,
+);
+pub(super) static THRESHOLD_BACKWARD_INFO: OpInfo = OpInfo {
+    name: "_threshold_backward",
+    owner: "flambeau-core",
+    schema: Schema {
+        args: &[
+            a("grad_output", Ty::Tensor, D::Required),
+            a("self", Ty::Tensor, D::Required),
+            a("threshold", Ty::Scalar, D::Required),
+        ],
+        returns: &[("", Ty::Tensor)],
+    },
+    python: &[],
+    aten: &[],
+    conventions: &[],
+    composite: false,
+    pointwise: true,
+    names: NameRule::Unsupported,
+    autocast: Autocast::NONE,
+    boxed: threshold_backward_boxed,
+    doc: "The gradient of an activation, from its input.",
+    grad: Differentiability::Formula,
+    functional: None,
+};
+fn threshold_backward_boxed(a: &[Value]) -> Result<Vec<Value>> {
+    ops::threshold_backward(tensor_arg(a, 0)?, tensor_arg(a, 1)?, arg(a, 2)?)?.into_values()
+}
+fn threshold_backward_adaptor(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
+    if let Some(_seen) = watched(&THRESHOLD_BACKWARD_INFO, &[&grad_output, &self_, &threshold]) {
+        return ops::threshold_backward(grad_output, self_, threshold);
+    }
+    fallback(&THRESHOLD_BACKWARD_INFO, &[&grad_output, &self_, &threshold])
+}
+
 /// Kernels of `nan_to_num` on devices that are not built in.
 pub static NAN_TO_NUM_KERNELS: Kernels<PointwiseKernel> =
     Kernels::new(&[&NAN_TO_NUM, &NAN_TO_NUM_, &NAN_TO_NUM_OUT]);

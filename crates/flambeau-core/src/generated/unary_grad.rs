@@ -2413,7 +2413,7 @@ impl Backward for ReluBackward {
     fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
         let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
         let result = &self.result.unpack_last(cx, "result")?;
-        let g0 = Some(masked_not(&ops::le(result, &number(0)?)?, grad)?);
+        let g0 = Some(ops::threshold_backward(grad, result, Scalar::Int(0))?);
         Ok(Grads::from_buf_and_len([g0, None], 1))
     }
     fn release(&self) {
@@ -2425,7 +2425,9 @@ impl Backward for ReluBackward {
 fn relu_tangent(self_: &Tensor, result: &Tensor) -> Result<Option<Tensor>> {
     rt::jvp(|| {
         let t0 = rt::tangent(self_);
-        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| masked_not(&ops::le(result, &number(0)?)?, grad))?])
+        rt::sum_tangents([rt::elementwise_jvp(t0, |grad| {
+            ops::threshold_backward(grad, result, Scalar::Int(0))
+        })?])
     })
 }
 
@@ -2463,6 +2465,66 @@ pub(super) fn relu_inplace_autograd(self_: &Tensor) -> Result<()> {
         rt::set_tangent_inplace(self_, t)?;
     }
     Ok(())
+}
+
+/// Node of `_threshold_backward`.
+pub struct ThresholdBackwardBackward {
+    self_: Saved,
+    threshold: Scalar,
+}
+impl Backward for ThresholdBackwardBackward {
+    const NAME: &'static str = "ThresholdBackwardBackward0";
+    fn apply(&self, cx: &Cx<'_>, grads: &[Option<Tensor>]) -> Result<Grads> {
+        let Some(grad) = &grads[0] else { return Ok(rt::no_grads(cx)) };
+        let threshold = self.threshold;
+        let g0 = if cx.need(0) {
+            let self_ = &self.self_.unpack_last(cx, "self")?;
+            Some(ops::threshold_backward(grad, self_, threshold)?)
+        } else {
+            None
+        };
+        let g1 = if cx.need(1) { Some(zeros_like(grad)?) } else { None };
+        Ok(Grads::from_buf([g0, g1]))
+    }
+    fn release(&self) {
+        self.self_.release();
+    }
+}
+#[cold]
+#[inline(never)]
+fn threshold_backward_tangent(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    threshold: Scalar,
+) -> Result<Option<Tensor>> {
+    rt::jvp(|| {
+        let t0 = rt::tangent(grad_output);
+        let t1 = rt::tangent(self_);
+        rt::sum_tangents([
+            rt::elementwise_jvp(t0, |grad| ops::threshold_backward(grad, self_, threshold))?,
+            rt::elementwise_jvp(t1, |grad| zeros_like(grad))?,
+        ])
+    })
+}
+
+pub(super) fn threshold_backward_autograd(
+    grad_output: &Tensor,
+    self_: &Tensor,
+    threshold: Scalar,
+) -> Result<Tensor> {
+    let rec = rt::recording(&[grad_output, self_]);
+    let mut out = rt::below(|| ops::threshold_backward(grad_output, self_, threshold))?;
+    if rec {
+        let edges = Edges::of([Some(grad_output), Some(self_)]);
+        let body = ThresholdBackwardBackward { self_: Saved::input_if(edges.wants(0), self_), threshold };
+        rt::check_saved()?;
+        rt::record(&mut out, edges, body);
+    }
+    if rt::dual_active() && rt::any_tangent(&[grad_output, self_]) {
+        let t = threshold_backward_tangent(grad_output, self_, threshold)?;
+        rt::set_tangent(&out, t)?;
+    }
+    Ok(out)
 }
 
 /// Node of `nan_to_num`.

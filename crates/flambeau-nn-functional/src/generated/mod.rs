@@ -153,7 +153,6 @@ pub static OPS: &[&dyn AnyOp] = &[
     &activation::HARDSIGMOID_BACKWARD,
     &activation::HARDSWISH_BACKWARD,
     &activation::SHRINK_BACKWARD,
-    &activation::THRESHOLD_BACKWARD,
     &activation::LOG_SIGMOID_BACKWARD,
     &activation::LEAKY_RELU,
     &activation::ELU,

@@ -571,19 +571,6 @@ pub fn shrink_backward(grad_output: &Tensor, self_: &Tensor, lambd: Scalar) -> R
 /// - Shapes: the gradient's and the input's are one; so is the result's.
 /// - Dtypes: floating point.
 /// - Errors: integers, bool and complex numbers are not implemented.
-pub fn threshold_backward(grad_output: &Tensor, self_: &Tensor, threshold: Scalar) -> Result<Tensor> {
-    (activation::THRESHOLD_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(
-        grad_output,
-        self_,
-        threshold,
-    )
-}
-
-/// The gradient of an activation, from its input.
-///
-/// - Shapes: the gradient's and the input's are one; so is the result's.
-/// - Dtypes: floating point.
-/// - Errors: integers, bool and complex numbers are not implemented.
 pub fn log_sigmoid_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     (activation::LOG_SIGMOID_BACKWARD.get(grad_output.key_set() | self_.key_set())?)(grad_output, self_)
 }
