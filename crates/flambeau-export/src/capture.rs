@@ -1,5 +1,6 @@
 //! Programs captured for export: at the sizes of the example, and at others where sizes are dynamic.
 
+use crate::conditions::{Size, conditions};
 use crate::dims::{Dim, DynamicShapes, Named};
 use crate::graph_signature::{
     ArgumentSpec, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec,
@@ -86,6 +87,15 @@ struct Leaf {
     path: String,
     value: Value,
 }
+impl Leaf {
+    /// The text that reads a size of it: `L['x'].size()[0]`; of a number, that reads the number.
+    fn source(&self, dim: usize) -> String {
+        match &self.value {
+            Value::Tensor(_) => format!("L{}.size()[{dim}]", self.path),
+            _ => format!("L{}", self.path),
+        }
+    }
+}
 fn leaves_of(names: &[String], args: &[Value], kwargs: &Kwargs) -> (TreeSpec, Vec<Leaf>) {
     let mut values = Vec::new();
     let all = Value::Tuple(vec![Value::Tuple(args.to_vec()), Value::Dict(kwargs.to_vec())]);
@@ -170,10 +180,7 @@ impl Sizes {
                     v.type_name()
                 ))),
             };
-        let source = |i: usize, d: usize| match &leaves[i].value {
-            Value::Tensor(_) => format!("L{}.size()[{d}]", leaves[i].path),
-            _ => format!("L{}", leaves[i].path),
-        };
+        let source = |i: usize, d: usize| leaves[i].source(d);
         // dims that stand somewhere as they are, then those that others follow from
         for (i, d, dim) in &wanted {
             let n = at(*i, *d)?;
@@ -713,6 +720,12 @@ fn assemble(
         }
     }
     let leaves: Vec<Value> = program.leaves.iter().map(|l| l.value.clone()).collect();
+    let of_inputs: Vec<Size> = sizes
+        .of
+        .iter()
+        .map(|(i, d, e)| Size { source: program.leaves[*i].source(*d), expr: e.clone() })
+        .collect();
+    let guards_code = conditions(&sizes.symbols, &of_inputs, &merged.module.graph);
     Ok(ExportedProgram {
         graph_module: merged.module,
         graph_signature: signature,
@@ -721,6 +734,6 @@ fn assemble(
         range_constraints: ranges,
         module_call_graph: calls,
         example_inputs: program.spec.unflatten(&leaves).ok(),
-        guards_code: Vec::new(),
+        guards_code,
     })
 }

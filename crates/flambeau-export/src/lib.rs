@@ -7,6 +7,7 @@
 //! | [`load`], [`save`], [`ExportedProgram`] | the program: graph, signature, ranges of sizes, weights |
 //! | [`ExportedProgram::module`] | the program as a module with its weights, which checks its inputs |
 //! | [`graph_signature`] | what inputs and outputs of the graph are |
+//! | `conditions` | what a captured program asks of sizes that follow from others |
 //! | `guards` | conditions on inputs, as Python expressions |
 //! | `aten` | operators by their names in ATen |
 //! | [`unflatten`](fn@unflatten) | the program as the modules that it was made of |
@@ -21,6 +22,7 @@
 mod api;
 mod aten;
 mod capture;
+mod conditions;
 mod control;
 mod dataclass;
 mod decompose;

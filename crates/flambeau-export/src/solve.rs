@@ -175,7 +175,7 @@ fn of_one(s: &Expr, pairs: &[(i64, i64)]) -> Option<(Expr, i64)> {
     let square = Expr::Pow(Box::new((s.clone(), Expr::Int(2))));
     line(&|v| v.checked_mul(v)).map(|(a, b)| linear(square, a, b))
 }
-fn gcd(a: i64, b: i64) -> i64 {
+pub(crate) fn gcd(a: i64, b: i64) -> i64 {
     let (mut a, mut b) = (a.abs(), b.abs());
     while b != 0 {
         (a, b) = (b, a % b);

@@ -213,6 +213,7 @@ fn sizes_become_expressions() {
 
 #[test]
 fn derived_dims() {
+    let mut all = Vec::new();
     let f = |x: &[Tensor]| {
         let n = x[0].size(0);
         tuple(&[&(&x[0] + &x[1].narrow(0, 1, n)), &(&x[1].narrow(0, 0, n) * &x[0])])
@@ -221,12 +222,37 @@ fn derived_dims() {
     let shapes = DynamicShapes::new().with("x", [(0, time())]).with("y", [(0, time() + 1)]);
     let p = program(f, &["x", "y"], &[floats(&[5]), floats(&[6])], shapes).unwrap();
     assert_eq!(p.ranges_text(), "{s77: VR[3, 20], s77 + 1: VR[4, 21]}");
-    round_trip("derived", &p, &[vec![floats(&[5]), floats(&[6])], vec![floats(&[9]), floats(&[10])]]);
+    all.push(("derived", p, vec![vec![floats(&[5]), floats(&[6])], vec![floats(&[9]), floats(&[10])]]));
     let f = |x: &[Tensor]| tuple(&[&x[0].reshape([x[0].size(0), 4, -1]).sum_dim([1], false)]);
     let shapes = DynamicShapes::new().with("x", [(1, 4 * Dim::new("blocks").min(1).max(16))]);
     let p = program(f, &["x"], &[floats(&[2, 12])], shapes).unwrap();
     assert_eq!(p.ranges_text(), "{4*s79: VR[4, 64], s79: VR[2, 16]}");
-    round_trip("blocks", &p, &[vec![floats(&[2, 12])], vec![floats(&[2, 20])]]);
+    let bounds = ["x.size()[0] == 2", "x.size()[1] >= 4", "x.size()[1] <= 64"];
+    assert_eq!(p.module().unwrap().guards(), [&bounds[..], &["2 * x.size()[1] % 8 == 0"]].concat());
+    all.push(("blocks", p, vec![vec![floats(&[2, 12])], vec![floats(&[2, 20])]]));
+    // two sizes that follow from one that no size is
+    let f =
+        |x: &[Tensor]| tuple(&[&x[0].reshape([-1, 2]).repeat([1, 3]), &x[1].reshape([-1, 3]), &x[2].neg()]);
+    let n = || Dim::new("n").min(2).max(8);
+    let shapes = DynamicShapes::new()
+        .with("x", [(0, n() * 2)])
+        .with("y", [(0, n() * 3)])
+        .with("z", [(0, n() * 2 + 1)]);
+    let p = program(f, &["x", "y", "z"], &[floats(&[6]), floats(&[9]), floats(&[7])], shapes).unwrap();
+    let m = p.module().unwrap();
+    assert_eq!(
+        m.guards()[6..],
+        [
+            "x.size()[0] % 2 == 0",
+            "3 * (x.size()[0] // 2) == y.size()[0]",
+            "1 + 2 * (x.size()[0] // 2) == z.size()[0]"
+        ]
+    );
+    all.push(("follow", p, vec![vec![floats(&[8]), floats(&[12]), floats(&[9])]]));
+    let e = m.run(&[floats(&[8]).into(), floats(&[9]).into(), floats(&[9]).into()], &[]).unwrap_err();
+    assert_eq!(e.message(), "Guard failed: 3 * (x.size()[0] // 2) == y.size()[0]");
+    let wrong = round_trips("derived", &all);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
