@@ -164,6 +164,11 @@ fn of_one(s: &Expr, pairs: &[(i64, i64)]) -> Option<(Expr, i64)> {
                 best = Some((cost, linear(e, a, b)));
             }
         }
+        if best.is_none()
+            && let Some((a, b)) = line(&|v| Some(v.rem_euclid(d))).filter(|(a, _)| *a != 0)
+        {
+            best = Some((0, linear(Expr::Mod(Box::new((s.clone(), Expr::Int(d)))), a, b)));
+        }
         if best.is_some() {
             break;
         }
