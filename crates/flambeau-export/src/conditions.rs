@@ -9,7 +9,7 @@ use flambeau_core::Value;
 use flambeau_fx::symbolic::{Bindings, Expr, Number};
 use flambeau_fx::{Argument, Graph, Op, Val};
 
-/// A size of an input: the text that reads it, and the expression that it is.
+/// A dynamic size of an input: the text that reads it, and the expression that it is.
 pub(crate) struct Size {
     pub source: String,
     pub expr: Expr,

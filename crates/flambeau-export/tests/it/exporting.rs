@@ -280,54 +280,6 @@ fn hints_find_out_what_is_dynamic() {
 }
 
 #[test]
-fn refusals_are_pytorchs() {
-    let n = || DynamicShapes::new().with("x", [(0, Dim::new("n"))]);
-    let of = |f: &dyn Fn(&[Tensor]) -> Value, inputs: &[Tensor], names: &[&str], shapes: DynamicShapes| {
-        program(f, names, inputs, shapes).unwrap_err().message().to_string()
-    };
-    let w = floats(&[4]);
-    let e = of(&|x| Value::from(&x[0] + &w), &[floats(&[4])], &["x"], n());
-    assert!(
-        e.starts_with("Constraints violated (n)! For more information, run with TORCH_LOGS=\"+dynamic\".\n  - You marked n as dynamic but your code specialized it to be a constant (4)."),
-        "{e}"
-    );
-    assert!(e.contains("Suggested fixes:\n  n = 4\n"), "{e}");
-    let two = DynamicShapes::new().with("x", [(0, Dim::new("a"))]).with("y", [(0, Dim::new("b"))]);
-    let e = of(&|x| Value::from(&x[0] + &x[1]), &[floats(&[4]), floats(&[4])], &["x", "y"], two);
-    assert!(e.contains("Constraints violated (b)!"), "{e}");
-    assert!(e.contains("The values of b = L['y'].size()[0] and a = L['x'].size()[0] must always be equal.\nSuggested fixes:\n  b = a\n"), "{e}");
-    let e = of(&|x| Value::from(x[0].view([-1, 4])), &[floats(&[8])], &["x"], n());
-    assert!(e.contains("satisfy the generated guard (L['x'].size()[0] % 4) == 0.\n"), "{e}");
-    assert!(e.contains("  _n = Dim('_n', min=1, max=oo)\n  n = 4*_n\n"), "{e}");
-    let range = DynamicShapes::new().with("x", [(0, Dim::new("n").min(2).max(100))]);
-    let f = |x: &[Tensor]| {
-        assert!(x[0].size(0) <= 10, "too long");
-        Value::from(&x[0] * 2.0)
-    };
-    let e = of(&f, &[floats(&[4])], &["x"], range);
-    assert!(e.contains("Not all values of n = L['x'].size()[0] in the specified range n <= 100 satisfy the generated guard 2 <= L['x'].size()[0] and L['x'].size()[0] <= 10\nSuggested fixes:\n  n = Dim('n', max=10)\n"), "{e}");
-    let e = of(
-        &|x| Value::from(x[0].relu()),
-        &[floats(&[3])],
-        &["x"],
-        DynamicShapes::new().with("y", [(0, Dim::new("n"))]),
-    );
-    assert!(e.starts_with("When `dynamic_shapes` is specified as a dict, its top-level keys must be the arg names ['x'] of `inputs`, but here they are ['y']."), "{e}");
-    let e = of(
-        &|x| Value::from(x[0].relu()),
-        &[floats(&[3])],
-        &["x"],
-        DynamicShapes::new().with("x", [(0, Dim::new("n").min(5).max(9))]),
-    );
-    assert!(e.starts_with("3 not in range [5, 9]"), "{e}");
-    let e = of(&|x| Value::from(x[0].view([5])), &[floats(&[4])], &["x"], DynamicShapes::new());
-    assert!(e.contains("shape '[5]' is invalid for input of size 4"), "{e}");
-    let e =
-        of(&|x| Value::from(&x[0] * x[0].sum().item::<f64>()), &[floats(&[4])], &["x"], DynamicShapes::new());
-    assert!(e.contains("being captured"), "{e}");
-}
-
-#[test]
 fn expressions_read_what_they_print() {
     use flambeau_fx::symbolic::Expr;
     for text in [
