@@ -237,7 +237,7 @@ impl Sizes {
             let n = at(*i, *d)?;
             let name = match all.symbols.iter().find(|s| s.dim == root.name) {
                 Some(s) => {
-                    if n != factor * s.at + offset {
+                    if factor.checked_mul(s.at).and_then(|v| v.checked_add(*offset)) != Some(n) {
                         all.unequal = Some(format!(
                             "Expected input {} to be equal to {dim}, where {} = {}, but got {n}",
                             source(*i, *d),

@@ -54,7 +54,7 @@ pub(crate) fn conditions(symbols: &[Symbol], sizes: &[Size], graph: &Graph) -> V
             (Some(size), _) => size.source.clone(),
             (None, Some(size)) => {
                 let Some(line) = Line::of(&size.expr, &s.name).filter(|l| l.factor != 0) else { continue };
-                let at_zero = plus(-line.offset, &size.source);
+                let at_zero = plus(line.offset.saturating_neg(), &size.source);
                 if line.factor.abs() == 1 {
                     if line.factor == 1 { at_zero } else { format!("(-{at_zero})") }
                 } else {
@@ -79,7 +79,7 @@ pub(crate) fn conditions(symbols: &[Symbol], sizes: &[Size], graph: &Graph) -> V
             seen.push(&size.expr);
             let Some(line) = Line::of(&size.expr, &s.name) else { continue };
             out.push(if line.factor == 1 {
-                format!("{root} == {}", plus(-line.offset, &size.source))
+                format!("{root} == {}", plus(line.offset.saturating_neg(), &size.source))
             } else {
                 format!("{} == {}", line.at(&root), size.source)
             });
