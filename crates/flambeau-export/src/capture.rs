@@ -1,6 +1,8 @@
 //! Programs captured for export: at the sizes of the example, and at others where sizes are dynamic.
 
+use crate::conditions::{Size, conditions};
 use crate::dims::{Dim, DynamicShapes, Named};
+use crate::failures;
 use crate::graph_signature::{
     ArgumentSpec, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec,
 };
@@ -86,6 +88,15 @@ struct Leaf {
     path: String,
     value: Value,
 }
+impl Leaf {
+    /// The text that reads a size of it: `L['x'].size()[0]`; of a number, that reads the number.
+    fn source(&self, dim: usize) -> String {
+        match &self.value {
+            Value::Tensor(_) => format!("L{}.size()[{dim}]", self.path),
+            _ => format!("L{}", self.path),
+        }
+    }
+}
 fn leaves_of(names: &[String], args: &[Value], kwargs: &Kwargs) -> (TreeSpec, Vec<Leaf>) {
     let mut values = Vec::new();
     let all = Value::Tuple(vec![Value::Tuple(args.to_vec()), Value::Dict(kwargs.to_vec())]);
@@ -121,18 +132,26 @@ pub(crate) struct Symbol {
     pub min: Option<i64>,
     pub max: Option<i64>,
 }
+fn hashed(source: &str) -> u64 {
+    Sha256::digest(source.as_bytes()).iter().fold(0u64, |n, b| (n * 256 + u64::from(*b)) % 100)
+}
+/// The name of the symbol of a size: from the text that reads it.
+pub(crate) fn symbol_of(source: &str) -> String {
+    format!("s{}", hashed(source))
+}
 /// Sizes of inputs as expressions.
 struct Sizes {
     symbols: Vec<Symbol>,
     /// By leaf and dimension.
     of: Vec<(usize, usize, Expr)>,
     taken: Vec<u64>,
+    /// A size of the example that does not follow from another one as its dim says.
+    unequal: Option<String>,
 }
 impl Sizes {
     /// PyTorch's number of a symbol: from the text that reads it.
     fn number(&mut self, source: &str) -> u64 {
-        let hash = Sha256::digest(source.as_bytes());
-        let mut n = hash.iter().fold(0u64, |n, b| (n * 256 + u64::from(*b)) % 100);
+        let mut n = hashed(source);
         while self.taken.contains(&n) {
             n += 1;
         }
@@ -140,7 +159,7 @@ impl Sizes {
         n
     }
     fn of(dynamic: &DynamicShapes, leaves: &[Leaf], names: &[String]) -> Result<Sizes> {
-        let mut all = Sizes { symbols: Vec::new(), of: Vec::new(), taken: Vec::new() };
+        let mut all = Sizes { symbols: Vec::new(), of: Vec::new(), taken: Vec::new(), unequal: None };
         let mut wanted: Vec<(usize, usize, Dim)> = Vec::new();
         for (input, dims) in &dynamic.of {
             let Some(i) = leaves.iter().position(|l| shown(&l.path) == *input) else {
@@ -170,10 +189,7 @@ impl Sizes {
                     v.type_name()
                 ))),
             };
-        let source = |i: usize, d: usize| match &leaves[i].value {
-            Value::Tensor(_) => format!("L{}.size()[{d}]", leaves[i].path),
-            _ => format!("L{}", leaves[i].path),
-        };
+        let source = |i: usize, d: usize| leaves[i].source(d);
         // dims that stand somewhere as they are, then those that others follow from
         for (i, d, dim) in &wanted {
             let n = at(*i, *d)?;
@@ -220,7 +236,17 @@ impl Sizes {
             let Dim::Derived { root, factor, offset } = dim else { continue };
             let n = at(*i, *d)?;
             let name = match all.symbols.iter().find(|s| s.dim == root.name) {
-                Some(s) => s.name.clone(),
+                Some(s) => {
+                    if factor.checked_mul(s.at).and_then(|v| v.checked_add(*offset)) != Some(n) {
+                        all.unequal = Some(format!(
+                            "Expected input {} to be equal to {dim}, where {} = {}, but got {n}",
+                            source(*i, *d),
+                            root.name,
+                            s.at
+                        ));
+                    }
+                    s.name.clone()
+                }
                 None => all.phantom(root, n, *factor, *offset)?,
             };
             let e = crate::solve::sum(vec![
@@ -231,6 +257,18 @@ impl Sizes {
         }
         all.of.sort_by_key(|(i, d, _)| (*i, *d));
         Ok(all)
+    }
+    /// By leaf and dimension: the example's size, how it is read, and its expression.
+    fn read(&self, leaves: &[Leaf]) -> Vec<(usize, usize, i64, Size)> {
+        let at = |i: usize, d: usize| match &leaves[i].value {
+            Value::Tensor(t) => t.sizes().get(d).copied().unwrap_or(0),
+            Value::Int(n) => *n,
+            _ => 0,
+        };
+        let one = |(i, d, e): &(usize, usize, Expr)| {
+            (*i, *d, at(*i, *d), Size { source: leaves[*i].source(*d), expr: e.clone() })
+        };
+        self.of.iter().map(one).collect()
     }
     fn check(s: &Symbol) -> Result<()> {
         let (low, high) = (s.min.unwrap_or(0), s.max.unwrap_or(i64::MAX));
@@ -355,7 +393,7 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
 }
 impl Program<'_> {
     /// The program at these sizes of its inputs.
-    fn at(&self, sizes: &[(usize, usize, i64)]) -> Result<Captured> {
+    pub(crate) fn at(&self, sizes: &[(usize, usize, i64)]) -> Result<Captured> {
         let capture = Capture::new(Level::Calls, Rc::new(Aten));
         let mut pairs = Vec::new();
         if let Some(m) = self.module {
@@ -439,7 +477,11 @@ pub(crate) fn export(
     let (spec, leaves) = leaves_of(&names, args, &options.kwargs);
     let mut sizes = Sizes::of(&options.dynamic, &leaves, &names)?;
     let program = Program { module, forward, spec, leaves, preserved: &options.preserved };
-    let first = program.at(&[])?;
+    let first = match (program.at(&[]), &sizes.unequal) {
+        (Err(e), _) => return Err(failures::at_symbols(&program, &sizes.read(&program.leaves), e)),
+        (Ok(_), Some(text)) => return Err(refusals::user(text.clone())),
+        (Ok(first), None) => first,
+    };
     let (captures, points) = loop {
         let points = Points::new(
             &sizes
@@ -713,6 +755,8 @@ fn assemble(
         }
     }
     let leaves: Vec<Value> = program.leaves.iter().map(|l| l.value.clone()).collect();
+    let of_inputs: Vec<Size> = sizes.read(&program.leaves).into_iter().map(|(.., size)| size).collect();
+    let guards_code = conditions(&sizes.symbols, &of_inputs, &merged.module.graph);
     Ok(ExportedProgram {
         graph_module: merged.module,
         graph_signature: signature,
@@ -721,6 +765,6 @@ fn assemble(
         range_constraints: ranges,
         module_call_graph: calls,
         example_inputs: program.spec.unflatten(&leaves).ok(),
-        guards_code: Vec::new(),
+        guards_code,
     })
 }

@@ -7,6 +7,8 @@
 //! | [`load`], [`save`], [`ExportedProgram`] | the program: graph, signature, ranges of sizes, weights |
 //! | [`ExportedProgram::module`] | the program as a module with its weights, which checks its inputs |
 //! | [`graph_signature`] | what inputs and outputs of the graph are |
+//! | `conditions` | what a captured program asks of sizes that follow from others |
+//! | `failures` | errors of operators in a program with dynamic sizes |
 //! | `guards` | conditions on inputs, as Python expressions |
 //! | `aten` | operators by their names in ATen |
 //! | [`unflatten`](fn@unflatten) | the program as the modules that it was made of |
@@ -21,10 +23,12 @@
 mod api;
 mod aten;
 mod capture;
+mod conditions;
 mod control;
 mod dataclass;
 mod decompose;
 mod dims;
+mod failures;
 pub mod graph_signature;
 mod guards;
 mod merge;

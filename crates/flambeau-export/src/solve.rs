@@ -164,6 +164,11 @@ fn of_one(s: &Expr, pairs: &[(i64, i64)]) -> Option<(Expr, i64)> {
                 best = Some((cost, linear(e, a, b)));
             }
         }
+        if best.is_none()
+            && let Some((a, b)) = line(&|v| Some(v.rem_euclid(d))).filter(|(a, _)| *a != 0)
+        {
+            best = Some((0, linear(Expr::Mod(Box::new((s.clone(), Expr::Int(d)))), a, b)));
+        }
         if best.is_some() {
             break;
         }
@@ -175,7 +180,7 @@ fn of_one(s: &Expr, pairs: &[(i64, i64)]) -> Option<(Expr, i64)> {
     let square = Expr::Pow(Box::new((s.clone(), Expr::Int(2))));
     line(&|v| v.checked_mul(v)).map(|(a, b)| linear(square, a, b))
 }
-fn gcd(a: i64, b: i64) -> i64 {
+pub(crate) fn gcd(a: i64, b: i64) -> i64 {
     let (mut a, mut b) = (a.abs(), b.abs());
     while b != 0 {
         (a, b) = (b, a % b);

@@ -218,8 +218,14 @@ fn resampled(args: &[Value]) -> Option<Form> {
     all.push(by(factors));
     Some(Form::Call(format!("torch.ops.aten.{name}.vec"), all, Vec::new()))
 }
-/// Windows whose symmetric form is an overload in ATen.
-const WINDOWS: [&str; 3] = ["hann_window", "bartlett_window", "blackman_window"];
+/// Windows: what is said beside the length is said by an overload in ATen.
+const WINDOWS: [(&str, &[&str]); 5] = [
+    ("hann_window", &["default", "periodic"]),
+    ("bartlett_window", &["default", "periodic"]),
+    ("blackman_window", &["default", "periodic"]),
+    ("hamming_window", &["default", "periodic", "periodic_alpha", "periodic_alpha_beta"]),
+    ("kaiser_window", &["default", "periodic", "beta"]),
+];
 /// What puts elements back where a pool took them from: ATen wants the size, which follows from the window's sizes.
 fn unpooled(name: &str, args: &[Value]) -> Option<Form> {
     let [Value::Tensor(x), at, kernel, stride, padding, size] = args else { return None };
@@ -284,10 +290,12 @@ impl Names for Aten {
         if let ("max_unpool2d" | "max_unpool3d", Some(form)) = (name, unpooled(name, args)) {
             return Ok(form);
         }
-        if let (true, [_, Value::Bool(false), ..]) = (WINDOWS.contains(&name), args) {
-            let (mut positional, keywords) = flambeau_fx::capture::split(&info.schema, args);
-            positional.truncate(2);
-            return Ok(Form::Call(format!("torch.ops.aten.{name}.periodic"), positional, keywords));
+        if let Some((_, overloads)) = WINDOWS.iter().find(|(window, _)| *window == name) {
+            let (positional, keywords) = flambeau_fx::capture::split(&info.schema, args);
+            let overload = positional.len().checked_sub(1).and_then(|i| overloads.get(i));
+            if let Some(overload) = overload {
+                return Ok(Form::Call(format!("torch.ops.aten.{name}.{overload}"), positional, keywords));
+            }
         }
         if RESAMPLING.contains(&name) {
             return resampled(args).ok_or_else(|| {

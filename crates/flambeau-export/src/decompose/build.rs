@@ -165,7 +165,7 @@ pub(super) struct Builder {
     pub writes: Vec<(usize, Item)>,
     /// The dtype of autocast, in a region that has it.
     pub autocast: Option<DType>,
-    /// Which sizes of the decomposed call's first argument are no numbers.
+    /// Which sizes of the decomposed call's first argument, or of the tensors in it, are no numbers.
     pub symbolic: Vec<bool>,
 }
 /// What a value is like.

@@ -241,13 +241,16 @@ impl<'a> Run<'a> {
             }
         })
     }
-    /// Which sizes of a call's first argument are no numbers.
+    /// Which sizes of a call's first argument, or of the tensors in it, are no numbers.
     fn symbolic(&self, d: &NodeData) -> Vec<bool> {
-        let first = d.args().first().and_then(Argument::node);
-        match first.and_then(|n| self.source.graph.node(n).meta.val.as_ref()) {
-            Some(Val::Tensor(t)) => t.shape.iter().map(|e| e.as_int().is_none()).collect(),
-            _ => Vec::new(),
+        let Some(first) = d.args().first() else { return Vec::new() };
+        let mut out = Vec::new();
+        for a in first.items().unwrap_or(std::slice::from_ref(first)) {
+            if let Some(Val::Tensor(t)) = a.node().and_then(|n| self.source.graph.node(n).meta.val.as_ref()) {
+                out.extend(t.shape.iter().map(|e| e.as_int().is_none()));
+            }
         }
+        out
     }
     /// The value of a call, in operators of the core set.
     fn called(&mut self, n: Node, d: &NodeData) -> Result<Item> {

@@ -175,6 +175,165 @@ fn transforms() {
     }
 }
 #[test]
+fn signals_from_frequencies() {
+    let whole = |n: i64| ("length", Value::Int(n));
+    let named = |w: i64, hop: i64| {
+        let window = ("window", Value::Tensor(floats(&[w]).abs() + 1.0));
+        vec![window, ("hop_length", Value::Int(hop)), ("win_length", Value::Int(w))]
+    };
+    let cases = [
+        (vec![2, 5, 6], named(8, 4)),
+        (vec![5, 6], vec![("center", Value::Bool(false))]),
+        (vec![5, 6], [named(6, 3), vec![whole(14), ("normalized", Value::Bool(true))]].concat()),
+    ];
+    for (sizes, named) in cases {
+        let run = |v: &[Value], _: &Kwargs| -> Result<Value> {
+            let z = library::call_value("torch.complex", &[v[0].clone(), v[1].clone()], &[])?;
+            library::call_value("torch.istft", &[z, Value::Int(8)], &kwargs(&named))
+        };
+        let args = [value(&sizes), Value::Tensor(floats(&sizes) * 0.5)];
+        let core = try_export_values(None, run, &args, ExportOptions::new()).unwrap();
+        assert!(core.operators().contains(&"aten.istft.default".to_string()));
+        let core = core.run_decompositions(&default_decompositions()).unwrap();
+        assert!(!core.operators().contains(&"aten.istft.default".to_string()), "{:?}", core.operators());
+        let got = core.module().unwrap().run(&args, &[]).unwrap();
+        near("istft", &got, &run(&args, &Vec::new()).unwrap());
+    }
+}
+/// Exports a call of tensors whose first size is dynamic, decomposes it without an operator, and compares at two sizes.
+fn at_sizes(operator: &str, run: impl Fn(&[Value]) -> Result<Value>, sizes: &[Vec<i64>]) -> Vec<String> {
+    let all = |n: i64| -> Vec<Value> {
+        let own = |s: &Vec<i64>| s.iter().map(|k| if *k == 0 { n } else { *k }).collect::<Vec<i64>>();
+        sizes.iter().map(|s| value(&own(s))).collect()
+    };
+    let names = ["a", "b", "c", "d"];
+    let mut o = ExportOptions::new().names(&names[..sizes.len()]);
+    for (s, name) in sizes.iter().zip(names) {
+        let dims = s.iter().enumerate().filter(|(_, n)| **n == 0);
+        o = o.dynamic(name, dims.map(|(d, _)| (d, Dim::new("n").min(2).max(64))).collect::<Vec<_>>());
+    }
+    let p = try_export_values(None, |v: &[Value], _: &Kwargs| run(v), &all(4), o).unwrap();
+    let core = p.run_decompositions(&default_decompositions()).unwrap();
+    let own = format!("aten.{operator}.");
+    assert!(core.operators().iter().all(|o| !o.starts_with(&own)), "{operator}: {:?}", core.operators());
+    for n in [4, 7] {
+        let got = core.module().unwrap().run(&all(n), &[]).unwrap();
+        near(operator, &got, &run(&all(n)).unwrap());
+    }
+    core.operators()
+}
+#[test]
+fn products_of_several() {
+    let einsum = |text: &'static str| {
+        move |v: &[Value]| {
+            library::call_value("torch.einsum", &[vec![Value::Str(text.into())], v.to_vec()].concat(), &[])
+        }
+    };
+    for (text, sizes) in [
+        ("ij,jk,kl->il", vec![vec![0, 3], vec![3, 5], vec![5, 2]]),
+        ("bi,bj,bk->bijk", vec![vec![0, 3], vec![0, 2], vec![0, 5]]),
+        ("i,j->ij", vec![vec![0], vec![3]]),
+        ("bij,bjk,km->bim", vec![vec![0, 3, 2], vec![0, 2, 5], vec![5, 4]]),
+        ("ab,cb,cd,da->a", vec![vec![0, 3], vec![2, 3], vec![2, 5], vec![5, 0]]),
+        ("ab,ac,d->c", vec![vec![0, 3], vec![0, 2], vec![5]]),
+    ] {
+        at_sizes("einsum", einsum(text), &sizes);
+    }
+    let dot = |v: &[Value]| library::call_value("torch.linalg.multi_dot", &[Value::List(v.to_vec())], &[]);
+    at_sizes("linalg_multi_dot", dot, &[vec![0, 3], vec![3, 5]]);
+    for sizes in [
+        vec![vec![2, 3], vec![3, 4], vec![4, 5]],
+        vec![vec![3], vec![3, 4], vec![4]],
+        vec![vec![2, 3], vec![3, 4], vec![4, 5], vec![5]],
+    ] {
+        let n = sizes.len() - 1;
+        let operators = at_sizes("linalg_multi_dot", dot, &sizes);
+        assert!(operators.contains(&"aten.mm.default".to_string()), "{n}: {operators:?}");
+    }
+}
+#[test]
+fn choices_borders_and_volumes() {
+    for (r, again) in [(1, false), (2, false), (3, true), (5, false)] {
+        let named = [("r", Value::Int(r)), ("with_replacement", Value::Bool(again))];
+        check("torch.combinations", "combinations", &[value(&[4])], &named);
+    }
+    for pad in [vec![1, 2], vec![1, 2, 2, 1], vec![-1, 2, 2, -1]] {
+        let sizes = [0, 3, 4, 5][..2 + pad.len() / 2].to_vec();
+        let pad = Value::List(pad.into_iter().map(Value::Int).collect());
+        let run = move |v: &[Value]| {
+            let mode = Value::Str("circular".into());
+            library::call_value("torch.nn.functional.pad", &[v[0].clone(), pad.clone(), mode], &[])
+        };
+        at_sizes("pad", run, &[sizes]);
+    }
+    let name = "torch.nn.functional.interpolate";
+    let mode = ("mode", Value::Str("trilinear".into()));
+    let size = Value::List([3, 5, 7].map(Value::Int).to_vec());
+    for corners in [false, true] {
+        let named = [mode.clone(), ("align_corners", Value::Bool(corners)), ("size", size.clone())];
+        check(name, "upsample_trilinear3d", &[value(&[2, 3, 4, 5, 6])], &named);
+    }
+}
+/// What our own export makes of overloads: the operator is in the program, and the program gives what the call gives.
+#[test]
+fn windows_and_unpooling_are_exported() {
+    let float = |name: &str, x: f64| (name.to_string(), Value::Float(x));
+    for (name, overload, named) in [
+        ("hann_window", "default", vec![]),
+        ("bartlett_window", "default", vec![]),
+        ("blackman_window", "default", vec![]),
+        ("hamming_window", "default", vec![]),
+        ("kaiser_window", "default", vec![]),
+        ("hamming_window", "periodic_alpha", vec![float("alpha", 0.6)]),
+        ("hamming_window", "periodic_alpha_beta", vec![float("beta", 0.4)]),
+        ("kaiser_window", "beta", vec![float("beta", 7.5)]),
+    ] {
+        for periodic in [true, false] {
+            let named = [vec![("periodic".to_string(), Value::Bool(periodic))], named.clone()].concat();
+            let run = |v: &[Value], _: &Kwargs| -> Result<Value> {
+                let w = library::call_value(&format!("torch.{name}"), &[Value::Int(8)], &named)?;
+                library::call_value("torch.mul", &[v[0].clone(), w], &[])
+            };
+            let args = [value(&[3, 8])];
+            let p = try_export_values(None, run, &args, ExportOptions::new()).unwrap();
+            let overload = if overload == "default" && !periodic { "periodic" } else { overload };
+            let own = format!("aten.{name}.{overload}");
+            assert!(p.operators().contains(&own), "{:?}", p.operators());
+            let core = p.run_decompositions(&default_decompositions()).unwrap();
+            // PyTorch decomposes the first of them alone
+            assert_eq!(core.operators().contains(&own), name != "hann_window", "{:?}", core.operators());
+            let want = run(&args, &Vec::new()).unwrap();
+            for p in [&p, &core] {
+                near(name, &p.module().unwrap().run(&args, &[]).unwrap(), &want);
+            }
+        }
+    }
+    for n in [2, 3] {
+        let sizes = [vec![0, 2], vec![4; n]].concat();
+        let run = move |v: &[Value]| -> Result<Value> {
+            let pooled = library::call_value(
+                &format!("torch.nn.functional.max_pool{n}d_with_indices"),
+                &[v[0].clone(), Value::Int(2)],
+                &[],
+            )?;
+            let parts = pooled.items().unwrap_or(&[]).to_vec();
+            let name = format!("torch.nn.functional.max_unpool{n}d");
+            library::call_value(&name, &[parts, vec![Value::Int(2)]].concat(), &[])
+        };
+        at_sizes(&format!("max_unpool{n}d"), run, &[sizes]);
+    }
+}
+/// Remainders of sizes stay computed by the program.
+#[test]
+fn remainders_of_sizes() {
+    let run = |v: &[Value]| -> Result<Value> {
+        let n = v[0].clone().into_tensor().unwrap().size(0);
+        library::method(&v[0], "new_zeros", &[Value::List(vec![Value::Int(n % 3 + 2)])], &[])
+    };
+    let operators = at_sizes("new_zeros", run, &[vec![0]]);
+    assert!(operators.contains(&"operator.mod".to_string()), "{operators:?}");
+}
+#[test]
 fn bits_and_slopes() {
     for name in ["__and__", "__or__", "__xor__"] {
         let run = |v: &[Value], _: &Kwargs| library::method(&v[0], name, &[Value::Int(3)], &[]);

@@ -1,8 +1,9 @@
 //! Writes by index, one-hot vectors, transforms to and from frequencies.
 
 use super::super::build::{Builder, Call, Item, op, wrapped};
-use super::creation::counted;
+use super::creation::{counted, filled};
 use super::pointwise::converted;
+use super::view::{contiguous, reshaped, sliced};
 use flambeau_core::{DType, Result, Value};
 
 /// An assertion that a condition holds for all elements.
@@ -28,6 +29,68 @@ fn scaling(c: &Call, forward: bool) -> i64 {
         (_, true) => 0,
         (_, false) => 2,
     }
+}
+/// Overlapping parts of length `n`, `hop` apart, added up along a line.
+fn overlapped(b: &mut Builder, parts: &Item, sizes: Vec<i64>, n: i64, hop: i64) -> Result<Item> {
+    let (frames, dtype) = (parts.size(1)?, parts.dtype()?);
+    let line = filled(b, sizes.clone(), 0.into(), Some(dtype))?;
+    let at = counted(b, sizes[1], Some(DType::I32))?;
+    let at = op!(b, "unfold.default", &at, 0, n, hop);
+    let at = contiguous(b, &at)?;
+    let at = op!(b, "view.default", &at, vec![frames * n]);
+    let parts = op!(b, "permute.default", parts, vec![0, 1, 2]);
+    let parts = reshaped(b, &parts, vec![parts.size(0)?, frames * n])?;
+    Ok(op!(b, "index_put.default", &line, vec![Item::none(), at], &parts, true))
+}
+/// The signal whose parts have these frequencies, divided by what the windows add up to.
+fn istft(b: &mut Builder, c: &Call, x: &Item) -> Result<Option<Item>> {
+    let n = c.int(1, "n_fft", 0);
+    let (hop, length) = (c.int(2, "hop_length", n / 4), c.int(3, "win_length", n));
+    let real = match x.dtype()? {
+        DType::C64 => DType::F32,
+        DType::C128 => DType::F64,
+        _ => return Ok(None),
+    };
+    let one = x.rank()? == 2;
+    let fits = n > 0 && hop > 0 && (1..=n).contains(&length) && (one || x.rank()? == 3);
+    if !fits || !c.flag(7, "onesided", true) || c.flag(9, "return_complex", false) {
+        return Ok(None);
+    }
+    let mut window = match c.get(4, "window") {
+        Some(w) if w.dtype()?.is_complex() => return Ok(None),
+        Some(w) => w,
+        None => filled(b, vec![length], 1.into(), Some(real))?,
+    };
+    let whole = n + hop * (x.size(-1)? - 1);
+    let center = c.flag(5, "center", true);
+    let start = if center { n / 2 } else { 0 };
+    let end = match c.get(8, "length").and_then(|i| i.int()) {
+        Some(wanted) => start + wanted,
+        None => whole - start,
+    };
+    // what lies beyond the parts would be zeros
+    if end > whole || x.size(-2)? != n / 2 + 1 {
+        return Ok(None);
+    }
+    if length < n {
+        let before = (n - length) / 2;
+        window = op!(b, "constant_pad_nd.default", &window, vec![before, n - length - before]);
+    }
+    let x = if one { op!(b, "unsqueeze.default", x, 0) } else { x.clone() };
+    let turned = op!(b, "permute.default", &x, vec![0, 2, 1]);
+    let norm = if c.flag(6, "normalized", false) { 1 } else { 2 };
+    let parts = op!(b, "_fft_c2r.default", &turned, vec![2], norm, n);
+    let wide = op!(b, "view.default", &window, vec![1, 1, n]);
+    let parts = op!(b, "mul.Tensor", &parts, &wide);
+    let sizes = vec![x.size(0)?, whole];
+    let signal = overlapped(b, &parts, sizes.clone(), n, hop)?;
+    let squares = op!(b, "pow.Tensor_Scalar", &window, 2);
+    let squares = op!(b, "expand.default", &squares, vec![1, parts.size(1)?, n]);
+    let envelope = overlapped(b, &squares, sizes, n, hop)?;
+    let signal = sliced(b, &signal, 1, start, end)?;
+    let envelope = sliced(b, &envelope, 1, start, end)?;
+    let out = op!(b, "div.Tensor", &signal, &envelope);
+    Ok(Some(if one { op!(b, "squeeze.dims", &out, vec![0]) } else { out }))
 }
 pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
     let x = c.args.first().cloned().unwrap_or_else(Item::none);
@@ -120,6 +183,7 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
             let turned = op!(b, "_conj.default", &x);
             op!(b, "_fft_c2r.default", &turned, vec![d], scaling(c, true), n)
         }
+        "istft.default" => return istft(b, c, &x),
         "stft.center" => {
             let (n, rank) = (c.int(1, "n_fft", 0), x.rank()?);
             let args: Vec<Item> = (1..5)

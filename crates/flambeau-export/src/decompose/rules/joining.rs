@@ -53,6 +53,28 @@ fn neighbours(b: &mut Builder, x: &Item, d: i64) -> Result<Item> {
     let before = sliced(b, x, d, 0, n - 1)?;
     Ok(op!(b, "add.Tensor", &after, &before))
 }
+/// All choices of `r` elements, in order: the places of a grid at which indices rise.
+fn combinations(b: &mut Builder, c: &Call, x: &Item) -> Result<Option<Item>> {
+    let (r, again) = (c.int(1, "r", 2), c.flag(2, "with_replacement", false));
+    let n = x.tensor()?.numel();
+    // how many there are is no linear function of the size
+    if r < 1 || x.rank()? != 1 || b.symbolic.first() == Some(&true) {
+        return Ok(None);
+    }
+    let top = if again { n + r - 1 } else { n };
+    let count = (0..r).try_fold(1i64, |all, i| Some(all.checked_mul((top - i).max(0))? / (i + 1)));
+    let Some(count) = count else { return Ok(None) };
+    let all = counted(b, n, Some(DType::I64))?;
+    let sides = grid(b, &vec![all; r as usize])?;
+    let mut holds = filled(b, vec![n; r as usize], true.into(), Some(DType::Bool))?;
+    for two in sides.windows(2) {
+        let name = if again { "le.Tensor" } else { "lt.Tensor" };
+        let rises = b.op(name, two.to_vec(), Vec::new())?;
+        holds = op!(b, "mul.Tensor", &holds, &rises);
+    }
+    let places = op!(b, "nonzero_static.default", &holds; size = count);
+    Ok(Some(op!(b, "index.Tensor", x, vec![places])))
+}
 pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
     let x = c.args.first().cloned().unwrap_or_else(Item::none);
     Ok(Some(match c.name.as_str() {
@@ -73,6 +95,7 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
             }
             op!(b, "cat.default", columns, 1)
         }
+        "combinations.default" => return combinations(b, c, &x),
         "block_diag.default" => {
             let all = x.items();
             return if all.is_empty() { Ok(None) } else { block_diag(b, &all) };

@@ -3,7 +3,7 @@
 use super::super::build::{Builder, Call, Item, op};
 use super::creation::counted;
 use super::view::{contiguous, reshaped};
-use flambeau_core::{Result, Value};
+use flambeau_core::{Device, Layout, Result, Value};
 
 fn many(l: Option<Vec<i64>>, n: usize, default: i64) -> Vec<i64> {
     match l {
@@ -81,6 +81,60 @@ fn picked(b: &mut Builder, x: &Item, d: usize, index: &Item) -> Result<Item> {
     }
     Ok(op!(b, "index.Tensor", x, all))
 }
+/// The tensor in the middle of a larger one whose borders are what lies on the other side: `pad` begins with the last dimension.
+fn circular(b: &mut Builder, x: &Item, pad: &[i64]) -> Result<Item> {
+    let sizes = x.sizes()?;
+    let mut whole = sizes.clone();
+    // dimensions with what comes before and after
+    let sides: Vec<(usize, i64, i64)> =
+        pad.chunks_exact(2).enumerate().map(|(k, p)| (sizes.len() - k - 1, p[0], p[1])).collect();
+    for (d, before, after) in &sides {
+        whole[*d] += before + after;
+    }
+    let dtype = x.dtype()?;
+    let mut out = op!(
+        b,
+        "empty.memory_format",
+        &whole[..];
+        dtype = dtype,
+        layout = Value::Layout(Layout::Strided),
+        device = Value::Device(Device::Cpu),
+        pin_memory = false
+    );
+    let (mut places, mut middle) = (vec![out.clone()], x.clone());
+    for (d, before, after) in &sides {
+        let (from, to) = (*before.max(&0), whole[*d] - after.max(&0));
+        let place = op!(b, "slice.Tensor", places.last().unwrap_or(&out), *d as i64, from, to);
+        places.push(place);
+        middle = op!(b, "slice.Tensor", &middle, *d as i64, (-before).max(0), sizes[*d] - (-after).max(0));
+    }
+    let mut put = op!(b, "copy.default", places.last().unwrap_or(&out), &middle);
+    for ((d, before, after), place) in sides.iter().zip(&places).rev() {
+        put = op!(
+            b,
+            "slice_scatter.default",
+            place,
+            &put,
+            *d as i64,
+            *before.max(&0),
+            whole[*d] - after.max(&0)
+        );
+    }
+    out = put;
+    for (d, before, after) in &sides {
+        let (n, d) = (whole[*d], *d as i64);
+        let (left, right) = (*before.max(&0), *after.max(&0));
+        for (at, from, count) in [(0, n - left - right, left), (n - right, left, right)] {
+            if count > 0 {
+                let place = op!(b, "slice.Tensor", &out, d, at, at + count);
+                let other = op!(b, "slice.Tensor", &out, d, from, from + count);
+                let copy = op!(b, "copy.default", &place, &other);
+                out = op!(b, "slice_scatter.default", &out, &copy, d, at, at + count);
+            }
+        }
+    }
+    Ok(out)
+}
 fn padded(b: &mut Builder, c: &Call, x: &Item) -> Result<Option<Item>> {
     let pad = c.ints(1, "pad").unwrap_or_default();
     let mode = match c.get(2, "mode").map(|i| i.value.clone()) {
@@ -92,6 +146,9 @@ fn padded(b: &mut Builder, c: &Call, x: &Item) -> Result<Option<Item>> {
         return Ok(Some(op!(b, "constant_pad_nd.default", x, pad, v)));
     }
     let rank = x.rank()?;
+    if mode == "circular" && pad.len() / 2 < rank {
+        return circular(b, x, &pad).map(Some);
+    }
     let mut out = x.clone();
     // the first of the padded dimensions is the last pair
     for (k, pair) in pad.chunks_exact(2).enumerate().rev() {

@@ -94,6 +94,65 @@ fn power(b: &mut Builder, x: &Item, n: i64) -> Result<Option<Item>> {
     }
     Ok(out)
 }
+/// A product of matrices in the order of the fewest multiplications.
+fn multi_dot(b: &mut Builder, all: &[Item]) -> Result<Option<Item>> {
+    let mut all = all.to_vec();
+    let (Some(first), Some(last), true) = (all.first(), all.last(), all.len() > 1) else { return Ok(None) };
+    let mut sizes = Vec::new();
+    let (row, column) = (first.rank()? == 1, last.rank()? == 1);
+    if !row {
+        sizes.push(first.size(0)?);
+    }
+    if !column {
+        sizes.push(last.size(-1)?);
+    }
+    // which order that is may differ from size to size
+    if all.len() > 2 && b.symbolic.contains(&true) {
+        return Ok(None);
+    }
+    if row {
+        all[0] = op!(b, "unsqueeze.default", &all[0], 0);
+    }
+    let end = all.len() - 1;
+    if column {
+        all[end] = op!(b, "unsqueeze.default", &all[end], -1);
+    }
+    let mut dims = vec![all[0].size(0)?];
+    for t in &all {
+        dims.push(t.size(1)?);
+    }
+    let out = chain(b, &all, &cheapest(&dims), 0, end)?;
+    Ok(Some(op!(b, "view.default", &out, sizes)))
+}
+/// Where the product of the matrices from `i` to `j` is split, for all `i` and `j`: matrix `k` has `dims[k]` rows.
+fn cheapest(dims: &[i64]) -> Vec<Vec<usize>> {
+    let n = dims.len() - 1;
+    let (mut cost, mut split) = (vec![vec![0i64; n]; n], vec![vec![0usize; n]; n]);
+    for length in 1..n {
+        for i in 0..n - length {
+            let j = i + length;
+            cost[i][j] = i64::MAX;
+            for k in i..j {
+                let product = dims[i].saturating_mul(dims[k + 1]).saturating_mul(dims[j + 1]);
+                let c = cost[i][k].saturating_add(cost[k + 1][j]).saturating_add(product);
+                // of three matrices the left product comes first where both orders cost the same
+                if c < cost[i][j] || c == cost[i][j] && n == 3 {
+                    (cost[i][j], split[i][j]) = (c, k);
+                }
+            }
+        }
+    }
+    split
+}
+fn chain(b: &mut Builder, all: &[Item], split: &[Vec<usize>], i: usize, j: usize) -> Result<Item> {
+    if i == j {
+        return Ok(all[i].clone());
+    }
+    let k = split[i][j];
+    let left = chain(b, all, split, i, k)?;
+    let right = chain(b, all, split, k + 1, j)?;
+    Ok(op!(b, "mm.default", &left, &right))
+}
 pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
     let x = c.args.first().cloned().unwrap_or_else(Item::none);
     Ok(Some(match c.name.as_str() {
@@ -155,6 +214,7 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
             }
             norm2(b, &x, dims, c.flag(3, "keepdim", false))?
         }
+        "linalg_multi_dot.default" => return multi_dot(b, &x.items()),
         "linalg_matrix_power.default" => return power(b, &x, c.int(1, "n", 0)),
         _ => return Ok(None),
     }))

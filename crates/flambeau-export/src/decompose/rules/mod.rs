@@ -3,6 +3,7 @@
 mod activation;
 mod attention;
 mod creation;
+mod einsum;
 mod index;
 mod joining;
 mod layer;
@@ -21,7 +22,7 @@ use super::build::{Builder, Call, Item};
 use flambeau_core::Result;
 
 type Rule = fn(&mut Builder, &Call) -> Result<Option<Item>>;
-const FAMILIES: [Rule; 16] = [
+const FAMILIES: [Rule; 17] = [
     view::rule,
     pointwise::rule,
     product::rule,
@@ -38,6 +39,7 @@ const FAMILIES: [Rule; 16] = [
     resize::rule,
     linalg::rule,
     joining::rule,
+    einsum::rule,
 ];
 
 /// What a call becomes; none where it stays as it is.
@@ -51,7 +53,7 @@ pub(super) fn decomposed(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
 }
 
 /// The operators that have a rule.
-pub(super) const NAMES: [&str; 266] = [
+pub(super) const NAMES: [&str; 271] = [
     "__and__.Scalar",
     "__and__.Tensor",
     "__matmul__.default",
@@ -101,6 +103,7 @@ pub(super) const NAMES: [&str; 266] = [
     "clamp_min.Tensor",
     "clamp_min.default",
     "col2im.default",
+    "combinations.default",
     "conj.default",
     "contiguous.default",
     "conv1d.default",
@@ -172,6 +175,7 @@ pub(super) const NAMES: [&str; 266] = [
     "instance_norm.default",
     "isclose.default",
     "isfinite.default",
+    "istft.default",
     "item.default",
     "kl_div.default",
     "kron.default",
@@ -189,6 +193,7 @@ pub(super) const NAMES: [&str; 266] = [
     "linalg_matrix_norm.default",
     "linalg_matrix_norm.str_ord",
     "linalg_matrix_power.default",
+    "linalg_multi_dot.default",
     "linalg_norm.default",
     "linalg_slogdet.default",
     "linalg_solve.default",
@@ -211,6 +216,7 @@ pub(super) const NAMES: [&str; 266] = [
     "max_pool2d.default",
     "max_pool3d.default",
     "max_unpool2d.default",
+    "max_unpool3d.default",
     "meshgrid.default",
     "meshgrid.indexing",
     "mish.default",
@@ -305,6 +311,7 @@ pub(super) const NAMES: [&str; 266] = [
     "upsample_bicubic2d.default",
     "upsample_bicubic2d.vec",
     "upsample_linear1d.vec",
+    "upsample_trilinear3d.vec",
     "var.default",
     "var.dim",
     "var_mean.dim",

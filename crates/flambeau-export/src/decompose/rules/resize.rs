@@ -177,44 +177,66 @@ fn nearest_exact(b: &mut Builder, c: &Call, x: &Item) -> Result<Option<Item>> {
     }
     Ok(Some(op!(b, "index.Tensor", x, places)))
 }
-/// Between two neighbours along one dimension.
+/// Between two neighbours along each dimension.
 fn linear(b: &mut Builder, c: &Call, x: &Item) -> Result<Option<Item>> {
     let Some((sizes, scales)) = wanted(c, x, 3)? else { return Ok(None) };
-    let (&[out], &[scale]) = (&sizes[..], &scales[..]) else { return Ok(None) };
-    let (n, corners, dtype) = (x.size(2)?, c.flag(2, "align_corners", false), x.dtype()?);
-    if open(b, &[scale.filter(|_| !corners)]) || !matches!(dtype, DType::F32 | DType::F64) {
+    let (corners, dtype) = (c.flag(2, "align_corners", false), x.dtype()?);
+    let steps: Vec<Option<f64>> = scales.iter().map(|s| s.filter(|_| !corners)).collect();
+    if open(b, &steps) || !matches!(dtype, DType::F32 | DType::F64) {
         return Ok(None);
     }
-    let all = counted(b, out, None)?;
-    let all = op!(b, "_to_copy.default", &all; dtype = dtype);
-    let at = places(b, &all, step(n, out, corners, scale), corners)?;
-    let at = if corners { at } else { op!(b, "clamp.default", &at, 0.0) };
-    let at = op!(b, "view.default", &at, vec![out]);
-    let low = op!(b, "_to_copy.default", &at; dtype = DType::I64);
-    let next = op!(b, "add.Tensor", &low, 1);
-    let high = op!(b, "clamp.default", &next, Item::none(), n - 1);
-    let before = op!(b, "index.Tensor", x, vec![Item::none(), Item::none(), low.clone()]);
-    let after = op!(b, "index.Tensor", x, vec![Item::none(), Item::none(), high]);
-    let way = op!(b, "sub.Tensor", &at, &low);
-    let way = op!(b, "clamp.default", &way, 0.0, 1.0);
-    let rise = op!(b, "sub.Tensor", &after, &before);
-    let part = op!(b, "mul.Tensor", &rise, &way);
-    Ok(Some(op!(b, "add.Tensor", &before, &part)))
+    // by dimension: where elements lie, and the numbers of both neighbours
+    let mut all = Vec::new();
+    for (d, (out, scale)) in sizes.iter().zip(&scales).enumerate() {
+        let n = x.size(d as i64 + 2)?;
+        let at = counted(b, *out, None)?;
+        let at = op!(b, "_to_copy.default", &at; dtype = dtype);
+        let at = places(b, &at, step(n, *out, corners, *scale), corners)?;
+        let at = if corners { at } else { op!(b, "clamp.default", &at, 0.0) };
+        let side = [vec![*out], vec![1; sizes.len() - d - 1]].concat();
+        let at = op!(b, "view.default", &at, side);
+        let low = op!(b, "_to_copy.default", &at; dtype = DType::I64);
+        let next = op!(b, "add.Tensor", &low, 1);
+        let high = op!(b, "clamp.default", &next, Item::none(), n - 1);
+        all.push((at, low, high));
+    }
+    // the values of all neighbours: the last dimension's change first
+    let mut values = Vec::new();
+    for k in 0..1usize << all.len() {
+        let mut index = vec![Item::none(), Item::none()];
+        for (d, (_, low, high)) in all.iter().enumerate() {
+            let after = k >> (all.len() - 1 - d) & 1 == 1;
+            index.push(if after { high.clone() } else { low.clone() });
+        }
+        values.push(op!(b, "index.Tensor", x, index));
+    }
+    for (at, low, _) in all.iter().rev() {
+        let way = op!(b, "sub.Tensor", at, low);
+        let way = op!(b, "clamp.default", &way, 0.0, 1.0);
+        let mut fewer = Vec::new();
+        for two in values.chunks_exact(2) {
+            let rise = op!(b, "sub.Tensor", &two[1], &two[0]);
+            let part = op!(b, "mul.Tensor", &rise, &way);
+            fewer.push(op!(b, "add.Tensor", &two[0], &part));
+        }
+        values = fewer;
+    }
+    Ok(values.pop())
 }
-/// `max_unpool2d`: elements at their places in pictures of zeros.
+/// `max_unpool2d` and `max_unpool3d`: elements at their places in pictures of zeros.
 fn unpooled(b: &mut Builder, c: &Call, x: &Item) -> Result<Option<Item>> {
     let (at, size) = (c.need(1, "indices")?, c.ints(2, "output_size").unwrap_or_default());
-    let (&[n, ch, ..], &[h, w]) = (&x.sizes()?[..], &size[..]) else { return Ok(None) };
-    if x.rank()? != 4 {
+    let (&[n, ch, ..], dims) = (&x.sizes()?[..], size.len()) else { return Ok(None) };
+    if x.rank()? != dims + 2 {
         return Ok(None);
     }
     let dtype = x.dtype()?;
     let first = counted(b, n * ch, None)?;
-    let first = op!(b, "view.default", &first, vec![n, ch, 1, 1]);
-    let first = op!(b, "mul.Tensor", &first, h * w);
+    let first = op!(b, "view.default", &first, [vec![n, ch], vec![1; dims]].concat());
+    let first = op!(b, "mul.Tensor", &first, size.iter().product::<i64>());
     let at = op!(b, "add.Tensor", &at, &first);
     let at = reshaped(b, &at, vec![-1])?;
-    let whole = vec![n, ch, h, w];
+    let whole = [vec![n, ch], size].concat();
     let empty = filled(b, whole.clone(), 0.into(), Some(dtype))?;
     let empty = op!(b, "view.default", &empty, vec![-1]);
     let values = reshaped(b, x, vec![-1])?;
@@ -235,8 +257,8 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
             args.extend(scales.into_iter().flatten().map(Item::from));
             b.op(&name, args, Vec::new()).map(Some)
         }
-        "upsample_linear1d.vec" => linear(b, c, &x),
-        "max_unpool2d.default" => unpooled(b, c, &x),
+        "upsample_linear1d.vec" | "upsample_trilinear3d.vec" => linear(b, c, &x),
+        "max_unpool2d.default" | "max_unpool3d.default" => unpooled(b, c, &x),
         _ => Ok(None),
     }
 }

@@ -9,7 +9,6 @@ fn double(sizes: &[i64]) -> Vec<Value> {
     vec![Value::Tensor(floats(sizes).to(DType::F64))]
 }
 
-// Sizes that follow from others (`2 * half`, `time + 1`) have no guards yet: the operator that does not fit speaks.
 #[test]
 fn guards_speak_as_pytorchs() {
     let cases: Vec<(&str, Vec<Value>, &str)> = vec![
@@ -20,6 +19,9 @@ fn guards_speak_as_pytorchs() {
             double(&[4, 3]),
             "mat1 and mat2 must have the same dtype, but got Double and Float",
         ),
+        ("doubled_dim", xy(&[3], &[7]), "Guard failed: 2 * x.size()[0] == y.size()[0]"),
+        ("multiple_of_four", x(&[2, 14]), "Guard failed: 2 * x.size()[1] % 8 == 0"),
+        ("sliding_dim", xy(&[5], &[5]), "Guard failed: x.size()[0] == -1 + y.size()[0]"),
         ("same_dim", xy(&[3, 2], &[4, 4]), "Guard failed: y.size()[0] == x.size()[0]"),
         ("shape_assertion", x(&[3, 6]), "Guard failed: x.size()[1] == 5"),
     ];
