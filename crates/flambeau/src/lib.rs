@@ -582,7 +582,9 @@ pub mod utils {
     /// Operations of products, by module and operator (`torch.utils.flop_counter`).
     #[doc(alias = "torch.utils.flop_counter")]
     pub mod flop_counter {
-        pub use flambeau_utils::flop_counter::{FlopCounterMode, FlopCounterOptions, register_flop_formula};
+        pub use flambeau_utils::flop_counter::{
+            FlopCounterMode, FlopCounterOptions, operations, register_flop_formula,
+        };
     }
     /// Trees of values and their structures (`torch.utils._pytree`).
     #[cfg(all(feature = "func", feature = "by-name"))]

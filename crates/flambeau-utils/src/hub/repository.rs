@@ -216,13 +216,7 @@ fn with_hubconf(repository: &str, o: &RepositoryOptions) -> Result<PathBuf> {
 /// (`from functools import partial`) or makes by calls is unknown and left out. The repository is fetched once and kept in
 /// [`get_dir`], where PyTorch keeps it.
 ///
-/// ```no_run
-/// use torch::hub::{self, RepositoryOptions};
-/// for name in hub::list("pytorch/vision:main", &RepositoryOptions::new())? {
-///     println!("{name}");
-/// }
-/// # Ok::<(), torch::Error>(())
-/// ```
+/// `hub::list("pytorch/vision:main", &RepositoryOptions::new())?` names the models of torchvision.
 ///
 /// # Errors
 /// Of the net and the file system; a branch that the repository lacks; a repository without `hubconf.py`.
