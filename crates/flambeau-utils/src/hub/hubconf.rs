@@ -1,12 +1,18 @@
 //! What a repository's `hubconf.py` offers, found by reading its text: nothing is run. Names are followed through the
 //! repository's own files, as `from vision.models import resnet` says it; what comes from elsewhere, or from calls, is unknown.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-/// How far a name is followed from file to file.
-const DEEPEST: usize = 32;
+/// How many files are asked for a name.
+const DEEPEST: usize = 256;
+/// Bytes of a file that is read.
+const LONGEST: u64 = 16 << 20;
+/// Files, and the names that they were asked for.
+type Asked = BTreeSet<(PathBuf, String)>;
 
 /// A statement on one line, without comments.
 struct Line {
@@ -224,13 +230,20 @@ impl Names {
     }
 }
 
-/// A folder with a `hubconf.py`.
-pub(super) struct Repository<'a>(pub &'a Path);
-impl Repository<'_> {
+/// A folder with a `hubconf.py`, and the names of its files that were read. Each file is read once, and each is asked once for a
+/// name: files that take all names of each other would otherwise be followed along every path between them.
+pub(super) struct Repository<'a> {
+    root: &'a Path,
+    files: RefCell<BTreeMap<PathBuf, Rc<Names>>>,
+}
+impl<'a> Repository<'a> {
+    pub fn new(root: &'a Path) -> Self {
+        Repository { root, files: RefCell::default() }
+    }
     /// The file of a module that a file names, if it belongs to the repository.
     fn module(&self, of: &Path, name: &str) -> Option<PathBuf> {
         let dots = name.len() - name.trim_start_matches('.').len();
-        let mut at = if dots == 0 { self.0.to_path_buf() } else { of.parent()?.to_path_buf() };
+        let mut at = if dots == 0 { self.root.to_path_buf() } else { of.parent()?.to_path_buf() };
         for _ in 1..dots {
             at.pop();
         }
@@ -241,57 +254,94 @@ impl Repository<'_> {
             }
             at.push(part);
         }
-        if !at.starts_with(self.0) {
+        if !at.starts_with(self.root) {
             return None;
         }
         [at.with_extension("py"), at.join("__init__.py")].into_iter().find(|p| p.is_file())
     }
-    fn names(&self, file: &Path) -> Names {
-        // what is not UTF-8 or not there has no names
-        fs::read_to_string(file).map(|s| Names::of(&s)).unwrap_or_default()
+    fn names(&self, file: &Path) -> Rc<Names> {
+        if let Some(known) = self.files.borrow().get(file) {
+            return known.clone();
+        }
+        // what is not UTF-8, not there or far larger than a program has no names
+        let small = fs::metadata(file).is_ok_and(|m| m.len() <= LONGEST);
+        let text = small.then(|| fs::read_to_string(file).ok()).flatten();
+        let names = Rc::new(text.map(|s| Names::of(&s)).unwrap_or_default());
+        self.files.borrow_mut().insert(file.to_path_buf(), names.clone());
+        names
     }
-    /// The docstring of a name that is known to be callable.
-    fn find(&self, file: &Path, name: &str, depth: usize) -> Option<Option<String>> {
-        if depth == 0 {
+    /// The docstring of a name that is known to be callable. `asked` are the files and names on the way.
+    fn find(&self, file: &Path, name: &str, asked: &mut Asked) -> Option<Option<String>> {
+        if asked.len() == DEEPEST || !asked.insert((file.to_path_buf(), name.to_string())) {
             return None;
         }
         let names = self.names(file);
         match names.items.get(name) {
             Some(Item::Callable(doc)) => Some(doc.clone()),
-            Some(Item::Same(other)) => self.find(file, other, depth - 1),
-            Some(Item::From(module, from)) => self.find(&self.module(file, module)?, from, depth - 1),
+            Some(Item::Same(other)) => self.find(file, other, asked),
+            Some(Item::From(module, from)) => self.find(&self.module(file, module)?, from, asked),
             Some(Item::Other) => None,
             None => {
                 let stars = names.stars.iter().rev().filter_map(|m| self.module(file, m));
                 stars
-                    .filter(|m| self.names(m).public.is_none_or(|p| p.contains(name)))
-                    .find_map(|m| self.find(&m, name, depth - 1))
+                    .filter(|m| self.names(m).public.as_ref().is_none_or(|p| p.contains(name)))
+                    .find_map(|m| self.find(&m, name, asked))
             }
         }
     }
     /// The names of a file, those of its `import *` among them.
-    fn all(&self, file: &Path, depth: usize) -> BTreeSet<String> {
-        let names = self.names(file);
-        let mut all: BTreeSet<String> = names.items.into_keys().collect();
-        if depth > 0 {
-            for module in names.stars.iter().filter_map(|m| self.module(file, m)) {
-                let public = self.names(&module).public;
-                all.extend(public.unwrap_or_else(|| self.all(&module, depth - 1)));
+    fn all(&self, file: &Path) -> BTreeSet<String> {
+        let (mut all, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        let mut open = vec![file.to_path_buf()];
+        while let Some(file) = open.pop() {
+            if !seen.insert(file.clone()) {
+                continue;
+            }
+            let names = self.names(&file);
+            all.extend(names.items.keys().cloned());
+            for module in names.stars.iter().filter_map(|m| self.module(&file, m)) {
+                match &self.names(&module).public {
+                    Some(public) => all.extend(public.iter().cloned()),
+                    None => open.push(module),
+                }
             }
         }
         all.retain(|n| !n.starts_with('_'));
         all
     }
     fn hubconf(&self) -> PathBuf {
-        self.0.join("hubconf.py")
+        self.root.join("hubconf.py")
     }
     /// The entry points, in the order of their names.
     pub fn entries(&self) -> Vec<String> {
         let file = self.hubconf();
-        self.all(&file, DEEPEST).into_iter().filter(|n| self.find(&file, n, DEEPEST).is_some()).collect()
+        self.all(&file).into_iter().filter(|n| self.doc(n).is_some()).collect()
     }
     /// The docstring of an entry point; nothing of an unknown name.
     pub fn doc(&self, name: &str) -> Option<Option<String>> {
-        self.find(&self.hubconf(), name, DEEPEST)
+        self.find(&self.hubconf(), name, &mut Asked::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files that take all names of each other, every path between them being one of 20^20.
+    #[test]
+    fn files_that_take_each_others_names_end() {
+        let folder = std::env::temp_dir().join(format!("flambeau-hubconf-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let stars: String = (0..20).map(|i| format!("from m{i} import *\n")).collect();
+        fs::write(folder.join("hubconf.py"), &stars).unwrap();
+        for i in 0..20 {
+            fs::write(folder.join(format!("m{i}.py")), format!("{stars}def f{i}():\n    'Says {i}.'\n"))
+                .unwrap();
+        }
+        let repository = Repository::new(&folder);
+        assert_eq!(repository.entries().len(), 20);
+        assert_eq!(repository.doc("f7"), Some(Some("Says 7.".into())));
+        assert_eq!(repository.doc("none"), None);
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

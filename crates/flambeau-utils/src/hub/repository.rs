@@ -101,7 +101,8 @@ fn main_branch(owner: &str, name: &str, o: &RepositoryOptions) -> Result<String>
 }
 /// Asks the server whether the branch, tag or commit is the repository's own.
 fn validate(s: &Source, o: &RepositoryOptions) -> Result<()> {
-    let token = std::env::var("GITHUB_TOKEN").ok().filter(|t| !t.is_empty());
+    // GitHub's token is for GitHub alone
+    let token = std::env::var("GITHUB_TOKEN").ok().filter(|t| !t.is_empty() && o.server.is_none());
     for kind in ["branches", "tags"] {
         for page in 1.. {
             let url = format!("{}/repos/{}/{}/{kind}?per_page=100&page={page}", o.api(), s.owner, s.name);
@@ -223,7 +224,7 @@ fn with_hubconf(repository: &str, o: &RepositoryOptions) -> Result<PathBuf> {
 #[doc(alias = "torch.hub.list")]
 #[doc(alias = "torch.hub:hubconf.py")]
 pub fn list(repository: &str, options: &RepositoryOptions) -> Result<Vec<String>> {
-    Ok(Repository(&with_hubconf(repository, options)?).entries())
+    Ok(Repository::new(&with_hubconf(repository, options)?).entries())
 }
 /// The docstring of an entry point, without its indentation; nothing where it has none. See [`list`].
 ///
@@ -232,6 +233,6 @@ pub fn list(repository: &str, options: &RepositoryOptions) -> Result<Vec<String>
 #[doc(alias = "torch.hub.help")]
 pub fn help(repository: &str, model: &str, options: &RepositoryOptions) -> Result<Option<String>> {
     let folder = with_hubconf(repository, options)?;
-    let found = Repository(&folder).doc(model);
+    let found = Repository::new(&folder).doc(model);
     found.ok_or_else(|| Error::runtime(format!("Cannot find callable {model} in hubconf")))
 }
