@@ -34,6 +34,28 @@ pub fn rendezvous_state(pickle: &[u8]) -> flambeau_core::Result<serde_json::Valu
     }))
 }
 
+/// The processors of a worker on a machine whose file systems are mounted at `root`.
+///
+/// # Errors
+/// As starting such a worker.
+pub fn numa_processors(
+    root: &std::path::Path,
+    visible: Option<&str>,
+    mode: crate::elastic::numa::AffinityMode,
+    local_rank: i64,
+) -> flambeau_core::Result<String> {
+    use crate::elastic::numa::{Machine, written};
+    let m = Machine { root: root.to_owned(), visible: visible.map(str::to_owned) };
+    m.processors(mode, local_rank).map(|all| written(&all))
+}
+/// A list of processors, read and written again.
+///
+/// # Errors
+/// It is none.
+pub fn numa_list(text: &str) -> flambeau_core::Result<String> {
+    crate::elastic::numa::numbers(text).map(|all| crate::elastic::numa::written(&all))
+}
+
 /// Frames as they go over the wire, of all groups of this process.
 pub mod tap {
     use crate::sync::Monitor;

@@ -108,6 +108,8 @@ pub struct WorkerSpecOptions {
     /// Whether each worker finds `LOCAL_RANK` 0, and of the devices in `CUDA_VISIBLE_DEVICES` its own alone. Default: false.
     #[default(false)]
     pub(crate) virtual_local_rank: bool,
+    /// Which processors workers are bound to. Default: none.
+    pub(crate) numa_options: Option<super::numa::NumaOptions>,
     /// Lines of teed standard output that contain one of these go to `filtered_stdout.log` as well.
     pub(crate) duplicate_stdout_filters: Option<LineFilters>,
     /// The same of standard error, to `filtered_stderr.log`.
@@ -400,7 +402,11 @@ impl LocalElasticAgent {
         let (mut commands, mut envs, mut prefixes) = (Vec::new(), Vec::new(), Vec::new());
         for w in &g.workers {
             let local = w.local_rank.to_string();
-            commands.push(substitute(&self.spec.entrypoint, &local));
+            let command = substitute(&self.spec.entrypoint, &local);
+            commands.push(match o.numa_options {
+                Some(n) => n.wrap(&command, w.local_rank)?,
+                None => command,
+            });
             let number = |n: i64| n.to_string();
             let mut env: Vec<(&str, String)> = vec![
                 ("LOCAL_RANK", if o.virtual_local_rank { "0".into() } else { local.clone() }),

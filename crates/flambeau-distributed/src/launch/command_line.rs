@@ -2,6 +2,7 @@
 
 use super::{LaunchOptions, launch_until};
 use crate::calls::merge_traces;
+use crate::elastic::numa::AffinityMode;
 use crate::elastic::processes::Stds;
 use crate::elastic::{determine_local_world_size, int, parse_min_max_nnodes};
 use flambeau_core::{Error, Result, bail, ensure};
@@ -62,6 +63,10 @@ Starts a job's processes on this machine, as torchrun does; machines under torch
   --event-log-handler NAME null, console; default null
   --virtual-local-rank     each process finds LOCAL_RANK 0 and its own device alone
   --print-completion SHELL prints what completes these flags in bash, zsh or tcsh
+  --numa-binding HOW       processors near each process' device: node, socket, exclusive, core-complex; by numactl
+  --logs-specs NAME        a class of a package of Python; there is none for programs
+  -m, --module             PROGRAM is a module of Python, which $PYTHON_EXEC (default python3) runs
+  --run-path               PROGRAM is a script of Python, which that runs by runpy
   --no-python              programs are started as they are here anyway
   --use-env                LOCAL_RANK is a variable here anyway
   --no-use-env             the program gets --local-rank=N as well, as of torch.distributed.launch
@@ -69,7 +74,7 @@ Starts a job's processes on this machine, as torchrun does; machines under torch
 Each flag may be written with - or _, and shortened as long as it is clear. A variable PET_NAME stands for --name where that is not given.";
 
 /// Flags with a value. Those of torchrun that a variable can stand for, all of them.
-const VALUED: [&str; 25] = [
+const VALUED: [&str; 27] = [
     "--nproc-per-node",
     "--nnodes",
     "--rdzv-backend",
@@ -94,6 +99,8 @@ const VALUED: [&str; 25] = [
     "--duplicate-stderr-filters",
     "--event-log-handler",
     "--signals-to-handle",
+    "--numa-binding",
+    "--logs-specs",
     "--print-completion",
 ];
 /// Flags without one.
@@ -106,9 +113,9 @@ const PLAIN: [&str; 7] = [
     "--use-env",
     "--no-use-env",
 ];
-/// Flags that are refused, with what they would want.
-const REFUSED: [(&str, &str); 2] =
-    [("--numa-binding", "processes bound to processors"), ("--logs-specs", "a class of a Python package")];
+/// What runs a script from its path, within an interpreter.
+const RUN_PATH: &str =
+    "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')";
 
 /// The flag that is meant: itself, one of which it is the only beginning, or as it stands.
 fn whole(flag: &str) -> String {
@@ -119,7 +126,7 @@ fn whole(flag: &str) -> String {
         "-t" => "--tee",
         f => f,
     };
-    let all = || VALUED.into_iter().chain(PLAIN).chain(REFUSED.map(|r| r.0));
+    let all = || VALUED.into_iter().chain(PLAIN);
     let mut begun = all().filter(|f| flag.len() > 2 && f.starts_with(flag));
     match (all().find(|f| *f == flag), begun.next(), begun.next()) {
         (Some(f), ..) | (None, Some(f), None) => f.to_owned(),
@@ -179,16 +186,17 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Parsed> {
     let mut args = args.into_iter();
     let (mut o, mut program, mut prints) = (LaunchOptions::new(), Vec::new(), None);
     let (mut standalone, mut local_rank_argument) = (false, false);
+    let (mut module, mut run_path, mut no_python) = (false, false, false);
     let mut plain = |o: LaunchOptions, flag: &str| -> Result<LaunchOptions> {
         match flag {
             "--standalone" => standalone = true,
-            "--no-python" | "--use-env" => {}
+            "--use-env" => {}
+            "--no-python" => no_python = true,
+            "--module" => module = true,
+            "--run-path" => run_path = true,
             "--no-use-env" => local_rank_argument = true,
             "--virtual-local-rank" => return Ok(o.virtual_local_rank(true)),
-            _ => bail!(
-                Value,
-                "{flag} is of programs in Python: start them with torchrun, whose machines can be of the same job"
-            ),
+            other => bail!(Value, "unrecognized arguments: {other}"),
         }
         Ok(o)
     };
@@ -224,9 +232,6 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Parsed> {
             o = plain(o, &flag)?;
             continue;
         }
-        if let Some((_, wants)) = REFUSED.iter().find(|r| r.0 == flag) {
-            bail!(Missing, "{flag}: {wants}");
-        }
         let v = match given.or_else(|| args.next()) {
             Some(v) => v,
             None => bail!(Value, "argument {flag}: expected one argument"),
@@ -240,6 +245,16 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Parsed> {
     if local_rank_argument {
         let at = usize::from(!program.is_empty());
         program.insert(at, "--local-rank=${local_rank}".into());
+    }
+    if !program.is_empty() && (module || run_path) {
+        ensure!(
+            run_path || !no_python,
+            Value,
+            "Don't use both the '--no-python' flag and the '--module' flag at the same time."
+        );
+        let python = std::env::var("PYTHON_EXEC").unwrap_or_else(|_| "python3".into());
+        let how: &[&str] = if run_path { &["-u", "-c", RUN_PATH] } else { &["-u", "-m"] };
+        program.splice(0..0, [python].into_iter().chain(how.iter().map(|h| (*h).to_owned())));
     }
     if standalone {
         o.rdzv_backend = "c10d".into();
@@ -292,6 +307,9 @@ fn valued(o: LaunchOptions, flag: &str, v: String) -> Result<LaunchOptions> {
             );
             o
         }
+        "--numa-binding" => o.numa_options(v.parse::<AffinityMode>()?),
+        // PyTorch finds a class of this name among the packages of Python; there is none here
+        "--logs-specs" => bail!(Value, "Could not find entrypoint under 'torchrun.logs_specs[{v}]' key"),
         "--redirects" => o.redirects(v.parse::<Stds>()?),
         "--tee" => o.tee(v.parse::<Stds>()?),
         "--local-ranks-filter" => {

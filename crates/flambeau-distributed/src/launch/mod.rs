@@ -77,6 +77,8 @@ pub struct LaunchOptions {
     /// Whether each worker finds `LOCAL_RANK` 0, and of the devices in `CUDA_VISIBLE_DEVICES` its own alone. Default: false.
     #[default(false)]
     pub(crate) virtual_local_rank: bool,
+    /// Which processors workers are bound to. Default: none.
+    pub(crate) numa_options: Option<crate::elastic::numa::NumaOptions>,
     /// Lines of teed standard output that contain one of these go to `filtered_stdout.log` as well.
     pub(crate) duplicate_stdout_filters: Option<LineFilters>,
     /// The same of standard error, to `filtered_stderr.log`.
@@ -153,6 +155,7 @@ pub fn launch_until(program: &[String], options: LaunchOptions, signal: &Arc<Ato
     (w.log_dir, w.redirects, w.tee) = (o.log_dir, o.redirects, o.tee);
     (w.duplicate_stdout_filters, w.duplicate_stderr_filters) =
         (o.duplicate_stdout_filters, o.duplicate_stderr_filters);
+    w.numa_options = o.numa_options;
     (w.local_ranks_filter, w.log_line_prefix_template) = (o.local_ranks_filter, o.log_line_prefix_template);
     let spec = WorkerSpec::new(&o.role, o.nproc_per_node, program, handler, w)?;
     let name = spec.get_entrypoint_name();

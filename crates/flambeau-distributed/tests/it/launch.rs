@@ -1,3 +1,4 @@
+use flambeau_distributed::elastic::numa::{AffinityMode, NumaOptions};
 use flambeau_distributed::elastic::processes::Std;
 use flambeau_distributed::launch::{LaunchOptions, launch, launch_until};
 use std::path::{Path, PathBuf};
@@ -165,12 +166,32 @@ fn flags_are_torchruns() {
     assert!(text.contains("invalid choice: 'thread'") && code == Some(2), "{text}");
     let (text, code) = run(&["--signals-to-handle", "SIGTERM,SIGNONE"], &[]);
     assert!(text.contains("Failed to register signal handler for SIGNONE") && code == Some(0), "{text}");
-    let (text, _) = run(&["-m"], &[]);
-    assert!(text.contains("of programs in Python"), "{text}");
-    let (text, _) = run(&["--numa-binding=node"], &[]);
-    assert!(text.contains("processes bound to processors"), "{text}");
+    let (text, code) = run(&["--numa-binding=near"], &[]);
+    assert!(text.contains("invalid choice: 'near'") && code == Some(2), "{text}");
+    let (text, code) = run(&["--logs-specs=mine"], &[]);
+    assert!(text.contains("'torchrun.logs_specs[mine]'") && code == Some(1), "{text}");
+    let (text, code) = run(&["-m", "--no-python"], &[]);
+    assert!(text.contains("Don't use both the '--no-python' flag") && code == Some(1), "{text}");
+    let python = [("PYTHON_EXEC", "echo")];
+    let (text, _) = command(&["-m", "--no-use-env", "pack.train", "--lr=1"], &python);
+    assert_eq!(text, "-u -m pack.train --local-rank=0 --lr=1\n");
+    let (text, _) = command(&["--run-path", "train.py", "--lr=1"], &python);
+    assert!(text.starts_with("-u -c import runpy") && text.ends_with(" train.py --lr=1\n"), "{text}");
     for shell in ["bash", "zsh", "tcsh"] {
         let (text, code) = command(&["--print-completion", shell], &[]);
         assert!(text.contains("nproc-per-node") && code == Some(0), "{text}");
     }
+}
+
+/// A machine without devices, or without `numactl`, says so; a program starts there if it may.
+#[test]
+fn workers_are_bound_or_say_why_not() {
+    let unbound = NumaOptions::new(AffinityMode::Node);
+    let dir = tempfile::tempdir().unwrap();
+    let o = || options(dir.path()).nproc_per_node(1);
+    match launch(&shell("true"), o().numa_options(unbound)) {
+        Ok(()) => {}
+        Err(e) => assert!(e.message().contains("NUMA"), "{e}"),
+    }
+    launch(&shell("true"), o().numa_options(unbound.should_fall_back_if_binding_fails(true))).unwrap();
 }

@@ -11,6 +11,8 @@ mod launch;
 mod messages;
 #[cfg(feature = "nccl")]
 mod nccl;
+#[cfg(unix)]
+mod numa;
 mod simulation;
 mod store;
 mod training;
