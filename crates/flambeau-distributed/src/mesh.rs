@@ -77,6 +77,17 @@ impl flambeau_core::api::into_arg::IntoArg<MeshDimNames> for Vec<String> {
     }
 }
 
+impl flambeau_core::api::into_arg::IntoArg<DeviceMesh> for DeviceMesh {
+    fn into_arg(self) -> DeviceMesh {
+        self
+    }
+}
+impl flambeau_core::api::into_arg::IntoArg<DeviceMesh> for &DeviceMesh {
+    fn into_arg(self) -> DeviceMesh {
+        self.clone()
+    }
+}
+
 /// Keywords of [`init_device_mesh_with`].
 #[flambeau_macros::options]
 pub struct MeshOptions {

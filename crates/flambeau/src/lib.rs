@@ -227,8 +227,9 @@ pub mod nn {
     pub mod parallel {
         pub use flambeau_distributed::ddp::{
             AllreduceHook, BucketCaps, BuiltinCommHookType, CommHook, CompressHook, CompressWrapper,
-            DdpLoggingData, DistributedDataParallel, DistributedDataParallelOptions, GradBucket, NoopHook,
-            PostLocalSgdHook, PostLocalSgdOptions, PowerSgdHook, PowerSgdOptions, QuantizationHook,
+            DdpLoggingData, DistributedDataParallel, DistributedDataParallelOptions, GradBucket,
+            NamedParameters, NoopHook, PostLocalSgdHook, PostLocalSgdOptions, PowerSgdHook, PowerSgdOptions,
+            QuantizationHook,
         };
     }
 

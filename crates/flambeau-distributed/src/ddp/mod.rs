@@ -2,6 +2,7 @@
 
 mod bucket;
 pub(crate) mod buckets;
+mod delayed;
 mod hooks;
 mod local;
 mod logging;
@@ -11,6 +12,7 @@ mod reducer;
 mod uneven;
 
 pub use bucket::{CommHook, GradBucket};
+pub use delayed::NamedParameters;
 pub use hooks::{AllreduceHook, BuiltinCommHookType, CompressHook, CompressWrapper, NoopHook};
 pub use local::{PostLocalSgdHook, PostLocalSgdOptions};
 pub use logging::DdpLoggingData;
@@ -20,6 +22,7 @@ pub use quantized::QuantizationHook;
 use crate::bytes;
 use crate::group::ProcessGroup;
 use crate::join::{Join, JoinHandle, JoinHook, JoinOptions, Joinable};
+use crate::mesh::DeviceMesh;
 use crate::world::World;
 use crate::{CollectiveOptions, Peer, try_all_gather, try_broadcast};
 use buckets::{Item, assign};
@@ -85,6 +88,13 @@ pub struct DistributedDataParallelOptions {
     /// Whether buckets get their memory when they are first filled: they do here, whatever this says. Default: false.
     #[default(false)]
     pub(crate) lazy_bucket_allocation: bool,
+    /// The group as a grid of one dimension, in the place of `process_group`.
+    pub(crate) device_mesh: Option<DeviceMesh>,
+    /// Parameters that the buckets leave out: their gradients are averaged all at once when that of `param_to_hook_all_reduce` has
+    /// come, which must be the last. One without a gradient counts as zeros. The other keywords do not apply to them.
+    pub(crate) delay_all_reduce_named_params: Option<NamedParameters>,
+    /// The parameter that `delay_all_reduce_named_params` wait for.
+    pub(crate) param_to_hook_all_reduce: Option<Tensor>,
 }
 
 /// A model whose gradients are averaged over all ranks while backward runs.
@@ -145,11 +155,26 @@ impl<M: Module> DistributedDataParallel<M> {
         let mut o = options;
         let first_buffers = o.broadcast_buffers || o.forward_sync_buffers.is_some();
         o.broadcast_buffers = o.forward_sync_buffers.unwrap_or(o.broadcast_buffers);
-        let group = match &o.process_group {
-            Some(g) => g.clone(),
-            None => World::current().default_group()?,
+        ensure!(
+            o.delay_all_reduce_named_params.is_some() == o.param_to_hook_all_reduce.is_some(),
+            Value,
+            "delay_all_reduce_named_params and param_to_hook_all_reduce need to be set at the same time."
+        );
+        let group = match (&o.process_group, &o.device_mesh) {
+            (Some(_), Some(_)) => {
+                bail!(Runtime, "Cannot specify both process_group and device_mesh arguments.")
+            }
+            (Some(g), None) => g.clone(),
+            (None, Some(m)) => {
+                ensure!(m.ndim() == 1, Runtime, "Only 1D device mesh is supported, but got {m}.");
+                m.try_get_group(None)?
+            }
+            (None, None) => World::current().default_group()?,
         };
-        let parameters = module.parameters();
+        let delayed = o.delay_all_reduce_named_params.take();
+        let waits = |name: &str| delayed.iter().flat_map(|d| &d.0).any(|(n, _)| n == name);
+        let named = module.named_parameters().into_iter();
+        let parameters: Vec<_> = named.filter(|(n, _)| !waits(n)).map(|(_, p)| p).collect();
         ensure!(
             !parameters.iter().any(flambeau_nn::Parameter::is_uninitialized),
             Runtime,
@@ -158,7 +183,7 @@ impl<M: Module> DistributedDataParallel<M> {
         let all: Vec<Tensor> = parameters.iter().map(|p| p.tensor().clone()).collect();
         let wanted: Vec<Tensor> = all.iter().filter(|t| t.requires_grad()).cloned().collect();
         ensure!(
-            !wanted.is_empty(),
+            !wanted.is_empty() || delayed.as_ref().is_some_and(|d| !d.0.is_empty()),
             Runtime,
             "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a gradient."
         );
@@ -183,7 +208,10 @@ impl<M: Module> DistributedDataParallel<M> {
         let state = with_buffers(o.broadcast_buffers);
         let sparse = sparse(&module, &wanted);
         let told = logging::Told::new(&module, &wanted, &o);
+        let hooked = delayed.zip(o.param_to_hook_all_reduce.take());
+        let hook = hooked.map(|(all, chosen)| delayed::hook(&all, &chosen, &group)).transpose()?;
         let reducer = Reducer::new(group, wanted, sparse, buffers, &o)?;
+        hook.into_iter().for_each(|h| reducer.keep(h));
         let join = JoinHandle::default();
         Ok(DistributedDataParallel { base: Base::new(), module, reducer, state, join, told })
     }

@@ -123,6 +123,10 @@ impl Reducer {
         r.state.lock().hooks = hooks;
         Ok(r)
     }
+    /// A further hook that lasts as long as this.
+    pub(super) fn keep(&self, hook: RemovableHandle) {
+        self.state.lock().hooks.push(hook);
+    }
     pub(super) fn group(&self) -> &ProcessGroup {
         &self.group
     }

@@ -141,3 +141,54 @@ fn buffers_are_brought_at_the_beginning_or_at_each_call() {
     assert_eq!(marks(o().forward_sync_buffers(false)), (0.0, 6.0));
     assert_eq!(marks(o().broadcast_buffers(false).forward_sync_buffers(true)), (0.0, 5.0));
 }
+
+/// Averages of gradients that wait are those that travel in buckets, for some parameters and for all.
+#[test]
+fn gradients_that_wait_are_averaged_too() {
+    let names = |m: &Linear, all: bool| {
+        let named = m.named_parameters().into_iter();
+        named.filter(|(n, _)| all || n == "bias").collect::<Vec<_>>()
+    };
+    let run = |delayed: Option<bool>| {
+        everywhere(2, move |rank| {
+            let m = net(rank as f64);
+            let mut o = DistributedDataParallelOptions::new();
+            if let Some(all) = delayed {
+                o = o.delay_all_reduce_named_params(names(&m, all)).param_to_hook_all_reduce(&m.weight);
+            }
+            let d = expect(DistributedDataParallel::try_new(m, o));
+            for _ in 0..3 {
+                d.zero_grad();
+                d.call(&batch(rank, 4)).sum().backward();
+            }
+            gradients(&d)
+        })
+    };
+    let want = run(None);
+    assert_eq!(run(Some(true)), want);
+    assert_eq!(run(Some(false)), want);
+}
+
+#[test]
+fn a_grid_of_one_dimension_is_a_group() {
+    use flambeau_distributed::mesh::try_init_device_mesh;
+    let all = everywhere(4, |rank| {
+        let line = expect(try_init_device_mesh("cpu", &[4], Default::default()));
+        let grid = expect(try_init_device_mesh("cpu", &[2, 2], Default::default()));
+        let o = || DistributedDataParallelOptions::new();
+        let d = expect(DistributedDataParallel::try_new(net(rank as f64), o().device_mesh(&line)));
+        let e = DistributedDataParallel::try_new(net(0.0), o().device_mesh(&grid)).unwrap_err();
+        let group = flambeau_distributed::try_default_group().unwrap();
+        let both = o().device_mesh(line).process_group(group);
+        let both = DistributedDataParallel::try_new(net(0.0), both).unwrap_err();
+        (d.process_group().size(), e.message().to_owned(), both.message().to_owned())
+    });
+    let (size, grid, both) = &all[0];
+    assert_eq!(*size, 4);
+    assert!(grid.starts_with("Only 1D device mesh is supported, but got DeviceMesh((2, 2), 'cpu'"), "{grid}");
+    assert_eq!(both, "Cannot specify both process_group and device_mesh arguments.");
+    let m = net(0.0);
+    let o = DistributedDataParallelOptions::new().param_to_hook_all_reduce(&m.weight);
+    let e = DistributedDataParallel::try_new(m, o).unwrap_err();
+    assert!(e.message().ends_with("need to be set at the same time."), "{e}");
+}
