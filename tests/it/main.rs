@@ -11,6 +11,7 @@ mod bad_input;
 mod depth;
 mod gallery;
 mod graphs;
+mod interop;
 mod library;
 mod names;
 mod overrides;

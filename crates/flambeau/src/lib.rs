@@ -652,6 +652,21 @@ pub mod utils {
     }
 }
 
+/// Tensors as what other crates work with, and back: arrays of `ndarray` and images of `image`, with the features of these names.
+#[cfg(any(feature = "image", feature = "ndarray"))]
+pub mod interop {
+    pub use flambeau_interop::ToTensor;
+    #[cfg(feature = "image")]
+    pub use flambeau_interop::image::ToImage;
+    #[cfg(feature = "ndarray")]
+    pub use flambeau_interop::ndarray::ToNdarray;
+    /// Images of the crate `image`, in torchvision's form: channels first.
+    #[cfg(feature = "image")]
+    pub mod image {
+        pub use flambeau_interop::image::{pil_to_tensor, try_pil_to_tensor};
+    }
+}
+
 /// Dtypes under Rust's names, for a glob import; the documentation's names are in the crate's root.
 #[allow(non_upper_case_globals)]
 pub mod dtypes {

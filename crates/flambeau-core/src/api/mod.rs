@@ -14,5 +14,7 @@ mod names;
 pub mod normal;
 pub mod quasirandom;
 pub mod regeometry;
+#[cfg(feature = "serde")]
+mod serde;
 pub mod short;
 pub mod typed_storage;

@@ -10,6 +10,8 @@ pub(crate) mod hooks;
 pub(crate) mod keywords;
 pub(crate) mod repr;
 pub(crate) mod state_dict;
+#[cfg(feature = "serde")]
+mod state_dict_serde;
 pub(crate) mod tensors;
 pub(crate) mod traversal;
 

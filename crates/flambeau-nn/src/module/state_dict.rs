@@ -30,6 +30,11 @@ impl StateDict {
     pub fn new() -> Self {
         Self::default()
     }
+    /// Of names that are all different.
+    #[cfg(feature = "serde")]
+    pub(super) fn from_distinct(entries: Vec<(String, Tensor)>) -> Self {
+        StateDict { entries, ..StateDict::default() }
+    }
     /// The tensor under a name.
     pub fn get(&self, name: &str) -> Option<&Tensor> {
         self.entries.iter().find(|(n, _)| n == name).map(|(_, t)| t)
