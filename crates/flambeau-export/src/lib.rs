@@ -45,6 +45,7 @@ mod solve;
 mod specs;
 mod spelling;
 mod tokens;
+mod unbacked;
 mod unflatten;
 mod write;
 mod written;

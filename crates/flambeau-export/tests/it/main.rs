@@ -9,4 +9,5 @@ mod parts;
 mod ports;
 mod refusing;
 mod running;
+mod unbacked;
 mod unflattening;
