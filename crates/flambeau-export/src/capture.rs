@@ -522,7 +522,8 @@ pub(crate) fn export(
                 .symbols
                 .iter()
                 .map(|s| {
-                    let least = if s.unbacked { s.min.unwrap_or(i64::MIN) } else { s.min.unwrap_or(2).max(1) };
+                    let least =
+                        if s.unbacked { s.min.unwrap_or(i64::MIN) } else { s.min.unwrap_or(2).max(1) };
                     (s.name.clone(), s.at, least, s.max.unwrap_or(i64::MAX))
                 })
                 .collect::<Vec<_>>(),

@@ -57,7 +57,7 @@ pub use decompose::{CustomDecompTable, default_decompositions};
 pub use dims::{AdditionalInputs, Dim, DynamicShapes, Named, ShapesCollection};
 pub use module::ExportedModule;
 pub use program::{ExportedProgram, ModuleCallEntry, ModuleCallSignature, Range};
-pub use read::load;
+pub use read::{load, load_mapped};
 pub use refine::{DraftReport, draft_export, refine_dynamic_shapes_from_suggested_fixes};
 pub use unflatten::{FlatArgsAdapter, InterpreterModuleDispatcher, UnflattenedModule, unflatten};
 pub use write::save;

@@ -79,7 +79,9 @@ pub(crate) fn narrowed(
         }
         (Some((v, Tried::Other(_))), _) => guard(format!("{u} > {v}")),
         (_, Some((v, Tried::Other(_)))) => guard(format!("{u} < {v}")),
-        (Some((l, Tried::Refused)), Some((h, Tried::Refused))) if h - l == 2 => guard(format!("Eq({u}, {at})")),
+        (Some((l, Tried::Refused)), Some((h, Tried::Refused))) if h - l == 2 => {
+            guard(format!("Eq({u}, {at})"))
+        }
         (Some((v, _)), _) => Ok(Bound::Least(v + 1)),
         (_, Some((v, _))) => Ok(Bound::Most(v - 1)),
         (None, None) => Err(refusals::integer_needed(u)),
@@ -105,7 +107,8 @@ pub(crate) fn asserted(m: &mut GraphModule, name: &str, range: Range) -> Result<
         g.inserting_after(test);
         let args = vec![Argument::Node(test), Argument::from(text.as_str())];
         let target = "torch.ops.aten._assert_scalar.default";
-        let assertion = g.create_node(Op::CallFunction, target, args, Vec::new(), Some("_assert_scalar_default"));
+        let assertion =
+            g.create_node(Op::CallFunction, target, args, Vec::new(), Some("_assert_scalar_default"));
         let meta = g.meta_mut(test);
         meta.val = Some(Val::Sym(condition));
         meta.nn_module_stack = stack.clone();

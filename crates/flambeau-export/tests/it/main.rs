@@ -5,6 +5,7 @@ mod control;
 mod damaged;
 mod decomposing;
 mod exporting;
+mod mapped;
 mod parts;
 mod ports;
 mod refusing;

@@ -37,7 +37,9 @@ fn data_cannot_decide() {
     };
     let first = |e: &str| e.lines().next().unwrap_or("").to_string();
     let guard_on = |c: &str| {
-        format!("Could not guard on data-dependent expression {c} (unhinted: {c}).  (Size-like symbols: none)")
+        format!(
+            "Could not guard on data-dependent expression {c} (unhinted: {c}).  (Size-like symbols: none)"
+        )
     };
     let e = refusal(branch, &[floats(&[3])], &["x"], fixed());
     assert_eq!(first(&e), guard_on("Eq(u0, 1)"));
@@ -123,7 +125,8 @@ fn branches_must_agree() {
     let captured = "This higher order operator doesn't work unless it is captured completely with torch.compile. Got graph \
                     break/error:\n\n";
     let aliasing = format!("{captured}Encountered aliasing during higher order op tracing\n");
-    let given = |text: &str| text.lines().find(|l| l.contains("debug context")).unwrap_or("").trim().to_string();
+    let given =
+        |text: &str| text.lines().find(|l| l.contains("debug context")).unwrap_or("").trim().to_string();
     assert!(e.starts_with(&aliasing), "{e}");
     assert_eq!(
         given(&e),
@@ -139,7 +142,9 @@ fn branches_must_agree() {
         let e = refusal(same, &[floats(&[3])], &["x"], fixed());
         let name = if view { "unsqueeze" } else { "lifted_0" };
         assert!(e.starts_with(&aliasing), "{e}");
-        let want = format!("Developer debug context: Input-to-output aliasing detected at nodes lifted_0 and {name} in");
+        let want = format!(
+            "Developer debug context: Input-to-output aliasing detected at nodes lifted_0 and {name} in"
+        );
         assert_eq!(given(&e), want);
     }
     let other = |x: &[Tensor]| {

@@ -5,13 +5,18 @@ use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::{Result, Tensor, Value, functions as torch};
 use flambeau_export::{Dim, DynamicShapes, ExportOptions, ExportedProgram, try_export_values};
 
-fn export(f: impl Fn(&[Tensor]) -> Result<Value>, inputs: &[Tensor], shapes: DynamicShapes) -> ExportedProgram {
+fn export(
+    f: impl Fn(&[Tensor]) -> Result<Value>,
+    inputs: &[Tensor],
+    shapes: DynamicShapes,
+) -> ExportedProgram {
     let run = |args: &[Value], _: &Kwargs| {
         let given: Vec<Tensor> = args.iter().filter_map(|v| v.clone().into_tensor().ok()).collect();
         f(&given)
     };
     let inputs: Vec<Value> = inputs.iter().map(Value::from).collect();
-    try_export_values(None, run, &inputs, ExportOptions::new().names(&["x", "n"]).dynamic_shapes(shapes)).unwrap()
+    try_export_values(None, run, &inputs, ExportOptions::new().names(&["x", "n"]).dynamic_shapes(shapes))
+        .unwrap()
 }
 fn n(k: i64) -> Tensor {
     torch::full([0i64; 0], k)
@@ -24,14 +29,26 @@ fn integers_of_data_are_symbols() {
         (
             "zeros",
             |x| Ok((torch::zeros([x[1].try_item::<i64>()?]) + 1.0).into()),
-            &["aten._assert_scalar.default", "aten.add.Tensor", "aten.item.default", "aten.zeros.default", "operator.ge"],
+            &[
+                "aten._assert_scalar.default",
+                "aten.add.Tensor",
+                "aten.item.default",
+                "aten.zeros.default",
+                "operator.ge",
+            ],
             "{u0: VR[0, int_oo]}",
             &[0, 1, 7],
         ),
         (
             "narrow",
             |x| Ok(x[0].narrow(0, 0, x[1].try_item::<i64>()?).into()),
-            &["aten._assert_scalar.default", "aten.item.default", "aten.narrow.default", "operator.ge", "operator.le"],
+            &[
+                "aten._assert_scalar.default",
+                "aten.item.default",
+                "aten.narrow.default",
+                "operator.ge",
+                "operator.le",
+            ],
             "{u0: VR[0, 5]}",
             &[0, 2, 5],
         ),

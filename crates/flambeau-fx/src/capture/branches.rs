@@ -29,12 +29,15 @@ pub(super) fn apart(w: Written) -> Result<Written> {
     let given = g.output_node().and_then(|n| g.node(n).args().first()?.items().map(<[_]>::to_vec));
     let names: Vec<String> = given.unwrap_or_default().iter().map(name).collect();
     let shown = |i: usize| names.get(i).map_or("a result", String::as_str);
-    let twice = (0..w.results.len()).find_map(|j| {
-        (0..j).find(|i| w.results[*i].storage().same(w.results[j].storage())).map(|i| (i, j))
-    });
+    let twice = (0..w.results.len())
+        .find_map(|j| (0..j).find(|i| w.results[*i].storage().same(w.results[j].storage())).map(|i| (i, j)));
     let found = match (twice, w.results.iter().enumerate().find_map(|(i, t)| Some((of_input(t)?, i)))) {
-        (Some((i, j)), _) => format!("Output-to-output aliasing detected at nodes {} and {}", shown(i), shown(j)),
-        (None, Some((input, i))) => format!("Input-to-output aliasing detected at nodes {input} and {}", shown(i)),
+        (Some((i, j)), _) => {
+            format!("Output-to-output aliasing detected at nodes {} and {}", shown(i), shown(j))
+        }
+        (None, Some((input, i))) => {
+            format!("Input-to-output aliasing detected at nodes {input} and {}", shown(i))
+        }
         (None, None) => return Ok(w),
     };
     let graph: String = g.to_string().trim_end().lines().map(|l| format!("\n     {l}")).collect();

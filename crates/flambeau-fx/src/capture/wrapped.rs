@@ -1,7 +1,7 @@
 //! Tensors of a program that is being captured.
 
-use super::{deferred, numbers};
 use super::recorder::{Level, current};
+use super::{deferred, numbers};
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::op::OpInfo;
 use flambeau_core::dispatch::registry;
