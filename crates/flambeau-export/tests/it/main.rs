@@ -7,6 +7,7 @@ mod decomposing;
 mod exporting;
 mod mapped;
 mod parts;
+mod places;
 mod ports;
 mod refusing;
 mod running;
