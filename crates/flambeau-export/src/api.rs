@@ -14,8 +14,13 @@ use flambeau_nn::Module;
 /// recorded with becomes an expression of the dynamic sizes, proved at further ones, and what goes another way at other sizes is an
 /// error. Buffers stay as they were.
 ///
-/// What a capture cannot see: elements that the program reads (an error that names the line) or writes by hand, and numbers
-/// that follow from sizes by other ways than sums, products, divisions, remainders, largest and smallest ones.
+/// Integers that the program reads from its tensors (`item`) are symbols too (`u0`): the program is run with other integers in
+/// their place, and exported if it does the same calls with all of them; those that operators refuse are outside of the symbol's
+/// range, which the program asserts. What is true or false, and fractions, cannot be read.
+///
+/// What a capture cannot see: other elements that the program reads (an error that names the line) or writes by hand, numbers
+/// that follow from sizes by other ways than sums, products, divisions, remainders, largest and smallest ones, and integers at which
+/// it goes another way that are far from those that were tried (0, 1, -1, and up to 64 from the example's).
 ///
 /// # Panics
 /// As [`try_export`] has errors.

@@ -13,6 +13,7 @@ use crate::refusals::{self, Violation};
 use crate::solve::Points;
 use crate::specs;
 use crate::spelling::Aten;
+use crate::unbacked;
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::stand_in::substituting;
 use flambeau_core::{Error, Result, Tensor, Value, ops};
@@ -24,6 +25,8 @@ use flambeau_nn::Module;
 use sha2::{Digest, Sha256};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+
+mod narrow;
 
 /// How [`export_with`](crate::export_with) captures.
 #[derive(Clone, Debug, Default)]
@@ -127,6 +130,8 @@ pub(crate) struct Symbol {
     pub hint: bool,
     /// No size is it as it is.
     pub phantom: bool,
+    /// The program reads it from a tensor.
+    pub unbacked: bool,
     pub may_be_static: bool,
     pub at: i64,
     pub min: Option<i64>,
@@ -225,6 +230,7 @@ impl Sizes {
                 source: source(*i, *d),
                 hint,
                 phantom: false,
+                unbacked: false,
                 may_be_static: *dim == Dim::Auto,
                 at: n,
                 min: named.and_then(|k| k.min),
@@ -300,6 +306,7 @@ impl Sizes {
             source: root.name.clone(),
             hint: false,
             phantom: true,
+            unbacked: false,
             may_be_static: false,
             at: (n - offset) / factor,
             min: root.min,
@@ -311,6 +318,25 @@ impl Sizes {
     }
     fn bindings(&self, p: &[i64]) -> Bindings {
         self.symbols.iter().map(|s| s.name.clone()).zip(p.iter().copied()).collect()
+    }
+    /// The answers to the program's reads.
+    fn answers(&self, p: &[i64]) -> Vec<i64> {
+        self.symbols.iter().zip(p).filter(|(s, _)| s.unbacked).map(|(_, v)| *v).collect()
+    }
+    /// A symbol for an integer that the program reads.
+    fn read_number(&mut self, k: usize, at: i64) {
+        self.symbols.push(Symbol {
+            name: format!("u{k}"),
+            dim: String::new(),
+            source: String::new(),
+            hint: false,
+            phantom: false,
+            unbacked: true,
+            may_be_static: false,
+            at,
+            min: None,
+            max: None,
+        });
     }
     fn rename(&mut self, old: &str, new: &str) {
         for s in self.symbols.iter_mut().filter(|s| s.name == old) {
@@ -354,6 +380,8 @@ pub(crate) struct Captured {
     pub inputs: Vec<String>,
     pub called: Vec<String>,
     pub preserved: Vec<Preserved>,
+    /// Integers that the program read.
+    pub read: Vec<i64>,
 }
 impl Captured {
     /// A graph without anything around it.
@@ -364,6 +392,7 @@ impl Captured {
             inputs: Vec::new(),
             called: Vec::new(),
             preserved: Vec::new(),
+            read: Vec::new(),
         }
     }
 }
@@ -392,9 +421,10 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("the program panicked").to_string()
 }
 impl Program<'_> {
-    /// The program at these sizes of its inputs.
-    pub(crate) fn at(&self, sizes: &[(usize, usize, i64)]) -> Result<Captured> {
+    /// The program at these sizes of its inputs, and with these answers to what it reads from its tensors.
+    pub(crate) fn at(&self, sizes: &[(usize, usize, i64)], answers: &[i64]) -> Result<Captured> {
         let capture = Capture::new(Level::Calls, Rc::new(Aten));
+        capture.answer(answers, unbacked::refused);
         let mut pairs = Vec::new();
         if let Some(m) = self.module {
             for (path, p) in m.named_parameters() {
@@ -452,6 +482,7 @@ impl Program<'_> {
         let nodes =
             |l: &[Tensor]| l.iter().map(|t| capture.result(&Value::Tensor(t.clone()))).collect::<Vec<_>>();
         let seen: Vec<_> = seen.iter().map(|c| (c, nodes(&c.inputs), nodes(&c.outputs))).collect();
+        let read = capture.answered();
         let module = capture.finish(Argument::Tuple(output))?;
         let preserved =
             seen.iter().map(|(c, i, o)| c.preserved(&module, i, o)).collect::<Result<Vec<_>>>()?;
@@ -463,7 +494,7 @@ impl Program<'_> {
                 }
             }
         }
-        Ok(Captured { module, out_spec, inputs, called, preserved })
+        Ok(Captured { module, out_spec, inputs, called, preserved, read })
     }
 }
 
@@ -477,27 +508,37 @@ pub(crate) fn export(
     let (spec, leaves) = leaves_of(&names, args, &options.kwargs);
     let mut sizes = Sizes::of(&options.dynamic, &leaves, &names)?;
     let program = Program { module, forward, spec, leaves, preserved: &options.preserved };
-    let first = match (program.at(&[]), &sizes.unequal) {
+    let first = match (program.at(&[], &[]), &sizes.unequal) {
         (Err(e), _) => return Err(failures::at_symbols(&program, &sizes.read(&program.leaves), e)),
         (Ok(_), Some(text)) => return Err(refusals::user(text.clone())),
         (Ok(first), None) => first,
     };
+    for (k, n) in first.read.iter().enumerate() {
+        sizes.read_number(k, *n);
+    }
     let (captures, points) = loop {
         let points = Points::new(
             &sizes
                 .symbols
                 .iter()
-                .map(|s| (s.name.clone(), s.at, s.min.unwrap_or(2).max(1), s.max.unwrap_or(i64::MAX)))
+                .map(|s| {
+                    let least =
+                        if s.unbacked { s.min.unwrap_or(i64::MIN) } else { s.min.unwrap_or(2).max(1) };
+                    (s.name.clone(), s.at, least, s.max.unwrap_or(i64::MAX))
+                })
                 .collect::<Vec<_>>(),
         );
-        match others(&program, &sizes, &points, &first) {
+        match narrow::others(&program, &sizes, &points, &first) {
             Ok(others) => break (others, points),
-            Err(j) => narrow(&program, &mut sizes, &points, &first, j)?,
+            Err(j) => narrow::narrow(&program, &mut sizes, &points, &first, j)?,
         }
     };
     let mut all = vec![first];
     all.extend(captures);
-    let merged = merge::merge(&all, &points, &program_sizes(&program, &sizes))?;
+    let mut merged = merge::merge(&all, &points, &program_sizes(&program, &sizes))?;
+    for s in sizes.symbols.iter().filter(|s| s.unbacked) {
+        unbacked::asserted(&mut merged.module, &s.name, Range { min: s.min, max: s.max })?;
+    }
     assemble(&program, &names, sizes, merged, &all[0])
 }
 /// The expressions of inputs' sizes: by the name of the input and the dimension.
@@ -508,116 +549,6 @@ fn program_sizes(p: &Program<'_>, s: &Sizes) -> Vec<(String, Option<usize>, Expr
             (identifier(&p.leaves[*i].path), of_tensor.then_some(*d), e.clone())
         })
         .collect()
-}
-fn at_point(program: &Program<'_>, sizes: &Sizes, p: &[i64]) -> Result<Captured> {
-    let b = sizes.bindings(p);
-    let mut of = Vec::new();
-    for (i, d, e) in &sizes.of {
-        match e.evaluate(&b).and_then(Number::int) {
-            Some(n) => of.push((*i, *d, n)),
-            None => return Err(Error::value(format!("the size {e} has no value"))),
-        }
-    }
-    program.at(&of)
-}
-/// The captures at all points but the first; else the symbol that the program does not hold for.
-fn others(
-    program: &Program<'_>,
-    sizes: &Sizes,
-    points: &Points,
-    first: &Captured,
-) -> std::result::Result<Vec<Captured>, Option<usize>> {
-    let mut all = Vec::new();
-    for (k, p) in points.all.iter().enumerate().skip(1) {
-        let who = points.alone.iter().position(|l| l.contains(&k));
-        match at_point(program, sizes, p) {
-            Ok(c) if merge::same_way(first, &c).is_none() => all.push(c),
-            _ => return Err(who),
-        }
-    }
-    Ok(all)
-}
-/// Takes a symbol away that the program does not hold for, or says why that is an error.
-fn narrow(
-    program: &Program<'_>,
-    sizes: &mut Sizes,
-    points: &Points,
-    first: &Captured,
-    j: Option<usize>,
-) -> Result<()> {
-    let holds = |p: &[i64]| at_point(program, sizes, p).is_ok_and(|c| merge::same_way(first, &c).is_none());
-    let Some(j) = j else {
-        return Err(Error::runtime(
-            "the program holds for each dynamic size alone, but not for several at once: no expression of the sizes fits",
-        ));
-    };
-    let base = &points.all[0];
-    // two sizes that must be equal
-    for k in (0..sizes.symbols.len()).filter(|k| *k != j) {
-        if sizes.symbols[k].at != sizes.symbols[j].at {
-            continue;
-        }
-        let together = |d: i64| {
-            let mut p = base.clone();
-            p[j] += d;
-            p[k] += d;
-            p
-        };
-        if holds(&together(1)) && holds(&together(2)) {
-            let (gone, kept) = (j.max(k), j.min(k));
-            let (gone, kept) = (sizes.symbols[gone].clone(), sizes.symbols[kept].clone());
-            if gone.hint || kept.hint {
-                // PyTorch keeps the one that it found last
-                let (keep, drop) = if gone.hint && kept.hint { (gone, kept) } else { (kept, gone) };
-                sizes.replace(&drop.name, &Expr::symbol(&keep.name));
-                return Ok(());
-            }
-            return Err(refusals::constraints(&[Violation::NotEqual {
-                a: (gone.dim, gone.source),
-                b: (kept.dim, kept.source),
-            }]));
-        }
-    }
-    let s = sizes.symbols[j].clone();
-    if s.may_be_static {
-        sizes.replace(&s.name, &Expr::Int(s.at));
-        return Ok(());
-    }
-    let at = |v: i64| {
-        let mut p = base.clone();
-        p[j] = v;
-        p
-    };
-    // multiples alone
-    let good: Vec<i64> = (1..=16).filter(|d| holds(&at(s.at + d))).collect();
-    if let Some(step) = good.first().copied().filter(|d| *d > 1)
-        && good.iter().all(|d| d % step == 0)
-        && s.at % step == 0
-    {
-        return Err(refusals::constraints(&[Violation::Multiple {
-            dim: s.dim,
-            source: s.source,
-            step,
-            at: s.at,
-        }]));
-    }
-    // up to a size
-    if good.first() == Some(&1) || good.is_empty() && s.at > 2 && holds(&at(s.at - 1)) {
-        let (mut low, mut high) = (s.at, s.max.unwrap_or(s.at + 4096).min(s.at + 4096));
-        if !holds(&at(high)) {
-            while high - low > 1 {
-                let middle = low + (high - low) / 2;
-                if holds(&at(middle)) { low = middle } else { high = middle }
-            }
-            return Err(refusals::constraints(&[Violation::AtMost {
-                dim: s.dim,
-                source: s.source,
-                max: s.max,
-                most: low,
-            }]));
-        }
-    }
-    Err(refusals::constraints(&[Violation::Constant { dim: s.dim, value: s.at }]))
 }
 /// All parts together.
 fn assemble(
@@ -715,6 +646,9 @@ fn assemble(
     let range = |s: &Symbol| {
         // PyTorch knows of no size below 2 where it makes the symbol itself
         let min = if s.hint { 2 } else { s.min.unwrap_or(0) };
+        if s.unbacked {
+            return (s.name.clone(), Range { min: s.min, max: s.max });
+        }
         (s.name.clone(), Range { min: Some(if s.phantom { min.max(2) } else { min }), max: s.max })
     };
     ranges.extend(sizes.symbols.iter().filter(|s| !s.phantom).map(range));

@@ -47,7 +47,7 @@ pub(crate) fn at_symbols(program: &Program<'_>, sizes: &[(usize, usize, i64, Siz
     let mut all = vec![first];
     for p in points.all.iter().skip(1) {
         let at: Vec<(usize, usize, i64)> = of.iter().map(|(i, d, k)| (*i, *d, p[*k])).collect();
-        let Err(other) = program.at(&at) else { return e };
+        let Err(other) = program.at(&at, &[]) else { return e };
         let (text, numbers) = split(other.message());
         if text != between || other.kind() != e.kind() {
             return e;
@@ -65,5 +65,12 @@ pub(crate) fn at_symbols(program: &Program<'_>, sizes: &[(usize, usize, i64, Siz
             }
         }
     }
-    if text == e.message() { e } else { Error::new(e.kind(), text) }
+    if text == e.message() {
+        return e;
+    }
+    // PyTorch's text of sums and products of symbolic sizes ends with a parenthesis that nothing opened
+    if text.starts_with("The size of tensor a (") {
+        text.push(')');
+    }
+    Error::new(e.kind(), text)
 }

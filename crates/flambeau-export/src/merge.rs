@@ -80,6 +80,19 @@ fn integer(a: &Argument) -> Option<i64> {
         _ => None,
     }
 }
+/// A term that is taken away, as what is taken away.
+fn opposite(e: &Expr) -> Option<Expr> {
+    match e {
+        Expr::Int(i) if *i < 0 => i.checked_neg().map(Expr::Int),
+        Expr::Mul(l) => match l.split_first() {
+            Some((Expr::Int(i), rest)) if *i < 0 => {
+                Some(crate::solve::product(i.checked_neg()?, rest.to_vec()))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
 /// The name that a node wishes for.
 fn wish(target: &str) -> &str {
     let name = target.strip_prefix("torch.ops.").and_then(|t| t.split('.').nth(1));
@@ -128,9 +141,10 @@ impl Merger<'_> {
                     }
                 };
                 // what is taken away is subtracted
-                let n = match (next, target) {
-                    (Expr::Int(i), "operator.add") if *i < 0 => {
-                        let args = vec![so_far.1, Argument::from(-i)];
+                let less = if target == "operator.add" { opposite(next) } else { None };
+                let n = match (next, less) {
+                    (_, Some(less)) => {
+                        let args = vec![so_far.1, m.number(&less)?];
                         m.function("operator.sub", args, "sub", &whole)
                     }
                     _ => {
@@ -150,6 +164,16 @@ impl Merger<'_> {
             let args = vec![m.number(&p.0)?, m.number(&p.1)?];
             Ok(m.function(target, args, wish(target), e).into())
         };
+        // what is taken away is subtracted, of something that is there
+        if let Expr::Add(l) = e
+            && let Some(at) = l.iter().position(|t| opposite(t).is_none())
+            && at > 0
+        {
+            let mut turned = l.clone();
+            let first = turned.remove(at);
+            turned.insert(0, first);
+            return fold(self, &turned, "operator.add");
+        }
         match e {
             Expr::Symbol { name, .. } => {
                 // a symbol that no size is as it is: from one that follows from it

@@ -7,16 +7,19 @@ use crate::program::{ExportedProgram, ModuleCallEntry, ModuleCallSignature, Rang
 use crate::specs::{self, Fields};
 use flambeau_core::dispatch::object::{Object, ObjectRef};
 use flambeau_core::settings::threads::get_num_threads;
+use flambeau_core::tensor::storage::MappedFile;
 use flambeau_core::{DType, Device, Error, Layout, MemoryFormat, Result, Tensor, Value};
 use flambeau_fx::symbolic::Expr;
 use flambeau_fx::{Argument, Graph, GraphModule, Meta, Node, Op, TensorMeta, Val};
 use flambeau_serialization::container::ZipFile;
-use flambeau_serialization::tensors::{LoadOptions, exported_dtype, load_exported, load_from};
+use flambeau_serialization::tensors::{
+    ExportedWeights, LoadOptions, exported_dtype, load_exported, load_exported_mapped, load_from,
+};
 use flambeau_serialization::torch_format::Tree;
 use serde_json::Value as J;
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
-use std::io::BufReader;
+use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
 /// An operator as an argument.
@@ -42,34 +45,89 @@ impl Object for Operator {
 #[doc(alias = "torch.export.load")]
 pub fn load(path: impl AsRef<Path>) -> Result<ExportedProgram> {
     let path = path.as_ref();
-    let bad = |e: &dyn std::fmt::Display| Error::serialization(format!("{}: {e}", path.display()));
+    let name = path.display().to_string();
     let graph = || {
-        let open = std::fs::File::open(path).map_err(|e| bad(&e))?;
-        let mut file = ZipFile::open_any(BufReader::new(open)).map_err(|e| bad(&e))?;
-        let text = file.read("models/model.json").map_err(|e| bad(&e))?;
-        let json: J = serde_json::from_slice(&text).map_err(|e| bad(&format!("models/model.json: {e}")))?;
-        let p = program(&json).map_err(|e| within(e, format!("{}: models/model.json", path.display())))?;
-        Ok((file, p))
+        let mut file = archive(std::fs::File::open(path).map_err(|e| bad(&name, &e))?, &name)?;
+        let text = file.read(MODEL).map_err(|e| bad(&name, &e))?;
+        Ok((parsed(&text, &name)?, file.read(EXAMPLE).ok()))
     };
-    let weights = || load_exported(path, LoadOptions::new());
     // the graph is read while the weights are
-    let (weights, read) = match get_num_threads() {
-        1 => (weights(), graph()),
-        _ => std::thread::scope(|s| {
-            let other = s.spawn(graph);
-            let gone = |_| Err(Error::runtime("the thread that read the graph has panicked"));
-            (weights(), other.join().unwrap_or_else(gone))
-        }),
-    };
-    let weights = weights?;
-    let (mut file, mut program) = read?;
+    let (weights, read) = together(|| load_exported(path, LoadOptions::new()), graph);
+    let (program, example) = read?;
+    Ok(whole(program, weights?, example))
+}
+/// [`load`] of a program whose weights are parts of a mapped file: no byte of them is read before it is used, and none is copied that
+/// is not written, so a large program is there at once. Checksums of weights are not compared. Weights that are compressed, or
+/// not aligned, are copied. A map serves one load, since no two storages may be the same bytes.
+///
+/// ```
+/// use torch::serialization::{MapMode, MappedFile};
+/// use torch::{Tensor, export, nn, prelude::*};
+///
+/// let net = nn::Linear::new(2, 3);
+/// let x = torch::ones([4, 2]);
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("net.pt2");
+/// export::save(&export::export(&net, |x: &[Tensor]| net.call(&x[0]), &[&x]), &path)?;
+/// // SAFETY: nobody writes to the file while its weights live.
+/// let file = unsafe { MappedFile::open(&path, MapMode::Private)? };
+/// let program = export::load_mapped(&file)?;
+/// assert!(program.module()?.try_forward(&[&x])?.equal(&net.call(&x)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As for [`load`]; a map that served a load before.
+#[doc(alias = "torch.export.load")]
+pub fn load_mapped(file: &MappedFile) -> Result<ExportedProgram> {
+    let name = "the mapped file";
+    let mut zip = archive(file.reader(), name)?;
+    let text = zip.read(MODEL).map_err(|e| bad(name, &e))?;
+    let example = zip.read(EXAMPLE).ok();
+    drop(zip);
+    let (weights, program) =
+        together(|| load_exported_mapped(file, LoadOptions::new()), || parsed(&text, name));
+    Ok(whole(program?, weights?, example))
+}
+const MODEL: &str = "models/model.json";
+const EXAMPLE: &str = "data/sample_inputs/model.pt";
+
+fn bad(file: &str, e: &dyn std::fmt::Display) -> Error {
+    Error::serialization(format!("{file}: {e}"))
+}
+fn archive<R: Read + Seek>(reader: R, name: &str) -> Result<ZipFile<BufReader<R>>> {
+    ZipFile::open_any(BufReader::new(reader)).map_err(|e| bad(name, &e))
+}
+fn parsed(text: &[u8], file: &str) -> Result<ExportedProgram> {
+    let json: J = serde_json::from_slice(text).map_err(|e| bad(file, &format!("{MODEL}: {e}")))?;
+    program(&json).map_err(|e| within(e, format!("{file}: {MODEL}")))
+}
+/// Both at the same time, where there are threads.
+fn together<A, B: Send>(
+    here: impl FnOnce() -> A,
+    there: impl FnOnce() -> Result<B> + Send,
+) -> (A, Result<B>) {
+    if get_num_threads() == 1 {
+        return (here(), there());
+    }
+    std::thread::scope(|s| {
+        let other = s.spawn(there);
+        let gone = |_| Err(Error::runtime("the thread that read the graph has panicked"));
+        (here(), other.join().unwrap_or_else(gone))
+    })
+}
+/// A program with what it needs besides its graph.
+fn whole(
+    mut program: ExportedProgram,
+    weights: ExportedWeights,
+    example: Option<Vec<u8>>,
+) -> ExportedProgram {
     program.state_dict = weights.state_dict;
     program.constants = weights.constants;
     // what cannot be read of the example is left out: the program does not need it
-    let example = file.read("data/sample_inputs/model.pt").ok();
     let example = example.and_then(|b| load_from(std::io::Cursor::new(b), LoadOptions::new()).ok());
     program.example_inputs = example.as_ref().and_then(|t| value(t, 0));
-    Ok(program)
+    program
 }
 /// A value of a checkpoint; none of what has no such value.
 fn value(t: &Tree<Tensor>, depth: usize) -> Option<Value> {

@@ -10,6 +10,22 @@ this error, and get a list of all other errors that may occur in your export cal
 pub(crate) fn user(text: String) -> Error {
     Error::value(format!("{text}{NOTE}"))
 }
+/// A value of one run that decides what the program does.
+fn of_data(what: &str, expression: &str) -> Error {
+    Error::runtime(format!(
+        "Could not {what} data-dependent expression {expression} (unhinted: {expression}).  (Size-like symbols: none)\n\nThe value is \
+         that of one run: what the program does cannot depend on it. torch::cond and torch::where_ decide where the program \
+         runs.{NOTE}"
+    ))
+}
+/// A condition on data, which one run cannot decide for all.
+pub(crate) fn data_dependent(condition: &str) -> Error {
+    of_data("guard on", condition)
+}
+/// A number of data that the program's length, or something else that is not an argument, depends on.
+pub(crate) fn integer_needed(expression: &str) -> Error {
+    of_data("extract specialized integer from", expression)
+}
 /// A dynamic size that the program does not hold for.
 pub(crate) enum Violation {
     /// It holds for one size alone.

@@ -20,6 +20,17 @@ impl Points {
         let mut alone = Vec::new();
         // other values, near ones first: steps of divisions show there
         let values = |(_, at, min, max): &(String, i64, i64, i64), count: usize| -> Vec<i64> {
+            // what is no size may be any number, and decide what a program does
+            if *min < 1 {
+                let mut all: Vec<i64> = Vec::new();
+                let near = [1, -1, 2, 4, 64].map(|d| at.saturating_add(d));
+                for v in near.into_iter().chain([0, 1, -1]).filter(|v| v != at && v >= min && v <= max) {
+                    if !all.contains(&v) {
+                        all.push(v);
+                    }
+                }
+                return all;
+            }
             let wishes = [1, 2, 3, 4, 7, -1, -2, -3, -4, 5, 6, 9, 11, -5, -6, -7];
             let near = wishes.iter().map(|d| at + d).filter(|v| v >= min && v <= max && *v > 1);
             near.take(count).collect()

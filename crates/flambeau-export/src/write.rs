@@ -202,14 +202,6 @@ fn loose(g: &Graph) -> Vec<String> {
 fn is_truth(e: &Expr) -> bool {
     matches!(e, Expr::Relation(..) | Expr::And(_) | Expr::Or(_) | Expr::Not(_) | Expr::Bool(_))
 }
-fn is_float(e: &Expr) -> bool {
-    match e {
-        Expr::TrueDiv(_) | Expr::Float(_) => true,
-        Expr::Convert(c, _) => c.is_float(),
-        Expr::Add(l) | Expr::Mul(l) | Expr::Max(l) | Expr::Min(l) => l.iter().any(is_float),
-        _ => false,
-    }
-}
 impl Writer<'_> {
     /// The kind of number that a node gives.
     fn kind(&self, n: Node) -> Option<&'static str> {
@@ -218,7 +210,7 @@ impl Writer<'_> {
                 let e = Expr::read(text).ok();
                 Some(match e {
                     Some(e) if is_truth(&e) => "as_sym_bool",
-                    Some(e) if is_float(&e) => "as_sym_float",
+                    Some(e) if e.is_float() => "as_sym_float",
                     Some(_) => "as_sym_int",
                     // floating symbols and functions of them
                     None => "as_sym_float",

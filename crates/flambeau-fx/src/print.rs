@@ -14,6 +14,15 @@ pub(crate) fn repr(v: &Value) -> String {
         v => flambeau_library::repr(v).unwrap_or_else(|_| format!("<{}>", v.type_name())),
     }
 }
+/// A constant as a program has it: of complex numbers Python's `repr` does not always say which they are.
+fn source(v: &Value) -> String {
+    match v {
+        Value::Complex(z) if z.re == 0.0 || z.im == 0.0 || !z.re.is_finite() || !z.im.is_finite() => {
+            format!("complex({}, {})", repr(&Value::Float(z.re)), repr(&Value::Float(z.im)))
+        }
+        v => repr(v),
+    }
+}
 /// Python's `str` of a constant: texts without quotes.
 fn text(v: &Value) -> String {
     match v {
@@ -61,7 +70,7 @@ impl Graph {
     pub(crate) fn python(&self, a: &Argument) -> String {
         let style = Style {
             node: &|n| self.shown(n).to_string(),
-            value: &repr,
+            value: &source,
             key: &|k| repr(&Value::Str(k.into())),
         };
         style.whole(a)

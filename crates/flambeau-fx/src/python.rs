@@ -388,6 +388,7 @@ pub(crate) fn several(v: Value) -> Value {
 fn documented(target: &str) -> String {
     for (inner, outer) in [
         ("torch._C._nn.", "torch.nn.functional."),
+        ("torch.nn.functional._threshold", "torch.nn.functional.threshold"),
         ("torch.functional.", "torch."),
         ("torch._C._linalg.linalg_", "torch.linalg."),
         ("torch._C._fft.fft_", "torch.fft."),

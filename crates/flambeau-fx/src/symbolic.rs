@@ -184,6 +184,15 @@ impl Expr {
         Nest::parts(self, &mut |e| all.push(e));
         all
     }
+    /// Whether it is a floating number.
+    pub fn is_float(&self) -> bool {
+        match self {
+            Expr::TrueDiv(_) | Expr::Float(_) => true,
+            Expr::Convert(c, _) => c.is_float(),
+            Expr::Add(l) | Expr::Mul(l) | Expr::Max(l) | Expr::Min(l) => l.iter().any(Expr::is_float),
+            _ => false,
+        }
+    }
     /// The names of all symbols in it, each once, in order.
     pub fn symbols(&self) -> Vec<String> {
         let (mut all, mut open) = (Vec::new(), vec![self]);
@@ -336,7 +345,7 @@ impl Expr {
             Expr::Convert(c, e) => format!("{}({})", c.name(), e.srepr()),
             Expr::Pow(p) => format!("Pow({})", pair(p)),
             Expr::FloorDiv(p) => format!("FloorDiv({})", pair(p)),
-            Expr::TrueDiv(p) => format!("IntTrueDiv({})", pair(p)),
+            Expr::TrueDiv(p) => format!("{}({})", division(p), pair(p)),
             Expr::Mod(p) => format!("Mod({})", pair(p)),
             Expr::Relation(r, p) => {
                 let name = match r {
@@ -380,6 +389,10 @@ pub fn floor_div(x: i64, y: i64) -> Option<i64> {
     Some(if x.checked_rem(y)? != 0 && ((x < 0) != (y < 0)) { q - 1 } else { q })
 }
 
+/// What PyTorch calls a division that gives a fraction: of integers it rounds once.
+fn division(p: &(Expr, Expr)) -> &'static str {
+    if p.0.is_float() || p.1.is_float() { "FloatTrueDiv" } else { "IntTrueDiv" }
+}
 impl fmt::Display for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         deep::show(f, |f| self.write(f))
@@ -418,7 +431,7 @@ impl Expr {
             },
             Expr::Pow(p) => write!(f, "{}**{}", p.0.shown(8), p.1.shown(7)),
             Expr::FloorDiv(p) => write!(f, "({}//{})", p.0.shown(8), p.1.shown(8)),
-            Expr::TrueDiv(p) => write!(f, "IntTrueDiv({}, {})", p.0, p.1),
+            Expr::TrueDiv(p) => write!(f, "{}({}, {})", division(p), p.0, p.1),
             Expr::Mod(p) => write!(f, "Mod({}, {})", p.0, p.1),
             Expr::Max(l) => write!(f, "Max({})", listed(l)),
             Expr::Min(l) => write!(f, "Min({})", listed(l)),

@@ -31,7 +31,7 @@ pub mod export {
         AdditionalInputs, CustomDecompTable, DataClass, Dim, DraftReport, DynamicShapes, ExportOptions,
         ExportedModule, ExportedProgram, FlatArgsAdapter, InterpreterModuleDispatcher, ModuleCallEntry,
         ModuleCallSignature, Named, Range, ShapesCollection, UnflattenedModule, default_decompositions,
-        draft_export, export, export_with, graph_signature, load, passes,
+        draft_export, export, export_with, graph_signature, load, load_mapped, passes,
         refine_dynamic_shapes_from_suggested_fixes, register_dataclass, save, try_export, try_export_values,
         try_export_with, unflatten,
     };

@@ -489,10 +489,10 @@ pub mod serialization {
     pub use flambeau_serialization::serde_tree::{from_tree, tensor, to_tree};
     pub use flambeau_serialization::tensors::{
         ExportedWeights, LoadOptions, NamedTensors, SafeFile, SafeSlice, SaveOptions, ScriptArchive, ToTree,
-        dict, generator_of, load, load_exported, load_from, load_mapped, load_npy, load_npz, load_pretrained,
-        load_safetensors, load_safetensors_mapped, load_safetensors_metadata, load_safetensors_with,
-        load_sharded, load_torchscript, load_with, read_npy, save, save_npy, save_npz, save_safetensors,
-        save_sharded, save_to, save_to_with, save_with, write_npy,
+        dict, generator_of, load, load_exported, load_exported_mapped, load_from, load_mapped, load_npy,
+        load_npz, load_pretrained, load_safetensors, load_safetensors_mapped, load_safetensors_metadata,
+        load_safetensors_with, load_sharded, load_torchscript, load_with, read_npy, save, save_npy, save_npz,
+        save_safetensors, save_sharded, save_to, save_to_with, save_with, write_npy,
     };
     pub use flambeau_serialization::{Object, Tree, config};
 }

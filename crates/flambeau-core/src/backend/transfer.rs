@@ -259,6 +259,9 @@ pub fn item_scalar(t: &Tensor) -> Result<crate::Scalar> {
             t.numel()
         )));
     }
+    if let Some(own) = t.wrapped().and_then(|w| w.number()) {
+        return own;
+    }
     if t.device() == Device::Meta {
         return Err(Error::unsupported("Tensor.item() cannot be called on meta tensors"));
     }

@@ -10,6 +10,7 @@ use crate::tensor::handle::Tensor;
 use crate::tensor::storage::Storage;
 use crate::types::device::Device;
 use crate::types::error::{Error, Result};
+use crate::types::scalar::Scalar;
 use flambeau_dtype::DType;
 use std::any::Any;
 use std::sync::Arc;
@@ -32,6 +33,11 @@ pub trait Wrapped: Any + Send + Sync {
     /// # Errors
     /// Other sizes.
     fn around(&self, carrier: Tensor) -> Result<Arc<dyn Wrapped>>;
+    /// Its one element as a number, where the class answers that itself: with a number, or with why there is none. `None` leaves it
+    /// to what is said of all wrappers.
+    fn number(&self) -> Option<Result<Scalar>> {
+        None
+    }
     /// As it prints.
     ///
     /// # Errors

@@ -35,20 +35,55 @@ fn data_cannot_decide() {
     let branch = |x: &[Tensor]| {
         Ok(if x[0].sum().gt(0.0).try_item::<bool>()? { &x[0] + 1.0 } else { &x[0] - 1.0 }.into())
     };
+    let first = |e: &str| e.lines().next().unwrap_or("").to_string();
+    let guard_on = |c: &str| {
+        format!(
+            "Could not guard on data-dependent expression {c} (unhinted: {c}).  (Size-like symbols: none)"
+        )
+    };
     let e = refusal(branch, &[floats(&[3])], &["x"], fixed());
-    assert!(e.contains("being captured"), "{e}");
+    assert_eq!(first(&e), guard_on("Eq(u0, 1)"));
+    assert!(e.contains("torch::cond") && e.ends_with(NOTE), "{e}");
     // unbacked_guard
     let guard = |x: &[Tensor]| {
         let k = x[1].try_item::<i64>()?;
         let y = if k > 2 { x[0].narrow(0, 0, k) } else { x[0].clone() };
         Ok(y.into())
     };
-    let e = refusal(guard, &[floats(&[5]), torch::full([0i64; 0], 3)], &["x", "n"], fixed());
-    assert!(e.contains("being captured"), "{e}");
+    let n = || torch::full([0i64; 0], 3);
+    let e = refusal(guard, &[floats(&[5]), n()], &["x", "n"], fixed());
+    assert_eq!(first(&e), guard_on("u0 > 2"));
+    // the other conditions on an integer
+    type Condition = fn(i64) -> bool;
+    let conditions: [(Condition, &str); 4] = [
+        (|k| k < 9, "u0 < 9"),
+        (|k| k == 3, "Eq(u0, 3)"),
+        (|k| k % 2 == 1, "Eq(PythonMod(u0, 2), 1)"),
+        (|k| k >= 0, "u0 > -1"),
+    ];
+    for (holds, text) in conditions {
+        let guard = |x: &[Tensor]| {
+            let y = if holds(x[1].try_item::<i64>()?) { &x[0] * 2.0 } else { &x[0] + 1.0 };
+            Ok(y.into())
+        };
+        let e = refusal(guard, &[floats(&[5]), n()], &["x", "n"], fixed());
+        assert_eq!(first(&e), guard_on(text));
+    }
+    let many = |x: &[Tensor]| Ok((0..x[1].try_item::<i64>()?).fold(x[0].clone(), |y, _| y + 1.0).into());
+    let e = refusal(many, &[floats(&[5]), n()], &["x", "n"], fixed());
+    let want = "Could not extract specialized integer from data-dependent expression u0 (unhinted: u0).  (Size-like symbols: none)";
+    assert_eq!(first(&e), want);
+    // the second number that is read
+    let second = |x: &[Tensor]| {
+        let k = x[1].try_item::<i64>()?;
+        Ok(if (&x[1] + k).gt(4).try_item::<bool>()? { &x[0] * k } else { x[0].clone() }.into())
+    };
+    let e = refusal(second, &[floats(&[5]), n()], &["x", "n"], fixed());
+    assert_eq!(first(&e), guard_on("Eq(u1, 1)"));
     // numpy_conversion
     let number = |x: &[Tensor]| Ok((&x[0] * x[0].sum().try_item::<f64>()?).into());
     let e = refusal(number, &[floats(&[3])], &["x"], fixed());
-    assert!(e.contains("being captured"), "{e}");
+    assert_eq!(first(&e), guard_on("zuf0"));
 }
 #[test]
 fn branches_must_agree() {
@@ -58,7 +93,28 @@ fn branches_must_agree() {
         Ok(y.into())
     };
     let e = refusal(shapes, &[floats(&[3])], &["x"], fixed());
-    assert!(e.contains("the branches give other tensors: float32[] and float32[3]"), "{e}");
+    let of = |differ: &str| {
+        format!(
+            "RuntimeError when making fake tensor call\n  Explanation: Dynamo failed to run FX node with fake tensors: call_function \
+             cond(*(FakeTensor(..., size=(), dtype=torch.bool), GraphModule(), GraphModule(), (FakeTensor(..., size=(3,)),)), \
+             **{{}}): got RuntimeError(\"When merging two branches' output in torch.cond,  expected same {differ}.\")"
+        )
+    };
+    assert_eq!(e, of("dim but got 0 and 1"));
+    let dtypes = |x: &[Tensor]| {
+        let whole = |t: &Tensor| Ok(t.to(flambeau_core::DType::I64));
+        Ok(try_cond(&x[0].sum().gt(0.0), whole, |t: &Tensor| Ok(t * 2.0), &x[0])?.into())
+    };
+    assert_eq!(
+        refusal(dtypes, &[floats(&[3])], &["x"], fixed()),
+        of("dtype but got torch.int64 and torch.float32")
+    );
+    let sizes = |x: &[Tensor]| {
+        let short = |t: &Tensor| Ok(t.narrow(0, 0, 2) * 1.0);
+        Ok(try_cond(&x[0].sum().gt(0.0), short, |t: &Tensor| Ok(t * 2.0), &x[0])?.into())
+    };
+    let e = refusal(sizes, &[floats(&[3])], &["x"], fixed());
+    assert!(e.contains("a captured cond whose branches give other sizes, [2] and [3]"), "{e}");
     // cond_branch_count
     let count = |x: &[Tensor]| {
         let two = |t: &Tensor| Ok(vec![t.clone(), t.clone()]);
@@ -66,7 +122,38 @@ fn branches_must_agree() {
         Ok(Value::Tuple(y.into_iter().map(Value::Tensor).collect()))
     };
     let e = refusal(count, &[floats(&[3])], &["x"], fixed());
-    assert!(e.starts_with("cond: the branches give"), "{e}");
+    let captured = "This higher order operator doesn't work unless it is captured completely with torch.compile. Got graph \
+                    break/error:\n\n";
+    let aliasing = format!("{captured}Encountered aliasing during higher order op tracing\n");
+    let given =
+        |text: &str| text.lines().find(|l| l.contains("debug context")).unwrap_or("").trim().to_string();
+    assert!(e.starts_with(&aliasing), "{e}");
+    assert_eq!(
+        given(&e),
+        "Developer debug context: Output-to-output aliasing detected at nodes lifted_0 and lifted_0 in"
+    );
+    // an input, or a view of one
+    for view in [false, true] {
+        let same = |x: &[Tensor]| {
+            let own = |t: &Tensor| Ok(if view { t.unsqueeze(0) } else { t.clone() });
+            let other = |t: &Tensor| Ok(if view { t.unsqueeze(0) } else { t.clone() } * 2.0);
+            Ok(try_cond(&x[0].sum().gt(0.0), other, own, &x[0])?.into())
+        };
+        let e = refusal(same, &[floats(&[3])], &["x"], fixed());
+        let name = if view { "unsqueeze" } else { "lifted_0" };
+        assert!(e.starts_with(&aliasing), "{e}");
+        let want = format!(
+            "Developer debug context: Input-to-output aliasing detected at nodes lifted_0 and {name} in"
+        );
+        assert_eq!(given(&e), want);
+    }
+    let other = |x: &[Tensor]| {
+        let (two, one) = (|t: &Tensor| Ok(vec![t * 2.0, t * 3.0]), |t: &Tensor| Ok(vec![t * 2.0]));
+        let y = try_cond(&x[0].sum().gt(0.0), two, one, &x[0])?;
+        Ok(Value::Tuple(y.into_iter().map(Value::Tensor).collect()))
+    };
+    let e = refusal(other, &[floats(&[3])], &["x"], fixed());
+    assert!(e.starts_with(&format!("{captured}torch.cond: differing branch outputs\n")), "{e}");
 }
 const NOTE: &str = "\n\nThe error above occurred when calling torch.export.export. If you would like to view some more information \
 about this error, and get a list of all other errors that may occur in your export call, you can replace your `export()` call with \
@@ -134,12 +221,12 @@ fn operators_speak_of_symbols() {
     let view = |x: &[Tensor]| Ok(x[0].view([5]).into());
     assert_eq!(refusal(view, &[floats(&[4])], &["x"], fixed()), "shape '[5]' is invalid for input of size 4");
     assert_eq!(refusal(view, &[floats(&[8])], &["x"], n()), "shape '[5]' is invalid for input of size s77");
-    // derived_dim_mismatch: PyTorch's text ends with a parenthesis that nothing opened
+    // derived_dim_mismatch: the text ends with a parenthesis that nothing opened, as PyTorch's
     let shapes = n().with("y", [(0, 2 * Dim::new("n"))]);
     let joined = |x: &[Tensor]| Ok(torch::cat([&x[0], &x[0]], 0).add(&x[1]).into());
     let e = refusal(joined, &[floats(&[3]), floats(&[7])], &["x", "y"], shapes);
     let want =
-        "The size of tensor a (2*s77) must match the size of tensor b (s17) at non-singleton dimension 0";
+        "The size of tensor a (2*s77) must match the size of tensor b (s17) at non-singleton dimension 0)";
     assert_eq!(e, want);
     // other sizes, other ways: the example's numbers stay
     let ways = |x: &[Tensor]| Ok(if x[0].size(0) > 9 { x[0].mm(&x[0]) } else { x[0].view([1000, 7]) }.into());

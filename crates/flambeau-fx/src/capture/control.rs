@@ -3,6 +3,7 @@
 //! A function runs once, in a capture of its own within that of the program. What it uses of the program's tensors is lifted: it
 //! becomes an input of the graph, and an operand of the call.
 
+use super::branches;
 use super::recorder::{Capture, Level, Recorder, current};
 use super::wrapped;
 use crate::argument::Argument;
@@ -60,12 +61,12 @@ fn aside<R>(f: impl FnOnce() -> Result<R>) -> Result<R> {
     flambeau_autograd::no_grad(|| excluding(KeySet::of(Key::Tracer), f))
 }
 /// A function as a graph.
-struct Written {
-    module: GraphModule,
+pub(super) struct Written {
+    pub(super) module: GraphModule,
     /// Inputs that are given, then what was lifted.
     given: usize,
-    lifted: Vec<Tensor>,
-    results: Vec<Tensor>,
+    pub(super) lifted: Vec<Tensor>,
+    pub(super) results: Vec<Tensor>,
 }
 fn written(
     outer: &Rc<RefCell<Recorder>>,
@@ -181,10 +182,10 @@ fn cond(
     no: &mut dyn FnMut() -> Result<Vec<Tensor>>,
 ) -> Result<Vec<Tensor>> {
     let outer = outer()?;
-    let yes = written(&outer, &[], &mut |_| yes())?;
-    let no = written(&outer, &[], &mut |_| no())?;
-    alike("cond: the branches give other tensors", &yes.results, &no.results)?;
+    let yes = branches::apart(written(&outer, &[], &mut |_| yes())?)?;
+    let no = branches::apart(written(&outer, &[], &mut |_| no())?)?;
     let all = operands(&[&yes, &no]);
+    branches::alike(&raw(pred), &all, &yes.results, &no.results)?;
     let graphs = vec![("true_graph", over(&yes, &all)?), ("false_graph", over(&no, &all)?)];
     let results = fresh(&yes.results)?;
     let (pred, list) = {

@@ -8,16 +8,20 @@
 //!
 //! Above the gradients ([`symbolic_trace`], flambeau-export) values are worked out only where something asks for them (`deferred`).
 //!
+//! A capture may let a program read integers ([`Capture::answer`]): they are symbols of the graph (`numbers`).
+//!
 //! Branches and loops that are functions (`torch.cond`, `while_loop`, `map`, `scan`) become calls of graphs (`control`).
 //!
 //! What this does not see: elements written by hand (`elements_mut`), tensors made of vectors (they become constants), and
 //! what a composite's body makes of numbers alone where the body is recorded in the composite's place.
 
+mod branches;
 mod control;
 mod deferred;
 mod leaves;
 mod make_fx;
 mod modules;
+mod numbers;
 mod recorder;
 mod wrapped;
 

@@ -1,6 +1,7 @@
 //! What a capture writes down.
 
 use super::deferred::{self, Deferred};
+use super::numbers::Numbers;
 use super::wrapped;
 use crate::argument::Argument;
 use crate::graph::Graph;
@@ -83,6 +84,8 @@ pub(crate) struct Recorder {
     pub error: Option<flambeau_core::Error>,
     /// Values that are not worked out yet.
     pub deferred: Deferred,
+    /// Integers that the program may read.
+    pub(super) numbers: Option<Numbers>,
     /// The capture around, of the function of a branch or loop.
     outer: Option<Rc<RefCell<Recorder>>>,
     /// What is used of it.
@@ -166,6 +169,7 @@ impl Capture {
             stack: Vec::new(),
             error: None,
             deferred: Deferred::default(),
+            numbers: None,
             outer: None,
             lifted: Vec::new(),
             made: 0,
@@ -174,6 +178,9 @@ impl Capture {
             held: Vec::new(),
             around: Vec::new(),
         })))
+    }
+    pub(super) fn recorder(&self) -> &Rc<RefCell<Recorder>> {
+        &self.0
     }
     /// One of a function within the program of another: what it uses of that program becomes its inputs.
     pub(crate) fn within(outer: &Rc<RefCell<Recorder>>) -> Capture {

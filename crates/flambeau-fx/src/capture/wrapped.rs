@@ -1,7 +1,7 @@
 //! Tensors of a program that is being captured.
 
-use super::deferred;
 use super::recorder::{Level, current};
+use super::{deferred, numbers};
 use flambeau_core::dispatch::object::Kwargs;
 use flambeau_core::dispatch::op::OpInfo;
 use flambeau_core::dispatch::registry;
@@ -9,7 +9,7 @@ use flambeau_core::dispatch::wrapper::{self, Class};
 use flambeau_core::internal::{RawTensor as _, excluding};
 use flambeau_core::tensor::wrapper::{Shown, Wrapped};
 use flambeau_core::types::keys::{Key, KeySet};
-use flambeau_core::{Error, Layout, Result, Tensor, Value};
+use flambeau_core::{DType, Device, Error, Layout, Result, Scalar, Tensor, Value};
 use std::any::Any;
 use std::sync::{Arc, Once};
 
@@ -36,16 +36,32 @@ impl Wrapped for Traced {
     fn around(&self, carrier: Tensor) -> Result<Arc<dyn Wrapped>> {
         Ok(Arc::new(Traced(carrier)))
     }
+    fn number(&self) -> Option<Result<Scalar>> {
+        numbers::read(&current()?, &self.0)
+    }
     fn text(&self, of: &Tensor) -> Result<String> {
-        let sizes: Vec<String> = of.sizes().iter().map(i64::to_string).collect();
-        let comma = if sizes.len() == 1 { "," } else { "" };
-        Ok(format!("FakeTensor(..., size=({}{comma}))", sizes.join(", ")))
+        Ok(shown(of))
     }
     fn as_any(&self) -> &dyn Any {
         self
     }
 }
 
+/// A tensor without its elements, as PyTorch shows those of captures.
+pub(super) fn shown(t: &Tensor) -> String {
+    let sizes: Vec<String> = t.sizes().iter().map(i64::to_string).collect();
+    let comma = if sizes.len() == 1 { "," } else { "" };
+    let device = match t.device() {
+        Device::Cpu => String::new(),
+        other => format!("device='{other}', "),
+    };
+    let mut text = format!("FakeTensor(..., {device}size=({}{comma})", sizes.join(", "));
+    if t.dtype() != DType::F32 {
+        text.push_str(&format!(", dtype={}", t.dtype()));
+    }
+    text.push(')');
+    text
+}
 /// Makes the class and the key known.
 pub(super) fn install() {
     static ONCE: Once = Once::new();

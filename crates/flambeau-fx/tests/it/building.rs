@@ -42,6 +42,34 @@ fn prints_as_pytorch_does() {
     assert!(m.graph.tabular().contains("<built-in method relu of type object>"));
     assert!(m.graph.dot().contains("\"relu\" -> \"add\""));
 }
+/// Constants that Python's `repr` does not write as a program, and a function that PyTorch finds under another name.
+#[test]
+fn complex_numbers_and_inner_names() {
+    let mut g = Graph::new();
+    let x = g.placeholder("x");
+    let complex = |re, im| {
+        let part = |x: f64| Value::Tensor(tensor(&[x]));
+        let z = library::call_value("torch.complex", &[part(re), part(im)], &[]).unwrap();
+        Argument::from(library::method(&z, "item", &[], &[]).unwrap())
+    };
+    let a = g.call_function("operator.add", [Argument::from(x), complex(0.0, 1.0)], []);
+    let b = g.call_function("operator.mul", [Argument::from(a), complex(2.0, 1.5)], []);
+    g.output(b);
+    assert!(g.to_string().contains("args = (%x, 1j)"), "{g}");
+    let code = GraphModule::new(g).code();
+    assert!(code.contains("x + complex(0.0, 1.0)") && code.contains("add * (2+1.5j)"), "{code}");
+
+    let mut g = Graph::new();
+    let x = g.placeholder("x");
+    let y = g.call_function(
+        "torch.nn.functional._threshold",
+        [Argument::from(x), Value::Float(1.0).into(), Value::Float(7.0).into()],
+        [],
+    );
+    g.output(y);
+    let x = Value::Tensor(tensor(&[0.5, 2.0]));
+    assert_eq!(numbers(&GraphModule::new(g).run(&[x], &[]).unwrap()), [7.0, 2.0]);
+}
 #[test]
 fn runs() {
     let (m, _) = small();

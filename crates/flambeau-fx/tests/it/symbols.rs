@@ -24,6 +24,11 @@ fn expressions_are_read_printed_and_computed() {
             "TruncToInt(0.5*ToFloat(s77))",
             3,
         ),
+        (
+            "TruncToInt(FloatTrueDiv(Float('1.5', precision=53), ToFloat(Symbol('u0', integer=True))))",
+            "TruncToInt(FloatTrueDiv(1.5, ToFloat(u0)))",
+            0,
+        ),
         ("CeilToInt(IntTrueDiv(Symbol('u0', integer=True), Integer(2)))", "CeilToInt(IntTrueDiv(u0, 2))", -1),
     ] {
         let e = parsed(text);

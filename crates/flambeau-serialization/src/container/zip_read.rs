@@ -115,31 +115,37 @@ impl<R: Read + Seek> ZipFile<R> {
         self.index(name).is_some()
     }
 
+    fn known(&self, name: &str) -> Result<usize> {
+        self.index(name).ok_or_else(|| Error::malformed(format!("the archive has no record {name}")))
+    }
+    /// Size of a record in bytes, and as it lies in the file, as the directory has them.
+    fn sizes(&self, name: &str) -> Result<(u64, u64)> {
+        let about = self.archive.by_index_data(self.known(name)?)?;
+        let (size, packed) = (about.size(), about.compressed_size());
+        let ratio = if about.compression() == zip::CompressionMethod::Stored { 1 } else { MAX_RATIO };
+        if packed > self.length || size > packed.saturating_mul(ratio) {
+            return Err(Error::malformed(format!("record {name} claims more bytes than the file holds")));
+        }
+        Ok((size, packed))
+    }
     fn entry(&mut self, name: &str) -> Result<zip::read::ZipFile<'_, R>> {
-        let index =
-            self.index(name).ok_or_else(|| Error::malformed(format!("the archive has no record {name}")))?;
-        let length = self.length;
+        self.sizes(name)?;
+        let index = self.known(name)?;
         // `torch.save` leaves the checksum out when told to (set_crc32_options), and reads such records.
         let about = self.archive.by_index_data(index)?;
         let unchecked =
             about.crc32() == 0 && about.compression() == zip::CompressionMethod::Stored && !about.encrypted();
-        let entry =
-            if unchecked { self.archive.by_index_raw(index)? } else { self.archive.by_index(index)? };
-        let ratio = if entry.compression() == zip::CompressionMethod::Stored { 1 } else { MAX_RATIO };
-        if entry.compressed_size() > length || entry.size() > entry.compressed_size().saturating_mul(ratio) {
-            return Err(Error::malformed(format!("record {name} claims more bytes than the file holds")));
-        }
-        Ok(entry)
+        Ok(if unchecked { self.archive.by_index_raw(index)? } else { self.archive.by_index(index)? })
     }
 
     /// Size of a record in bytes.
     pub fn size(&mut self, name: &str) -> Result<u64> {
-        Ok(self.entry(name)?.size())
+        Ok(self.sizes(name)?.0)
     }
 
     /// Size of a record as it lies in the file.
     pub fn packed_size(&mut self, name: &str) -> Result<u64> {
-        Ok(self.entry(name)?.compressed_size())
+        Ok(self.sizes(name)?.1)
     }
 
     /// Where the bytes of a record start in the file, if they lie there as they are.

@@ -8,11 +8,11 @@ use crate::safetensors::plain_tensor;
 use crate::source::{TensorSink, required_bytes};
 use crate::torch_format::{StorageInfo, TensorRef, swap_unit};
 use flambeau_core::settings::threads::get_num_threads;
-use flambeau_core::tensor::storage::Storage;
+use flambeau_core::tensor::storage::{MappedFile, Storage};
 use flambeau_core::{DType, Error, Result, Tensor};
 use serde_json::Value;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map};
 use std::io::{BufReader, Cursor, Read, Seek};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,29 +35,54 @@ pub fn load_exported(path: impl AsRef<Path>, options: LoadOptions<'_>) -> Result
     let mut reader = BufReader::new(super::open(path)?);
     super::load::check_sums(&mut reader, &options).map_err(|e| e.at_path(path))?;
     let mut file = ZipFile::open_any(reader).map_err(outward)?;
+    let again = || ZipFile::open_any(BufReader::new(super::open(path)?)).map_err(outward);
+    weights(&mut file, &options, &Bytes::Copied(&again))
+}
+/// [`load_exported`] with weights that are parts of a mapped file: only what is used is read from the disk, and checksums are
+/// compared only if the options ask for it ([`LoadOptions::verify`]). Weights that are compressed, or not aligned, are copied. A map
+/// serves one load, since no two storages may be the same bytes.
+///
+/// # Errors
+/// As for [`load_exported`]; a map that served a load before.
+pub fn load_exported_mapped(file: &MappedFile, options: LoadOptions<'_>) -> Result<ExportedWeights> {
+    let mut reader = BufReader::new(file.reader());
+    super::load::check_sums(&mut reader, &options)?;
+    weights(&mut ZipFile::open_any(reader).map_err(outward)?, &options, &Bytes::Mapped(file))
+}
+/// Where the bytes of weights come from.
+enum Bytes<'a, R: Read + Seek> {
+    /// They are read, by several threads, of which each opens the file once more.
+    Copied(&'a (dyn Fn() -> Result<ZipFile<R>> + Sync)),
+    /// They are in memory already.
+    Mapped(&'a MappedFile),
+}
+fn weights<R: Read + Seek>(
+    file: &mut ZipFile<R>,
+    options: &LoadOptions<'_>,
+    bytes: &Bytes<'_, R>,
+) -> Result<ExportedWeights> {
     if file.has("serialized_state_dict.pt") {
         // PyTorch before 2.8: checkpoints inside the archive
         return Ok(ExportedWeights {
-            state_dict: inner(&mut file, "serialized_state_dict.pt", &options)?,
-            constants: inner(&mut file, "serialized_constants.pt", &options)?,
+            state_dict: inner(file, "serialized_state_dict.pt", options)?,
+            constants: inner(file, "serialized_constants.pt", options)?,
         });
     }
     let names = file.names().map_err(outward)?;
-    let again = || ZipFile::open_any(BufReader::new(super::open(path)?)).map_err(outward);
     let list = |file: &mut ZipFile<_>, folder: &str| -> Result<Vec<(String, Tensor)>> {
         let configs =
             names.iter().filter(|n| n.starts_with(&format!("data/{folder}/")) && n.ends_with("_config.json"));
         let mut out = Vec::new();
         for config in configs {
-            out.extend(folder_of(file, &format!("data/{folder}"), config, &options, &again)?);
+            out.extend(folder_of(file, &format!("data/{folder}"), config, options, bytes)?);
         }
         Ok(out)
     };
     if !names.iter().any(|n| n == "archive_format") {
         return Err(Error::unsupported("this zip archive is not an exported program (torch.export.save)"));
     }
-    let state_dict = list(&mut file, "weights")?;
-    Ok(ExportedWeights { state_dict, constants: list(&mut file, "constants")? })
+    let state_dict = list(file, "weights")?;
+    Ok(ExportedWeights { state_dict, constants: list(file, "constants")? })
 }
 
 /// A checkpoint inside the archive.
@@ -84,7 +109,7 @@ fn folder_of<R: Read + Seek>(
     folder: &str,
     config: &str,
     options: &LoadOptions<'_>,
-    again: &(dyn Fn() -> Result<ZipFile<R>> + Sync),
+    bytes: &Bytes<'_, R>,
 ) -> Result<Vec<(String, Tensor)>> {
     let bad = |what: &str| Error::serialization(format!("{config}: {what}"));
     let text = file.read(config).map_err(outward)?;
@@ -126,19 +151,26 @@ fn folder_of<R: Read + Seek>(
             return Err(bad(&format!("the tensor {name} needs {need} bytes; its record has {nbytes}")));
         }
         // tensors of one record have one memory
-        let at = *known.entry((path, about.dtype, about.location.clone())).or_insert_with(|| {
-            storages.push(StorageInfo {
-                key: record,
-                dtype: about.dtype,
-                nbytes,
-                location: about.location.clone(),
-                file_offset: None,
-            });
-            storages.len() - 1
-        });
+        let at = match known.entry((path, about.dtype, about.location.clone())) {
+            hash_map::Entry::Occupied(e) => *e.get(),
+            hash_map::Entry::Vacant(e) => {
+                let file_offset = match bytes {
+                    Bytes::Mapped(_) if !swaps(file) => file.offset(&record).map_err(outward)?,
+                    _ => None,
+                };
+                storages.push(StorageInfo {
+                    key: record,
+                    dtype: about.dtype,
+                    nbytes,
+                    location: about.location.clone(),
+                    file_offset,
+                });
+                *e.insert(storages.len() - 1)
+            }
+        };
         found.push((name, Entry::Part(at, about)));
     }
-    let storages = storages_of(file, &storages, options, again)?;
+    let storages = storages_of(file, &storages, options, bytes)?;
     let mut sink = Sink::new(&options.map_location);
     let one = |(name, e): (&String, Entry)| {
         let t = match e {
@@ -159,7 +191,7 @@ fn storages_of<R: Read + Seek>(
     file: &mut ZipFile<R>,
     all: &[StorageInfo],
     options: &LoadOptions<'_>,
-    again: &(dyn Fn() -> Result<ZipFile<R>> + Sync),
+    bytes: &Bytes<'_, R>,
 ) -> Result<Vec<Storage>> {
     let total: usize = all.iter().map(|s| s.nbytes).fold(0, usize::saturating_add);
     let mut threads = get_num_threads().min(MOST_THREADS).min(total / APART);
@@ -167,10 +199,14 @@ fn storages_of<R: Read + Seek>(
     if !matches!(options.map_location, MapLocation::Saved) || crate::config::skips_data() {
         threads = 1;
     }
-    if threads < 2 {
-        let mut sink = Sink::new(&options.map_location);
-        return all.iter().map(|s| storage(file, &mut sink, s)).collect();
-    }
+    let again = match bytes {
+        Bytes::Copied(again) if threads > 1 => *again,
+        _ => {
+            let mapped = if let Bytes::Mapped(m) = bytes { Some(*m) } else { None };
+            let mut sink = Sink { mapped, ..Sink::new(&options.map_location) };
+            return all.iter().map(|s| storage(file, &mut sink, s)).collect();
+        }
+    };
     let next = AtomicUsize::new(0);
     // the largest first, so that the threads end together
     let mut order: Vec<usize> = (0..all.len()).collect();
@@ -197,12 +233,16 @@ fn storages_of<R: Read + Seek>(
     read.sort_by_key(|r| r.0);
     Ok(read.into_iter().map(|r| r.1).collect())
 }
+/// Whether numbers lie in the file as on another kind of machine.
+fn swaps<R: Read + Seek>(file: &ZipFile<R>) -> bool {
+    file.byte_order().is_some_and(|o| o != ByteOrder::NATIVE)
+}
 fn storage<R: Read + Seek>(
     file: &mut ZipFile<R>,
     sink: &mut Sink<'_>,
     info: &StorageInfo,
 ) -> Result<Storage> {
-    let swap = file.byte_order().is_some_and(|o| o != ByteOrder::NATIVE);
+    let swap = swaps(file);
     let read = sink.storage(info, &mut |bytes| {
         file.read_into(&info.key, bytes)?;
         if swap {

@@ -12,7 +12,7 @@ mod sparse;
 mod torchscript;
 
 pub use convert::{ToTree, dict, generator_of};
-pub use exported::{ExportedWeights, exported_dtype, load_exported};
+pub use exported::{ExportedWeights, exported_dtype, load_exported, load_exported_mapped};
 use flambeau_core::internal::RawTensor as _;
 pub use lazy::{
     NamedTensors, SafeFile, SafeSlice, load_safetensors, load_safetensors_mapped, load_safetensors_metadata,

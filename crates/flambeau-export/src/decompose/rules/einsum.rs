@@ -40,19 +40,47 @@ fn einsum_of_one(b: &mut Builder, given: &str, wanted: &str, x: &Item) -> Result
 /// The letters of an operand, if none is there twice.
 fn letters(l: &str) -> Option<Vec<char>> {
     let all: Vec<char> = l.chars().collect();
-    let once = all.iter().enumerate().all(|(i, c)| c.is_ascii_alphabetic() && !all[..i].contains(c));
+    let once = all.iter().enumerate().all(|(i, c)| c.is_alphabetic() && !all[..i].contains(c));
     once.then_some(all)
+}
+/// What an equation without a result means: the ellipsis, then letters that are there once.
+fn implied(given: &str) -> String {
+    let mut once: Vec<char> = given.chars().filter(|c| given.matches(*c).count() == 1).collect();
+    once.retain(|c| c.is_alphabetic());
+    once.sort_unstable();
+    let rest = if given.contains("...") { "..." } else { "" };
+    [rest, &once.into_iter().collect::<String>()].concat()
+}
+/// An equation of several tensors with letters in place of ellipses, which end together; none if a tensor has too few dimensions.
+fn spelled(given: &str, wanted: &str, tensors: &[Item]) -> Result<Option<(String, String)>> {
+    let parts: Vec<&str> = given.split(',').collect();
+    let mut more = Vec::new();
+    for (part, t) in parts.iter().zip(tensors) {
+        let named = part.chars().filter(|c| c.is_alphabetic()).count();
+        let Some(n) = t.rank()?.checked_sub(named) else { return Ok(None) };
+        more.push(if part.contains("...") { n } else { 0 });
+    }
+    let most = more.iter().copied().max().unwrap_or(0) as u32;
+    // letters that no equation has
+    let last =
+        |n: usize| (most - n as u32..most).filter_map(|i| char::from_u32(0x100 + i)).collect::<String>();
+    let parts: Vec<String> = parts.iter().zip(&more).map(|(p, n)| p.replace("...", &last(*n))).collect();
+    Ok(Some((parts.join(","), wanted.replace("...", &last(most as usize)))))
 }
 /// Products of tensors with a dimension for each letter, from the left to the right; a letter is summed over as soon as no later
 /// tensor has it.
 fn einsum(b: &mut Builder, text: &str, tensors: &[Item]) -> Result<Option<Item>> {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    let Some((given, wanted)) = text.split_once("->") else { return Ok(None) };
+    let (given, wanted) = match text.split_once("->") {
+        Some((given, wanted)) => (given, wanted.to_string()),
+        None => (&*text, implied(&text)),
+    };
     if let [x] = tensors {
-        return einsum_of_one(b, given, wanted, x);
+        return einsum_of_one(b, given, &wanted, x);
     }
+    let Some((given, wanted)) = spelled(given, &wanted, tensors)? else { return Ok(None) };
     let own: Option<Vec<Vec<char>>> = given.split(',').map(letters).collect();
-    let (Some(own), Some(wanted)) = (own, letters(wanted)) else { return Ok(None) };
+    let (Some(own), Some(wanted)) = (own, letters(&wanted)) else { return Ok(None) };
     if own.len() != tensors.len() || wanted.iter().any(|c| !own.iter().any(|l| l.contains(c))) {
         return Ok(None);
     }

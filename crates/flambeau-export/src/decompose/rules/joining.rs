@@ -127,6 +127,16 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
             }
             out.into()
         }
+        "tensor_split.indices" => {
+            let (d, Some(inner)) = (c.int(2, "dim", 0), c.ints(1, "indices")) else { return Ok(None) };
+            let size = x.size(d)?;
+            if inner.iter().any(|i| *i < 0 || *i > size) || inner.windows(2).any(|w| w[0] > w[1]) {
+                return Ok(None);
+            }
+            let all = [vec![0], inner, vec![size]].concat();
+            let parts = all.windows(2).map(|w| sliced(b, &x, d, w[0], w[1]));
+            parts.collect::<Result<Vec<Item>>>()?.into()
+        }
         "rot90.default" => {
             let dims = c.ints(2, "dims").unwrap_or_else(|| vec![0, 1]);
             let [i, j] = dims[..] else { return Ok(None) };

@@ -266,6 +266,53 @@ pub(super) fn rule(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
             }
             distance(b, &x, &y, p, c.float(3, "eps", 1e-6), c.flag(4, "keepdim", false))?
         }
+        "cosine_embedding_loss.default" => {
+            let (y, target) = (c.need(1, "input2")?, c.need(2, "target")?);
+            let margin = c.float(3, "margin", 0.0);
+            let rank = x.rank()?;
+            if rank != y.rank()? || rank != target.rank()? + 1 {
+                return Ok(None);
+            }
+            let last = vec![target.rank()? as i64];
+            // the number is of float32 in PyTorch's code
+            let least = f64::from(1e-12f32);
+            let sum = |b: &mut Builder, p: &Item, q: &Item| -> Result<Item> {
+                let product = op!(b, "mul.Tensor", p, q);
+                Ok(op!(b, "sum.dim_IntList", &product, last.clone()))
+            };
+            let inner = sum(b, &x, &y)?;
+            let mut sizes = Vec::new();
+            for t in [&x, &y] {
+                let square = sum(b, t, t)?;
+                sizes.push(op!(b, "add.Scalar", &square, least));
+            }
+            let both = op!(b, "mul.Tensor", &sizes[0], &sizes[1]);
+            let both = op!(b, "sqrt.default", &both);
+            let cos = op!(b, "div.Tensor", &inner, &both);
+            let zeros = op!(b, "full_like.default", &cos, 0; pin_memory = false);
+            let shape = cos.sizes()?;
+            let order: Vec<i64> = (0..shape.len() as i64).collect();
+            let dtype = cos.dtype()?;
+            let empty = op!(b, "empty_permuted.default", shape, order; dtype = dtype);
+            let ones = op!(b, "full_like.default", &empty, 1; pin_memory = false);
+            let apart = op!(b, "sub.Tensor", &ones, &cos);
+            let near = op!(b, "sub.Scalar", &cos, margin);
+            let near = op!(b, "clamp.default", &near, 0);
+            let alike = op!(b, "eq.Scalar", &target, 1);
+            let alike = op!(b, "where.self", &alike, &apart, &zeros);
+            let unlike = op!(b, "eq.Scalar", &target, -1);
+            let unlike = op!(b, "where.self", &unlike, &near, &zeros);
+            let all = op!(b, "add.Tensor", &alike, &unlike);
+            reduced(b, &all, how(4))?
+        }
+        "margin_ranking_loss.default" => {
+            let less = op!(b, "sub.Tensor", &x, c.need(1, "input2")?);
+            let sign = op!(b, "neg.default", c.need(2, "target")?);
+            let all = op!(b, "mul.Tensor", &sign, &less);
+            let all = op!(b, "add.Scalar", &all, c.float(3, "margin", 0.0));
+            let all = op!(b, "clamp.default", &all, 0);
+            reduced(b, &all, how(4))?
+        }
         "triplet_margin_loss.default" => {
             let (positive, negative) = (c.need(1, "positive")?, c.need(2, "negative")?);
             let (p, eps) = (c.float(4, "p", 2.0), c.float(5, "eps", 1e-6));

@@ -9,6 +9,7 @@ mod joining;
 mod layer;
 mod linalg;
 mod loss;
+mod places;
 mod pointwise;
 mod product;
 mod recurrent;
@@ -22,7 +23,7 @@ use super::build::{Builder, Call, Item};
 use flambeau_core::Result;
 
 type Rule = fn(&mut Builder, &Call) -> Result<Option<Item>>;
-const FAMILIES: [Rule; 17] = [
+const FAMILIES: [Rule; 18] = [
     view::rule,
     pointwise::rule,
     product::rule,
@@ -40,6 +41,7 @@ const FAMILIES: [Rule; 17] = [
     linalg::rule,
     joining::rule,
     einsum::rule,
+    places::rule,
 ];
 
 /// What a call becomes; none where it stays as it is.
@@ -53,7 +55,7 @@ pub(super) fn decomposed(b: &mut Builder, c: &Call) -> Result<Option<Item>> {
 }
 
 /// The operators that have a rule.
-pub(super) const NAMES: [&str; 271] = [
+pub(super) const NAMES: [&str; 280] = [
     "__and__.Scalar",
     "__and__.Tensor",
     "__matmul__.default",
@@ -115,6 +117,7 @@ pub(super) const NAMES: [&str; 271] = [
     "conv_transpose1d.default",
     "conv_transpose2d.input",
     "conv_transpose3d.input",
+    "cosine_embedding_loss.default",
     "cosine_similarity.default",
     "count_nonzero.default",
     "count_nonzero.dim_IntList",
@@ -124,6 +127,8 @@ pub(super) const NAMES: [&str; 271] = [
     "deg2rad.default",
     "detach.default",
     "detach_.default",
+    "diag.default",
+    "diag_embed.default",
     "diff.default",
     "dot.default",
     "dropout.default",
@@ -175,6 +180,7 @@ pub(super) const NAMES: [&str; 271] = [
     "instance_norm.default",
     "isclose.default",
     "isfinite.default",
+    "isin.Tensor_Tensor",
     "istft.default",
     "item.default",
     "kl_div.default",
@@ -209,6 +215,7 @@ pub(super) const NAMES: [&str; 271] = [
     "lstm.input",
     "lstm_cell.default",
     "mT.default",
+    "margin_ranking_loss.default",
     "masked_fill.Scalar",
     "masked_fill.Tensor",
     "matmul.default",
@@ -246,6 +253,7 @@ pub(super) const NAMES: [&str; 271] = [
     "pixel_shuffle.default",
     "pixel_unshuffle.default",
     "prelu.default",
+    "quantile.scalar",
     "rad2deg.default",
     "real.default",
     "relu6.default",
@@ -292,6 +300,9 @@ pub(super) const NAMES: [&str; 271] = [
     "swapdims.default",
     "sym_numel.default",
     "t.default",
+    "take.default",
+    "take_along_dim.default",
+    "tensor_split.indices",
     "tensor_split.sections",
     "tensordot.default",
     "threshold.default",

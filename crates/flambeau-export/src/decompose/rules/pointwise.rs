@@ -21,7 +21,7 @@ pub(super) fn converted(b: &mut Builder, x: &Item, to: DType) -> Result<Item> {
     Ok(op!(b, "_to_copy.default", x; dtype = to))
 }
 /// Where a condition holds one, else the other; numbers become tensors.
-fn chosen(b: &mut Builder, cond: &Item, x: &Item, y: &Item) -> Result<Item> {
+pub(super) fn chosen(b: &mut Builder, cond: &Item, x: &Item, y: &Item) -> Result<Item> {
     let like = if x.tensor().is_ok() { x.clone() } else { y.clone() };
     let number = |b: &mut Builder, v: &Item| -> Result<Item> {
         match &v.value {

@@ -7,8 +7,7 @@ use flambeau_core::Result;
 /// Whether the dimensions before the last are one dimension in memory.
 fn folds(x: &Item) -> Result<bool> {
     let t = x.tensor()?;
-    let (sizes, strides) = (t.sizes(), t.strides());
-    Ok((0..sizes.len().saturating_sub(2)).all(|d| strides[d] == strides[d + 1] * sizes[d + 1]))
+    Ok(t.is_contiguous())
 }
 /// A tensor of matrices as one of three dimensions.
 fn batched(b: &mut Builder, x: &Item, batch: &[i64]) -> Result<Item> {
