@@ -192,8 +192,7 @@ impl Function for Exp {
         let shifted = simd.mul_add_e_f32s(x, simd.splat_f32s(std::f32::consts::LOG2_E), magic);
         let n = simd.sub_f32s(shifted, magic);
         let r = simd.mul_add_e_f32s(n, simd.splat_f32s(-std::f32::consts::LN_2), x);
-        let p =
-            polynomial(simd, 1.0 / 720.0, &[1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0], r);
+        let p = polynomial(simd, 1.0 / 720.0, &[1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0], r);
         let exponent = simd.wrapping_dyn_shl_u32s(simd.transmute_u32s_f32s(shifted), simd.splat_u32s(23));
         simd.transmute_f32s_u32s(simd.add_u32s(simd.transmute_u32s_f32s(p), exponent))
     }

@@ -6,11 +6,10 @@
 
 use super::along::{self, Stretch};
 use super::butterfly::{self, Parts, Pass, load, store};
-use super::folded::{self, Ahead, Folded};
+use super::folded::{self, Folded};
 use super::lines::Raw;
 use super::long::{FINE, Turns};
 use super::{Plan, Point, Shape, num_traits_like::Float};
-use crate::engine::cache::l2_bytes;
 use crate::engine::isa::{Level, level};
 use crate::engine::parallel::parallel_for;
 use crate::engine::scratch::with_scratch;
@@ -44,9 +43,6 @@ pub struct Group<'a, T> {
     a: *mut T,
     b: *mut T,
     near: *mut T,
-    /// A copy of the group's lines that was made before, and of which the next group's is made meanwhile.
-    copied: Option<*const T>,
-    ahead: Option<Ahead<T>>,
 }
 
 const GRAIN: usize = 40_000;
@@ -65,42 +61,17 @@ pub(super) fn run<T: Point>(plan: &Plan<T>, raw: &Raw<T>, turns: Option<&Turns<T
     let length = plan.n + 1;
     let each = length * (length.ilog2() as usize + 8) / 8 * lanes;
     let room = length * 2 * lanes;
-    // as `Move::beside` of whole groups
-    let beside = raw.from.inner_step == 2 && raw.to.inner == raw.from.inner && raw.to.inner >= lanes;
-    let far = plan.n * raw.from.stride * size_of::<T>() > l2_bytes();
-    let copies = plan.shape == Shape::Complex
-        && batch.folded.is_some()
-        && !raw.conj
-        && beside
-        && far
-        && 4 * room * size_of::<T>() <= l2_bytes();
     parallel_for(rows * per_row, GRAIN / each.max(1), |range| {
         let near = batch.folded.as_ref().map_or(0, |f| f.near() * 2 * lanes);
-        let copy = if copies { room } else { 0 };
-        with_scratch::<T, _>(2 * room + near + 2 * copy, |buffer| {
+        with_scratch::<T, _>(2 * room + near, |buffer| {
             let (a, b) = buffer.split_at_mut(room);
             let (b, near) = b.split_at_mut(room);
-            let (mut now, near) = near.split_at_mut(copy);
-            let (mut later, near) = near.split_at_mut(copy);
             let (a, b, near) = (a.as_mut_ptr(), b.as_mut_ptr(), near.as_mut_ptr());
-            let lines = |g: usize| {
+            for g in range {
                 let (r, at) = (g / per_row, g % per_row * lanes);
-                (r * row + at, lanes.min(row - at))
-            };
-            let mut copied = false;
-            for g in range.clone() {
-                let (first, count) = lines(g);
-                let next = (copies && g + 1 < range.end).then(|| lines(g + 1)).filter(|l| l.1 == lanes);
-                let ahead = next.map(|(first, _)| Ahead {
-                    src: raw.src.wrapping_add(raw.from.start(first)),
-                    stride: raw.from.stride,
-                    to: later.as_mut_ptr(),
-                });
+                let count = lanes.min(row - at);
                 let turns = turns.map(|t| t.group(g));
-                let here = copied.then_some(now.as_ptr());
-                T::group(level, &Group { plan, batch, raw, turns, first, count, a, b, near, copied: here, ahead });
-                copied = ahead.is_some();
-                (now, later) = (later, now);
+                T::group(level, &Group { plan, batch, raw, turns, first: r * row + at, count, a, b, near });
             }
         });
     });
@@ -291,7 +262,6 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
         // straight into the first pass where nothing else comes before it
         let folded = g.batch.folded.as_ref();
         let straight = folded.is_some() && plan.shape != Shape::Real && !raw.conj && read.suits(lanes, true);
-        debug_assert!(g.copied.is_none() || straight);
         if !straight {
             read.read::<V>(raw.src);
             if raw.conj {
@@ -327,8 +297,6 @@ unsafe fn group<V: Vector<T: Point>>(g: &Group<V::T>) {
             Some(f) => {
                 let last = !from_real && g.turns.is_none() && write.suits(lanes, false);
                 let ends = folded::Ends {
-                    copied: g.copied,
-                    ahead: g.ahead,
                     read: straight.then_some((&read, raw.src)),
                     write: last.then_some((&write, raw.dst, raw.scale)),
                     a,

@@ -1,15 +1,10 @@
 //! Groups of lines whose buffer is larger than the first-level cache, as matrices: columns of a few elements come from memory, are
 //! transformed and turned there, and rows go back the same way. So each element goes to the second-level cache and back once.
-//!
-//! Lines side by side that have long steps between their elements come from memory one cache line each, from places that share few
-//! places of the caches. Those of the next group are copied little by little between the transforms of the present one
-//! ([`Ahead`]), each a while after it was asked for.
 
 use super::batch::Move;
 use super::butterfly::{self, Parts, Pass, load, store};
 use super::num_traits_like::Float;
 use super::root;
-use crate::engine::cache::prefetch;
 use crate::engine::room::collected;
 use crate::engine::simd::{C, Vector};
 use num_complex::Complex;
@@ -68,85 +63,8 @@ unsafe fn through<V: Vector<T: Float>>(
     }
 }
 
-/// Lines that follow each other, on their way into a buffer by columns of the matrix, parts of numbers apart.
-#[derive(Clone, Copy)]
-pub(super) struct Ahead<T> {
-    /// The first line's first element.
-    pub src: *const T,
-    /// From element to element.
-    pub stride: usize,
-    /// A buffer of a line of each lane.
-    pub to: *mut T,
-}
-impl<T: Float> Ahead<T> {
-    /// Asks for some elements.
-    #[inline(always)]
-    fn ask(&self, lanes: usize, elements: std::ops::Range<usize>) {
-        for e in elements {
-            let p = self.src.wrapping_add(e * self.stride);
-            for at in (0..2 * lanes).step_by(64 / size_of::<T>()) {
-                prefetch(p.wrapping_add(at).cast());
-            }
-        }
-    }
-    /// Copies some elements.
-    ///
-    /// # Safety
-    /// The lines lie in memory, the buffer has room for them, and the machine has the instructions.
-    #[inline(always)]
-    pub(super) unsafe fn copy<V: Vector<T = T>>(&self, f: &Folded<T>, elements: std::ops::Range<usize>) {
-        for e in elements {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let p = self.src.add(e * self.stride);
-                let (re, im) = V::apart(V::load(p), V::load(p.add(V::N)));
-                store(C { re, im }, self.to.add((e % f.columns * f.rows + e / f.columns) * 2 * V::N), (0, V::N));
-            }
-        }
-    }
-}
-/// [`Ahead`] in as many steps as there are transforms.
-struct Steps<'a, T> {
-    ahead: Option<Ahead<T>>,
-    f: &'a Folded<T>,
-    /// Elements of a step, and which are copied next.
-    each: usize,
-    at: usize,
-}
-impl<'a, T: Float> Steps<'a, T> {
-    fn new(f: &'a Folded<T>, ahead: Option<Ahead<T>>) -> Self {
-        Steps { ahead, f, each: (f.rows * f.columns).div_ceil(f.rows + f.columns), at: 0 }
-    }
-    fn part(&self, step: usize) -> std::ops::Range<usize> {
-        let all = self.f.rows * self.f.columns;
-        (self.at + step * self.each).min(all)..(self.at + (step + 1) * self.each).min(all)
-    }
-    #[inline(always)]
-    fn ask(&self, lanes: usize, step: usize) {
-        if let Some(a) = &self.ahead {
-            a.ask(lanes, self.part(step));
-        }
-    }
-    /// Copies what the step before has asked for.
-    ///
-    /// # Safety
-    /// As [`Ahead::copy`].
-    #[inline(always)]
-    unsafe fn copy<V: Vector<T = T>>(&mut self) {
-        if let Some(a) = &self.ahead {
-            // SAFETY: the caller's promise.
-            unsafe { a.copy::<V>(self.f, self.part(0)) };
-            self.at += self.each;
-        }
-    }
-}
-
 /// Where a group's elements come from and go to.
 pub(super) struct Ends<'a, T> {
-    /// A copy of the lines that [`Ahead`] has made.
-    pub copied: Option<*const T>,
-    /// What is copied meanwhile.
-    pub ahead: Option<Ahead<T>>,
     /// Lines in memory, or else the buffer `a`.
     pub read: Option<(&'a Move<'a, T>, *const T)>,
     pub write: Option<(&'a Move<'a, T>, *mut T, T)>,
@@ -159,8 +77,8 @@ pub(super) struct Ends<'a, T> {
 /// Transforms a group.
 ///
 /// # Safety
-/// The ends' lines, and those that are copied meanwhile, lie in memory and suit ([`Move::suits`]), the buffers hold a line of each
-/// lane, `near` holds [`Folded::near`] elements, and the machine has the instructions.
+/// The ends' lines lie in memory and suit ([`Move::suits`]), the buffers hold a line of each lane, `near` holds
+/// [`Folded::near`] elements, and the machine has the instructions.
 #[inline(always)]
 pub(super) unsafe fn run<V: Vector<T: Float>>(f: &Folded<V::T>, ends: &Ends<V::T>, parts: Parts) {
     let (n, step, natural) = (V::N, 2 * V::N, (0, V::N));
@@ -170,11 +88,8 @@ pub(super) unsafe fn run<V: Vector<T: Float>>(f: &Folded<V::T>, ends: &Ends<V::T
     unsafe {
         let (u, v) = (ends.near, ends.near.add(longest * step));
         let block = ends.near.add(2 * longest * step);
-        let mut steps = Steps::new(f, ends.ahead);
-        steps.ask(n, 0);
         for j in (0..columns).step_by(wide) {
             match ends.read {
-                _ if ends.copied.is_some() => {}
                 Some((m, src)) if m.beside => {
                     for k in 0..rows {
                         for c in 0..wide {
@@ -199,12 +114,7 @@ pub(super) unsafe fn run<V: Vector<T: Float>>(f: &Folded<V::T>, ends: &Ends<V::T
                 }
             }
             for c in 0..wide {
-                let column = match ends.copied {
-                    Some(all) => all.add((j + c) * rows * step),
-                    None => block.add(c * rows * step).cast_const(),
-                };
-                steps.ask(n, 1);
-                through::<V>(&f.down, column, u, v, parts);
+                through::<V>(&f.down, block.add(c * rows * step), u, v, parts);
                 let turns = f.turns.as_ptr().add((j + c) * rows);
                 for k in 0..rows {
                     let w = *turns.add(k);
@@ -212,15 +122,12 @@ pub(super) unsafe fn run<V: Vector<T: Float>>(f: &Folded<V::T>, ends: &Ends<V::T
                     let x = load::<V>(v.add(k * step), parts);
                     store(x.times(w), ends.b.add((k * columns + j + c) * step), parts);
                 }
-                steps.copy::<V>();
             }
         }
         for k in (0..rows).step_by(wide) {
             for c in 0..wide {
                 let row = ends.b.add((k + c) * columns * step);
-                steps.ask(n, 1);
                 through::<V>(&f.across, row, u, block.add(c * columns * step), parts);
-                steps.copy::<V>();
             }
             match ends.write {
                 Some((m, dst, scale)) if m.beside => {

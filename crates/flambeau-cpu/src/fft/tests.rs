@@ -263,7 +263,7 @@ fn lines_beyond_memory_are_refused() {
         Arc::new(Slow { backward: false })
     });
 }
-/// Columns so far apart that the next ones are copied while some are transformed, to either layout, in their place, and backwards.
+/// Columns of a matrix that no cache holds, to either layout, in their place, and backwards.
 #[test]
 fn columns_of_a_large_matrix() {
     fn compare<T: Point + Into<f64>>(n: usize, bound: f64) {

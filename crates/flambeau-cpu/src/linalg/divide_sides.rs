@@ -28,7 +28,10 @@ pub fn divide<R: Real>(d: &mut [f64], e: &[f64], (u, ldu): Square<R>, (v, ldv): 
         return whole(d, e, (u, ldu), (v, ldv));
     }
     let reach = |n: usize, ld: usize| (n - 1) * ld + n;
-    assert!(u.len() >= reach(n, ldu) && ldu >= n && v.len() >= reach(m, ldv) && ldv >= m, "columns of vectors");
+    assert!(
+        u.len() >= reach(n, ldu) && ldu >= n && v.len() >= reach(m, ldv) && ldv >= m,
+        "columns of vectors"
+    );
     let (d, u, v) = (&SharedMut::new(d), &SharedMut::new(u), &SharedMut::new(v));
     // each has a column more than rows, but for the last, which has as many as the matrix
     let columns = |r: &Range<usize>| if r.end == n { m - r.start } else { r.len() + 1 };

@@ -286,7 +286,8 @@ pub fn solve<R: Real, const SQUARES: bool>(poles: &[f64], z: &[f64], rho: f64) -
             for (at, delta) in delta.chunks_exact(k).enumerate() {
                 let pole = poles[at];
                 // its own distance is not divided by anything
-                let own = range.contains(&at).then(|| (at - range.start, exact[at - range.start] * delta[at]));
+                let own =
+                    range.contains(&at).then(|| (at - range.start, exact[at - range.start] * delta[at]));
                 let (delta, poles) = (&delta[range.clone()], &poles[range.clone()]);
                 isa::run(Ratios::<SQUARES> { exact: &mut *exact, delta, poles, pole });
                 if let Some((at, value)) = own {
