@@ -10,8 +10,9 @@ use std::marker::PhantomData;
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// Seconds that a figure is measured for.
+/// Seconds that a figure is measured for, in so many rounds: short ones fit between other programs' turns.
 const TIME: f64 = 0.3;
+const ROUNDS: usize = 40;
 
 /// Work per second of all threads together: each gets a body of its own, which says how much a call does. All run at once; the
 /// best of several rounds.
@@ -22,9 +23,9 @@ fn rate<B: FnMut()>(threads: usize, work: f64, make: impl Fn() -> B + Sync) -> f
         body();
         let t = Instant::now();
         body();
-        let calls = (TIME / 10.0 / t.elapsed().as_secs_f64().max(1e-9)).clamp(1.0, 1e6) as usize;
+        let calls = (TIME / ROUNDS as f64 / t.elapsed().as_secs_f64().max(1e-9)).clamp(1.0, 1e6) as usize;
         let mut best = f64::INFINITY;
-        for _ in 0..10 {
+        for _ in 0..ROUNDS {
             barrier.wait();
             let t = Instant::now();
             (0..calls).for_each(|_| body());

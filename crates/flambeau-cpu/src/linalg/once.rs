@@ -118,7 +118,7 @@ fn both<T: Field, I: Isa>(a: [&[T]; WIDE], x: &[T], by: [T; WIDE], y: &mut [T]) 
     let a = a.map(|a| &a[..n]);
     let y = &mut y[..n];
     let mut sums = [[T::ZERO; LANES]; WIDE];
-    by_runs!(n, both_run(a, x, by, y, &mut sums));
+    by_runs!(n, both_run[T, I](a, x, by, y, &mut sums));
     totals(&sums)
 }
 

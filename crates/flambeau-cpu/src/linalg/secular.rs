@@ -116,7 +116,7 @@ struct Poles<'a> {
     tau: f64,
 }
 #[inline(always)]
-fn poles_run<T, I, const W: usize>(at: usize, p: &Poles, sums: &mut [[f64; LANES]; 2]) {
+fn poles_run<const W: usize>(at: usize, p: &Poles, sums: &mut [[f64; LANES]; 2]) {
     let (far, weight) = (&p.far[at..at + W], &p.weight[at..at + W]);
     for l in 0..W {
         let r = 1.0 / (far[l] - p.tau);
@@ -130,9 +130,8 @@ impl Job for Poles<'_> {
     const BEST: Level = Level::V4;
     #[inline(always)]
     fn run<I: Isa>(self) -> (f64, f64) {
-        type T = f64;
         let mut sums = [[0.0; LANES]; 2];
-        by_runs!(self.far.len(), poles_run(&self, &mut sums));
+        by_runs!(self.far.len(), poles_run[](&self, &mut sums));
         let [sum, slope] = totals(&sums);
         (sum, slope)
     }
@@ -365,18 +364,13 @@ struct Column<'a, R> {
     delta: &'a [f64],
     column: &'a mut [R],
 }
-#[inline(always)]
-fn column_run<T, I, const W: usize>(at: usize, e: &[f64], d: &[f64], sums: &mut [[f64; LANES]; 1]) {
-    squares_run::<W>(at, e, d, None, sums);
-}
 impl<R: Real> Job for Column<'_, R> {
     type Out = ();
     const BEST: Level = Level::V4;
     #[inline(always)]
     fn run<I: Isa>(self) {
-        type T = f64;
         let mut sums = [[0.0; LANES]];
-        by_runs!(self.exact.len(), column_run(self.exact, self.delta, &mut sums));
+        by_runs!(self.exact.len(), squares_run[](self.exact, self.delta, None, &mut sums));
         let by = 1.0 / totals(&sums)[0].sqrt();
         for ((c, e), d) in self.column.iter_mut().zip(self.exact).zip(self.delta) {
             *c = R::of(e / d * by);
@@ -390,20 +384,15 @@ struct LeftColumn<'a, R> {
     poles: &'a [f64],
     column: &'a mut [R],
 }
-#[inline(always)]
-fn left_run<T, I, const W: usize>(at: usize, e: &[f64], d: &[f64], p: &[f64], sums: &mut [[f64; LANES]; 1]) {
-    squares_run::<W>(at, e, d, Some(p), sums);
-}
 impl<R: Real> Job for LeftColumn<'_, R> {
     type Out = ();
     const BEST: Level = Level::V4;
     #[inline(always)]
     fn run<I: Isa>(self) {
-        type T = f64;
         let LeftColumn { exact, delta, poles, column } = self;
         let (exact, delta, poles) = (&exact[1..], &delta[1..], &poles[1..]);
         let mut sums = [[0.0; LANES]];
-        by_runs!(exact.len(), left_run(exact, delta, poles, &mut sums));
+        by_runs!(exact.len(), squares_run[](exact, delta, Some(poles), &mut sums));
         let by = 1.0 / (1.0 + totals(&sums)[0]).sqrt();
         column[0] = R::of(-by);
         for (((c, e), d), p) in column[1..].iter_mut().zip(exact).zip(delta).zip(poles) {

@@ -37,25 +37,26 @@ pub fn axpy<T: Field>(a: T, x: &[T], y: &mut [T]) {
     isa::run(Axpy(a, x, y));
 }
 
-/// Calls `$step::<T, I, W>(at, ...)` for runs of `W` numbers that follow each other: of [`LANES`] as long as there are so many, then of
-/// ever fewer. What a loop leaves over would cost more than the loop where columns are short.
+/// Calls `$step::<..., W>(at, ...)` for runs of `W` numbers that follow each other: of [`LANES`] as long as there are so many, then of
+/// ever fewer. What a loop leaves over would cost more than the loop where columns are short. Types that the step takes before `W`
+/// stand in brackets.
 macro_rules! by_runs {
-    ($n:expr, $step:ident($($a:expr),*)) => {{
+    ($n:expr, $step:ident[$($t:ty),*]($($a:expr),*)) => {{
         let (n, mut at) = ($n, 0);
         while at + LANES <= n {
-            $step::<T, I, LANES>(at, $($a),*);
+            $step::<$($t,)* LANES>(at, $($a),*);
             at += LANES;
         }
         if at + 8 <= n {
-            $step::<T, I, 8>(at, $($a),*);
+            $step::<$($t,)* 8>(at, $($a),*);
             at += 8;
         }
         if at + 4 <= n {
-            $step::<T, I, 4>(at, $($a),*);
+            $step::<$($t,)* 4>(at, $($a),*);
             at += 4;
         }
         while at < n {
-            $step::<T, I, 1>(at, $($a),*);
+            $step::<$($t,)* 1>(at, $($a),*);
             at += 1;
         }
     }};
@@ -103,7 +104,7 @@ pub(super) fn dot_body<T: Field, I: Isa>(x: &[T], y: &[T]) -> T {
     }
     let [first, second] = sums;
     let mut sum = [first];
-    by_runs!(n - whole, one_run(&x[whole..], &y[whole..], &mut sum));
+    by_runs!(n - whole, one_run[T, I](&x[whole..], &y[whole..], &mut sum));
     for l in 0..LANES {
         sum[0][l] = sum[0][l] + second[l];
     }
@@ -115,7 +116,7 @@ pub(super) fn four_dots<T: Field, I: Isa>(a: [&[T]; 4], x: &[T]) -> [T; 4] {
     let n = x.len();
     let a = a.map(|a| &a[..n]);
     let mut sums = [[T::ZERO; LANES]; 4];
-    by_runs!(n, four_run(a, x, &mut sums));
+    by_runs!(n, four_run[T, I](a, x, &mut sums));
     totals(&sums)
 }
 /// The sums of sums. Not inlined: where the compiler sees how the numbers end up in one, it makes the loops before of short
@@ -195,7 +196,7 @@ fn axpys_run<T: Field, I: Isa, const W: usize>(at: usize, a: [&[T]; 4], x: [T; 4
 pub(super) fn four_axpys<T: Field, I: Isa>(a: [&[T]; 4], x: [T; 4], y: &mut [T]) {
     let n = y.len();
     let a = a.map(|a| &a[..n]);
-    by_runs!(n, axpys_run(a, x, y));
+    by_runs!(n, axpys_run[T, I](a, x, y));
 }
 
 struct Gemv<'a, T> {
