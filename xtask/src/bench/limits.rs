@@ -110,11 +110,14 @@ fn lines(works: &[Work], machines: &[Machine], ours: &Results, theirs: &Results)
     all
 }
 
-/// Explanations by id, from lines `` - `id`: text ``; an id that ends with `*` stands for all that begin so.
+/// Explanations by id, from lines `` - `id`: text ``; a `*` in an id stands for anything.
 fn explanation<'a>(kept: &'a str, id: &str) -> Option<&'a str> {
     kept.lines().find_map(|l| {
         let (name, text) = l.strip_prefix("- `")?.split_once("`: ")?;
-        let fits = name.strip_suffix('*').map_or(name == id, |start| id.starts_with(start));
+        let fits = match name.split_once('*') {
+            None => name == id,
+            Some((start, end)) => id.strip_prefix(start).is_some_and(|rest| rest.ends_with(end)),
+        };
         fits.then_some(text)
     })
 }
@@ -285,9 +288,11 @@ mod tests {
 
     #[test]
     fn explanations() {
-        let kept = "Words.\n- `a/x`: it sorts.\n- `b/*`: small calls.\n";
+        let kept = "Words.\n- `a/x`: it sorts.\n- `b/*@9`: few.\n- `b/*`: small calls.\n";
         assert_eq!(explanation(kept, "a/x"), Some("it sorts."));
         assert_eq!(explanation(kept, "b/y@1"), Some("small calls."));
+        assert_eq!(explanation(kept, "b/y@9"), Some("few."));
+        assert_eq!(explanation(kept, "b"), None);
         assert_eq!(explanation(kept, "a/xy"), None);
     }
 

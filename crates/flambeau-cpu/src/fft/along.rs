@@ -136,7 +136,11 @@ pub(super) unsafe fn stretch<V: Vector<T: Point>>(g: &Stretch<V::T>) {
             let mut from = src;
             let mut in_memory = true;
             if g.shape == Shape::Real {
-                before_real::<V>(g.along, src, raw.conj, g.a);
+                if raw.conj {
+                    before_real::<V, true>(g.along, src, g.a);
+                } else {
+                    before_real::<V, false>(g.along, src, g.a);
+                }
                 (from, in_memory) = (g.a.cast_const(), false);
             } else if raw.conj {
                 let minus = V::splat(-V::T::of(1.0));
@@ -269,29 +273,48 @@ unsafe fn last<V: Vector<T: Point>, const BACK: bool>(
     }
 }
 
-/// From half a spectrum to the points, two real numbers each, of which it is the transform.
+/// From half a spectrum to the points, two real numbers each, of which it is the transform. A place and the one that mirrors it
+/// are made of the same two numbers, and so in one go.
 ///
 /// # Safety
-/// `src` holds `len + 1` complex numbers, `to` has room for a line, and the machine has the instructions.
+/// `src` holds `len + 1` complex numbers, `to` has room for a line and a pair of vectors, and the machine has the instructions.
 #[inline(always)]
-unsafe fn before_real<V: Vector<T: Point>>(along: &Along<V::T>, src: *const V::T, conj: bool, to: *mut V::T) {
+unsafe fn before_real<V: Vector<T: Point>, const CONJ: bool>(
+    along: &Along<V::T>,
+    src: *const V::T,
+    to: *mut V::T,
+) {
     let (n, step, len) = (V::N, 2 * V::N, along.len);
     let halves = along.halves.start();
-    // SAFETY: the caller's promise; `n` divides `len`.
+    // SAFETY: the caller's promise; `n` divides half of `len`.
     unsafe {
-        let sign = V::splat(if conj { -V::T::of(1.0) } else { V::T::of(1.0) });
-        for k in (0..len).step_by(n) {
+        let minus = V::splat(-V::T::of(1.0));
+        for k in (0..len / 2).step_by(n) {
             let (p, q) = (src.add(2 * k), src.add(2 * (len - k + 1 - n)));
             let (xr, xi) = V::apart(V::load(p), V::load(p.add(n)));
             let (yr, yi) = V::apart(V::load(q), V::load(q.add(n)));
-            let (xi, yr, yi) = (xi.mul(sign), yr.reverse(), yi.reverse().mul(sign));
+            let (yr, yi) = (yr.reverse(), yi.reverse());
+            let (xi, yi) = if CONJ { (xi.mul(minus), yi.mul(minus)) } else { (xi, yi) };
             let w = load::<V>(halves.add(2 * k), (0, n));
             let d = C { re: xr.sub(yr), im: xi.add(yi) };
             // times the turn's conjugate
             let o = C { re: d.im.fma(w.im, d.re.mul(w.re)), im: d.re.fnma(w.im, d.im.mul(w.re)) };
-            xr.add(yr).sub(o.im).store(to.add(k / n * step));
-            xi.sub(yi).add(o.re).store(to.add(k / n * step + n));
+            let e = C { re: xr.add(yr), im: xi.sub(yi) };
+            e.re.sub(o.im).store(to.add(k / n * step));
+            e.im.add(o.re).store(to.add(k / n * step + n));
+            // The mirrored places begin one behind a vector's first: what goes beyond a vector's end is the next one's first,
+            // and what is written there instead meanwhile is overwritten in turn.
+            let (block, next) = (to.add((len - k - n) / n * step), to.add((len - k) / n * step));
+            e.re.add(o.im).reverse().store(block.add(1));
+            let re = *block.add(n);
+            o.re.sub(e.im).reverse().store(block.add(n + 1));
+            let im = *next;
+            (*next, *next.add(n)) = (re, im);
         }
+        // the place that mirrors itself
+        let (p, middle) = (src.add(len), to.add(len / 2 / n * step));
+        let im = if CONJ { *p.add(1) } else { -*p.add(1) };
+        (*middle, *middle.add(n)) = (*p + *p, im + im);
         // the ends are real, whatever stands there
         let (first, last) = (*src, *src.add(2 * len));
         *to = first + last;
@@ -299,7 +322,21 @@ unsafe fn before_real<V: Vector<T: Point>>(along: &Along<V::T>, src: *const V::T
     }
 }
 
-/// From the transform of a real line, packed in pairs, to its spectrum.
+/// Writes complex numbers.
+///
+/// # Safety
+/// `to` is valid for two vectors, and the machine has the instructions.
+#[inline(always)]
+unsafe fn put<V: Vector>(v: C<V>, to: *mut V::T) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (p, q) = V::together(v.re, v.im);
+        p.store(to);
+        q.store(to.add(V::N));
+    }
+}
+
+/// From the transform of a real line, packed in pairs, to its spectrum; in pairs of places as in [`before_real`].
 ///
 /// # Safety
 /// `z` holds planes of `len + n` numbers, of which the last `n` may be anything, `dst` has room for the spectrum, and the machine
@@ -309,13 +346,13 @@ unsafe fn after_real<V: Vector<T: Point>>(g: &Stretch<V::T>, z: *mut V::T, dst: 
     let (n, len, scale) = (V::N, g.along.len, g.raw.scale);
     let halves = g.along.halves.start();
     let whole = g.shape == Shape::Whole;
-    // SAFETY: the caller's promise; `n` divides `len`.
+    // SAFETY: the caller's promise; `n` divides half of `len`.
     unsafe {
         let (re, im) = (z, z.add(len + n));
         // once round
         (*re.add(len), *im.add(len)) = (*re, *im);
-        let by = V::splat(scale * V::T::of(0.5));
-        for k in (0..len).step_by(n) {
+        let (by, minus) = (V::splat(scale * V::T::of(0.5)), V::splat(scale * V::T::of(-0.5)));
+        for k in (0..len / 2).step_by(n) {
             let at = len - k + 1 - n;
             let (xr, xi) = (V::load(re.add(k)), V::load(im.add(k)));
             let (yr, yi) = (V::load(re.add(at)).reverse(), V::load(im.add(at)).reverse());
@@ -323,27 +360,34 @@ unsafe fn after_real<V: Vector<T: Point>>(g: &Stretch<V::T>, z: *mut V::T, dst: 
             let d = C { re: xr.sub(yr), im: xi.add(yi) };
             // minus i times the turn
             let o = C { re: d.re.fma(w.im, d.im.mul(w.re)), im: d.re.fnma(w.re, d.im.mul(w.im)) };
-            let (r, i) = (xr.add(yr).add(o.re).mul(by), xi.sub(yi).add(o.im).mul(by));
-            let (p, q) = V::together(r, i);
-            p.store(dst.add(2 * k));
-            q.store(dst.add(2 * k + n));
-            if whole && k > 0 {
+            let e = C { re: xr.add(yr).mul(by), im: xi.sub(yi) };
+            let first = C { re: o.re.fma(by, e.re), im: o.im.fma(by, e.im.mul(by)) };
+            // conjugated
+            let second = C { re: o.re.fnma(by, e.re), im: o.im.fma(by, e.im.mul(minus)) };
+            put(first, dst.add(2 * k));
+            put(C { re: second.re.reverse(), im: second.im.reverse() }, dst.add(2 * at));
+            if whole {
                 let minus = V::splat(-V::T::of(1.0));
-                let (p, q) = V::together(r.reverse(), i.reverse().mul(minus));
-                let to = dst.add(2 * (2 * len - k + 1 - n));
-                p.store(to);
-                q.store(to.add(n));
+                put(C { re: second.re, im: second.im.mul(minus) }, dst.add(2 * (len + k)));
+                if k > 0 {
+                    let mirrored = C { re: first.re.reverse(), im: first.im.mul(minus).reverse() };
+                    put(mirrored, dst.add(2 * (2 * len - k + 1 - n)));
+                }
+            }
+        }
+        let set = |at: usize, re: V::T, im: V::T| (*dst.add(2 * at), *dst.add(2 * at + 1)) = (re, im);
+        // the place that mirrors itself
+        let (a, b) = (*re.add(len / 2) * scale, *im.add(len / 2) * scale);
+        set(len / 2, a, -b);
+        if whole {
+            set(len + len / 2, a, b);
+            for k in 1..n {
+                set(2 * len - k, *dst.add(2 * k), -*dst.add(2 * k + 1));
             }
         }
         let (a, b) = (*re, *im);
         let zero = V::T::default();
-        (*dst, *dst.add(1)) = ((a + b) * scale, zero);
-        (*dst.add(2 * len), *dst.add(2 * len + 1)) = ((a - b) * scale, zero);
-        if whole {
-            for k in 1..n {
-                let to = dst.add(2 * (2 * len - k));
-                (*to, *to.add(1)) = (*dst.add(2 * k), -*dst.add(2 * k + 1));
-            }
-        }
+        set(0, (a + b) * scale, zero);
+        set(len, (a - b) * scale, zero);
     }
 }

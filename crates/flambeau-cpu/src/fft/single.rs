@@ -156,8 +156,12 @@ unsafe fn one<T: Point>(
         Shape::Complex => line.iter().enumerate().for_each(|(k, v)| put(k, *v)),
         Shape::Half | Shape::Whole if packed => {
             let half = T::of(0.5);
-            for k in 0..=len / 2 {
-                let (z, y) = (line[k], conj(line[if k == 0 { 0 } else { len - k }]));
+            // the ends are real; their zeros are positive, which `angle` tells from negative ones
+            let (z, zero) = (line[0], T::default());
+            both(0, Complex::new(z.re + z.im, zero));
+            put(len, Complex::new(z.re - z.im, zero));
+            for k in 1..=len / 2 {
+                let (z, y) = (line[k], conj(line[len - k]));
                 let (e, d) = (plus(z, y), less(z, y));
                 let o = times(Complex::new(d.im, -d.re), plan.turns[k]);
                 if 2 * k != len {

@@ -3,9 +3,12 @@
 //! function between its poles. Nearly all work is products of matrices.
 
 use super::field::Real;
+use super::halves::{bottom_up, half};
 use super::secular::{Columns, Part, deflating, solve, turn};
 use super::tridiagonal::diagonalise;
+use crate::engine::SharedMut;
 use crate::engine::room::{collected, filled, room};
+use std::ops::Range;
 
 /// Matrices from this size on are divided: below QL and QR steps are faster.
 pub const FROM: usize = 65;
@@ -14,20 +17,37 @@ const LEAST: usize = 40;
 
 /// Diagonalises the tridiagonal matrix of diagonal `d` and neighbours `e`: `d` becomes the eigenvalues, ascending, and the
 /// columns of `q`, `ld` apart, their vectors. `q` holds zeros before. False if a part did not converge.
-pub fn divide<R: Real>(d: &mut [f64], e: &mut [f64], q: &mut [R], ld: usize) -> bool {
+pub fn divide<R: Real>(d: &mut [f64], e: &[f64], q: &mut [R], ld: usize) -> bool {
     let n = d.len();
-    if n <= LEAST {
-        return whole(d, e, q, ld);
+    assert!(e.len() + 1 >= n && q.len() + ld >= n * ld + n && ld >= n, "columns of vectors");
+    tear(d, e);
+    let (d, q) = (&SharedMut::new(d), &SharedMut::new(q));
+    // SAFETY: no two ranges that are worked on at the same time have places, and so columns, in common.
+    let of = |r: &Range<usize>| unsafe {
+        let n = r.len();
+        (d.slice(r.start, n), q.slice(r.start * (ld + 1), (n - 1) * ld + n))
+    };
+    let part = |r: Range<usize>| {
+        let (d, q) = of(&r);
+        whole(d, &e[r.start..r.end - 1], q, ld)
+    };
+    let join = |r: Range<usize>| {
+        let (d, q) = of(&r);
+        Merge { d, half: r.len() / 2, q, ld }.run(e[half(&r) - 1])
+    };
+    n == 0 || bottom_up(n, LEAST, 0, part, join)
+}
+/// Takes what joins halves off the diagonal.
+fn tear(d: &mut [f64], e: &[f64]) {
+    if d.len() > LEAST {
+        let half = d.len() / 2;
+        let joint = e[half - 1].abs();
+        d[half - 1] -= joint;
+        d[half] -= joint;
+        let (d1, d2) = d.split_at_mut(half);
+        tear(d1, &e[..half - 1]);
+        tear(d2, &e[half..]);
     }
-    let half = n / 2;
-    let joint = e[half - 1];
-    d[half - 1] -= joint.abs();
-    d[half] -= joint.abs();
-    let (d1, d2) = d.split_at_mut(half);
-    let (e1, e2) = e.split_at_mut(half);
-    divide(d1, &mut e1[..half - 1], q, ld)
-        && divide(d2, e2, &mut q[half * ld + half..], ld)
-        && Merge { d, half, q, ld }.run(joint)
 }
 /// Of a small matrix, without division.
 fn whole<R: Real>(d: &mut [f64], e: &[f64], q: &mut [R], ld: usize) -> bool {

@@ -4,9 +4,12 @@
 
 use super::bidiagonal::diagonalise;
 use super::field::Real;
+use super::halves::{bottom_up, half};
 use super::secular::{Columns, Part, deflating, solve, turn};
 use super::vector::{Turn, Turns, givens};
+use crate::engine::SharedMut;
 use crate::engine::room::{collected, filled, room};
+use std::ops::Range;
 
 /// Matrices from this size on are divided.
 pub const FROM: usize = 41;
@@ -21,16 +24,33 @@ type Square<'a, R> = (&'a mut [R], usize);
 /// `v`, if there is one, has no value. Both hold zeros before. False if a part did not converge.
 pub fn divide<R: Real>(d: &mut [f64], e: &[f64], (u, ldu): Square<R>, (v, ldv): Square<R>) -> bool {
     let (n, m) = (d.len(), e.len() + 1);
-    if n <= LEAST {
+    if n == 0 {
         return whole(d, e, (u, ldu), (v, ldv));
     }
-    let half = n / 2;
-    let (alpha, beta) = (d[half], e[half]);
-    let (d1, d2) = d.split_at_mut(half);
-    let (below_u, below_v) = ((half + 1) * (ldu + 1), (half + 1) * (ldv + 1));
-    divide(d1, &e[..half], (u, ldu), (v, ldv))
-        && divide(&mut d2[1..], &e[half + 1..], (&mut u[below_u..], ldu), (&mut v[below_v..], ldv))
-        && Merge { d, half, m, u, ldu, v, ldv }.run(alpha, beta)
+    let reach = |n: usize, ld: usize| (n - 1) * ld + n;
+    assert!(
+        u.len() >= reach(n, ldu) && ldu >= n && v.len() >= reach(m, ldv) && ldv >= m,
+        "columns of vectors"
+    );
+    let (d, u, v) = (&SharedMut::new(d), &SharedMut::new(u), &SharedMut::new(v));
+    // each has a column more than rows, but for the last, which has as many as the matrix
+    let columns = |r: &Range<usize>| if r.end == n { m - r.start } else { r.len() + 1 };
+    // SAFETY: no two ranges that are worked on at the same time have rows or columns in common.
+    let of = |r: &Range<usize>| unsafe {
+        let u = u.slice(r.start * (ldu + 1), reach(r.len(), ldu));
+        (d.slice(r.start, r.len()), u, v.slice(r.start * (ldv + 1), reach(columns(r), ldv)))
+    };
+    let part = |r: Range<usize>| {
+        let (d, u, v) = of(&r);
+        whole(d, &e[r.start..r.start + columns(&r) - 1], (u, ldu), (v, ldv))
+    };
+    let join = |r: Range<usize>| {
+        let (d, u, v) = of(&r);
+        let (half, at) = (r.len() / 2, half(&r));
+        let alpha = d[half];
+        Merge { d, half, m: columns(&r), u, ldu, v, ldv }.run(alpha, e[at])
+    };
+    bottom_up(n, LEAST, 1, part, join)
 }
 /// Of a small matrix, without division.
 fn whole<R: Real>(d: &mut [f64], e: &[f64], (u, ldu): Square<R>, (v, ldv): Square<R>) -> bool {

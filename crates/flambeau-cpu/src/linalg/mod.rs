@@ -7,6 +7,7 @@ mod divide;
 mod divide_sides;
 pub mod erased;
 pub(crate) mod field;
+mod halves;
 mod hessenberg;
 mod ldl;
 mod lu;

@@ -2,7 +2,7 @@
 //! Several threads share the columns, each with a sum of its own.
 
 use super::field::Field;
-use super::vector::{LANES, best, dot_body, four_dots, total};
+use super::vector::{LANES, best, by_runs, dot_body, four_axpys, four_dots, totals};
 use crate::engine::isa::{self, Isa, Job, Level};
 use crate::engine::parallel::{num_threads, parallel_chunks};
 use crate::engine::{SharedMut, scratch::with_scratch};
@@ -38,19 +38,6 @@ fn summed<T: Field>(parts: usize, y: &mut [T], of: impl Fn(usize, &mut [T]) + Sy
             y.iter_mut().zip(sum).for_each(|(y, s)| *y = *y + *s);
         }
     });
-}
-
-/// `y += a x` of four columns.
-#[inline(always)]
-fn four_axpys<T: Field, I: Isa>(a: [&[T]; WIDE], x: [T; WIDE], y: &mut [T]) {
-    let n = y.len();
-    let a = a.map(|a| &a[..n]);
-    for (i, y) in y.iter_mut().enumerate() {
-        let s = a[0][i].fma::<I>(x[0], *y);
-        let s = a[1][i].fma::<I>(x[1], s);
-        let s = a[2][i].fma::<I>(x[2], s);
-        *y = a[3][i].fma::<I>(x[3], s);
-    }
 }
 
 struct Hermitian<'a, T> {
@@ -102,6 +89,28 @@ impl<T: Field> Job for Hermitian<'_, T> {
         }
     }
 }
+/// [`both`] of `W` numbers.
+#[inline(always)]
+fn both_run<T: Field, I: Isa, const W: usize>(
+    at: usize,
+    a: [&[T]; WIDE],
+    x: &[T],
+    by: [T; WIDE],
+    y: &mut [T],
+    sums: &mut [[T; LANES]; WIDE],
+) {
+    let (x, y) = (&x[at..at + W], &mut y[at..at + W]);
+    let mut own = [T::ZERO; W];
+    own.copy_from_slice(y);
+    for k in 0..WIDE {
+        let a = &a[k][at..at + W];
+        for l in 0..W {
+            sums[k][l] = a[l].conj().fma::<I>(x[l], sums[k][l]);
+            own[l] = a[l].fma::<I>(by[k], own[l]);
+        }
+    }
+    y.copy_from_slice(&own);
+}
 /// [`four_dots`] with `x` and [`four_axpys`] by `by` in one loop.
 #[inline(always)]
 fn both<T: Field, I: Isa>(a: [&[T]; WIDE], x: &[T], by: [T; WIDE], y: &mut [T]) -> [T; WIDE] {
@@ -109,25 +118,8 @@ fn both<T: Field, I: Isa>(a: [&[T]; WIDE], x: &[T], by: [T; WIDE], y: &mut [T]) 
     let a = a.map(|a| &a[..n]);
     let y = &mut y[..n];
     let mut sums = [[T::ZERO; LANES]; WIDE];
-    let whole = n / LANES * LANES;
-    for i in (0..whole).step_by(LANES) {
-        let (x, y) = (&x[i..i + LANES], &mut y[i..i + LANES]);
-        for k in 0..WIDE {
-            let a = &a[k][i..i + LANES];
-            for l in 0..LANES {
-                sums[k][l] = a[l].conj().fma::<I>(x[l], sums[k][l]);
-                y[l] = a[l].fma::<I>(by[k], y[l]);
-            }
-        }
-    }
-    let mut out = sums.map(total);
-    for i in whole..n {
-        for k in 0..WIDE {
-            out[k] = a[k][i].conj().fma::<I>(x[i], out[k]);
-            y[i] = a[k][i].fma::<I>(by[k], y[i]);
-        }
-    }
-    out
+    by_runs!(n, both_run[T, I](a, x, by, y, &mut sums));
+    totals(&sums)
 }
 
 /// `y = A x` of a Hermitian matrix whose lower half `a` holds, columns `ld` apart.

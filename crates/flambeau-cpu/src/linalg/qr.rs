@@ -4,6 +4,8 @@
 use super::field::{Field, Real};
 use super::product::{Steps, product, product_conj};
 use super::vector::{axpy, dot, gemv_h, ger, norm};
+use crate::engine::SharedMut;
+use crate::engine::parallel::{num_threads, parallel_chunks, parallel_for};
 use crate::engine::room::{collected, filled};
 use crate::engine::scratch::with_scratch;
 use crate::num::Arith;
@@ -159,12 +161,39 @@ pub fn multiply<T: Field>(
 ) {
     let k = tau.len();
     let blocks = k.div_ceil(BLOCK);
-    for b in 0..blocks {
-        let j = if adjoint { b } else { blocks - 1 - b } * BLOCK;
+    let first = |b: usize| if adjoint { b } else { blocks - 1 - b } * BLOCK;
+    let block = |j: usize| {
         let nb = BLOCK.min(k - j);
-        Block::of(&a[j * lda + j..], lda, m - j, &tau[j..j + nb]).apply(&mut c[j..], ldc, n, adjoint);
+        Block::of(&a[j * lda + j..], lda, m - j, &tau[j..j + nb])
+    };
+    let threads = num_threads();
+    if threads == 1 || n < 2 * LEAST_SHARE || m * k > MOST_KEPT {
+        for j in (0..blocks).map(first) {
+            block(j).apply(&mut c[j..], ldc, n, adjoint);
+        }
+        return;
     }
+    // Products of such sizes are not worth threads one by one, but each thread can take its columns through all of them.
+    let mut all: Vec<Option<Block<T>>> = collected((0..blocks).map(|_| None));
+    {
+        let all = SharedMut::new(&mut all);
+        // SAFETY: each place is one task's.
+        parallel_chunks(blocks, &|b| unsafe { all.set(b, Some(block(first(b)))) });
+    }
+    let c = SharedMut::new(c);
+    parallel_for(n, n.div_ceil(threads).max(LEAST_SHARE), |range| {
+        for (b, block) in all.iter().enumerate() {
+            let (Some(block), j) = (block, first(b)) else { continue };
+            // SAFETY: each column is one task's.
+            let c = unsafe { c.slice(range.start * ldc + j, (range.len() - 1) * ldc + m - j) };
+            block.apply(c, ldc, range.len(), adjoint);
+        }
+    });
 }
+/// Columns that are worth a thread.
+const LEAST_SHARE: usize = 32;
+/// Numbers of all reflectors that are kept at once. Products of larger ones fill threads by themselves.
+const MOST_KEPT: usize = 1 << 20;
 
 /// The first `n` columns of the product of the reflectors that the first `tau.len()` columns of `a` hold; in the place of
 /// `a` where `out` has none of its own.

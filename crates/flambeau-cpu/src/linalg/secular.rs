@@ -3,6 +3,7 @@
 
 use super::field::Real;
 use super::product::{Steps, product};
+use super::vector::{LANES, by_runs, totals};
 use crate::engine::SharedMut;
 use crate::engine::isa::{self, Isa, Job, Level};
 use crate::engine::parallel::parallel_for;
@@ -39,8 +40,16 @@ impl<R: Real> Columns<'_, R> {
         // rows of columns that have numbers in the same half follow each other
         let skip = height - n;
         let mut moved = filled(R::ZERO, n * k);
-        for (to, v) in moved.chunks_exact_mut(n.max(1)).zip(vectors.chunks_exact(height)) {
-            rows.iter().zip(to).for_each(|(i, t)| *t = v[skip + *i]);
+        {
+            let moved = SharedMut::new(&mut moved);
+            parallel_for(k, (20_000 / n.max(1)).max(1), |range| {
+                for c in range {
+                    // SAFETY: each column is one task's.
+                    let to = unsafe { moved.slice(c * n, n) };
+                    let v = &vectors[c * height + skip..(c + 1) * height];
+                    rows.iter().zip(to).for_each(|(i, t)| *t = v[*i]);
+                }
+            });
         }
         let gather = |from: std::ops::Range<usize>, at: usize, height: usize| -> Vec<R> {
             let mut all = room(from.len() * height);
@@ -106,30 +115,25 @@ struct Poles<'a> {
     weight: &'a [f64],
     tau: f64,
 }
+#[inline(always)]
+fn poles_run<const W: usize>(at: usize, p: &Poles, sums: &mut [[f64; LANES]; 2]) {
+    let (far, weight) = (&p.far[at..at + W], &p.weight[at..at + W]);
+    for l in 0..W {
+        let r = 1.0 / (far[l] - p.tau);
+        let t = weight[l] * r;
+        sums[0][l] += t;
+        sums[1][l] += t * r;
+    }
+}
 impl Job for Poles<'_> {
     type Out = (f64, f64);
     const BEST: Level = Level::V4;
     #[inline(always)]
     fn run<I: Isa>(self) -> (f64, f64) {
-        const LANES: usize = 16;
-        let (mut sum, mut slope) = ([0.0; LANES], [0.0; LANES]);
-        let whole = self.far.len() / LANES * LANES;
-        let (far, weight) = (&self.far[..whole], &self.weight[..whole]);
-        for (f, w) in far.chunks_exact(LANES).zip(weight.chunks_exact(LANES)) {
-            for l in 0..LANES {
-                let r = 1.0 / (f[l] - self.tau);
-                let t = w[l] * r;
-                sum[l] += t;
-                slope[l] += t * r;
-            }
-        }
-        let (mut s, mut d) = (sum.iter().sum::<f64>(), slope.iter().sum::<f64>());
-        for (f, w) in self.far[whole..].iter().zip(&self.weight[whole..]) {
-            let r = 1.0 / (f - self.tau);
-            s += w * r;
-            d += w * r * r;
-        }
-        (s, d)
+        let mut sums = [[0.0; LANES]; 2];
+        by_runs!(self.far.len(), poles_run[](&self, &mut sums));
+        let [sum, slope] = totals(&sums);
+        (sum, slope)
     }
 }
 
@@ -273,8 +277,23 @@ pub fn solve<R: Real, const SQUARES: bool>(poles: &[f64], z: &[f64], rho: f64) -
     }
     // the seam for which these roots are exact, so that vectors are orthogonal
     let mut exact: Vec<f64> = filled(1.0, k);
-    for (i, delta) in delta.chunks_exact(k).enumerate() {
-        isa::run(Ratios::<SQUARES> { exact: &mut exact, delta, poles, at: i });
+    {
+        let exact = SharedMut::new(&mut exact);
+        parallel_for(k, (25_000 / k).max(1), |range| {
+            // SAFETY: each place is one task's.
+            let exact = unsafe { exact.slice(range.start, range.len()) };
+            for (at, delta) in delta.chunks_exact(k).enumerate() {
+                let pole = poles[at];
+                // its own distance is not divided by anything
+                let own =
+                    range.contains(&at).then(|| (at - range.start, exact[at - range.start] * delta[at]));
+                let (delta, poles) = (&delta[range.clone()], &poles[range.clone()]);
+                isa::run(Ratios::<SQUARES> { exact: &mut *exact, delta, poles, pole });
+                if let Some((at, value)) = own {
+                    exact[at] = value;
+                }
+            }
+        });
     }
     for (e, z) in exact.iter_mut().zip(z) {
         *e = e.abs().sqrt().copysign(*z);
@@ -299,24 +318,44 @@ pub fn solve<R: Real, const SQUARES: bool>(poles: &[f64], z: &[f64], rho: f64) -
     }
     Some(Solved { values, vectors, left })
 }
-/// Multiplies by the quotients of distances from root `at` and from pole `at`.
+/// Multiplies by the quotients of distances from a root and from its pole.
 struct Ratios<'a, const SQUARES: bool> {
     exact: &'a mut [f64],
     delta: &'a [f64],
     poles: &'a [f64],
-    at: usize,
+    pole: f64,
 }
 impl<const SQUARES: bool> Job for Ratios<'_, SQUARES> {
     type Out = ();
     const BEST: Level = Level::V4;
     #[inline(always)]
     fn run<I: Isa>(self) {
-        let pole = self.poles[self.at];
-        let own = self.exact[self.at] * self.delta[self.at];
         for ((e, d), p) in self.exact.iter_mut().zip(self.delta).zip(self.poles) {
-            *e *= d / between::<SQUARES>(*p, pole);
+            *e *= d / between::<SQUARES>(*p, self.pole);
         }
-        self.exact[self.at] = own;
+    }
+}
+/// `sums += (p e / d)^2`, of `W` numbers.
+#[inline(always)]
+fn squares_run<const W: usize>(
+    at: usize,
+    e: &[f64],
+    d: &[f64],
+    p: Option<&[f64]>,
+    sums: &mut [[f64; LANES]; 1],
+) {
+    let (e, d) = (&e[at..at + W], &d[at..at + W]);
+    let mut v = [0.0; W];
+    v.copy_from_slice(e);
+    if let Some(p) = p {
+        let p = &p[at..at + W];
+        for l in 0..W {
+            v[l] *= p[l];
+        }
+    }
+    for l in 0..W {
+        let v = v[l] / d[l];
+        sums[0][l] += v * v;
     }
 }
 /// One vector, of length 1.
@@ -330,15 +369,9 @@ impl<R: Real> Job for Column<'_, R> {
     const BEST: Level = Level::V4;
     #[inline(always)]
     fn run<I: Isa>(self) {
-        const LANES: usize = 16;
-        let mut sum = [0.0; LANES];
-        for (e, d) in self.exact.chunks(LANES).zip(self.delta.chunks(LANES)) {
-            for l in 0..e.len() {
-                let v = e[l] / d[l];
-                sum[l] += v * v;
-            }
-        }
-        let by = 1.0 / sum.iter().sum::<f64>().sqrt();
+        let mut sums = [[0.0; LANES]];
+        by_runs!(self.exact.len(), squares_run[](self.exact, self.delta, None, &mut sums));
+        let by = 1.0 / totals(&sums)[0].sqrt();
         for ((c, e), d) in self.column.iter_mut().zip(self.exact).zip(self.delta) {
             *c = R::of(e / d * by);
         }
@@ -356,17 +389,11 @@ impl<R: Real> Job for LeftColumn<'_, R> {
     const BEST: Level = Level::V4;
     #[inline(always)]
     fn run<I: Isa>(self) {
-        const LANES: usize = 16;
         let LeftColumn { exact, delta, poles, column } = self;
         let (exact, delta, poles) = (&exact[1..], &delta[1..], &poles[1..]);
-        let mut sum = [0.0; LANES];
-        for ((e, d), p) in exact.chunks(LANES).zip(delta.chunks(LANES)).zip(poles.chunks(LANES)) {
-            for l in 0..e.len() {
-                let v = p[l] * e[l] / d[l];
-                sum[l] += v * v;
-            }
-        }
-        let by = 1.0 / (1.0 + sum.iter().sum::<f64>()).sqrt();
+        let mut sums = [[0.0; LANES]];
+        by_runs!(exact.len(), squares_run[](exact, delta, Some(poles), &mut sums));
+        let by = 1.0 / (1.0 + totals(&sums)[0]).sqrt();
         column[0] = R::of(-by);
         for (((c, e), d), p) in column[1..].iter_mut().zip(exact).zip(delta).zip(poles) {
             *c = R::of(p * e / d * by);

@@ -317,9 +317,9 @@ pub fn diagonalise<T: Field>(
 /// Eigenvalues and vectors of a large matrix that [`reduce`] has been through, in its place; `None` if they were not found.
 fn joined<T: Field>(a: &mut [T], n: usize, values: &mut [T::Real], e: &[T::Real], tau: &[T]) -> Option<()> {
     let mut d: Vec<f64> = collected(values.iter().map(|v| v.wide()));
-    let mut e: Vec<f64> = collected(e[..n - 1].iter().map(|v| v.wide()));
+    let e: Vec<f64> = collected(e[..n - 1].iter().map(|v| v.wide()));
     let mut z = filled(T::Real::ZERO, n * n);
-    if !divide::divide(&mut d, &mut e, &mut z, n) {
+    if !divide::divide(&mut d, &e, &mut z, n) {
         return None;
     }
     values.iter_mut().zip(d).for_each(|(v, d)| *v = T::Real::of(d));

@@ -37,6 +37,56 @@ pub fn axpy<T: Field>(a: T, x: &[T], y: &mut [T]) {
     isa::run(Axpy(a, x, y));
 }
 
+/// Calls `$step::<..., W>(at, ...)` for runs of `W` numbers that follow each other: of [`LANES`] as long as there are so many, then of
+/// ever fewer. What a loop leaves over would cost more than the loop where columns are short. Types that the step takes before `W`
+/// stand in brackets.
+macro_rules! by_runs {
+    ($n:expr, $step:ident[$($t:ty),*]($($a:expr),*)) => {{
+        let (n, mut at) = ($n, 0);
+        while at + LANES <= n {
+            $step::<$($t,)* LANES>(at, $($a),*);
+            at += LANES;
+        }
+        if at + 8 <= n {
+            $step::<$($t,)* 8>(at, $($a),*);
+            at += 8;
+        }
+        if at + 4 <= n {
+            $step::<$($t,)* 4>(at, $($a),*);
+            at += 4;
+        }
+        while at < n {
+            $step::<$($t,)* 1>(at, $($a),*);
+            at += 1;
+        }
+    }};
+}
+pub(super) use by_runs;
+
+/// `sums += conj(a) x` for some columns, of `W` numbers.
+#[inline(always)]
+fn dots_run<T: Field, I: Isa, const W: usize, const K: usize>(
+    at: usize,
+    a: [&[T]; K],
+    x: &[T],
+    sums: &mut [[T; LANES]; K],
+) {
+    let x = &x[at..at + W];
+    for k in 0..K {
+        let a = &a[k][at..at + W];
+        for l in 0..W {
+            sums[k][l] = a[l].conj().fma::<I>(x[l], sums[k][l]);
+        }
+    }
+}
+#[inline(always)]
+fn one_run<T: Field, I: Isa, const W: usize>(at: usize, a: &[T], x: &[T], sums: &mut [[T; LANES]; 1]) {
+    dots_run::<T, I, W, 1>(at, [a], x, sums);
+}
+#[inline(always)]
+fn four_run<T: Field, I: Isa, const W: usize>(at: usize, a: [&[T]; 4], x: &[T], sums: &mut [[T; LANES]; 4]) {
+    dots_run::<T, I, W, 4>(at, a, x, sums);
+}
 /// `sum conj(x) y`.
 #[inline(always)]
 pub(super) fn dot_body<T: Field, I: Isa>(x: &[T], y: &[T]) -> T {
@@ -52,11 +102,13 @@ pub(super) fn dot_body<T: Field, I: Isa>(x: &[T], y: &[T]) -> T {
             }
         }
     }
-    let [mut sum, second] = sums;
+    let [first, second] = sums;
+    let mut sum = [first];
+    by_runs!(n - whole, one_run[T, I](&x[whole..], &y[whole..], &mut sum));
     for l in 0..LANES {
-        sum[l] = sum[l] + second[l];
+        sum[0][l] = sum[0][l] + second[l];
     }
-    x[whole..].iter().zip(&y[whole..]).fold(total(sum), |s, (x, y)| x.conj().fma::<I>(*y, s))
+    totals(&sum)[0]
 }
 /// Four columns' sums with one vector.
 #[inline(always)]
@@ -64,35 +116,25 @@ pub(super) fn four_dots<T: Field, I: Isa>(a: [&[T]; 4], x: &[T]) -> [T; 4] {
     let n = x.len();
     let a = a.map(|a| &a[..n]);
     let mut sums = [[T::ZERO; LANES]; 4];
-    let whole = n / LANES * LANES;
-    for i in (0..whole).step_by(LANES) {
-        let x = &x[i..i + LANES];
-        for k in 0..4 {
-            let a = &a[k][i..i + LANES];
-            for l in 0..LANES {
-                sums[k][l] = a[l].conj().fma::<I>(x[l], sums[k][l]);
-            }
+    by_runs!(n, four_run[T, I](a, x, &mut sums));
+    totals(&sums)
+}
+/// The sums of sums. Not inlined: where the compiler sees how the numbers end up in one, it makes the loops before of short
+/// vectors, in which they are together already.
+#[inline(never)]
+pub(super) fn totals<T: Field, const K: usize>(sums: &[[T; LANES]; K]) -> [T; K] {
+    let mut out = [T::ZERO; K];
+    for (out, sum) in out.iter_mut().zip(sums) {
+        let mut half = [T::ZERO; LANES / 2];
+        for l in 0..LANES / 2 {
+            half[l] = sum[l] + sum[l + LANES / 2];
         }
-    }
-    let mut out = sums.map(total);
-    for i in whole..n {
-        for k in 0..4 {
-            out[k] = a[k][i].conj().fma::<I>(x[i], out[k]);
+        for l in 0..LANES / 4 {
+            half[l] = half[l] + half[l + LANES / 4];
         }
+        *out = (half[0] + half[2]) + (half[1] + half[3]);
     }
     out
-}
-/// The sum of sums.
-#[inline(always)]
-pub(super) fn total<T: Field>(mut sums: [T; LANES]) -> T {
-    let mut width = LANES / 2;
-    while width > 0 {
-        for l in 0..width {
-            sums[l] = sums[l] + sums[l + width];
-        }
-        width /= 2;
-    }
-    sums[0]
 }
 struct Dot<'a, T>(&'a [T], &'a [T]);
 impl<T: Field> Job for Dot<'_, T> {
@@ -106,7 +148,7 @@ impl<T: Field> Job for Dot<'_, T> {
 /// `sum conj(x) y`.
 #[inline]
 pub fn dot<T: Field>(x: &[T], y: &[T]) -> T {
-    if x.len() < 2 * LANES {
+    if x.len() < LANES / 2 {
         return x.iter().zip(y).fold(T::ZERO, |s, (x, y)| s + x.conj() * *y);
     }
     isa::run(Dot(x, y))
@@ -135,6 +177,28 @@ pub fn norm<T: Field>(x: &[T]) -> T::Real {
     m * s.root()
 }
 
+/// `y += a x` of four columns, of `W` numbers.
+#[inline(always)]
+fn axpys_run<T: Field, I: Isa, const W: usize>(at: usize, a: [&[T]; 4], x: [T; 4], y: &mut [T]) {
+    let y = &mut y[at..at + W];
+    let mut sums = [T::ZERO; W];
+    sums.copy_from_slice(y);
+    for k in 0..4 {
+        let a = &a[k][at..at + W];
+        for l in 0..W {
+            sums[l] = a[l].fma::<I>(x[k], sums[l]);
+        }
+    }
+    y.copy_from_slice(&sums);
+}
+/// `y += a x` of four columns.
+#[inline(always)]
+pub(super) fn four_axpys<T: Field, I: Isa>(a: [&[T]; 4], x: [T; 4], y: &mut [T]) {
+    let n = y.len();
+    let a = a.map(|a| &a[..n]);
+    by_runs!(n, axpys_run[T, I](a, x, y));
+}
+
 struct Gemv<'a, T> {
     a: &'a [T],
     ld: usize,
@@ -152,12 +216,7 @@ impl<T: Field> Job for Gemv<'_, T> {
         while j + 4 <= n {
             let c: [&[T]; 4] = std::array::from_fn(|k| &self.a[(j + k) * self.ld..(j + k) * self.ld + m]);
             let x: [T; 4] = std::array::from_fn(|k| self.alpha * self.x[j + k]);
-            for (i, y) in self.y.iter_mut().enumerate() {
-                let s = c[0][i].fma::<I>(x[0], *y);
-                let s = c[1][i].fma::<I>(x[1], s);
-                let s = c[2][i].fma::<I>(x[2], s);
-                *y = c[3][i].fma::<I>(x[3], s);
-            }
+            four_axpys::<T, I>(c, x, self.y);
             j += 4;
         }
         for j in j..n {

@@ -8,8 +8,7 @@ use flambeau_core::backend::out::OutMeta;
 use flambeau_core::internal::{Access, RawTensor as _};
 use flambeau_core::tensor::geometry::{SizeVec, contiguous_strides, wrap_dim};
 use flambeau_core::{DType, Device, Error, Result, Tensor, ensure, ops as core};
-use flambeau_cpu::fft::{Input, Lines, Output, Shape, transform};
-use rustfft::num_complex::Complex;
+use flambeau_cpu::fft::{Input, Output, Shape, transform};
 
 fn wrapped(dim: &[i64], t: &Tensor) -> Result<Vec<usize>> {
     let mut dims = Vec::with_capacity(dim.len());
@@ -168,24 +167,8 @@ fn pass<T: Real>(from: From, out: &Tensor, d: usize, shape: Shape, forward: bool
             From::Tensor(t) => Input::Complex(&T::complex(&access, 0)?[i..], t.is_conj()),
         };
         transform(plan, forward, scale, (x, &a), (Output::Complex(&mut y[o..]), &b), single);
-        if shape != Shape::Complex {
-            positive_ends(&mut y[o..], &b, plan.n);
-        }
     }
     Ok(())
-}
-/// Real numbers have no imaginary part at the frequency 0 and at the highest one. PyTorch's zeros there are positive, which `angle` tells
-/// from negative ones.
-fn positive_ends<T: Real>(y: &mut [Complex<T>], lines: &Lines, n: usize) {
-    let ends = if n.is_multiple_of(2) { [0, n / 2] } else { [0, 0] };
-    for i in 0..lines.outer {
-        for j in 0..lines.inner {
-            for end in ends {
-                let im = &mut y[i * lines.outer_step + j * lines.inner_step + end * lines.stride].im;
-                *im = *im + T::zero();
-            }
-        }
-    }
 }
 /// Calls a function for f32 or f64, as the tensor's parts are.
 macro_rules! by_part {

@@ -100,12 +100,14 @@ unsafe fn by_blocks(
     a: RawMat<bf16>,
     b: RawMat<bf16>,
     out: &mut [f32],
-    block: &(dyn Fn(&[u32], &[u32]) -> Sums + Sync),
+    block: &(dyn Fn(&[u32], &[u32], &mut Sums) + Sync),
 ) {
     let c = SharedMut::new(out);
     let depth = DEPTH.min(k.next_multiple_of(TERMS));
     tiles(m, n, k, &|i0, rows, j0, cols| {
         let (wide, high) = (RIGHT.min(cols).next_multiple_of(BLOCK), LEFT.min(rows).next_multiple_of(BLOCK));
+        // one place for the sums of all blocks: it is written as a whole, and neither cleared nor copied
+        let mut sums = [0f32; BLOCK * BLOCK];
         with_scratch::<u32, _>(depth / 2 * wide, |right| {
             with_scratch::<u32, _>(depth / 2 * high, |left| {
                 for j in (j0..j0 + cols).step_by(RIGHT) {
@@ -122,7 +124,7 @@ unsafe fn by_blocks(
                             for (jb, right) in (0..nj).step_by(BLOCK).zip(right.chunks_exact(pairs * BLOCK)) {
                                 let lefts = left.chunks_exact(pairs * BLOCK);
                                 for (ib, left) in (0..ni).step_by(BLOCK).zip(lefts) {
-                                    let sums = block(left, right);
+                                    block(left, right, &mut sums);
                                     let (height, width) = (BLOCK.min(ni - ib), BLOCK.min(nj - jb));
                                     for (r, sums) in sums.chunks_exact(BLOCK).take(height).enumerate() {
                                         let to = c.ptr().wrapping_add((i + ib + r) * n + j + jb);
@@ -193,8 +195,7 @@ static SHAPE: Shape = {
 
 /// 32 rows of 32 sums of panels with a whole number of tiles.
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
-fn block(left: &[u32], right: &[u32]) -> Sums {
-    let mut sums = [0f32; BLOCK * BLOCK];
+fn block(left: &[u32], right: &[u32], sums: &mut Sums) {
     let steps = left.len() / (BLOCK * SIDE);
     assert!(steps > 0 && left.len() == right.len() && left.len() == steps * BLOCK * SIDE && available());
     // SAFETY: the machine has the instructions and the system lets this process use them. Each step reads two tiles of 1024
@@ -235,10 +236,9 @@ fn block(left: &[u32], right: &[u32]) -> Sums {
             options(nostack),
         );
     }
-    sums
 }
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
-fn block(_: &[u32], _: &[u32]) -> Sums {
+fn block(_: &[u32], _: &[u32], _: &mut Sums) {
     unreachable!("no machine of this kind is available")
 }
 
@@ -247,10 +247,10 @@ mod tests {
     use super::*;
 
     /// What the tiles compute, term by term.
-    fn plain(left: &[u32], right: &[u32]) -> Sums {
+    fn plain(left: &[u32], right: &[u32], sums: &mut Sums) {
         let halves = |v: u32| [v as u16, (v >> 16) as u16].map(|v| bf16::from_bits(v).to_f32());
         let pairs = left.len() / BLOCK;
-        let mut sums = [0.0; BLOCK * BLOCK];
+        sums.fill(0.0);
         for (i, j, p) in
             (0..BLOCK).flat_map(|i| (0..BLOCK * pairs).map(move |at| (i, at / pairs, at % pairs)))
         {
@@ -258,7 +258,6 @@ mod tests {
             let b = halves(right[p * BLOCK + j]);
             sums[i * BLOCK + j] += a[0] * b[0] + a[1] * b[1];
         }
-        sums
     }
 
     #[test]
