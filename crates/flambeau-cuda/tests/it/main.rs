@@ -4,6 +4,7 @@
 mod apart;
 mod attention;
 mod calls;
+mod convolutions;
 mod emulated;
 mod graphs;
 mod host;
