@@ -4,7 +4,7 @@
 
 use super::Address;
 use flambeau_core::types::order::{Mutex, MutexGuard};
-use flambeau_core::{DType, Error, Result};
+use flambeau_core::{DType, Result};
 use libloading::Library;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};

@@ -1,20 +1,21 @@
-//! Convolutions of one to three dimensions and their gradients: by the maker's library where it has one for them; otherwise columns
-//! of the image times the weight, by the products of matrices that there are, and direct sums where groups have few channels.
-//! Sliding blocks of images are the same columns.
+//! Convolutions of one to three dimensions and their gradients: by the maker's library where it has one for them (`library`); direct
+//! sums where groups have few channels; products by matrix units that read the image where it lies (`implicit`); and for all else
+//! columns of the image times the weight, by the products of matrices that there are. Sliding blocks of images are the same columns.
+
+mod implicit;
+mod library;
 
 use super::blas::{added, product, unrounded};
 use super::dense::{address_of, dense, quotient, text, up};
 use super::reduction::sum_type;
 use super::{Args, Which, address, by_the_cpu, element, launch, opaque, shape};
-use crate::device::{here, ordinal};
-use crate::driver::convolutions::{Convolution, Direction};
-use crate::driver::{Shape, driver};
+use crate::device::ordinal;
+use crate::driver::Shape;
+use crate::driver::convolutions::Direction;
 use flambeau_core::backend::matrices;
 use flambeau_core::internal::RawTensor as _;
-use flambeau_core::settings::determinism;
 use flambeau_core::types::keys::Key;
 use flambeau_core::{DType, Error, Result, Scalar, Tensor, ops};
-use flambeau_devices::backends::cudnn;
 use flambeau_nn_functional::generated::{args, conv as rows, vision};
 use flambeau_nn_functional::ops as nn;
 
@@ -206,62 +207,15 @@ impl Conv {
         }
         Ok(())
     }
-    /// Whether each channel is convolved by itself, which direct sums do faster in full precision; PyTorch has kernels of its own
-    /// for it as well.
-    fn depthwise(&self, d: DType) -> bool {
-        matches!(d, DType::F32 | DType::F64) && self.groups > 1 && self.of() == 1 && self.taps() <= DIRECT
-    }
-    /// By the maker's library, as the switches of `torch.backends.cudnn` say: of image, weight and output one is found from the
-    /// others. `false` where our own kernels serve.
-    fn by_library(&self, direction: Direction, [x, w, y]: [&Tensor; 3]) -> Result<bool> {
-        let d = x.dtype();
-        let taken = matches!(d, DType::F16 | DType::BF16 | DType::F32 | DType::F64);
-        // larger tensors go beyond the numbers that engines count with
-        let small = [x, w, y].iter().all(|t| t.numel() < i64::from(i32::MAX));
-        if !taken || !small || !cudnn::enabled() || self.depthwise(d) {
-            return Ok(false);
-        }
-        // what has no depth has two dimensions
-        let flat = [self.input[0], self.kernel[0], self.stride[0], self.output[0]] == [1; 4] && self.pad[0] == 0;
-        let dims = if flat { 2 } else { 3 };
-        let last = |v: [i64; 3]| if flat { [v[1], v[2], 0] } else { v };
-        let sizes = |n: i64, c: i64, v: [i64; 3]| {
-            let v = last(v);
-            [n, c, v[0], v[1], v[2]]
-        };
-        let c = Convolution {
-            direction,
-            dtype: d,
-            dims,
-            image: sizes(self.n, self.c, self.input),
-            weight: sizes(self.o, self.of(), self.kernel),
-            output: sizes(self.n, self.o, self.output),
-            stride: last(self.stride),
-            pad: last(self.pad),
-            dilation: last(self.dilation),
-            tf32: cudnn::allow_tf32(),
-            deterministic: cudnn::deterministic() || determinism::are_deterministic_algorithms_enabled(),
-            tried: cudnn::benchmark().then(|| cudnn::benchmark_limit().max(0) as usize),
-        };
-        let at = [address(x)?, address(w)?, address(y)?];
-        let device = ordinal(x.device())?;
-        super::lists::flush()?;
-        // several engines may want memory one after the other; all of it stays until the call is queued
-        let mut held = Vec::new();
-        let mut room = |nbytes: usize| {
-            let t = Tensor::empty_raw(&[nbytes as i64], DType::U8, x.device())?;
-            let found = address(&t)?;
-            held.push(t);
-            Ok(found)
-        };
-        driver()?.convolution(device, here(device)?, &c, at, &mut room)
-    }
     fn forward(&self, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, out: &Tensor) -> Result<()> {
         if self.by_library(Direction::Forward, [x, w, out])? {
             return bias.map_or(Ok(()), |b| self.add_bias(out, b, self.places()));
         }
         if self.direct() {
             return self.run("conv_direct", x, w, bias, out);
+        }
+        if self.implicit(false, x, w, bias, out)? {
+            return Ok(());
         }
         // halves round once, the bias included
         let early = bias.filter(|b| super::dense::wide(b.dtype()) != b.dtype());
@@ -293,6 +247,9 @@ impl Conv {
         }
         if self.direct() {
             return self.run("conv_direct_input", out, w, bias, g);
+        }
+        if self.implicit(true, g, w, bias, out)? {
+            return Ok(());
         }
         self.parts(out.dtype().size() as i64, |part, group| {
             let (samples, of, to, taps, places) = (part[1], self.of(), self.to(), self.taps(), self.places());
