@@ -8,15 +8,25 @@ use flambeau_core::types::generator::manual_seed;
 use flambeau_core::{DType, Device, Tensor, ops};
 use flambeau_nn_functional::ops as nn;
 
-/// Compares all of it with the CPU.
+/// Compares float32 and float64 with the CPU.
 pub fn all() {
-    for (d, tolerance) in FLOATS {
+    compared(&FLOATS[..2]);
+    drawn();
+}
+/// Attention of halves.
+pub mod halves {
+    /// Compares them with the CPU.
+    pub fn all() {
+        super::compared(&super::FLOATS[2..]);
+    }
+}
+fn compared(dtypes: &[(DType, f64)]) {
+    for (d, tolerance) in dtypes.iter().copied() {
         let of = |sizes: &[i64]| cast(&numbers(sizes), d);
         attention(d, tolerance, &of);
         masks(d, tolerance, &of);
         dropped(d, tolerance, &of);
     }
-    drawn();
     assert!(!flambeau_cuda::fallbacks().contains_key("_fused_attention"));
 }
 fn attention(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {

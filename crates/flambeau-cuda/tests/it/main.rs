@@ -18,3 +18,5 @@ mod reductions;
 mod runtime;
 mod sorts;
 mod steps;
+
+use attention::halves;
