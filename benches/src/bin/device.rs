@@ -216,7 +216,8 @@ fn convolutions(b: &mut Bench) {
                 Box::new(move || F::conv2d_with(&x, &w, options.clone()))
             });
             b.add(&format!("conv_grads_{name}_{of}"), Operations(3 * all), move || {
-                let (x, w, options) = (x2().requires_grad_(true), w2().requires_grad_(true), options2.clone());
+                let (x, w, options) =
+                    (x2().requires_grad_(true), w2().requires_grad_(true), options2.clone());
                 let g = torch::ones_like(&torch::no_grad(|| F::conv2d_with(&x, &w, options.clone())));
                 Box::new(move || {
                     torch::enable_grad(|| {
@@ -226,7 +227,8 @@ fn convolutions(b: &mut Bench) {
                 })
             });
         }
-        let (x, w, line) = (b.numbers(&[32, 64, 56, 56], d), b.numbers(&[64, 64, 3, 3], d), b.numbers(&[64], d));
+        let (x, w, line) =
+            (b.numbers(&[32, 64, 56, 56], d), b.numbers(&[64, 64, 3, 3], d), b.numbers(&[64], d));
         b.add(&format!("block_grads_{of}"), Calls, move || {
             let x = x().requires_grad_(true);
             let (v, w) = (w().requires_grad_(true), w().requires_grad_(true));
@@ -236,7 +238,9 @@ fn convolutions(b: &mut Bench) {
             let norm = F::BatchNormOptions::new().training(true);
             Box::new(move || {
                 torch::enable_grad(|| {
-                    let norm = |t: &Tensor| F::batch_norm_with(t, None, None, norm.clone().weight(&scale).bias(&shift));
+                    let norm = |t: &Tensor| {
+                        F::batch_norm_with(t, None, None, norm.clone().weight(&scale).bias(&shift))
+                    };
                     let y = F::relu(&norm(&F::conv2d_with(&x, &v, conv.clone())));
                     let y = F::relu(&(norm(&F::conv2d_with(&y, &w, conv.clone())) + &x));
                     grads(&y, &[&x, &v, &w, &scale, &shift], &g)

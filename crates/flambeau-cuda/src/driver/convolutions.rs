@@ -433,11 +433,12 @@ impl Convolutions {
                 .set(sys::HEURISTICS_MODE, sys::OF_HEURISTICS, &[mode])?;
             // one of the two may know nothing
             let Ok(heuristics) = heuristics.done() else { continue };
-            let room: Vec<Descriptor> = (0..ENGINES)
-                .map(|_| Descriptor::new(self.f, sys::ENGINE_CONFIG))
-                .collect::<Tried<_>>()?;
+            let room: Vec<Descriptor> =
+                (0..ENGINES).map(|_| Descriptor::new(self.f, sys::ENGINE_CONFIG)).collect::<Tried<_>>()?;
             let mut raw: Vec<Raw> = room.iter().map(|d| d.raw).collect();
-            let Ok(n) = heuristics.get(sys::HEURISTICS_RESULTS, sys::OF_DESCRIPTOR, &mut raw) else { continue };
+            let Ok(n) = heuristics.get(sys::HEURISTICS_RESULTS, sys::OF_DESCRIPTOR, &mut raw) else {
+                continue;
+            };
             all.extend(room.into_iter().take(n).filter(|e| self.suits(c, e).unwrap_or(true)));
         }
         Ok(all)
@@ -476,11 +477,8 @@ impl Convolutions {
                 .ints(sys::TENSOR_ALIGNMENT, &[aligned])?
                 .done()
         };
-        let tensors = [
-            tensor(&c.image, NAMES[0])?,
-            tensor(&c.weight, NAMES[1])?,
-            tensor(&c.output, NAMES[2])?,
-        ];
+        let tensors =
+            [tensor(&c.image, NAMES[0])?, tensor(&c.weight, NAMES[1])?, tensor(&c.output, NAMES[2])?];
         // halves are summed in float32
         let sums = if c.dtype == DType::F64 { 1 } else { 0 };
         let convolution = Descriptor::new(f, sys::CONVOLUTION)?

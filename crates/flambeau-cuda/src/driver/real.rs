@@ -3,8 +3,8 @@
 
 use super::captured::{self, Relaxed, Staging};
 use super::{
-    Address, CaptureMode, Driver, Function, Graph, Module, Pinned, Shape, Stream, compiler, convolutions, mapped,
-    pinned, products,
+    Address, CaptureMode, Driver, Function, Graph, Module, Pinned, Shape, Stream, compiler, convolutions,
+    mapped, pinned, products,
 };
 use crate::allocator::config::Config;
 use crate::ipc::Name;

@@ -47,10 +47,7 @@ fn convolutions_go_by_cudnn() {
         ("one dimension, groups", vec!["forward 2d 6x2x1x3 2x4x1x9 2x6x1x5 of 0".into(), "run 0".into()]),
         ("three dimensions", vec!["forward 3d 3x2x2x3x2 1x2x4x5x6 1x3x3x3x5 of 1".into(), "run 0".into()]),
         ("transposed", vec!["data 2d 4x6x3x3 2x6x10x9 2x4x8x7 of 0".into(), "run 0".into()]),
-        (
-            "the fastest",
-            [vec![of("forward")], tried, vec!["run 0".into(), "run 0".into()]].concat(),
-        ),
+        ("the fastest", [vec![of("forward")], tried, vec!["run 0".into(), "run 0".into()]].concat()),
         ("switched off, of whole numbers, each channel by itself", vec![]),
     ];
     for ((what, want), got) in want.iter().zip(&parts) {
@@ -76,7 +73,18 @@ fn called() {
     let (x, w) = (there(&numbers(&[2, 4, 8, 7])), there(&numbers(&[6, 4, 3, 3])));
     assert!(cudnn::is_acceptable(x.clone()) && !cudnn::is_acceptable(numbers(&[2])));
     let flat = |x: &Tensor, w: &Tensor, transposed: bool, groups: i64| {
-        nn::convolution(x, w, None, &[1, 1], &[i64::from(!transposed); 2], &[1, 1], transposed, &[0, 0], groups).unwrap()
+        nn::convolution(
+            x,
+            w,
+            None,
+            &[1, 1],
+            &[i64::from(!transposed); 2],
+            &[1, 1],
+            transposed,
+            &[0, 0],
+            groups,
+        )
+        .unwrap()
     };
     let forward = || flat(&x, &w, false, 1);
     let (y, x) = (&there(&numbers(&[2, 6, 8, 7])), &x);
@@ -97,7 +105,10 @@ fn called() {
     part(&|| drop(flat(&a, &b, false, 1)));
     let (a, b) = (there(&numbers(&[2, 4, 9])), there(&numbers(&[6, 2, 3])));
     part(&|| drop(nn::convolution(&a, &b, None, &[2], &[1], &[1], false, &[0], 2).unwrap()));
-    let (a, b) = (cast(&there(&numbers(&[1, 2, 4, 5, 6])), DType::F64), cast(&there(&numbers(&[3, 2, 2, 3, 2])), DType::F64));
+    let (a, b) = (
+        cast(&there(&numbers(&[1, 2, 4, 5, 6])), DType::F64),
+        cast(&there(&numbers(&[3, 2, 2, 3, 2])), DType::F64),
+    );
     part(&|| drop(nn::convolution(&a, &b, None, &[1; 3], &[0; 3], &[1; 3], false, &[0; 3], 1).unwrap()));
     let turned = there(&numbers(&[4, 6, 3, 3]));
     part(&|| drop(flat(x, &turned, true, 1)));

@@ -79,7 +79,9 @@ fn convolutions(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {
 /// Where it is allowed, float32 is multiplied as TensorFloat-32, which the emulated device rounds to as well.
 fn rounded_factors() {
     let (x, w) = (numbers(&[2, 8, 9, 7]), numbers(&[5, 8, 3, 3]));
-    let run = |x: &Tensor, w: &Tensor| nn::convolution(x, w, None, &[1, 1], &[1, 1], &[1, 1], false, &[0, 0], 1).unwrap();
+    let run = |x: &Tensor, w: &Tensor| {
+        nn::convolution(x, w, None, &[1, 1], &[1, 1], &[1, 1], false, &[0, 0], 1).unwrap()
+    };
     let want = floats(&run(&x, &w));
     let away = || {
         let got = floats(&run(&there(&x), &there(&w)));

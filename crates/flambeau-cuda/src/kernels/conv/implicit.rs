@@ -71,7 +71,11 @@ impl Conv {
         }
         let parts = [groups, rows, channels, taps];
         let room = made.view_raw(parts, [rows * width, width, taps, 1], made.storage_offset())?;
-        let steps = if of_image { [to * of * taps, taps, of * taps, 1] } else { [to * of * taps, of * taps, taps, 1] };
+        let steps = if of_image {
+            [to * of * taps, taps, of * taps, 1]
+        } else {
+            [to * of * taps, of * taps, taps, 1]
+        };
         matrices::write(&room, &w.view_raw(parts, steps, w.storage_offset())?)?;
         Ok(made)
     }

@@ -27,7 +27,8 @@ impl Conv {
             return Ok(false);
         }
         // what has no depth has two dimensions
-        let flat = [self.input[0], self.kernel[0], self.stride[0], self.output[0]] == [1; 4] && self.pad[0] == 0;
+        let flat =
+            [self.input[0], self.kernel[0], self.stride[0], self.output[0]] == [1; 4] && self.pad[0] == 0;
         let dims = if flat { 2 } else { 3 };
         let last = |v: [i64; 3]| if flat { [v[1], v[2], 0] } else { v };
         let sizes = |n: i64, c: i64, v: [i64; 3]| {
