@@ -59,9 +59,11 @@ struct GroupAttention {
 #pragma unroll
             for (int e = 0; e < 4; e++) f(s[n][e], n, e, row + e / 2 * 8, n * 8 + pair + e % 2);
     }
-    // What a mask of truths says of a thread's scores, a bit each: read while the scores are made.
+    // What a mask of truths says of a thread's scores, a bit each, or one for each of their columns if all rows are one `line`: read while
+    // the scores are made.
     struct Seen {
         u32 bits[(NS * 4 + 31) / 32];
+        bool line;
     };
     static DEVICE Seen seen(const AttentionParams& p, i64 mask0, i64 row0, i64 o0, int row, int pair) {
         Seen all{};
@@ -69,25 +71,34 @@ struct GroupAttention {
         int rows = p.own - row0 < ROWS ? (int)(p.own - row0) : ROWS, others = p.other - o0 < OTHER ? (int)(p.other - o0) : OTHER;
         i64 own_step = BY_KEY ? p.mask_key : p.mask_query, other_step = BY_KEY ? p.mask_query : p.mask_key;
         const u8* mask = at<u8>(p.mask) + mask0 + (row0 + row) * own_step + (o0 + pair) * other_step;
-        // two rows that are one line of the mask are read once, and two numbers side by side at once
-        bool one_line = own_step == 0, twos = other_step == 1 && others == OTHER && (u64)(size_t)mask % 2 == 0;
-        u32 both[2] = {0, 0};
+        if (own_step == 0 && other_step == 1 && others == OTHER && ((u64)(size_t)mask & 1) == 0) {
+            static_assert(NS <= 16);
+            all.line = true;
 #pragma unroll
-        for (int n = 0; n < NS; n++) {
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                const u8* from = mask + h * 8 * own_step + n * 8 * other_step;
-                if (h == 1 && one_line) both[1] = both[0];
-                else if (row + h * 8 >= rows) both[h] = 0;
-                else if (twos) {
-                    u32 w = *reinterpret_cast<const u16*>(from);
-                    both[h] = (w & 0xff ? 1u : 0u) | (w & 0xff00 ? 2u : 0u);
-                } else {
-                    u32 first = n * 8 + pair < others && from[0] ? 1u : 0u;
-                    both[h] = first | (n * 8 + pair + 1 < others && from[other_step] ? 2u : 0u);
-                }
+            for (int n = 0; n < NS; n++) {
+                u32 w = *reinterpret_cast<const u16*>(mask + n * 8);
+                all.bits[0] |= ((w & 0xff ? 1u : 0u) | (w & 0xff00 ? 2u : 0u)) << n * 2;
             }
-            all.bits[n / 8] |= (both[0] | both[1] << 2) << n % 8 * 4;
+            return all;
+        }
+        if (other_step == 0) {
+            // all columns are one: a bit for each row, everywhere
+            u32 first = row < rows && mask[0] ? 3u : 0u, second = row + 8 < rows && mask[8 * own_step] ? 12u : 0u;
+#pragma unroll
+            for (int i = 0; i < (NS * 4 + 31) / 32; i++) all.bits[i] = (first | second) * 0x11111111u;
+            return all;
+        }
+#pragma unroll
+        for (int i = 0; i < (NS * 4 + 31) / 32; i++) {
+            // a loop that stays one: its numbers would take the registers of all scores
+#pragma unroll 1
+            for (int n = 0; n < 8; n++)
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    int theirs = (i * 8 + n) * 8 + e % 2;
+                    bool there = row + e / 2 * 8 < rows && theirs + pair < others;
+                    if (there && mask[e / 2 * 8 * own_step + theirs * other_step]) all.bits[i] |= 1u << (n * 4 + e);
+                }
         }
         return all;
     }
@@ -104,10 +115,20 @@ struct GroupAttention {
         int rows = p.own - row0 < ROWS ? (int)(p.own - row0) : ROWS, others = p.other - o0 < OTHER ? (int)(p.other - o0) : OTHER, gap = (int)(row0 - o0);
         if constexpr (MASKED) {
             float scale = (float)p.scale * DOUBLINGS;
-            each(s, row, pair, [&](float& v, int, int, int, int) { v *= scale; });
+            if (truths.line) {
+#pragma unroll
+                for (int n = 0; n < NS; n++)
+#pragma unroll
+                    for (int c = 0; c < 2; c++) {
+                        float more = truths.bits[0] >> (n * 2 + c) & 1 ? 0.0f : -Consts<float>::INF();
+                        s[n][c] = num::fma(s[n][c], scale, more), s[n][c + 2] = num::fma(s[n][c + 2], scale, more);
+                    }
+            } else {
+                each(s, row, pair, [&](float& v, int, int, int, int) { v *= scale; });
+            }
             i64 own_step = BY_KEY ? p.mask_key : p.mask_query, other_step = BY_KEY ? p.mask_query : p.mask_key;
             i64 corner = mask0 + row0 * own_step + o0 * other_step;
-            if (p.kind == TRUTHS) each(s, row, pair, [&](float& v, int n, int e, int, int) { v = truths.bits[n / 8] >> (n % 8 * 4 + e) & 1 ? v : -Consts<float>::INF(); });
+            if (p.kind == TRUTHS && !truths.line) each(s, row, pair, [&](float& v, int n, int e, int, int) { v = truths.bits[n / 8] >> (n % 8 * 4 + e) & 1 ? v : -Consts<float>::INF(); });
             else if (p.kind == FLOATS) add_mask<float>(s, p, corner, own_step, other_step, rows, others, row, pair);
             else if (p.kind == OWN_TYPE) add_mask<T>(s, p, corner, own_step, other_step, rows, others, row, pair);
         }

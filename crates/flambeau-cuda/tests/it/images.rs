@@ -39,12 +39,14 @@ pub fn all() {
 /// Input, weight, stride, padding, dilation, groups.
 type Case<'a> = (&'a [i64], &'a [i64], &'a [i64], &'a [i64], &'a [i64], i64);
 fn convolutions(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {
-    let cases: [Case; 8] = [
+    let cases: [Case; 10] = [
         (&[2, 3, 9], &[4, 3, 3], &[2], &[1], &[2], 1),
         (&[3, 4, 8, 7], &[6, 4, 3, 3], &[1, 1], &[1, 1], &[1, 1], 1),
         // one product for each sample
         (&[2, 2, 20, 17], &[3, 2, 2, 3], &[1, 1], &[0, 2], &[1, 1], 1),
         (&[2, 6, 5, 6], &[6, 1, 3, 3], &[2, 1], &[1, 1], &[1, 1], 6),
+        (&[3, 5, 9, 11], &[5, 1, 3, 3], &[1, 1], &[1, 1], &[1, 1], 5),
+        (&[2, 3, 13, 10], &[3, 1, 5, 5], &[2, 2], &[2, 2], &[1, 1], 3),
         // groups that are too large for direct sums
         (&[2, 130, 3, 3], &[4, 65, 3, 3], &[1, 1], &[1, 1], &[1, 1], 2),
         // several tiles of channels and of places, and rows of the weight that are no whole packs
@@ -85,15 +87,19 @@ fn rounded_factors() {
     let want = floats(&run(&x, &w));
     let away = || {
         let got = floats(&run(&there(&x), &there(&w)));
+        assert!(got.iter().all(|v| v.is_finite()));
         got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
     };
     let exact = away();
     cudnn::set_allow_tf32(true);
+    // of 72 products of numbers below 1.1, each factor off by a 2048th at most; cuDNN need not make use of it
+    let (allowed, most) = (away(), 0.1);
+    cudnn::set_enabled(false);
     let rounded = away();
+    cudnn::set_enabled(true);
     cudnn::set_allow_tf32(false);
-    assert!(exact < 2e-5, "{exact}");
-    // of 72 products of numbers below 1.1, each factor off by a 2048th at most
-    assert!(rounded > 2e-5 && rounded < 0.1, "{rounded}");
+    assert!(exact < 2e-5 && allowed < most, "{exact} {allowed}");
+    assert!(rounded > 2e-5 && rounded < most, "{rounded}");
 }
 fn pads(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {
     for (sizes, pad) in [

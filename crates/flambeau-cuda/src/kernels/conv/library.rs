@@ -1,7 +1,7 @@
 //! Convolutions by the maker's library, cuDNN.
 
 use super::super::{address, lists};
-use super::{Conv, DIRECT};
+use super::Conv;
 use crate::device::{here, ordinal};
 use crate::driver::convolutions::{Convolution, Direction};
 use crate::driver::driver;
@@ -11,19 +11,16 @@ use flambeau_core::{DType, Result, Tensor};
 use flambeau_devices::backends::cudnn;
 
 impl Conv {
-    /// Whether each channel is convolved by itself, which direct sums do faster in full precision; PyTorch has kernels of its own
-    /// for it as well.
-    fn depthwise(&self, d: DType) -> bool {
-        matches!(d, DType::F32 | DType::F64) && self.groups > 1 && self.of() == 1 && self.taps() <= DIRECT
-    }
     /// By the maker's library, as the switches of `torch.backends.cudnn` say: of image, weight and output one is found from the
     /// others. `false` where our own kernels serve.
     pub(super) fn by_library(&self, direction: Direction, [x, w, y]: [&Tensor; 3]) -> Result<bool> {
         let d = x.dtype();
         let taken = matches!(d, DType::F16 | DType::BF16 | DType::F32 | DType::F64);
+        // in full precision our own kernels are faster; PyTorch has some for these as well
+        let own = matches!(d, DType::F32 | DType::F64) && self.window(d, direction).is_some();
         // larger tensors go beyond the numbers that engines count with
         let small = [x, w, y].iter().all(|t| t.numel() < i64::from(i32::MAX));
-        if !taken || !small || !cudnn::enabled() || self.depthwise(d) {
+        if !taken || !small || !cudnn::enabled() || own {
             return Ok(false);
         }
         // what has no depth has two dimensions

@@ -1,7 +1,8 @@
 //! Convolutions of one to three dimensions and their gradients: by the maker's library where it has one for them (`library`); direct
-//! sums where groups have few channels; products by matrix units that read the image where it lies (`implicit`); and for all else
+//! sums where groups have few channels (`depthwise` for one by usual windows); products by matrix units that read the image where it lies (`implicit`); and for all else
 //! columns of the image times the weight, by the products of matrices that there are. Sliding blocks of images are the same columns.
 
+mod depthwise;
 mod implicit;
 mod library;
 
@@ -211,6 +212,9 @@ impl Conv {
         if self.by_library(Direction::Forward, [x, w, out])? {
             return bias.map_or(Ok(()), |b| self.add_bias(out, b, self.places()));
         }
+        if self.depthwise(Direction::Forward, [x, w, out], bias)? {
+            return Ok(());
+        }
         if self.direct() {
             return self.run("conv_direct", x, w, bias, out);
         }
@@ -244,6 +248,9 @@ impl Conv {
     fn input_grad(&self, g: &Tensor, w: &Tensor, bias: Option<&Tensor>, out: &Tensor) -> Result<()> {
         if self.by_library(Direction::Image, [out, w, g])? {
             return bias.map_or(Ok(()), |b| self.add_bias(out, b, self.inside()));
+        }
+        if self.depthwise(Direction::Image, [g, w, out], bias)? {
+            return Ok(());
         }
         if self.direct() {
             return self.run("conv_direct_input", out, w, bias, g);
@@ -288,6 +295,9 @@ impl Conv {
     }
     fn weight_grad(&self, g: &Tensor, x: &Tensor, out: &Tensor) -> Result<()> {
         if self.by_library(Direction::Weight, [x, out, g])? {
+            return Ok(());
+        }
+        if self.depthwise_weight(g, x, out)? {
             return Ok(());
         }
         if self.direct() {
