@@ -346,7 +346,7 @@ template <class R, class In, class Out>
 DEVICE void reduce_columns(const ReduceParams& p) {
     typedef typename R::State S;
     static_assert(sizeof(S) <= STATE);
-    constexpr int V = pack_of<In>();
+    constexpr int V = pack_of<In>(), AHEAD = sizeof(S) > 8 ? 4 : 8;
     __shared__ S room[256];
     u32 threads = (u32)p.threads, results = (u32)p.results, x = threadIdx.x / results, y = threadIdx.x % results;
     i64 n = p.along.n, packs = p.kept.n / V, groups = (packs + results - 1) / results, step = threads * p.parts;
@@ -365,8 +365,16 @@ DEVICE void reduce_columns(const ReduceParams& p) {
             };
             if (p.along.dims <= 1) {
                 i64 stride = p.along.dims == 1 ? p.along.strides[1][0] : 0;
-#pragma unroll 4
-                for (i64 i = part * threads + x; i < n; i += step) add(base + i * stride, i);
+                i64 i = part * threads + x, last = n - step * (AHEAD - 1);
+                // several packs are on their way at once
+                for (; i < last; i += step * AHEAD) {
+                    Pack<In, V> c[AHEAD];
+#pragma unroll
+                    for (int k = 0; k < AHEAD; k++) c[k] = *at<Pack<In, V>>(base + (i + k * step) * stride);
+#pragma unroll
+                    for (int k = 0; k < AHEAD; k++) add_each<R>(s, c[k].v, i + k * step, 0, p.numbers);
+                }
+                for (; i < n; i += step) add(base + i * stride, i);
             } else {
                 for (i64 i = part * threads + x; i < n; i += step) {
                     u64 e[OPERANDS];
