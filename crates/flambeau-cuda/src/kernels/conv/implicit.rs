@@ -10,6 +10,11 @@ use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Result, Tensor, ops};
 use flambeau_devices::backends::cudnn;
 
+/// Whether the device of a tensor multiplies elements of this dtype by matrix units.
+pub(super) fn by_units(d: DType, on: &Tensor) -> Result<bool> {
+    let device = ordinal(on.device())?;
+    Ok(matrix_units(d, device)? || float_units(d, device)?)
+}
 impl Conv {
     /// The result of the convolution, or the gradient of its image. `false` where other kernels serve: other dtypes and devices,
     /// windows of one place, whose columns are the image itself, and tensors that 31 bits do not count.
@@ -24,7 +29,7 @@ impl Conv {
         let (d, device) = (out.dtype(), ordinal(out.device())?);
         let small = [source, w, out].iter().all(|t| t.numel() < i64::from(i32::MAX));
         let Some(own) = element(d).filter(|_| small && !self.pointwise()) else { return Ok(false) };
-        if !matrix_units(d, device)? && !float_units(d, device)? {
+        if !by_units(d, out)? {
             return Ok(false);
         }
         let one = [1; 3];

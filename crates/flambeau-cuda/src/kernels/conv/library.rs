@@ -2,6 +2,7 @@
 
 use super::super::{address, lists};
 use super::Conv;
+use super::implicit::by_units;
 use crate::device::{here, ordinal};
 use crate::driver::convolutions::{Convolution, Direction};
 use crate::driver::driver;
@@ -11,13 +12,23 @@ use flambeau_core::{DType, Result, Tensor};
 use flambeau_devices::backends::cudnn;
 
 impl Conv {
+    /// Whether few channels are read at many places, as images are by the first layer of a network: cuDNN, which lays channels
+    /// side by side in eights first, takes up to twice as long as our own kernels (measured on an H200).
+    fn thin(&self, direction: Direction) -> bool {
+        direction == Direction::Forward
+            && self.groups == 1
+            && self.of() <= 4
+            && self.places() >= 4096
+            && !self.pointwise()
+    }
     /// By the maker's library, as the switches of `torch.backends.cudnn` say: of image, weight and output one is found from the
     /// others. `false` where our own kernels serve.
     pub(super) fn by_library(&self, direction: Direction, [x, w, y]: [&Tensor; 3]) -> Result<bool> {
         let d = x.dtype();
         let taken = matches!(d, DType::F16 | DType::BF16 | DType::F32 | DType::F64);
         // in full precision our own kernels are faster; PyTorch has some for these as well
-        let own = matches!(d, DType::F32 | DType::F64) && self.window(d, direction).is_some();
+        let own = matches!(d, DType::F32 | DType::F64) && self.window(d, direction).is_some()
+            || self.thin(direction) && by_units(d, x)? && (d != DType::F32 || cudnn::allow_tf32());
         // larger tensors go beyond the numbers that engines count with
         let small = [x, w, y].iter().all(|t| t.numel() < i64::from(i32::MAX));
         if !taken || !small || !cudnn::enabled() || own {
