@@ -88,10 +88,22 @@ struct GroupAttention {
             for (int i = 0; i < (NS * 4 + 31) / 32; i++) all.bits[i] = (first | second) * 0x11111111u;
             return all;
         }
+        auto two = [](const u8* from) {
+            u32 w = *reinterpret_cast<const u16*>(from);
+            return (w & 0xff ? 1u : 0u) | (w & 0xff00 ? 2u : 0u);
+        };
+        bool twos = other_step == 1 && others == OTHER && row + 8 < rows && ((u64)(size_t)mask & 1) == 0;
 #pragma unroll
         for (int i = 0; i < (NS * 4 + 31) / 32; i++) {
-            // a loop that stays one: its numbers would take the registers of all scores
-#pragma unroll 1
+            if (twos) {
+                const u8* from = mask + i * 64;
+#pragma unroll
+                for (int n = 0; n < 8; n++) all.bits[i] |= (two(from + n * 8) | two(from + 8 * own_step + n * 8) << 2) << n * 4;
+                continue;
+            }
+            // some at once: all of them would take as many registers as the scores
+            constexpr int TOGETHER = SECOND ? 4 : 2;
+#pragma unroll TOGETHER
             for (int n = 0; n < 8; n++)
 #pragma unroll
                 for (int e = 0; e < 4; e++) {

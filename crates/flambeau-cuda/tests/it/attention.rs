@@ -53,7 +53,8 @@ fn attention(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {
 }
 /// Masks of all kinds, one with a query that sees nothing, and the gradients.
 fn masks(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {
-    let (l, s) = (67, 70);
+    // a whole tile of keys and a part of one
+    let (l, s) = (67, 134);
     for (width, sizes) in [(40, &[l, s][..]), (36, &[2, 1, 1, s]), (36, &[1, 2, l, 1]), (40, &[2, 2, l, s])] {
         let n: i64 = sizes.iter().product();
         let some = |i: i64| i % 3 != 0 && (n == l || i / s != 5);

@@ -3,7 +3,7 @@
 use super::super::dense::{address_of, float_units, matrix_units, quotient, text, up};
 use super::super::{Args, Which, address, element, launch};
 use super::Conv;
-use crate::device::ordinal;
+use crate::device::{ordinal, processors};
 use crate::driver::Shape;
 use flambeau_core::backend::matrices;
 use flambeau_core::internal::RawTensor as _;
@@ -52,11 +52,12 @@ impl Conv {
         }
         let list = list.int(width);
         let list = sizes[0].iter().fold(list, |l, n| l.word(quotient(*n))).word(quotient(places));
-        // float in parts takes more registers
+        // float in parts takes more registers, and small tiles give each multiprocessor some work
         let exact = d == DType::F32 && !cudnn::allow_tf32();
-        let (tile, divided) = (if rows > 64 && !exact { 128 } else { 64 }, div != one);
-        let blocks = self.groups * up(rows, tile) * up(self.n * places, 128);
-        let shape = Shape { blocks: blocks.clamp(1, 1 << 20) as u32, threads: 256 };
+        let blocks = |tile: i64| self.groups * up(rows, tile) * up(self.n * places, 128);
+        let large = rows > 64 && !exact && blocks(128) >= processors(device)?;
+        let (tile, divided) = (if large { 128 } else { 64 }, div != one);
+        let shape = Shape { blocks: blocks(tile).clamp(1, 1 << 20) as u32, threads: 256 };
         let which = Which("implicit", tile as usize, [d as u8, exact.into(), divided.into(), 0]);
         let kernel = || text("conv/implicit.cuh", &format!("IMPLICIT(k, {own}, {tile}, {exact}, {divided})"));
         launch(device, which, kernel, shape, list)?;

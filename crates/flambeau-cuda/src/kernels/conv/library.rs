@@ -26,8 +26,8 @@ impl Conv {
     pub(super) fn by_library(&self, direction: Direction, [x, w, y]: [&Tensor; 3]) -> Result<bool> {
         let d = x.dtype();
         let taken = matches!(d, DType::F16 | DType::BF16 | DType::F32 | DType::F64);
-        // in full precision our own kernels are faster; PyTorch has some for these as well
-        let own = matches!(d, DType::F32 | DType::F64) && self.window(d, direction).is_some()
+        // of channels by themselves our own kernels are faster; PyTorch has some for these as well
+        let own = self.window(d, direction).is_some()
             || self.thin(direction) && by_units(d, x)? && (d != DType::F32 || cudnn::allow_tf32());
         // larger tensors go beyond the numbers that engines count with
         let small = [x, w, y].iter().all(|t| t.numel() < i64::from(i32::MAX));
