@@ -97,6 +97,7 @@ def rows(device):
                 return lambda: F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
 
             ROWS.append((f"{name}_{of}", 4 * 8 * 16 * 2048 * 2048 * 64 // (2 if causal else 1), attention))
+    convolutions(device)
     small = numbers(device, [16], torch.float32)
     for name, f in [("launch_add", lambda x: x + x), ("launch_mul_number", lambda x: x * 1.5), ("launch_sum", torch.sum), ("launch_view", lambda x: x.view(4, 4))]:
 
@@ -113,6 +114,64 @@ def rows(device):
             return lambda: f(x, y)
 
         ROWS.append((name, 0, make))
+
+
+CONVOLUTIONS = [
+    ("7x7_224", 3, 64, 224, 7, 2, 1),
+    ("3x3_56", 64, 64, 56, 3, 1, 1),
+    ("3x3_28", 128, 128, 28, 3, 1, 1),
+    ("3x3_14", 256, 256, 14, 3, 1, 1),
+    ("3x3_7", 512, 512, 7, 3, 1, 1),
+    ("3x3_s2_56", 128, 128, 56, 3, 2, 1),
+    ("1x1_56", 64, 256, 56, 1, 1, 1),
+    ("1x1_14", 1024, 256, 14, 1, 1, 1),
+    ("each_56", 144, 144, 56, 3, 1, 144),
+]
+
+
+def convolutions(device):
+    for dtype, of in [(torch.float32, "f32"), (torch.bfloat16, "bf16"), (torch.float16, "f16")]:
+        for name, c, o, side, k, stride, groups in CONVOLUTIONS:
+            x, w = numbers(device, [32, c, side, side], dtype), numbers(device, [o, c // groups, k, k], dtype)
+            options = {"stride": stride, "padding": k // 2, "groups": groups}
+            amount = 2 * 32 * o * (side // stride) ** 2 * (c // groups) * k * k
+
+            def forward(x=x, w=w, options=options):
+                x, w = x(), w()
+                return lambda: F.conv2d(x, w, **options)
+
+            def both(x=x, w=w, options=options):
+                x, w = x().requires_grad_(), w().requires_grad_()
+                g = torch.ones_like(F.conv2d(x, w, **options))
+
+                def body():
+                    with torch.enable_grad():
+                        return torch.autograd.grad(F.conv2d(x, w, **options), [x, w], g)
+
+                return body
+
+            ROWS.append((f"conv_{name}_{of}", amount, forward))
+            ROWS.append((f"conv_grads_{name}_{of}", 3 * amount, both))
+
+        def block(dtype=dtype):
+            def leaf(*sizes):
+                return numbers(device, sizes, dtype)().requires_grad_()
+
+            x, v, w, scale, shift = leaf(32, 64, 56, 56), leaf(64, 64, 3, 3), leaf(64, 64, 3, 3), leaf(64), leaf(64)
+            g = torch.ones_like(x)
+
+            def norm(t):
+                return F.batch_norm(t, None, None, scale, shift, training=True)
+
+            def body():
+                with torch.enable_grad():
+                    y = F.relu(norm(F.conv2d(x, v, padding=1)))
+                    y = F.relu(norm(F.conv2d(y, w, padding=1)) + x)
+                    return torch.autograd.grad(y, [x, v, w, scale, shift], g)
+
+            return body
+
+        ROWS.append((f"block_grads_{of}", 0, block))
 
 
 def wait(device):

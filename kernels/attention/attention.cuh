@@ -236,26 +236,30 @@ DEVICE void attention_delta(const AttentionParams& p) {
 #define ATTENTION_DELTA(NAME, T) \
     KERNEL_WITH_BARRIERS(NAME, AttentionParams) { attention_delta<T>(p); }
 
-// The same sums of halves by matrix units: four warps with 16 rows of their own each. What rows have less than DEPTH columns is zero.
-// Weights are rounded to halves before they meet what is summed.
+// The same sums of halves and of float by matrix units: four warps with 16 rows of their own each. What rows have less than DEPTH columns
+// is zero. Weights are rounded to halves before they meet halves; products of float keep its digits (`multiply_floats`).
 template <class T, int DEPTH, int MODE, bool DROPS>
-struct HalfAttention {
-    static constexpr bool BY_KEY = MODE == OF_VALUE || MODE == OF_KEY, SECOND = MODE == OF_QUERY || MODE == OF_KEY;
+struct WarpAttention {
+    static constexpr bool BY_KEY = MODE == OF_VALUE || MODE == OF_KEY, SECOND = MODE == OF_QUERY || MODE == OF_KEY, SINGLE = sizeof(T) == 4;
+    // elements in 16 bytes, and columns that are multiplied at once
+    static constexpr int PIECE = 16 / sizeof(T), DEEP = SINGLE ? 8 : 16;
     // two products of a tile take more registers, and two tiles of wide rows more shared memory
-    static constexpr int OTHER = SECOND || DEPTH > 64 ? 32 : 64, STEP = DEPTH + 8, NK = DEPTH / 16, NS = OTHER / 8, NO = DEPTH / 8;
-    // the words of a thread's rows, 16 columns each
+    static constexpr int OTHER = SECOND || SINGLE || DEPTH > 64 ? 32 : 64, STEP = DEPTH + PIECE, NK = DEPTH / DEEP, NS = OTHER / 8, NO = DEPTH / 8;
+    // tiles that there is room for: the next one arrives meanwhile, or other blocks go on
+    static constexpr int TURNS = SINGLE && DEPTH > 64 ? 1 : 2;
+    // the words of a thread's rows, DEEP columns each
     typedef u32 Words[NK][4];
     typedef float Scores[NS][4];
     static DEVICE const T* head(const Heads& h, i64 batch, i64 head) { return at<T>(h.start) + batch * h.batch + head * h.head; }
     // rows as they lie, STEP apart in shared memory, zeros outside; whole rows arrive when `copied` is waited for
     template <int ROWS>
     static DEVICE void stage(T* to, const T* rows, i64 step, int count, int width) {
-        constexpr int PIECES = DEPTH / 8;
-        if (fits_packs((u64)(size_t)rows) && step % 8 == 0 && width == DEPTH && count == ROWS) {
+        constexpr int PIECES = DEPTH / PIECE;
+        if (fits_packs((u64)(size_t)rows) && step % PIECE == 0 && width == DEPTH && count == ROWS) {
 #pragma unroll
             for (int k = 0; k < ROWS * PIECES / 128; k++) {
                 int i = threadIdx.x + k * 128;
-                copy_16(to + i / PIECES * STEP + i % PIECES * 8, rows + i / PIECES * step + i % PIECES * 8);
+                copy_16(to + i / PIECES * STEP + i % PIECES * PIECE, rows + i / PIECES * step + i % PIECES * PIECE);
             }
             return;
         }
@@ -273,40 +277,77 @@ struct HalfAttention {
         copies_end();
         copied<0>();
         __syncthreads();
+        constexpr int APART = DEEP / 2;
 #pragma unroll
         for (int k = 0; k < NK; k++) {
-            const T* from = room + row * STEP + k * 16 + pair;
-            w[k][0] = word(from), w[k][1] = word(from + 8 * STEP), w[k][2] = word(from + 8), w[k][3] = word(from + 8 * STEP + 8);
+            const T* from = room + row * STEP + k * DEEP + (SINGLE ? pair / 2 : pair);
+            w[k][0] = word(from), w[k][1] = word(from + 8 * STEP), w[k][2] = word(from + APART), w[k][3] = word(from + 8 * STEP + APART);
         }
     }
     // own rows times others' rows, which are columns here
     static DEVICE void scores(Scores& s, const Words& own, const T* others, int lane) {
-        const T* from = others + lane % 8 * STEP + lane / 8 * 8;
 #pragma unroll
         for (int n = 0; n < NS; n++) s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0;
+        if constexpr (SINGLE) {
+            const T* from = others + lane / 4 * STEP + lane % 4;
 #pragma unroll
-        for (int k = 0; k < NK; k += 2)
+            for (int k = 0; k < NK; k++) {
+                Parts<4> a(own[k]);
 #pragma unroll
-            for (int n = 0; n < NS; n++) {
-                u32 w[4];
-                four_tiles<false>(w, from + n * 8 * STEP + k * 16);
-                multiply<T>(s[n], own[k], w[0], w[1]);
-                multiply<T>(s[n], own[k + 1], w[2], w[3]);
+                for (int n = 0; n < NS; n++) {
+                    u32 b[2] = {word(from + n * 8 * STEP + k * 8), word(from + n * 8 * STEP + k * 8 + 4)};
+                    multiply_floats(s[n], a, Parts<2>(b));
+                }
             }
+        } else {
+            const T* from = others + lane % 8 * STEP + lane / 8 * 8;
+#pragma unroll
+            for (int k = 0; k < NK; k += 2)
+#pragma unroll
+                for (int n = 0; n < NS; n++) {
+                    u32 w[4];
+                    four_tiles<false>(w, from + n * 8 * STEP + k * 16);
+                    multiply<T>(s[n], own[k], w[0], w[1]);
+                    multiply<T>(s[n], own[k + 1], w[2], w[3]);
+                }
+        }
     }
     // acc += weights times others' rows
     static DEVICE void add(float (*acc)[4], const Scores& s, const T* others, int lane) {
-        const T* from = others + lane % 16 * STEP + lane / 16 * 8;
+        if constexpr (SINGLE) {
+            // a sum knows no order: columns 2 i and 2 i + 1, which a thread has, are taken for i and i + 4
+            const T* from = others + lane % 4 * 2 * STEP + lane / 4;
+            Parts<4> a[NS];
 #pragma unroll
-        for (int k = 0; k < OTHER / 16; k++) {
-            u32 w[4] = {word(s[2 * k][0], s[2 * k][1]), word(s[2 * k][2], s[2 * k][3]), word(s[2 * k + 1][0], s[2 * k + 1][1]),
-                        word(s[2 * k + 1][2], s[2 * k + 1][3])};
+            for (int k = 0; k < NS; k++) {
+                u32 w[4] = {bits_as<u32>(s[k][0]), bits_as<u32>(s[k][2]), bits_as<u32>(s[k][1]), bits_as<u32>(s[k][3])};
+                a[k] = Parts<4>(w);
+            }
 #pragma unroll
-            for (int n = 0; n < NO; n += 2) {
-                u32 v[4];
-                four_tiles<true>(v, from + k * 16 * STEP + n * 8);
-                multiply<T>(acc[n], w, v[0], v[1]);
-                multiply<T>(acc[n + 1], w, v[2], v[3]);
+            for (int n = 0; n < NO; n++) {
+                // matrix units cut sums off: of a tile alone, so that long sums do not shrink
+                float sum[4] = {0, 0, 0, 0};
+#pragma unroll
+                for (int k = 0; k < NS; k++) {
+                    u32 b[2] = {word(from + k * 8 * STEP + n * 8), word(from + (k * 8 + 1) * STEP + n * 8)};
+                    multiply_floats(sum, a[k], Parts<2>(b));
+                }
+#pragma unroll
+                for (int e = 0; e < 4; e++) acc[n][e] += sum[e];
+            }
+        } else {
+            const T* from = others + lane % 16 * STEP + lane / 16 * 8;
+#pragma unroll
+            for (int k = 0; k < OTHER / 16; k++) {
+                u32 w[4] = {word(s[2 * k][0], s[2 * k][1]), word(s[2 * k][2], s[2 * k][3]), word(s[2 * k + 1][0], s[2 * k + 1][1]),
+                            word(s[2 * k + 1][2], s[2 * k + 1][3])};
+#pragma unroll
+                for (int n = 0; n < NO; n += 2) {
+                    u32 v[4];
+                    four_tiles<true>(v, from + k * 16 * STEP + n * 8);
+                    multiply<T>(acc[n], w, v[0], v[1]);
+                    multiply<T>(acc[n + 1], w, v[2], v[3]);
+                }
             }
         }
     }
@@ -346,11 +387,12 @@ struct HalfAttention {
         return join(v, __shfl_xor_sync(0xffffffffu, v, 2));
     }
     static DEVICE void run(const AttentionParams& p) {
-        // a tile of two matrices, and the next one, which arrives meanwhile; also a block's own rows at first
+        // tiles of two matrices; also a block's own rows at first
         constexpr int SIDE = OTHER * STEP;
-        __shared__ Pack<T, 8> room_packs[4 * SIDE / 8];
+        static_assert(2 * TURNS * OTHER >= OWN);
+        __shared__ Pack<T, PIECE> room_packs[2 * TURNS * SIDE / PIECE];
         // of the queries of a tile
-        __shared__ float tile_lse[2][OTHER], tile_delta[2][OTHER];
+        __shared__ float tile_lse[TURNS][OTHER], tile_delta[TURNS][OTHER];
         T* room = room_packs[0].v;
         int lane = threadIdx.x % WARP, row = threadIdx.x / WARP * 16 + lane / 4, pair = lane % 4 * 2;
         int width = (int)p.width, width2 = (int)p.width2, columns = (int)p.columns;
@@ -398,12 +440,12 @@ struct HalfAttention {
                 copies_end();
             };
             __syncthreads();
-            fetch(from, 0);
+            if constexpr (TURNS == 2) fetch(from, 0);
             int turn = 0;
-            for (i64 o0 = from; o0 < to; o0 += OTHER, turn ^= 1) {
+            for (i64 o0 = from; o0 < to; o0 += OTHER, turn ^= TURNS - 1) {
                 int others = p.other - o0 < OTHER ? (int)(p.other - o0) : OTHER, gap = (int)(row0 - o0);
-                fetch(o0 + OTHER, turn ^ 1);
-                copied<1>();
+                fetch(o0 + (TURNS - 1) * OTHER, turn ^ (TURNS - 1));
+                copied<TURNS - 1>();
                 __syncthreads();
                 const T* first = room + turn * 2 * SIDE;
                 const T* second = first + SIDE;
@@ -478,6 +520,8 @@ struct HalfAttention {
         }
     }
 };
-// Of gradients a fourth block is worth the few registers that it makes threads spill (measured on an H200).
-#define HALF_ATTENTION(NAME, T, DEPTH, MODE, DROPS) \
-    KERNEL_OF_BLOCKS(NAME, AttentionParams, 128, DEPTH > 64 ? 2 : MODE == FORWARD ? 3 : 4) { HalfAttention<T, DEPTH, MODE, DROPS>::run(p); }
+// Of gradients of halves a fourth block is worth the few registers that it makes threads spill (measured on an H200).
+#define WARP_ATTENTION(NAME, T, DEPTH, MODE, DROPS)                                                                                 \
+    KERNEL_OF_BLOCKS(NAME, AttentionParams, 128, DEPTH > 64 ? 2 : sizeof(T) == 4 && MODE >= OF_QUERY && MODE != OF_VALUE ? 2 : MODE == FORWARD || sizeof(T) == 4 ? 3 : 4) { \
+        WarpAttention<T, DEPTH, MODE, DROPS>::run(p);                                                                               \
+    }

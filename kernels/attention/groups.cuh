@@ -59,25 +59,88 @@ struct GroupAttention {
 #pragma unroll
             for (int e = 0; e < 4; e++) f(s[n][e], n, e, row + e / 2 * 8, n * 8 + pair + e % 2);
     }
+    // What a mask of truths says of a thread's scores, a bit each, or one for each of their columns if all rows are one `line`: read while
+    // the scores are made.
+    struct Seen {
+        u32 bits[(NS * 4 + 31) / 32];
+        bool line;
+    };
+    static DEVICE Seen seen(const AttentionParams& p, i64 mask0, i64 row0, i64 o0, int row, int pair) {
+        Seen all{};
+        if (!MASKED || p.kind != TRUTHS) return all;
+        int rows = p.own - row0 < ROWS ? (int)(p.own - row0) : ROWS, others = p.other - o0 < OTHER ? (int)(p.other - o0) : OTHER;
+        i64 own_step = BY_KEY ? p.mask_key : p.mask_query, other_step = BY_KEY ? p.mask_query : p.mask_key;
+        const u8* mask = at<u8>(p.mask) + mask0 + (row0 + row) * own_step + (o0 + pair) * other_step;
+        if (own_step == 0 && other_step == 1 && others == OTHER && ((u64)(size_t)mask & 1) == 0) {
+            static_assert(NS <= 16);
+            all.line = true;
+#pragma unroll
+            for (int n = 0; n < NS; n++) {
+                u32 w = *reinterpret_cast<const u16*>(mask + n * 8);
+                all.bits[0] |= ((w & 0xff ? 1u : 0u) | (w & 0xff00 ? 2u : 0u)) << n * 2;
+            }
+            return all;
+        }
+        if (other_step == 0) {
+            // all columns are one: a bit for each row, everywhere
+            u32 first = row < rows && mask[0] ? 3u : 0u, second = row + 8 < rows && mask[8 * own_step] ? 12u : 0u;
+#pragma unroll
+            for (int i = 0; i < (NS * 4 + 31) / 32; i++) all.bits[i] = (first | second) * 0x11111111u;
+            return all;
+        }
+        auto two = [](const u8* from) {
+            u32 w = *reinterpret_cast<const u16*>(from);
+            return (w & 0xff ? 1u : 0u) | (w & 0xff00 ? 2u : 0u);
+        };
+        bool twos = other_step == 1 && others == OTHER && row + 8 < rows && ((u64)(size_t)mask & 1) == 0;
+#pragma unroll
+        for (int i = 0; i < (NS * 4 + 31) / 32; i++) {
+            if (twos) {
+                const u8* from = mask + i * 64;
+#pragma unroll
+                for (int n = 0; n < 8; n++) all.bits[i] |= (two(from + n * 8) | two(from + 8 * own_step + n * 8) << 2) << n * 4;
+                continue;
+            }
+            // some at once: all of them would take as many registers as the scores
+            constexpr int TOGETHER = SECOND ? 4 : 2;
+#pragma unroll TOGETHER
+            for (int n = 0; n < 8; n++)
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    int theirs = (i * 8 + n) * 8 + e % 2;
+                    bool there = row + e / 2 * 8 < rows && theirs + pair < others;
+                    if (there && mask[e / 2 * 8 * own_step + theirs * other_step]) all.bits[i] |= 1u << (n * 4 + e);
+                }
+        }
+        return all;
+    }
     template <class M>
     static DEVICE void add_mask(Scores& s, const AttentionParams& p, i64 first, i64 own_step, i64 other_step, int rows, int others, int row, int pair) {
         const M* mask = at<M>(p.mask) + first;
         each(s, row, pair, [&](float& v, int, int, int mine, int theirs) {
             if (mine >= rows || theirs >= others) return;
-            M m = mask[mine * own_step + theirs * other_step];
-            if constexpr (sizeof(M) == 1) v = m.b ? v : -Consts<float>::INF();
-            else v += Element<M>::up(m) * DOUBLINGS;
+            v += Element<M>::up(mask[mine * own_step + theirs * other_step]) * DOUBLINGS;
         });
     }
     // Minus infinity, or what the mask adds, for the scores of own rows from `row0` on and others from `o0` on.
-    static DEVICE void veil(Scores& s, const AttentionParams& p, i64 mask0, i64 row0, i64 o0, int row, int pair) {
+    static DEVICE void veil(Scores& s, const Seen& truths, const AttentionParams& p, i64 mask0, i64 row0, i64 o0, int row, int pair) {
         int rows = p.own - row0 < ROWS ? (int)(p.own - row0) : ROWS, others = p.other - o0 < OTHER ? (int)(p.other - o0) : OTHER, gap = (int)(row0 - o0);
         if constexpr (MASKED) {
             float scale = (float)p.scale * DOUBLINGS;
-            each(s, row, pair, [&](float& v, int, int, int, int) { v *= scale; });
+            if (truths.line) {
+#pragma unroll
+                for (int n = 0; n < NS; n++)
+#pragma unroll
+                    for (int c = 0; c < 2; c++) {
+                        float more = truths.bits[0] >> (n * 2 + c) & 1 ? 0.0f : -Consts<float>::INF();
+                        s[n][c] = num::fma(s[n][c], scale, more), s[n][c + 2] = num::fma(s[n][c + 2], scale, more);
+                    }
+            } else {
+                each(s, row, pair, [&](float& v, int, int, int, int) { v *= scale; });
+            }
             i64 own_step = BY_KEY ? p.mask_key : p.mask_query, other_step = BY_KEY ? p.mask_query : p.mask_key;
             i64 corner = mask0 + row0 * own_step + o0 * other_step;
-            if (p.kind == TRUTHS) add_mask<b8>(s, p, corner, own_step, other_step, rows, others, row, pair);
+            if (p.kind == TRUTHS && !truths.line) each(s, row, pair, [&](float& v, int n, int e, int, int) { v = truths.bits[n / 8] >> (n % 8 * 4 + e) & 1 ? v : -Consts<float>::INF(); });
             else if (p.kind == FLOATS) add_mask<float>(s, p, corner, own_step, other_step, rows, others, row, pair);
             else if (p.kind == OWN_TYPE) add_mask<T>(s, p, corner, own_step, other_step, rows, others, row, pair);
         }
@@ -197,9 +260,10 @@ struct GroupAttention {
             products_begin();
             scores(s, x, Factor(keys, OTHER * 128));
             products_end();
+            Seen truths = seen(p, mask0, row0, 0, row, pair);
             products_done<0>();
             pinned(s);
-            veil(s, p, mask0, row0, 0, row, pair);
+            veil(s, truths, p, mask0, row0, 0, row, pair);
             soft.step(s, keep, factor, row, pair, drop, row0, 0);
             rounded(w, s);
             for (int i = 0; i + 1 < n; i++) {
@@ -216,9 +280,10 @@ struct GroupAttention {
                 fetch(values, p.b, z, i + 1, columns);
                 fetch(keys, p.y, y, i + 2, width);
                 copies_end();
+                truths = seen(p, mask0, row0, (i64)(i + 1) * OTHER, row, pair);
                 products_done<1>();
                 pinned(s);
-                veil(s, p, mask0, row0, (i64)(i + 1) * OTHER, row, pair);
+                veil(s, truths, p, mask0, row0, (i64)(i + 1) * OTHER, row, pair);
                 soft.step(s, keep, factor, row, pair, drop, row0, (i64)(i + 1) * OTHER);
                 computed(soft.sum[0] + soft.sum[1]);
                 products_done<0>();
@@ -312,9 +377,10 @@ struct GroupAttention {
                 scores(g, x2, second);
                 products_end();
                 fetch(i + 1);
+                Seen truths = seen(p, mask0, row0, (i64)i * OTHER, row, pair);
                 products_done<1>();
                 pinned(s);
-                veil(s, p, mask0, row0, (i64)i * OTHER, row, pair);
+                veil(s, truths, p, mask0, row0, (i64)i * OTHER, row, pair);
                 each(s, row, pair, [&](float& v, int, int e, int, int theirs) { v = doubled(num::fma(v, factor, -(BY_KEY ? lse[theirs] : own_lse[e / 2]))); });
                 Weights w;
                 if constexpr (BY_KEY) {

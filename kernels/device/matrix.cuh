@@ -7,6 +7,40 @@
 // (pair + 8, row), two rows each; of d (row, pair), (row, pair + 1), (row + 8, pair), (row + 8, pair + 1).
 template <class T>
 DEVICE void multiply(float* d, const u32* a, u32 b0, u32 b1);
+// d += a b for a of 16 rows and 8 columns and b of 8 rows and 8 columns of TensorFloat-32, float of which ten digits behind the first one
+// count. With row = lane / 4 and k = lane % 4 a thread has of a (row, k), (row + 8, k), (row, k + 4), (row + 8, k + 4), of b (k, row) and
+// (k + 4, row), of d the same as above.
+DEVICE void multiply_tf32(float* d, const u32* a, u32 b0, u32 b1);
+// The nearest number of TensorFloat-32.
+DEVICE u32 rounded_tf32(float v) {
+#if !defined(FLAMBEAU_EMULATED) && __CUDA_ARCH__ >= 800
+    u32 r;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v));
+    return r;
+#else
+    return (bits_as<u32>(v) + 0x1000u) & 0xffffe000u;
+#endif
+}
+// Numbers of float as sums of two of TensorFloat-32. What is infinite has no second part that is a number.
+template <int N>
+struct Parts {
+    u32 high[N], low[N];
+    DEVICE Parts() {}
+    DEVICE Parts(const u32 (&v)[N]) {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            float whole = bits_as<float>(v[i]);
+            high[i] = rounded_tf32(whole);
+            low[i] = rounded_tf32(whole - bits_as<float>(high[i]));
+        }
+    }
+};
+// The same of float with an error of some 2^-21 of each product: without that of the two smaller parts.
+DEVICE void multiply_floats(float* d, const Parts<4>& a, const Parts<2>& b) {
+    multiply_tf32(d, a.low, b.high[0], b.high[1]);
+    multiply_tf32(d, a.high, b.low[0], b.low[1]);
+    multiply_tf32(d, a.high, b.high[0], b.high[1]);
+}
 // Copies 16 bytes to shared memory while the thread goes on; `copies_end` ends a group of copies, and `copied` waits until at most so
 // many groups of the thread are under way.
 DEVICE void copy_16(void* to, const void* from) {
@@ -90,6 +124,21 @@ DEVICE void multiply(float* d, const u32* a, u32 b0, u32 b1) {
     }
     __syncwarp();
 }
+DEVICE void multiply_tf32(float* d, const u32* a, u32 b0, u32 b1) {
+    u32 words[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    const u32(*all)[6] = emulation::shown(words);
+    u32 lane = threadIdx.x % 32;
+    for (int e = 0; e < 4; e++) {
+        u32 row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+        double sum = d[e];
+        for (u32 k = 0; k < 8; k++) {
+            u32 left = all[row % 8 * 4 + k % 4][row / 8 + k / 4 * 2], right = all[column * 4 + k % 4][4 + k / 4];
+            sum += (double)bits_as<float>(left & 0xffffe000u) * bits_as<float>(right & 0xffffe000u);
+        }
+        d[e] = (float)sum;
+    }
+    __syncwarp();
+}
 #else
 template <bool TURNED>
 DEVICE void four_tiles(u32* words, const void* row) {
@@ -115,5 +164,10 @@ DEVICE void four_tiles(u32* words, const void* row) {
 MULTIPLY(f16, "f16")
 #if __CUDA_ARCH__ >= 800
 MULTIPLY(bf16, "bf16")
+DEVICE void multiply_tf32(float* d, const u32* a, u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
 #endif
 #endif

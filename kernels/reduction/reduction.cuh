@@ -165,6 +165,18 @@ struct Variance {
         s.mean += away / s.n;
         s.squares += away * ((S)v - s.mean);
     }
+    // The same for states of as many elements each, by one division.
+    template <int V>
+    static DEVICE void add_each(State (&s)[V], const C (&c)[V]) {
+        S n = s[0].n + 1, by = 1 / n;
+#pragma unroll
+        for (int v = 0; v < V; v++) {
+            S away = (S)c[v] - s[v].mean;
+            s[v].mean = num::fma(away, by, s[v].mean);
+            s[v].squares = num::fma(away, (S)c[v] - s[v].mean, s[v].squares);
+            s[v].n = n;
+        }
+    }
     static DEVICE State join(State a, State b) {
         if (a.n == 0) return b;
         if (b.n == 0) return a;
@@ -242,6 +254,20 @@ struct LogSumExp {
     }
 };
 
+// Adds an element to each of several states, which have as many elements; `step` lies between the places of two of them.
+template <class R, class In, int V>
+DEVICE void add_each(typename R::State (&s)[V], const In (&e)[V], i64 at, i64 step, const Param* p) {
+    typedef typename Element<In>::C C;
+    if constexpr (requires(C(&c)[V]) { R::add_each(s, c); }) {
+        C c[V];
+#pragma unroll
+        for (int v = 0; v < V; v++) c[v] = Element<In>::up(e[v]);
+        R::add_each(s, c);
+    } else {
+#pragma unroll
+        for (int v = 0; v < V; v++) R::add(s[v], Element<In>::up(e[v]), at + v * step, p);
+    }
+}
 template <class R, class Out>
 DEVICE void leave(const ReduceParams& p, i64 o, typename R::State s) {
     u64 a[OPERANDS];
@@ -276,8 +302,7 @@ DEVICE void reduce(const ReduceParams& p) {
 #pragma unroll 4
                     for (i64 i = first; i < packs; i += step) {
                         Pack<In, V> e = at<Pack<In, V>>(base)[i];
-#pragma unroll
-                        for (int v = 0; v < V; v++) R::add(s[v], Element<In>::up(e.v[v]), i * V + v, p.numbers);
+                        add_each<R>(s, e.v, i * V, 1, p.numbers);
                     }
                     for (int v = 0; v < V; v++) all = R::join(all, s[v]);
                     done = packs * V;
@@ -289,8 +314,7 @@ DEVICE void reduce(const ReduceParams& p) {
                         In e[AT_ONCE];
 #pragma unroll
                         for (int v = 0; v < AT_ONCE; v++) e[v] = *at<In>(base + (i + v * step) * stride);
-#pragma unroll
-                        for (int v = 0; v < AT_ONCE; v++) R::add(s[v], Element<In>::up(e[v]), i + v * step, p.numbers);
+                        add_each<R>(s, e, i, step, p.numbers);
                     }
                     for (; i < n; i += step) R::add(s[0], Element<In>::up(*at<In>(base + i * stride)), i, p.numbers);
                     for (int v = 0; v < AT_ONCE; v++) all = R::join(all, s[v]);
@@ -322,7 +346,7 @@ template <class R, class In, class Out>
 DEVICE void reduce_columns(const ReduceParams& p) {
     typedef typename R::State S;
     static_assert(sizeof(S) <= STATE);
-    constexpr int V = pack_of<In>();
+    constexpr int V = pack_of<In>(), AHEAD = sizeof(S) > 8 ? 4 : 8;
     __shared__ S room[256];
     u32 threads = (u32)p.threads, results = (u32)p.results, x = threadIdx.x / results, y = threadIdx.x % results;
     i64 n = p.along.n, packs = p.kept.n / V, groups = (packs + results - 1) / results, step = threads * p.parts;
@@ -337,13 +361,20 @@ DEVICE void reduce_columns(const ReduceParams& p) {
             u64 base = a[1];
             auto add = [&](u64 from, i64 i) {
                 Pack<In, V> c = *at<Pack<In, V>>(from);
-#pragma unroll
-                for (int v = 0; v < V; v++) R::add(s[v], Element<In>::up(c.v[v]), i, p.numbers);
+                add_each<R>(s, c.v, i, 0, p.numbers);
             };
             if (p.along.dims <= 1) {
                 i64 stride = p.along.dims == 1 ? p.along.strides[1][0] : 0;
-#pragma unroll 4
-                for (i64 i = part * threads + x; i < n; i += step) add(base + i * stride, i);
+                i64 i = part * threads + x, last = n - step * (AHEAD - 1);
+                // several packs are on their way at once
+                for (; i < last; i += step * AHEAD) {
+                    Pack<In, V> c[AHEAD];
+#pragma unroll
+                    for (int k = 0; k < AHEAD; k++) c[k] = *at<Pack<In, V>>(base + (i + k * step) * stride);
+#pragma unroll
+                    for (int k = 0; k < AHEAD; k++) add_each<R>(s, c[k].v, i + k * step, 0, p.numbers);
+                }
+                for (; i < n; i += step) add(base + i * stride, i);
             } else {
                 for (i64 i = part * threads + x; i < n; i += step) {
                     u64 e[OPERANDS];

@@ -1,5 +1,5 @@
 //! Times operators on a device: the program behind `cargo xtask bench --device cuda`. Arguments: the device, a file for the
-//! results, and a part of the rows' names. Prints a line for each row: its name, microseconds of a call, and gigabytes or
+//! results, a part of the rows' names, and `own` for kernels of our own in the place of cuDNN's. Prints a line for each row: its name, microseconds of a call, and gigabytes or
 //! thousands of millions of operations in a second. `pytorch_device.py` has the same rows.
 
 #![forbid(unsafe_code)]
@@ -160,6 +160,7 @@ fn rows(b: &mut Bench) {
             });
         }
     }
+    convolutions(b);
     let small = b.numbers(&[16], DType::F32);
     for (name, f) in [
         ("launch_add", (|x| x + x) as fn(&Tensor) -> Tensor),
@@ -186,6 +187,74 @@ fn rows(b: &mut Bench) {
             Box::new(move || f(&x, &y))
         });
     }
+}
+
+/// Convolutions of ResNet-50 and one of each channel by itself, for 32 images: name, channels, results' channels, sides of images and
+/// windows, stride, groups.
+const CONVOLUTIONS: [(&str, i64, i64, i64, i64, i64, i64); 9] = [
+    ("7x7_224", 3, 64, 224, 7, 2, 1),
+    ("3x3_56", 64, 64, 56, 3, 1, 1),
+    ("3x3_28", 128, 128, 28, 3, 1, 1),
+    ("3x3_14", 256, 256, 14, 3, 1, 1),
+    ("3x3_7", 512, 512, 7, 3, 1, 1),
+    ("3x3_s2_56", 128, 128, 56, 3, 2, 1),
+    ("1x1_56", 64, 256, 56, 1, 1, 1),
+    ("1x1_14", 1024, 256, 14, 1, 1, 1),
+    ("each_56", 144, 144, 56, 3, 1, 144),
+];
+/// Convolutions, these with both gradients, and a residual block with its gradients.
+fn convolutions(b: &mut Bench) {
+    for (d, of) in [(DType::F32, "f32"), (DType::BF16, "bf16"), (DType::F16, "f16")] {
+        for (name, c, o, side, k, stride, groups) in CONVOLUTIONS {
+            let (x, w) = (b.numbers(&[32, c, side, side], d), b.numbers(&[o, c / groups, k, k], d));
+            let options = F::Conv2dOptions::new().stride(stride).padding(k / 2).groups(groups);
+            let places = (side / stride) * (side / stride);
+            let all = 2 * 32 * o * places * (c / groups) * k * k;
+            let (x2, w2, options2) = (x.clone(), w.clone(), options.clone());
+            b.add(&format!("conv_{name}_{of}"), Operations(all), move || {
+                let (x, w, options) = (x(), w(), options.clone());
+                Box::new(move || F::conv2d_with(&x, &w, options.clone()))
+            });
+            b.add(&format!("conv_grads_{name}_{of}"), Operations(3 * all), move || {
+                let (x, w, options) =
+                    (x2().requires_grad_(true), w2().requires_grad_(true), options2.clone());
+                let g = torch::ones_like(&torch::no_grad(|| F::conv2d_with(&x, &w, options.clone())));
+                Box::new(move || {
+                    torch::enable_grad(|| {
+                        let y = F::conv2d_with(&x, &w, options.clone());
+                        grads(&y, &[&x, &w], &g)
+                    })
+                })
+            });
+        }
+        let (x, w, line) =
+            (b.numbers(&[32, 64, 56, 56], d), b.numbers(&[64, 64, 3, 3], d), b.numbers(&[64], d));
+        b.add(&format!("block_grads_{of}"), Calls, move || {
+            let x = x().requires_grad_(true);
+            let (v, w) = (w().requires_grad_(true), w().requires_grad_(true));
+            let (scale, shift) = (line().requires_grad_(true), line().requires_grad_(true));
+            let g = torch::ones_like(&x);
+            let conv = F::Conv2dOptions::new().padding(1);
+            let norm = F::BatchNormOptions::new().training(true);
+            Box::new(move || {
+                torch::enable_grad(|| {
+                    let norm = |t: &Tensor| {
+                        F::batch_norm_with(t, None, None, norm.clone().weight(&scale).bias(&shift))
+                    };
+                    let y = F::relu(&norm(&F::conv2d_with(&x, &v, conv.clone())));
+                    let y = F::relu(&(norm(&F::conv2d_with(&y, &w, conv.clone())) + &x));
+                    grads(&y, &[&x, &v, &w, &scale, &shift], &g)
+                })
+            })
+        });
+    }
+}
+/// Finds gradients; the first of them.
+fn grads(y: &Tensor, of: &[&Tensor], g: &Tensor) -> Tensor {
+    let of: Vec<Tensor> = of.iter().map(|t| (*t).clone()).collect();
+    let options = torch::autograd::GradOptions::new().grad_outputs([Some(g.clone())]);
+    let mut all = torch::autograd::grad_with(y, of, options);
+    all.swap_remove(0).unwrap_or_else(|| g.clone())
 }
 
 fn wait(device: Device) {
@@ -225,10 +294,11 @@ fn issue(device: Device, body: &Body) -> f64 {
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let (Some(device), Some(out)) = (args.next(), args.next()) else {
-        eprintln!("usage: flambeau-bench-device DEVICE FILE [TEXT]");
+        eprintln!("usage: flambeau-bench-device DEVICE FILE [TEXT [own]]");
         return ExitCode::from(2);
     };
     let only = args.next().unwrap_or_default();
+    torch::backends::cudnn::set_enabled(args.next().as_deref() != Some("own"));
     let device = Device::parse(&device).unwrap_or_else(|e| {
         eprintln!("{e}");
         std::process::exit(2)

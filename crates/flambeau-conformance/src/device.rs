@@ -19,6 +19,8 @@ pub fn choose(name: &str) -> Result<()> {
     if device != Device::Cpu {
         backend::of(device)?;
         settings::set_default_device(device);
+        // the recorded numbers have all digits of float32
+        torch::backends::cudnn::set_allow_tf32(false);
     }
     Ok(())
 }

@@ -405,6 +405,9 @@ impl Runtime for Answers {
     fn empty_host_cache(&self) {
         crate::host::empty_cache();
     }
+    fn cudnn_version(&self) -> Option<i64> {
+        driver().ok()?.convolutions()
+    }
     fn set_allocator_settings(&self, text: &str) -> Result<()> {
         crate::allocator::config::set(text)
     }

@@ -18,7 +18,7 @@ sources! {
     "device/emulation.h", "device/base.cuh", "device/number.cuh", "device/block.cuh", "device/matrix.cuh", "device/groups.cuh", "pointwise/loop.cuh", "generated/pointwise.cuh", "copy/copy.cuh",
     "reduction/reduction.cuh", "softmax/softmax.cuh", "blas/product.cuh", "indexing/indexing.cuh",
     "norm/rows.cuh", "norm/channels.cuh", "loss/classes.cuh", "loss/ctc.cuh", "embedding/rows.cuh", "pool/windows.cuh", "pool/planes.cuh",
-    "conv/conv.cuh", "attention/attention.cuh", "attention/dropout.cuh", "attention/groups.cuh", "vision/resample.cuh", "padding/padding.cuh", "random/dropout.cuh", "rnn/cells.cuh",
+    "conv/conv.cuh", "conv/implicit.cuh", "conv/depthwise.cuh", "attention/attention.cuh", "attention/dropout.cuh", "attention/groups.cuh", "vision/resample.cuh", "padding/padding.cuh", "random/dropout.cuh", "rnn/cells.cuh",
     "indexing/reduce.cuh", "indexing/compact.cuh", "device/atomic.cuh", "creation/creation.cuh", "joining/joining.cuh", "scan/scan.cuh",
     "scan/complex.cuh", "optim/step.cuh", "linalg/eliminate.cuh", "pointwise/frexp.cuh", "random/philox.cuh", "random/fill.cuh", "random/rejection.cuh", "sorting/key.cuh", "sorting/sort.cuh", "sorting/select.cuh", "sorting/search.cuh", "sorting/unique.cuh",
 }

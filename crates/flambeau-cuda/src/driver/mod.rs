@@ -3,6 +3,7 @@
 
 pub(crate) mod captured;
 pub(crate) mod compiler;
+pub(crate) mod convolutions;
 pub(crate) mod emulated;
 pub(crate) mod library;
 pub(crate) mod mapped;
@@ -122,6 +123,25 @@ pub(crate) trait Driver: Send + Sync {
     fn compiles_families(&self) -> bool;
     /// Queues a product by a library of the device's maker; `false` where there is none for it.
     fn product(&self, device: usize, stream: Stream, product: &products::Product) -> Result<bool>;
+    /// Queues a convolution by a library of the device's maker, which works in what `room` gives; `false` where there is none
+    /// for it.
+    ///
+    /// # Errors
+    /// Of the driver.
+    fn convolution(
+        &self,
+        _device: usize,
+        _stream: Stream,
+        _c: &convolutions::Convolution,
+        _at: convolutions::Places,
+        _room: &mut dyn FnMut(usize) -> Result<Address>,
+    ) -> Result<bool> {
+        Ok(false)
+    }
+    /// The version of that library; `None` where there is none.
+    fn convolutions(&self) -> Option<i64> {
+        None
+    }
     fn new_stream(&self, device: usize) -> Result<Stream>;
     /// Whether there is such a stream.
     fn has_stream(&self, device: usize, stream: Stream) -> Result<bool>;

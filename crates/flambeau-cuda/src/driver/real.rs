@@ -3,8 +3,8 @@
 
 use super::captured::{self, Relaxed, Staging};
 use super::{
-    Address, CaptureMode, Driver, Function, Graph, Module, Pinned, Shape, Stream, compiler, mapped, pinned,
-    products,
+    Address, CaptureMode, Driver, Function, Graph, Module, Pinned, Shape, Stream, compiler, convolutions,
+    mapped, pinned, products,
 };
 use crate::allocator::config::Config;
 use crate::ipc::Name;
@@ -63,6 +63,8 @@ pub(super) struct Device {
     staging: Staging,
     /// cuBLASLt, where it is there.
     products: OnceLock<Option<products::Products>>,
+    /// cuDNN, where it is there.
+    convolutions: OnceLock<Option<convolutions::Convolutions>>,
 }
 thread_local! {
     /// The device that this thread chose last.
@@ -150,6 +152,7 @@ impl Real {
                 shared: Mutex::default(),
                 staging: Mutex::default(),
                 products: OnceLock::new(),
+                convolutions: OnceLock::new(),
             })
         };
         Ok(Real((0..n).map(device).collect::<Result<_>>()?))
@@ -251,6 +254,36 @@ pub(crate) fn compiled(text: &str, architecture: &str) -> Result<(Vec<u8>, Strin
         };
         rtc::nvrtcDestroyProgram(&mut program);
         result
+    }
+}
+
+/// What a convolution of a library needs of its driver.
+struct Around<'a> {
+    driver: &'a Real,
+    device: usize,
+    stream: Stream,
+    handle: Handle<cu::CUstream_st>,
+    room: &'a mut dyn FnMut(usize) -> Result<Address>,
+}
+impl convolutions::Surroundings for Around<'_> {
+    fn stream(&self) -> *mut c_void {
+        self.handle.0.cast()
+    }
+    fn workspace(&mut self, nbytes: usize) -> Result<Address> {
+        if nbytes == 0 { Ok(0) } else { (self.room)(nbytes) }
+    }
+    fn records(&self) -> bool {
+        !matches!(self.driver.capturing(self.device, self.stream), Ok(None))
+    }
+    fn timed(&self, f: &mut dyn FnMut()) -> Result<f64> {
+        let (d, s) = (self.device, self.stream);
+        let start = self.driver.record(d, s)?;
+        f();
+        let end = self.driver.record(d, s)?;
+        let waited = self.driver.wait_event(d, end);
+        let time = waited.and_then(|()| self.driver.elapsed(d, start, end));
+        [start, end].iter().for_each(|e| self.driver.forget(d, *e));
+        time
     }
 }
 
@@ -481,6 +514,27 @@ impl Driver for Real {
             return Ok(false);
         };
         library.run(product, (stream, s), |n| self.allocate(device, n))
+    }
+    fn convolution(
+        &self,
+        device: usize,
+        stream: Stream,
+        c: &convolutions::Convolution,
+        at: convolutions::Places,
+        room: &mut dyn FnMut(usize) -> Result<Address>,
+    ) -> Result<bool> {
+        let handle = Handle(self.stream(device, stream)?);
+        let Some(library) = self.0[device].convolutions.get_or_init(|| {
+            let _relaxed = Relaxed::now();
+            convolutions::Convolutions::new()
+        }) else {
+            return Ok(false);
+        };
+        let _relaxed = Relaxed::now();
+        library.run(c, at, &mut Around { driver: self, device, stream, handle, room })
+    }
+    fn convolutions(&self) -> Option<i64> {
+        convolutions::version()
     }
     fn unrecorded(&self, f: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let _relaxed = Relaxed::now();

@@ -1,6 +1,6 @@
 //! Scaled dot product attention and its gradients, by tiles.
 
-use super::dense::{Units, dense, dense_opt, floats, room, text, units, up, wide};
+use super::dense::{Units, dense, dense_opt, float_units, floats, room, text, units, up, wide};
 use super::random::take;
 use super::{Args, Which, address, launch, launch_with_shared, shape};
 use crate::device::ordinal;
@@ -161,11 +161,11 @@ impl Sum<'_> {
         {
             return self.by_groups(own, device, tile);
         }
-        if depth <= 128 && units != Units::None {
+        if depth <= 128 && (units != Units::None || float_units(d, device)?) {
             let depth = if depth <= 64 { 64 } else { 128 };
             let blocks = s[0] * s[1] * up(s[2], 64);
             let which = Which(self.mode, 0, [d as u8, depth, drops.into(), 0]);
-            let text = || text(FILE, &format!("HALF_ATTENTION(k, {own}, {depth}, {}, {drops})", self.mode));
+            let text = || text(FILE, &format!("WARP_ATTENTION(k, {own}, {depth}, {}, {drops})", self.mode));
             let shape = Shape { blocks: blocks.clamp(1, 1 << 20) as u32, threads: 128 };
             return launch(device, which, text, shape, self.args(columns, 1)?);
         }

@@ -121,6 +121,16 @@ pub(super) fn units(d: DType, device: usize) -> Result<Units> {
     if !matches!(d, DType::F16 | DType::BF16) {
         return Ok(Units::None);
     }
+    all_units(device)
+}
+/// Whether a device multiplies tiles of float32 by TensorFloat-32 in parts, which keeps the digits.
+///
+/// # Errors
+/// Of the driver.
+pub(super) fn float_units(d: DType, device: usize) -> Result<bool> {
+    Ok(d == DType::F32 && all_units(device)? != Units::None)
+}
+fn all_units(device: usize) -> Result<Units> {
     thread_local! {
         static KNOWN: RefCell<Quick<usize, Units>> = RefCell::default();
     }

@@ -8,15 +8,25 @@ use flambeau_core::types::generator::manual_seed;
 use flambeau_core::{DType, Device, Tensor, ops};
 use flambeau_nn_functional::ops as nn;
 
-/// Compares all of it with the CPU.
+/// Compares float32 and float64 with the CPU.
 pub fn all() {
-    for (d, tolerance) in FLOATS {
+    compared(&FLOATS[..2]);
+    drawn();
+}
+/// Attention of halves.
+pub mod halves {
+    /// Compares them with the CPU.
+    pub fn all() {
+        super::compared(&super::FLOATS[2..]);
+    }
+}
+fn compared(dtypes: &[(DType, f64)]) {
+    for (d, tolerance) in dtypes.iter().copied() {
         let of = |sizes: &[i64]| cast(&numbers(sizes), d);
         attention(d, tolerance, &of);
         masks(d, tolerance, &of);
         dropped(d, tolerance, &of);
     }
-    drawn();
     assert!(!flambeau_cuda::fallbacks().contains_key("_fused_attention"));
 }
 fn attention(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {
@@ -43,7 +53,8 @@ fn attention(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {
 }
 /// Masks of all kinds, one with a query that sees nothing, and the gradients.
 fn masks(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {
-    let (l, s) = (67, 70);
+    // a whole tile of keys and a part of one
+    let (l, s) = (67, 134);
     for (width, sizes) in [(40, &[l, s][..]), (36, &[2, 1, 1, s]), (36, &[1, 2, l, 1]), (40, &[2, 2, l, s])] {
         let n: i64 = sizes.iter().product();
         let some = |i: i64| i % 3 != 0 && (n == l || i / s != 5);

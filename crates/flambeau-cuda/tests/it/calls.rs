@@ -6,12 +6,12 @@ use flambeau_devices::cuda;
 use std::path::Path;
 use std::process::Command;
 
-/// The driver and NVRTC, of one text, in a folder; `None` where there is no C compiler.
-fn null_driver(folder: &Path) -> Option<()> {
+/// Libraries of one text in a folder; `None` where there is no C compiler.
+pub fn null_library(folder: &Path, text: &str, names: &[&str]) -> Option<()> {
     let source = folder.join("null.c");
-    std::fs::write(&source, include_str!("null_driver.c")).unwrap();
+    std::fs::write(&source, text).unwrap();
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
-    for name in ["libcuda.so", "libnvrtc.so"] {
+    for name in names {
         let mut command = Command::new(&compiler);
         command.args(["-O1", "-shared", "-fPIC"]).arg(&source).arg("-o").arg(folder.join(name));
         let out = command.output().ok()?;
@@ -23,7 +23,8 @@ fn null_driver(folder: &Path) -> Option<()> {
 #[test]
 fn a_launch_is_one_call() {
     let folder = tempfile::tempdir().unwrap();
-    if null_driver(folder.path()).is_none() {
+    let libraries = ["libcuda.so", "libnvrtc.so"];
+    if null_library(folder.path(), include_str!("null_driver.c"), &libraries).is_none() {
         eprintln!("skipped: there is no C compiler");
         return;
     }

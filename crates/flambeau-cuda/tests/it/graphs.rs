@@ -7,6 +7,7 @@ use flambeau_autograd::grad_fn::try_grad;
 use flambeau_autograd::no_grad;
 use flambeau_core::types::generator::{Generator, manual_seed};
 use flambeau_core::{DType, Device, ErrorKind, Result, Tensor, ops};
+use flambeau_devices::backends::cudnn;
 use flambeau_devices::cuda::{self, CUDAGraph, CaptureMode, GraphOptions, GraphedOptions, MemPool};
 
 fn fresh(sizes: &[i64], v: f64) -> Tensor {
@@ -15,6 +16,7 @@ fn fresh(sizes: &[i64], v: f64) -> Tensor {
 pub fn all() {
     again();
     numbers_of_the_host();
+    convolutions();
     training();
     random();
     forks();
@@ -81,6 +83,39 @@ fn numbers_of_the_host() {
         g.replay();
         agree("resized", &z, &want, 1e-6);
     }
+}
+/// Convolutions and their gradients, by a library that works in memory of the graph's pool, also where they are met first while a
+/// stream records and while others are timed.
+fn convolutions() {
+    use flambeau_nn_functional::ops as nn;
+    cudnn::set_allow_tf32(false);
+    let inputs = [numbers(&[2, 16, 12, 12]), numbers(&[24, 16, 3, 3]), numbers(&[2, 24, 12, 12])];
+    let all = |t: &[Tensor; 3]| {
+        let [x, w, g] = t;
+        let one = [1, 1];
+        vec![
+            nn::convolution(x, w, None, &one, &one, &one, false, &[0, 0], 1).unwrap(),
+            nn::convolution_input_grad(g, w, x.sizes(), &one, &one, &one, 1).unwrap(),
+            nn::convolution_weight_grad(g, x, w.sizes(), &one, &one, &one, 1).unwrap(),
+        ]
+    };
+    let want = all(&inputs);
+    let near = |got: &[Tensor]| {
+        got.iter().zip(&want).for_each(|(got, want)| agree("a convolution of a graph", got, want, 1e-3));
+    };
+    for benchmark in [false, true] {
+        cudnn::set_benchmark(benchmark);
+        let moved = inputs.each_ref().map(there);
+        let g = CUDAGraph::new();
+        let recorded = cuda::graph(&g, || all(&moved));
+        g.replay();
+        near(&recorded);
+        near(&all(&moved));
+        moved.iter().for_each(|t| ops::fill_(t, 0.0.into()).unwrap());
+        g.replay();
+        recorded.iter().for_each(|t| assert!(floats(t).iter().all(|v| *v == 0.0)));
+    }
+    cudnn::set_benchmark(false);
 }
 /// One step: forward, backward and the optimizer.
 fn step(w: &[Tensor; 2], velocity: &[Tensor; 2], x: &Tensor, y: &Tensor) -> Tensor {

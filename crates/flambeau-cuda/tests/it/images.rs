@@ -4,15 +4,25 @@ use crate::emulated::{cast, floats, numbers, there};
 use crate::layers::{FLOATS, below, both};
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::{DType, Tensor, ops};
+use flambeau_devices::backends::cudnn;
 use flambeau_nn_functional::ops as nn;
 
 /// Compares all of them with the CPU.
 pub fn all() {
+    // the CPU has all digits of float32
+    cudnn::set_allow_tf32(false);
     for (d, tolerance) in FLOATS {
         let of = |sizes: &[i64]| cast(&numbers(sizes), d);
         convolutions(d, tolerance, &of);
+        // our own kernels, too
+        if cudnn::is_available() {
+            cudnn::set_enabled(false);
+            convolutions(d, tolerance, &of);
+            cudnn::set_enabled(true);
+        }
         pads(d, tolerance, &of);
     }
+    rounded_factors();
     for d in [DType::C64, DType::I64] {
         let of = |sizes: &[i64]| cast(&numbers(sizes), d);
         convolutions(d, 1e-4, &of);
@@ -29,14 +39,18 @@ pub fn all() {
 /// Input, weight, stride, padding, dilation, groups.
 type Case<'a> = (&'a [i64], &'a [i64], &'a [i64], &'a [i64], &'a [i64], i64);
 fn convolutions(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {
-    let cases: [Case; 7] = [
+    let cases: [Case; 10] = [
         (&[2, 3, 9], &[4, 3, 3], &[2], &[1], &[2], 1),
         (&[3, 4, 8, 7], &[6, 4, 3, 3], &[1, 1], &[1, 1], &[1, 1], 1),
         // one product for each sample
         (&[2, 2, 20, 17], &[3, 2, 2, 3], &[1, 1], &[0, 2], &[1, 1], 1),
         (&[2, 6, 5, 6], &[6, 1, 3, 3], &[2, 1], &[1, 1], &[1, 1], 6),
+        (&[3, 5, 9, 11], &[5, 1, 3, 3], &[1, 1], &[1, 1], &[1, 1], 5),
+        (&[2, 3, 13, 10], &[3, 1, 5, 5], &[2, 2], &[2, 2], &[1, 1], 3),
         // groups that are too large for direct sums
         (&[2, 130, 3, 3], &[4, 65, 3, 3], &[1, 1], &[1, 1], &[1, 1], 2),
+        // several tiles of channels and of places, and rows of the weight that are no whole packs
+        (&[3, 21, 18, 15], &[70, 21, 3, 3], &[2, 1], &[1, 2], &[1, 2], 1),
         (&[2, 5, 6, 6], &[3, 5, 1, 1], &[1, 1], &[0, 0], &[1, 1], 1),
         (&[1, 2, 4, 5, 6], &[3, 2, 2, 3, 2], &[1, 2, 1], &[1, 1, 0], &[1, 1, 2], 1),
     ];
@@ -63,6 +77,29 @@ fn convolutions(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {
             vec![nn::convolution(&y, &t[1], Some(&t[3]), stride, pad, dilation, true, &zero, groups).unwrap()]
         });
     }
+}
+/// Where it is allowed, float32 is multiplied as TensorFloat-32, which the emulated device rounds to as well.
+fn rounded_factors() {
+    let (x, w) = (numbers(&[2, 8, 9, 7]), numbers(&[5, 8, 3, 3]));
+    let run = |x: &Tensor, w: &Tensor| {
+        nn::convolution(x, w, None, &[1, 1], &[1, 1], &[1, 1], false, &[0, 0], 1).unwrap()
+    };
+    let want = floats(&run(&x, &w));
+    let away = || {
+        let got = floats(&run(&there(&x), &there(&w)));
+        assert!(got.iter().all(|v| v.is_finite()));
+        got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+    };
+    let exact = away();
+    cudnn::set_allow_tf32(true);
+    // of 72 products of numbers below 1.1, each factor off by a 2048th at most; cuDNN need not make use of it
+    let (allowed, most) = (away(), 0.1);
+    cudnn::set_enabled(false);
+    let rounded = away();
+    cudnn::set_enabled(true);
+    cudnn::set_allow_tf32(false);
+    assert!(exact < 2e-5 && allowed < most, "{exact} {allowed}");
+    assert!(rounded > 2e-5 && rounded < most, "{rounded}");
 }
 fn pads(d: DType, tolerance: f64, of: &dyn Fn(&[i64]) -> Tensor) {
     for (sizes, pad) in [

@@ -4,6 +4,7 @@
 mod apart;
 mod attention;
 mod calls;
+mod convolutions;
 mod emulated;
 mod graphs;
 mod host;
@@ -17,3 +18,5 @@ mod reductions;
 mod runtime;
 mod sorts;
 mod steps;
+
+use attention::halves;

@@ -1,5 +1,5 @@
-//! `torch.backends`: what the library is built of, and switches of it. Engines of PyTorch that are not here (cuDNN, oneDNN, MKL, NNPACK)
-//! answer that they are not available; their switches can be set and read.
+//! `torch.backends`: what the library is built of, and switches of it. Engines of PyTorch that are not here (oneDNN, MKL, NNPACK)
+//! answer that they are not available; their switches can be set and read. cuDNN is used where it is found.
 
 pub mod cuda;
 
@@ -86,12 +86,16 @@ pub mod cudnn {
     use super::answers;
     use crate::switches::switches;
     answers! { "torch.backends.cudnn", NAMES {
-        /// Whether cuDNN is there: no.
-        fn is_available() -> bool { false }
-        /// Its version: none.
-        fn version() -> Option<i64> { None }
-        /// Whether cuDNN could take a tensor: no.
-        fn is_acceptable(tensor: flambeau_core::Tensor) -> bool { false }
+        /// Whether there is a CUDA device and cuDNN, of version 9 or later, beside it. Convolutions on devices use it then.
+        fn is_available() -> bool { version().is_some() }
+        /// Its version, 91002 for 9.10.2; `None` where it is not there.
+        fn version() -> Option<i64> { crate::cuda::runtime::answer(|r| r.cudnn_version()).flatten() }
+        /// Whether cuDNN could take a tensor: one of a CUDA device, of float16, bfloat16, float32 or float64, where it is there.
+        fn is_acceptable(tensor: flambeau_core::Tensor) -> bool {
+            use flambeau_core::{DType::{BF16, F16, F32, F64}, Device};
+            let taken = matches!(tensor.dtype(), F16 | BF16 | F32 | F64) && matches!(tensor.device(), Device::Cuda(_));
+            enabled() && taken && is_available()
+        }
     } }
     switches! { SWITCHES;
         /// Whether cuDNN may be used.

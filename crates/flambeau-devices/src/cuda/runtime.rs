@@ -287,6 +287,10 @@ pub trait Runtime: Send + Sync {
     fn reset_host_stats(&self, peaks: bool, totals: bool);
     /// Gives cached pinned memory back to the driver.
     fn empty_host_cache(&self);
+    /// The version of cuDNN, as PyTorch says it; `None` where it is not there.
+    fn cudnn_version(&self) -> Option<i64> {
+        None
+    }
 }
 
 /// What the driver's management library measures.

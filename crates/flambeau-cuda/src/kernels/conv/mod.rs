@@ -1,5 +1,10 @@
-//! Convolutions of one to three dimensions and their gradients: columns of the image times the weight, by the products of matrices
-//! that there are; direct sums where groups have few channels. Sliding blocks of images are the same columns.
+//! Convolutions of one to three dimensions and their gradients: by the maker's library where it has one for them (`library`); direct
+//! sums where groups have few channels (`depthwise` for one by usual windows); products by matrix units that read the image where it lies (`implicit`); and for all else
+//! columns of the image times the weight, by the products of matrices that there are. Sliding blocks of images are the same columns.
+
+mod depthwise;
+mod implicit;
+mod library;
 
 use super::blas::{added, product, unrounded};
 use super::dense::{address_of, dense, quotient, text, up};
@@ -7,6 +12,7 @@ use super::reduction::sum_type;
 use super::{Args, Which, address, by_the_cpu, element, launch, opaque, shape};
 use crate::device::ordinal;
 use crate::driver::Shape;
+use crate::driver::convolutions::Direction;
 use flambeau_core::backend::matrices;
 use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::keys::Key;
@@ -203,8 +209,17 @@ impl Conv {
         Ok(())
     }
     fn forward(&self, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, out: &Tensor) -> Result<()> {
+        if self.by_library(Direction::Forward, [x, w, out])? {
+            return bias.map_or(Ok(()), |b| self.add_bias(out, b, self.places()));
+        }
+        if self.depthwise(Direction::Forward, [x, w, out], bias)? {
+            return Ok(());
+        }
         if self.direct() {
             return self.run("conv_direct", x, w, bias, out);
+        }
+        if self.implicit(false, x, w, bias, out)? {
+            return Ok(());
         }
         // halves round once, the bias included
         let early = bias.filter(|b| super::dense::wide(b.dtype()) != b.dtype());
@@ -225,14 +240,23 @@ impl Conv {
             matrices::write(&y, &apart(&made, samples, places)?)
         })?;
         match bias.filter(|_| early.is_none()) {
-            Some(b) => self.add_bias(out, b),
+            Some(b) => self.add_bias(out, b, self.places()),
             None => Ok(()),
         }
     }
     /// The gradient of the input, which is what a transposed convolution computes.
     fn input_grad(&self, g: &Tensor, w: &Tensor, bias: Option<&Tensor>, out: &Tensor) -> Result<()> {
+        if self.by_library(Direction::Image, [out, w, g])? {
+            return bias.map_or(Ok(()), |b| self.add_bias(out, b, self.inside()));
+        }
+        if self.depthwise(Direction::Image, [g, w, out], bias)? {
+            return Ok(());
+        }
         if self.direct() {
             return self.run("conv_direct_input", out, w, bias, g);
+        }
+        if self.implicit(true, g, w, bias, out)? {
+            return Ok(());
         }
         self.parts(out.dtype().size() as i64, |part, group| {
             let (samples, of, to, taps, places) = (part[1], self.of(), self.to(), self.taps(), self.places());
@@ -270,6 +294,12 @@ impl Conv {
         })
     }
     fn weight_grad(&self, g: &Tensor, x: &Tensor, out: &Tensor) -> Result<()> {
+        if self.by_library(Direction::Weight, [x, out, g])? {
+            return Ok(());
+        }
+        if self.depthwise_weight(g, x, out)? {
+            return Ok(());
+        }
         if self.direct() {
             return self.run("conv_direct_weight", x, out, None, g);
         }
@@ -285,9 +315,9 @@ impl Conv {
             ops::add_(&to, &more, Scalar::Int(1)).map(drop)
         })
     }
-    /// Adds the bias to the output.
-    fn add_bias(&self, out: &Tensor, b: &Tensor) -> Result<()> {
-        let ((own, sum), places) = (names(out.dtype())?, self.places());
+    /// Adds the bias to channels of so many places.
+    fn add_bias(&self, out: &Tensor, b: &Tensor, places: i64) -> Result<()> {
+        let (own, sum) = names(out.dtype())?;
         let list = Args::new().word(address(out)?).word(address(b)?).int(out.numel()).int(b.numel());
         let list = list.int(places).word(quotient(places));
         let which = Which("add_bias", 0, [out.dtype() as u8, 0, 0, 0]);
