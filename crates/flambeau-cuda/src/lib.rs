@@ -5,7 +5,10 @@
 //! `Device::cuda(0)`.
 #![deny(unsafe_code)]
 
+mod activity;
 mod allocator;
+#[doc(hidden)]
+pub mod archive;
 mod constants;
 mod device;
 mod driver;

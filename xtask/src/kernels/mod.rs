@@ -1,6 +1,7 @@
 //! `cargo xtask kernels`: the formulas of flambeau-cpu as device functions, so that no formula is written twice. What formulas use of
 //! Rust is translated to C++ (`expression.rs`); anything else is an error with file and line.
 
+mod archive;
 mod expression;
 mod report;
 mod source;
@@ -221,7 +222,9 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
         [] => false,
         [a] if a == "--check" => true,
         [a] if a == "--report" => return report::run(root),
-        _ => return Err("only --check and --report are known".into()),
+        [a, rest @ ..] if a == "--archive" => return archive::archive(root, rest),
+        [a, rest @ ..] if a == "--instances" => return archive::instances(root, rest),
+        _ => return Err("only --check, --report, --archive and --instances are known".into()),
     };
     let done = made(root)?;
     let rust = crate::codegen::rustfmt(root, "pointwise.rs", &done.rust)?;

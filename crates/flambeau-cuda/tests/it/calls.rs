@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The driver and NVRTC, of one text, in a folder; `None` where there is no C compiler.
-fn null_driver(folder: &Path) -> Option<()> {
+pub fn null_driver(folder: &Path) -> Option<()> {
     let source = folder.join("null.c");
     std::fs::write(&source, include_str!("null_driver.c")).unwrap();
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());

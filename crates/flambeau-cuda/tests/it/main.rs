@@ -1,10 +1,12 @@
 //! The back end on an emulated device.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod apart;
+mod archive;
 mod attention;
 mod calls;
 mod emulated;
+mod external;
 mod graphs;
 mod host;
 mod images;
