@@ -14,9 +14,9 @@ const ARCHITECTURES: &[&str] = &["80", "90a", "100", "120"];
 /// The architecture of the PTX, from which drivers make code for all others from 8.0 on.
 const PTX: &str = "80";
 
-fn example(root: &Path, args: &[&str]) -> Result<String, String> {
+fn example(root: &Path, name: &str, args: &[&str]) -> Result<String, String> {
     let mut c = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
-    c.current_dir(root).args(["run", "--quiet", "--package", "flambeau-cuda", "--example", "archive", "--"]);
+    c.current_dir(root).args(["run", "--quiet", "--package", "flambeau-cuda", "--example", name, "--"]);
     let out = c.args(args).stderr(Stdio::piped()).output().map_err(|e| format!("cargo: {e}"))?;
     let said = String::from_utf8_lossy(&out.stdout).into_owned();
     if out.status.success() { Ok(said) } else { Err(said + &String::from_utf8_lossy(&out.stderr)) }
@@ -121,7 +121,7 @@ pub fn archive(root: &Path, args: &[String]) -> Result<bool, String> {
         said.lines().find_map(|l| l.split("release ").nth(1)).unwrap_or("unknown").replace([',', ' '], "");
     let folder = root.join("target/kernels").join(format!("{version}-{}", architectures.join("-")));
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    example(root, &["plan", text(&list)?, text(&folder)?])?;
+    example(root, "archive", &["plan", text(&list)?, text(&folder)?])?;
     let table = folder.join("units.tsv");
     let units = std::fs::read_to_string(&table).map_err(|e| format!("{}: {e}", table.display()))?;
     let units: Vec<(&str, bool)> = units
@@ -163,7 +163,7 @@ pub fn archive(root: &Path, args: &[String]) -> Result<bool, String> {
     if let Some(parent) = out.parent() {
         std::fs::create_dir_all(parent).map_err(|e| format!("{}: {e}", parent.display()))?;
     }
-    let packed = example(root, &["pack", text(&folder)?, text(&out)?])?;
+    let packed = example(root, "archive", &["pack", text(&folder)?, text(&out)?])?;
     let whole = out.canonicalize().unwrap_or(out);
     println!(
         "compiled {made} of {} units in {} s by nvcc {version} for {}\n{packed}FLAMBEAU_KERNEL_ARCHIVE={}",
@@ -222,6 +222,29 @@ pub fn instances(root: &Path, args: &[String]) -> Result<bool, String> {
     let list = root.join("kernels/instances.tsv");
     let mut args = vec![if check { "check" } else { "merge" }, text(&list)?];
     args.extend(files.iter().map(String::as_str));
-    print!("{}", example(root, &args)?);
+    print!("{}", example(root, "archive", &args)?);
+    Ok(true)
+}
+
+/// `--fallbacks [--check]`: writes the list of operators that devices leave to the CPU.
+///
+/// # Errors
+/// Of the build and of the disk.
+pub fn fallbacks(root: &Path, args: &[String]) -> Result<bool, String> {
+    let path = root.join("kernels/by_the_cpu.txt");
+    let new = example(root, "fallbacks", &[])?;
+    let fresh = std::fs::read_to_string(&path).is_ok_and(|old| old == new);
+    match args {
+        [] if !fresh => std::fs::write(&path, new).map_err(|e| format!("{}: {e}", path.display()))?,
+        [] => {}
+        [a] if a == "--check" => {
+            if !fresh {
+                println!("stale: {}", path.display());
+            }
+            return Ok(fresh);
+        }
+        _ => return Err("only --check is known".into()),
+    }
+    println!("{}", std::fs::read_to_string(&path).unwrap_or_default().lines().nth(1).unwrap_or_default());
     Ok(true)
 }

@@ -92,7 +92,7 @@ mod on_a_device {
         )* };
     }
     families! {
-        reductions products layers images attention places sorts random steps lists graphs host runtime external apart
+        reductions products layers images attention places sorts random steps lists graphs host runtime external profiler apart
     }
 }
 fn copies() {

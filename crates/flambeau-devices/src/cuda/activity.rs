@@ -1,7 +1,7 @@
 //! What devices did while a profiler recorded: kernels, copies, and the calls that queued them. The profiler says which operator
 //! runs on its thread; the back end notes it with what the thread queues.
 
-use super::runtime::{answer, of_runtime};
+use super::runtime::{Properties, answer, of_runtime};
 use flambeau_core::Result;
 use std::time::Instant;
 
@@ -52,6 +52,16 @@ pub struct Activity {
 /// Whether devices can be watched: there is one, and what its driver's activities are asked by.
 pub fn supported() -> bool {
     answer(|r| r.can_watch().is_ok()).unwrap_or(false)
+}
+impl Activity {
+    /// Whether it is a call on the host, rather than something that a device did.
+    pub fn is_call(&self) -> bool {
+        self.what == What::Call
+    }
+}
+/// Properties of a device.
+pub fn properties(device: i64) -> Option<Properties> {
+    answer(|r| r.properties(device).ok()).flatten()
 }
 /// Begins to note what devices do; times count from `base` on.
 ///
