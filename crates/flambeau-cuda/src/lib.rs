@@ -217,7 +217,9 @@ fn count(name: &'static str) {
 /// computes them, and how many operators there are. For `cargo xtask kernels --fallbacks`.
 #[doc(hidden)]
 pub fn by_the_cpu() -> (Vec<&'static str>, usize) {
-    let rows = registry::crates().into_iter().filter(|c| ["flambeau-core", "flambeau-nn-functional"].contains(&c.name));
+    let rows = registry::crates()
+        .into_iter()
+        .filter(|c| ["flambeau-core", "flambeau-nn-functional"].contains(&c.name));
     let rows: Vec<_> = rows.flat_map(|c| c.ops.iter()).collect();
     let left = rows.iter().filter(|o| !o.has(Key::Cuda) && !o.info().composite && o.has(Key::Cpu));
     let mut names: Vec<&str> = left.map(|o| o.info().name).collect();

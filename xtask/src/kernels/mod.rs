@@ -31,8 +31,19 @@ const LEFT: &[(&str, &str)] =
 /// Formulas that the CPU has for some dtypes of a row alone, and that serve all of them here: the row's.
 const WHOLE: &[(&str, &str)] = &[("SIN_WIDE", "SIN"), ("COS_WIDE", "COS")];
 /// The functions that only they call, and loops of the CPU.
-const LEFT_FUNCTIONS: &[&str] =
-    &["sin_cos", "one_by_one", "kernel", "lookup", "density", "minus_log1p", "large_shape", "lower_series", "upper_fraction", "igamma", "igammac"];
+const LEFT_FUNCTIONS: &[&str] = &[
+    "sin_cos",
+    "one_by_one",
+    "kernel",
+    "lookup",
+    "density",
+    "minus_log1p",
+    "large_shape",
+    "lower_series",
+    "upper_fraction",
+    "igamma",
+    "igammac",
+];
 
 struct Done {
     cuda: String,

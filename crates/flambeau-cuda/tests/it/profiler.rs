@@ -43,7 +43,8 @@ fn operators() {
     let of = |name: &str| p.events().iter().find(|e| e.name == name).unwrap_or_else(|| panic!("no {name}"));
     for name in ["aten::exp", "aten::mm", "aten::add"] {
         let e = of(name);
-        assert_eq!(e.kernels.len(), 1, "{name}: {:?}", e.kernels);
+        // libraries of products may take several
+        assert!(!e.kernels.is_empty(), "{name}");
         assert!(e.kernels[0].device == 0 && e.self_device_time_total() > 0.0, "{name}");
         // a kernel begins after its operator
         let own = kernels.iter().find(|k| k.name == e.kernels[0].name).unwrap();
