@@ -5,6 +5,7 @@ use crate::calls::null_driver;
 use crate::emulated::{agree, there};
 use flambeau_core::{Device, Result, Tensor, ops};
 use flambeau_cuda::archive::{self, Archive, Harm, Instance, Kind, list, plan};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -153,14 +154,25 @@ fn the_list_can_be_compiled() {
     let text = include_str!("../../../../kernels/instances.tsv");
     let all = list(text).unwrap();
     assert!(all.len() > 500, "{}", all.len());
-    let units = plan(&all).unwrap();
-    assert_eq!(units.iter().map(|u| u.keys.len()).sum::<usize>(), all.len());
+    // hashes take their time: of what includes the same files, one
+    let (mut files, mut few) = (BTreeSet::new(), BTreeSet::new());
+    for i in &all {
+        if files.insert(i.line().split('\t').next().unwrap().to_string()) {
+            few.insert(i.clone());
+        }
+    }
+    let units = plan(&few).unwrap();
+    assert_eq!(units.iter().map(|u| u.keys.len()).sum::<usize>(), few.len());
+    let macros: BTreeSet<&str> = units
+        .iter()
+        .flat_map(|u| u.text.split("#define ").skip(1))
+        .filter_map(|d| d.split_once('(').map(|d| d.0))
+        .collect();
     for i in &all {
         let line = i.line();
         for call in line.split('\t').skip(1) {
             let name = call.split('(').next().unwrap();
-            let unit = units.iter().any(|u| u.text.contains(&format!("#define {name}(")));
-            assert!(unit, "{line}: no macro {name}");
+            assert!(macros.contains(name), "{line}: no macro {name}");
         }
     }
     assert!(units.iter().any(|u| u.groups) && units.iter().any(|u| !u.groups));
