@@ -20,8 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             let mut table = String::new();
             for unit in plan(&list(&read_to_string(file)?).map_err(said)?).map_err(said)? {
                 // a unit that stayed as it was has the name that it had, and need not be compiled again
-                let name = unit.name;
-                write(folder.join(format!("{name}.cu")), unit.text)?;
+                let name = &unit.name;
+                write(folder.join(format!("{name}.cu")), unit.for_nvcc())?;
                 let keys: Vec<String> = unit.keys.iter().map(hex).collect();
                 let who = if unit.groups { "groups" } else { "all" };
                 table += &format!("{name}\t{who}\t{}\n", keys.join(" "));

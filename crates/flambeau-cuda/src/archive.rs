@@ -323,6 +323,13 @@ pub struct Plan {
     /// Keys of its instances.
     pub keys: Vec<Key>,
 }
+impl Plan {
+    /// The text for nvcc: in a namespace, since nvcc brings the host's headers in, whose functions would be called where the sources mean
+    /// their own (`lerp` of double numbers). NVRTC has no headers and gives the same code without.
+    pub fn for_nvcc(&self) -> String {
+        format!("namespace kernels {{\n{}}}\n", self.text)
+    }
+}
 /// Units of a list: instances that include the same files.
 ///
 /// # Errors
@@ -342,7 +349,12 @@ pub fn plan(all: &BTreeSet<Instance>) -> Result<Vec<Plan>> {
             unit.calls.extend(i.calls.iter().map(renamed));
         }
         let text = compiler::together(&unit.source())?;
-        out.push(Plan { name: hex(&key(&text)), groups: text.contains("wgmma."), text, keys });
+        out.push(Plan {
+            name: hex(&key(&format!("namespace {text}"))),
+            groups: text.contains("wgmma."),
+            text,
+            keys,
+        });
     }
     Ok(out)
 }

@@ -186,7 +186,7 @@ fn by_nvcc() {
     let units = plan(&list(&format!("{FILL}{OTHER}")).unwrap()).unwrap();
     let made = units.into_iter().map(|u| {
         let (from, to) = (folder.path().join("k.cu"), folder.path().join("k.fatbin"));
-        std::fs::write(&from, u.text).unwrap();
+        std::fs::write(&from, u.for_nvcc()).unwrap();
         let mut c = Command::new(&nvcc);
         c.args(["-std=c++20", "-fmad=false", "-w", "-fatbin", "-arch=sm_90a", "-compress-mode=size"]);
         assert!(c.arg("-o").arg(&to).arg(&from).status().unwrap().success());
