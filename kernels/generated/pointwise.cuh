@@ -79,6 +79,12 @@ DEVICE Cx<V> f_complex_acosh(Cx<V> z_1);
 }
 namespace of_unary {
 }
+namespace of_unary_trig {
+constexpr float LIMIT_ = 1.0e6;
+constexpr double PI_HI_ = 3.1415926534682512;
+constexpr double PI_LO_ = 1.2154201013012384e-10;
+constexpr double ROUND_ = 6755399441055744.0;
+}
 namespace of_special {
 DEVICE double f_single(double v_1);
 DEVICE double f_double(double v_1);
@@ -199,6 +205,8 @@ template <class V>
 DEVICE Cx<V> f_complex_acosh(Cx<V> z_1) { if (of_complex_math::f_is_infinite(z_1)) { return Cx<V>{Consts<V>::INF(), num::copysign(of_complex_math::f_acos_infinite(z_1).re, z_1.im)}; } auto one_2 = Consts<Cx<V>>::c(1.0); auto a_3 = of_complex_math::f_complex_sqrt((z_1 - one_2)); auto b_4 = of_complex_math::f_complex_sqrt((z_1 + one_2)); auto re_5 = num::asinh((((a_3.re * b_4.re) + (a_3.im * b_4.im)))); auto im_6 = (num::atan2(a_3.im, b_4.re) * Consts<V>::c(2.0)); return Cx<V>{re_5, im_6}; }
 }
 namespace of_unary {
+}
+namespace of_unary_trig {
 }
 namespace of_special {
 DEVICE double f_single(double v_1) { return ((double)(((float)v_1))); }
@@ -1556,6 +1564,26 @@ struct SINC { // unary/mod.rs:114
     struct of_complex {
         static constexpr int N = 1;
         template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C p0, C p1, C p2) { { auto p_1 = num::scale(x_, Consts<V>::c(3.141592653589793)); if (num::is_zero(x_)) { return Consts<Cx<V>>::c(1.0); } else { { return (num::mul_neg_i(of_complex_math::f_complex_sinh(num::mul_i(p_1))) / p_1); } } } }
+    };
+};
+struct SIN_WIDE { // unary/trig.rs:103
+    struct of_float_scalar {
+        static constexpr int N = 1;
+        template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C p0, C p1, C p2) { return num::sin(x_); }
+    };
+    struct of_complex {
+        static constexpr int N = 1;
+        template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C p0, C p1, C p2) { return num::mul_neg_i(of_complex_math::f_complex_sinh(num::mul_i(x_))); }
+    };
+};
+struct COS_WIDE { // unary/trig.rs:105
+    struct of_float_scalar {
+        static constexpr int N = 1;
+        template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C p0, C p1, C p2) { return num::cos(x_); }
+    };
+    struct of_complex {
+        static constexpr int N = 1;
+        template <class V, class C> static DEVICE auto f(C x_, C x1, C x2, C p0, C p1, C p2) { return of_complex_math::f_complex_cosh(num::mul_i(x_)); }
     };
 };
 struct ERF { // special/mod.rs:17

@@ -58,7 +58,7 @@ const COMMANDS: &[(&str, &str, Command)] = &[
     ),
     (
         "kernels",
-        "write the formulas of flambeau-cpu as device functions (kernels/generated); --check only compares, --report writes docs/cuda_kernels.md",
+        "write the formulas of flambeau-cpu as device functions (kernels/generated); --check only compares, --report writes docs/cuda_kernels.md, --archive [--architectures 80,90a] [--list FILE] [--out FILE] compiles kernels/instances.tsv with nvcc for the feature cuda-prebuilt, --instances [FILE...] [--check] adds what programs ask for to that list, --fallbacks [--check] writes kernels/by_the_cpu.txt, the operators without kernels",
         kernels::run,
     ),
     (

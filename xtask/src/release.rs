@@ -127,12 +127,18 @@ pub fn features(root: &Path, args: &[String]) -> Result<bool, String> {
     let facade = list(&metadata, "packages").iter().find(|p| text(p, "name") == "flambeau");
     let all = facade.and_then(|p| p["features"].as_object()).ok_or("no features of flambeau")?;
     let wanted = |name: &str| args.is_empty() || args.iter().any(|a| a == name);
-    // the only one that needs something of the system while it is built
+    // the two that need something of the system while they are built
     let mpi = Command::new("mpicc").arg("--version").output().is_ok_and(|o| o.status.success());
     if !mpi && (wanted("mpi") || wanted("all")) {
         println!("mpi: left out: there is no mpicc (Debian: libopenmpi-dev, libclang-dev)");
     }
-    let here = || all.keys().filter(|n| mpi || *n != "mpi");
+    let archive = std::env::var_os("FLAMBEAU_KERNEL_ARCHIVE").is_some();
+    if !archive && (wanted("cuda-prebuilt") || wanted("all")) {
+        println!(
+            "cuda-prebuilt: left out: FLAMBEAU_KERNEL_ARCHIVE names no file (cargo xtask kernels --archive)"
+        );
+    }
+    let here = || all.keys().filter(|n| (mpi || *n != "mpi") && (archive || *n != "cuda-prebuilt"));
     let together = here().cloned().collect::<Vec<_>>().join(",");
     let mut sets: Vec<(String, Vec<&str>)> = vec![
         ("none".into(), vec!["--no-default-features"]),

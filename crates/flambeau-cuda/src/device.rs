@@ -1,5 +1,6 @@
 //! Devices, and what a thread chose of them: its device, and a stream of each. What `torch.cuda` asks is answered here.
 
+use crate::activity::{self, Activity};
 use crate::driver::library::Pluggable;
 use crate::driver::{Stream, driver};
 use crate::kernels::{lists, random};
@@ -8,6 +9,7 @@ use flambeau_core::internal::RawTensor as _;
 use flambeau_core::types::order::Mutex;
 use flambeau_core::{Device, Error, Result, Scalar, Tensor, Value, ensure};
 use flambeau_devices::Stats;
+use flambeau_devices::cuda::external::Live;
 use flambeau_devices::cuda::jiterator::Formula;
 use flambeau_devices::cuda::runtime::{
     CaptureMode, Entry, Measured, Noting, PoolId, Properties, Recorded, Runtime, Segment,
@@ -18,6 +20,7 @@ use std::cell::Cell;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
+use std::time::Instant;
 
 /// Devices beyond this number are not used.
 const MOST: usize = 64;
@@ -386,6 +389,33 @@ impl Runtime for Answers {
     }
     fn adopt_stream(&self, device: i64, handle: u64) -> Result<u64> {
         driver()?.adopt_stream(number(device)?, handle)
+    }
+    fn external_stream(&self, device: i64, live: Live) -> Result<u64> {
+        driver()?.external_stream(number(device)?, live)
+    }
+    fn can_watch(&self) -> Result<()> {
+        driver()?.can_watch()
+    }
+    fn watch(&self, base: Instant) -> Result<()> {
+        lists::flush()?;
+        let driver = driver()?;
+        driver.can_watch()?;
+        activity::begin(base)?;
+        // what was queued before is not of interest, and what is queued now is known
+        driver.watch().inspect_err(|_| drop(activity::end()))
+    }
+    fn watched(&self) -> Result<Vec<Activity>> {
+        let driver = driver()?;
+        let late = lists::flush().and_then(|()| (0..count()).try_for_each(|d| driver.wait_all(d)));
+        let told = driver.watched();
+        let all = activity::end();
+        late.and(told).map(|()| all)
+    }
+    fn operator(&self, entered: Option<u64>) {
+        activity::operator(entered);
+        if let Ok(d) = driver() {
+            d.operator(entered);
+        }
     }
     fn jit(&self, formula: &Formula, tensors: &[Tensor], numbers: &[Scalar]) -> Result<Vec<Tensor>> {
         crate::jit::run(formula, tensors, numbers)

@@ -5,7 +5,10 @@
 //! `Device::cuda(0)`.
 #![deny(unsafe_code)]
 
+mod activity;
 mod allocator;
+#[doc(hidden)]
+pub mod archive;
 mod constants;
 mod device;
 mod driver;
@@ -27,7 +30,7 @@ use flambeau_core::backend::elements::{self, Elements, Sequence};
 use flambeau_core::backend::{self, Backend, Event, Handle, fallback};
 use flambeau_core::dispatch::CrateReg;
 use flambeau_core::dispatch::op::OpInfo;
-use flambeau_core::dispatch::registry::set_fallback;
+use flambeau_core::dispatch::registry::{self, set_fallback};
 use flambeau_core::dispatch::value::Value;
 use flambeau_core::iter::spec::{PointwiseKernel, PointwiseSpec};
 use flambeau_core::tensor::storage::{HostMemory, Storage};
@@ -210,6 +213,19 @@ fn count(name: &'static str) {
         ));
     }
 }
+/// The operators of flambeau-core and flambeau-nn-functional that have neither a kernel here nor a body over others, so that the CPU
+/// computes them, and how many operators there are. For `cargo xtask kernels --fallbacks`.
+#[doc(hidden)]
+pub fn by_the_cpu() -> (Vec<&'static str>, usize) {
+    let rows = registry::crates()
+        .into_iter()
+        .filter(|c| ["flambeau-core", "flambeau-nn-functional"].contains(&c.name));
+    let rows: Vec<_> = rows.flat_map(|c| c.ops.iter()).collect();
+    let left = rows.iter().filter(|o| !o.has(Key::Cuda) && !o.info().composite && o.has(Key::Cpu));
+    let mut names: Vec<&str> = left.map(|o| o.info().name).collect();
+    names.sort_unstable();
+    (names, rows.len())
+}
 /// How many kernels this thread launched so far.
 #[doc(hidden)]
 pub fn launches() -> u64 {
@@ -263,7 +279,7 @@ fn fill() {
 
 /// The crate's entry among the crates; programs that run without link-time lists register it by hand.
 pub static REG: CrateReg = CrateReg { name: env!("CARGO_PKG_NAME"), ops: &[], fills: &[fill] };
-#[linkme::distributed_slice(flambeau_core::dispatch::registry::CRATES)]
+#[linkme::distributed_slice(registry::CRATES)]
 static ENTRY: &CrateReg = &REG;
 #[linkme::distributed_slice(backend::BACKENDS)]
 static TABLE: (Key, &dyn Backend) = (Key::Cuda, &Cuda);

@@ -14,7 +14,7 @@
 //! let e = torch::cuda::try_synchronize().unwrap_err();
 //! assert_eq!(e.message(), "Torch not compiled with CUDA enabled");
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![recursion_limit = "1024"]
 
 mod table;

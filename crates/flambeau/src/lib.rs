@@ -511,7 +511,7 @@ pub mod hub {
 #[doc(alias = "torch.autograd.profiler")]
 pub mod profiler {
     pub use flambeau_utils::profiler::{
-        Averages, Event, ExecutionTraceObserver, FunctionEventAvg, Interval, Profile, ProfileOptions,
+        Averages, Event, ExecutionTraceObserver, FunctionEventAvg, Interval, Kernel, Profile, ProfileOptions,
         ProfilerAction, ProfilerActivity, RecordFunction, ScheduleOptions, TableOptions, emit_itt, emit_nvtx,
         itt, profile, schedule, spans, supported_activities, tensorboard_trace_handler,
     };

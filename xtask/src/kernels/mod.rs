@@ -1,6 +1,7 @@
 //! `cargo xtask kernels`: the formulas of flambeau-cpu as device functions, so that no formula is written twice. What formulas use of
 //! Rust is translated to C++ (`expression.rs`); anything else is an error with file and line.
 
+mod archive;
 mod expression;
 mod report;
 mod source;
@@ -17,6 +18,7 @@ const FILES: &[&str] = &[
     "comparison.rs",
     "complex_math.rs",
     "unary/mod.rs",
+    "unary/trig.rs",
     "special/mod.rs",
     "special/bessel.rs",
     "special/gamma.rs",
@@ -26,9 +28,22 @@ const FILES: &[&str] = &[
 /// Rows that are not translated, with the reason: the CPU computes them.
 const LEFT: &[(&str, &str)] =
     &[("IGAMMA", "its expansion for large shapes has rows of different lengths"), ("IGAMMAC", "as IGAMMA")];
-/// The functions that only they call.
-const LEFT_FUNCTIONS: &[&str] =
-    &["density", "minus_log1p", "large_shape", "lower_series", "upper_fraction", "igamma", "igammac"];
+/// Formulas that the CPU has for some dtypes of a row alone, and that serve all of them here: the row's.
+const WHOLE: &[(&str, &str)] = &[("SIN_WIDE", "SIN"), ("COS_WIDE", "COS")];
+/// The functions that only they call, and loops of the CPU.
+const LEFT_FUNCTIONS: &[&str] = &[
+    "sin_cos",
+    "one_by_one",
+    "kernel",
+    "lookup",
+    "density",
+    "minus_log1p",
+    "large_shape",
+    "lower_series",
+    "upper_fraction",
+    "igamma",
+    "igammac",
+];
 
 struct Done {
     cuda: String,
@@ -150,7 +165,8 @@ fn made(root: &Path) -> Result<Done, String> {
             }
             rows += &text;
             rows += "};\n";
-            let _ = writeln!(table, "    (&cpu::{}, {:?}, &[{}]),", r.name, r.name, classes.join(", "));
+            let row = WHOLE.iter().find(|(name, _)| *name == r.name).map_or(r.name.as_str(), |w| w.1);
+            let _ = writeln!(table, "    (&cpu::{row}, {:?}, &[{}]),", r.name, classes.join(", "));
         }
     }
     if !errors.is_empty() {
@@ -221,7 +237,10 @@ pub fn run(root: &Path, args: &[String]) -> Result<bool, String> {
         [] => false,
         [a] if a == "--check" => true,
         [a] if a == "--report" => return report::run(root),
-        _ => return Err("only --check and --report are known".into()),
+        [a, rest @ ..] if a == "--archive" => return archive::archive(root, rest),
+        [a, rest @ ..] if a == "--fallbacks" => return archive::fallbacks(root, rest),
+        [a, rest @ ..] if a == "--instances" => return archive::instances(root, rest),
+        _ => return Err("only --check, --report, --archive, --instances and --fallbacks are known".into()),
     };
     let done = made(root)?;
     let rust = crate::codegen::rustfmt(root, "pointwise.rs", &done.rust)?;

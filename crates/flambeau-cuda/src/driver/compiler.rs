@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+/// What device code is compiled with, by whatever compiler.
+pub(crate) const OPTIONS: [&str; 2] = ["--std=c++20", "--fmad=false"];
+
 macro_rules! sources {
     ($($path:literal),* $(,)?) => {
         /// The files of `kernels/`, by their path in it.

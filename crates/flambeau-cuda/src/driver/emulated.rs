@@ -7,12 +7,16 @@ use super::{
     Address, CaptureMode, Driver, Function, Graph, Module, PAGE, Pinned, Shape, Stream, compiler, library,
     products,
 };
+use crate::activity::{self, Activity, What};
 use crate::allocator::config::Config;
+use crate::archive;
 use crate::ipc::Name;
 use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Error, Result};
+use flambeau_devices::cuda::external::Live;
 use flambeau_devices::cuda::runtime::Properties;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::io::Write as _;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
@@ -49,8 +53,40 @@ pub(super) enum Job {
     Wait(u64),
     /// With what its copies of pinned memory read.
     Graph(Arc<Recorded>, Vec<Option<Vec<u8>>>),
+    /// A job that somebody watches.
+    Watched(Call, Box<Job>),
+}
+/// The call that queued a job.
+#[derive(Clone, Copy)]
+pub(super) struct Call {
+    stream: Stream,
+    correlation: u64,
+    operator: Option<u64>,
 }
 impl Job {
+    /// What it is for a profiler, its name, and that of the call which queues it.
+    fn shown(&self) -> Option<(What, String, &'static str)> {
+        let copy =
+            |nbytes: usize, name: &str, call| Some((What::Copy(nbytes as u64), name.to_string(), call));
+        match self {
+            Job::Launch { kernel, shape, .. } => {
+                let (grid, block) = ([shape.blocks, 1, 1], [shape.threads, 1, 1]);
+                let what = What::Kernel { grid, block, registers: 0, shared: 0 };
+                Some((what, kernel.name().to_string(), "cuLaunchKernel"))
+            }
+            Job::Upload { bytes, .. } => {
+                copy(bytes.len(), "Memcpy HtoD (Pageable -> Device)", "cuMemcpyHtoDAsync")
+            }
+            Job::UploadPinned { from, .. } => {
+                copy(from.nbytes, "Memcpy HtoD (Pinned -> Device)", "cuMemcpyHtoDAsync")
+            }
+            Job::Copy { nbytes, .. } => copy(*nbytes, "Memcpy DtoD (Device -> Device)", "cuMemcpyDtoDAsync"),
+            Job::Fill { nbytes, .. } => {
+                Some((What::Fill(*nbytes as u64), "Memset (Device)".into(), "cuMemsetD8Async"))
+            }
+            Job::Graph(..) | Job::Watched(..) | Job::Record(_) | Job::Wait(_) => None,
+        }
+    }
     /// What a picture of a graph calls it.
     pub(super) fn label(&self, verbose: bool) -> String {
         match self {
@@ -63,6 +99,7 @@ impl Job {
             Job::Copy { nbytes, .. } => format!("MEMCPY DtoD|{nbytes} bytes"),
             Job::Fill { nbytes, .. } => format!("MEMSET|{nbytes} bytes"),
             Job::Record(_) | Job::Wait(_) => "EVENT".into(),
+            Job::Watched(_, job) => job.label(verbose),
             Job::Graph(g, _) => format!("GRAPH|{} nodes", g.nodes()),
         }
     }
@@ -75,32 +112,48 @@ struct State {
     mapped: BTreeSet<Address>,
     used: usize,
     streams: Vec<VecDeque<Job>>,
+    /// Streams of others, by their handles.
+    external: BTreeMap<u64, Stream>,
     /// When each event was passed; `None` before.
     events: HashMap<u64, Option<Instant>>,
     /// Events that nobody asks for, but that were not passed yet.
     forgotten: HashSet<u64>,
     next_event: u64,
     captures: Captures,
+    /// Its own number.
+    number: i64,
+    /// What queued the job that runs, where somebody watches.
+    watched: Option<Call>,
     /// The first error of a job, for who waits next.
     failed: Option<Error>,
     draw: u64,
 }
 
 /// See the module.
-pub(crate) struct Emulated(Vec<Mutex<State>>);
+pub(crate) struct Emulated {
+    devices: Vec<Mutex<State>>,
+    capability: (i64, i64),
+}
 impl Emulated {
     /// # Errors
     /// No compiler.
-    pub(crate) fn new(n: usize) -> Result<Emulated> {
+    pub(crate) fn new(n: usize, capability: (i64, i64)) -> Result<Emulated> {
         compiler::host_compiler()?;
         let state = |i| {
-            let s = State { streams: vec![VecDeque::new()], next_event: 1, draw: i + 1, ..State::default() };
+            let s = State {
+                streams: vec![VecDeque::new()],
+                next_event: 1,
+                draw: i + 1,
+                number: i as i64,
+                ..State::default()
+            };
             Mutex::new(s)
         };
-        Ok(Emulated((0..n as u64).map(state).collect()))
+        Ok(Emulated { devices: (0..n as u64).map(state).collect(), capability })
     }
     fn state(&self, device: usize) -> Result<MutexGuard<'_, State>> {
-        let s = self.0.get(device).ok_or_else(|| Error::device("CUDA error: invalid device ordinal"))?;
+        let s =
+            self.devices.get(device).ok_or_else(|| Error::device("CUDA error: invalid device ordinal"))?;
         Ok(s.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -113,12 +166,58 @@ impl State {
             return Err(no_stream());
         }
         let Some(job) = self.captures.take(stream, job)? else { return Ok(()) };
+        let job = if activity::on() { self.watch(stream, job) } else { job };
         let late = {
             let q = self.streams.get_mut(stream as usize).ok_or_else(no_stream)?;
             q.push_back(job);
             q.len() > LATE
         };
         if late { self.run(stream) } else { Ok(()) }
+    }
+    /// Notes the call that queues a job, with which the job is noted when it runs.
+    fn watch(&self, stream: Stream, job: Job) -> Job {
+        let name = match &job {
+            Job::Graph(..) => "cuGraphLaunch",
+            other => match other.shown() {
+                Some((_, _, call)) => call,
+                None => return job,
+            },
+        };
+        let call = Call { stream, correlation: activity::correlation(), operator: activity::running() };
+        let now = Instant::now();
+        self.note(What::Call, name.to_string(), call, [now, now]);
+        Job::Watched(call, Box::new(job))
+    }
+    fn note(&self, what: What, name: String, call: Call, times: [Instant; 2]) {
+        let [start, end] = times.map(activity::since_begin);
+        let Call { stream, correlation, operator } = call;
+        activity::note(Activity {
+            what,
+            name,
+            device: self.number,
+            stream,
+            start,
+            end,
+            correlation,
+            operator,
+            thread: 0,
+        });
+    }
+    /// Runs a job; a watched one is noted.
+    fn perform(&mut self, job: &Job) -> Result<()> {
+        if let Job::Watched(call, job) = job {
+            self.watched = Some(*call);
+            let done = self.perform(job);
+            self.watched = None;
+            return done;
+        }
+        let Some((call, (what, name, _))) = self.watched.and_then(|c| Some((c, job.shown()?))) else {
+            return self.run_job(job);
+        };
+        let begin = Instant::now();
+        self.run_job(job)?;
+        self.note(what, name, call, [begin, Instant::now()]);
+        Ok(())
     }
     /// The bytes of one block from an address on.
     fn bytes(&mut self, address: Address, nbytes: usize) -> Result<&mut [u8]> {
@@ -137,8 +236,9 @@ impl State {
         }
         Ok(&mut m.bytes()[offset..offset + nbytes])
     }
-    fn perform(&mut self, job: &Job) -> Result<()> {
+    fn run_job(&mut self, job: &Job) -> Result<()> {
         match job {
+            Job::Watched(_, job) => self.run_job(job)?,
             Job::Launch { kernel, shape, params } => kernel.run(*shape, params)?,
             Job::Upload { to, bytes } => self.bytes(*to, bytes.len())?.copy_from_slice(bytes),
             // a graph's alone, which brings what it reads
@@ -205,14 +305,14 @@ impl State {
 }
 impl Driver for Emulated {
     fn device_count(&self) -> usize {
-        self.0.len()
+        self.devices.len()
     }
     fn properties(&self, device: usize) -> Result<Properties> {
         drop(self.state(device)?);
         Ok(Properties {
             name: "Flambeau emulated device".into(),
-            major: 9,
-            minor: 0,
+            major: self.capability.0,
+            minor: self.capability.1,
             total_memory: ROOM as i64,
             multi_processor_count: 16,
             warp_size: 32,
@@ -345,8 +445,17 @@ impl Driver for Emulated {
     fn download(&self, device: usize, stream: Stream, from: Address, to: &mut [u8]) -> Result<()> {
         let mut s = self.state(device)?;
         s.captures.refuse(stream)?;
+        let called = Instant::now();
         s.run(stream)?;
+        let begin = Instant::now();
         to.copy_from_slice(s.bytes(from, to.len())?);
+        if activity::on() {
+            let call = Call { stream, correlation: activity::correlation(), operator: activity::running() };
+            let now = Instant::now();
+            let what = What::Copy(to.len() as u64);
+            s.note(what, "Memcpy DtoH (Device -> Pageable)".into(), call, [begin, now]);
+            s.note(What::Call, "cuMemcpyDtoHAsync".into(), call, [called, now]);
+        }
         Ok(())
     }
     fn host_allocate(&self, nbytes: usize, _: &Config) -> Result<Option<usize>> {
@@ -375,8 +484,16 @@ impl Driver for Emulated {
         self.state(device)?.queue(stream, Job::Fill { to, byte, nbytes })
     }
     fn load(&self, _: usize, source: &str) -> Result<Module> {
-        let path = compiler::for_host(&compiler::together(source)?)?;
-        library::Library::open(&path).map(Module::Host)
+        let text = compiler::together(source)?;
+        let Some(found) = archive::find(archive::Kind::Host, &text)? else {
+            let path = compiler::for_host(&text)?;
+            return library::Library::open(&path, String::new()).map(Module::Host);
+        };
+        let mut file = tempfile::NamedTempFile::new().map_err(compiler::disk)?;
+        file.write_all(found.image()?).map_err(compiler::disk)?;
+        archive::serves();
+        // the system keeps what it loaded when the file is gone
+        library::Library::open(&file.into_temp_path(), found.prefix).map(Module::Host)
     }
     fn find(&self, _: usize, module: &Arc<Module>, name: &str) -> Result<Function> {
         Kernel::of(module, name).map(Function::Host)
@@ -417,7 +534,10 @@ impl Driver for Emulated {
         Ok(self.state(device)?.streams.len() > stream as usize)
     }
     fn stream_handle(&self, device: usize, stream: Stream) -> Result<u64> {
-        if self.has_stream(device, stream)? { Ok(stream) } else { Err(no_stream()) }
+        let s = self.state(device)?;
+        let external = s.external.iter().find(|e| *e.1 == stream).map(|e| *e.0);
+        let known = (stream as usize) < s.streams.len();
+        external.or_else(|| known.then_some(stream)).ok_or_else(no_stream)
     }
     #[cfg(feature = "nccl")]
     fn shared_stream(&self, device: usize, stream: Stream) -> Result<u64> {
@@ -426,7 +546,17 @@ impl Driver for Emulated {
         self.stream_handle(device, stream)
     }
     fn adopt_stream(&self, device: usize, handle: u64) -> Result<Stream> {
-        self.stream_handle(device, handle)
+        let s = self.state(device)?;
+        let own = (handle as usize) < s.streams.len() && !s.external.values().any(|e| *e == handle);
+        s.external.get(&handle).copied().or_else(|| own.then_some(handle)).ok_or_else(no_stream)
+    }
+    fn external_stream(&self, device: usize, live: Live) -> Result<Stream> {
+        if let Ok(known) = self.adopt_stream(device, live.handle()) {
+            return Ok(known);
+        }
+        let stream = self.new_stream(device)?;
+        self.state(device)?.external.insert(live.handle(), stream);
+        Ok(stream)
     }
     fn bus(&self, _: usize) -> Result<Option<std::ffi::CString>> {
         Ok(None)

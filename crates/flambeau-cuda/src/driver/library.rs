@@ -19,16 +19,22 @@ pub(crate) fn unmarked(address: u64) -> u64 {
 }
 
 /// A loaded library of kernels.
-pub(crate) struct Library(libloading::Library);
+pub(crate) struct Library {
+    library: libloading::Library,
+    /// What its kernels' names begin with.
+    prefix: String,
+}
 impl Library {
     /// Loads a file that the compiler made of our sources.
     ///
     /// # Errors
     /// The system refuses it.
-    pub(crate) fn open(path: &Path) -> Result<Library> {
+    pub(crate) fn open(path: &Path, prefix: String) -> Result<Library> {
         // SAFETY: the file was made of the sources of `kernels/`, whose initialisers do nothing but zero their variables.
         let found = unsafe { libloading::Library::new(path) };
-        found.map(Library).map_err(|e| Error::runtime(format!("a compiled kernel cannot be loaded: {e}")))
+        found
+            .map(|library| Library { library, prefix })
+            .map_err(|e| Error::runtime(format!("a compiled kernel cannot be loaded: {e}")))
     }
 }
 type Entry = unsafe extern "C" fn(*const c_void, *const u32) -> i32;
@@ -37,6 +43,7 @@ type Entry = unsafe extern "C" fn(*const c_void, *const u32) -> i32;
 #[derive(Clone)]
 pub(crate) struct Kernel {
     entry: Entry,
+    name: Arc<str>,
     /// The code stays as long as somebody may run it.
     _library: Arc<super::Module>,
 }
@@ -51,10 +58,14 @@ impl Kernel {
         };
         // SAFETY: every name that `KERNEL` defines has this type, and nothing else in these libraries has C linkage but the
         // switch of fibers, which is hidden.
-        let entry = unsafe { library.0.get::<Entry>(name.as_bytes()) };
+        let entry = unsafe { library.library.get::<Entry>(format!("{}{name}", library.prefix).as_bytes()) };
         let entry =
             entry.map_err(|_| Error::runtime(format!("invalid launch: there is no kernel {name}")))?;
-        Ok(Kernel { entry: *entry, _library: module.clone() })
+        Ok(Kernel { entry: *entry, name: name.into(), _library: module.clone() })
+    }
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
     /// Runs all its threads.
     ///

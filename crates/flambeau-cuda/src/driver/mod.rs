@@ -4,6 +4,7 @@
 pub(crate) mod captured;
 pub(crate) mod compiler;
 pub(crate) mod convolutions;
+mod cupti;
 pub(crate) mod emulated;
 pub(crate) mod library;
 pub(crate) mod mapped;
@@ -18,6 +19,7 @@ pub(crate) mod shared;
 use crate::allocator::config::Config;
 use crate::ipc::Name;
 use flambeau_core::{Error, Result};
+use flambeau_devices::cuda::external::Live;
 pub(crate) use flambeau_devices::cuda::runtime::CaptureMode;
 use flambeau_devices::cuda::runtime::Properties;
 use std::sync::{Arc, OnceLock};
@@ -154,6 +156,22 @@ pub(crate) trait Driver: Send + Sync {
     }
     /// The stream of a handle that [`Driver::stream_handle`] gave.
     fn adopt_stream(&self, device: usize, handle: u64) -> Result<Stream>;
+    /// A stream that another library made; the same for the same handle.
+    fn external_stream(&self, device: usize, live: Live) -> Result<Stream>;
+    /// Whether what devices do can be watched.
+    fn can_watch(&self) -> Result<()> {
+        Ok(())
+    }
+    /// Begins to note what devices do (`crate::activity`).
+    fn watch(&self) -> Result<()> {
+        Ok(())
+    }
+    /// Ends it, when all work is done.
+    fn watched(&self) -> Result<()> {
+        Ok(())
+    }
+    /// The thread's work belongs to an operator, or to the one before again.
+    fn operator(&self, _entered: Option<u64>) {}
     /// The device's address on its bus, for NVIDIA's management library; `None` where it has none.
     fn bus(&self, device: usize) -> Result<Option<std::ffi::CString>>;
     fn done(&self, device: usize, stream: Stream) -> Result<bool>;
@@ -204,7 +222,20 @@ pub(crate) trait Driver: Send + Sync {
     fn draw(&self, graph: &Graph, path: &std::path::Path, verbose: bool) -> Result<()>;
 }
 
-/// The driver of this program, chosen at the first question: `FLAMBEAU_CUDA=emulated[:N]`, or NVIDIA's.
+/// What follows `emulated:`: how many devices, and of which capability.
+fn emulated(asked: &str) -> Option<(usize, (i64, i64))> {
+    let (n, capability) = asked.split_once(':').unwrap_or((asked, "9.0"));
+    let (major, minor) = capability.split_once('.')?;
+    let n = n.parse().ok().filter(|n| (1..=64).contains(n))?;
+    Some((
+        n,
+        (
+            major.parse().ok().filter(|m| (8..=99).contains(m))?,
+            minor.parse().ok().filter(|m| (0..10).contains(m))?,
+        ),
+    ))
+}
+/// The driver of this program, chosen at the first question: `FLAMBEAU_CUDA=emulated[:N[:MAJOR.MINOR]]`, or NVIDIA's.
 ///
 /// # Errors
 /// There is none: what to install.
@@ -214,11 +245,12 @@ pub(crate) fn driver() -> Result<&'static dyn Driver> {
         let asked = std::env::var("FLAMBEAU_CUDA").unwrap_or_default();
         match asked.split_once(':').map_or((asked.as_str(), None), |(kind, n)| (kind, Some(n))) {
             ("emulated", n) => {
-                let n = n.map_or(Ok(1), str::parse::<usize>);
-                let n = n.ok().filter(|n| (1..=64).contains(n)).ok_or_else(|| {
-                    Error::value(format!("FLAMBEAU_CUDA={asked}: a number of devices from 1 to 64"))
+                let (n, capability) = emulated(n.unwrap_or("1")).ok_or_else(|| {
+                    Error::value(format!(
+                        "FLAMBEAU_CUDA={asked}: a number of devices from 1 to 64, and a capability from 8.0 on"
+                    ))
                 })?;
-                Ok(Box::new(emulated::Emulated::new(n)?) as Box<dyn Driver>)
+                Ok(Box::new(emulated::Emulated::new(n, capability)?) as Box<dyn Driver>)
             }
             ("", None) => Ok(Box::new(real::Real::new()?) as Box<dyn Driver>),
             _ => Err(Error::value(format!("FLAMBEAU_CUDA={asked}: only emulated or emulated:N is known"))),

@@ -4,14 +4,16 @@
 use super::captured::{self, Relaxed, Staging};
 use super::{
     Address, CaptureMode, Driver, Function, Graph, Module, Pinned, Shape, Stream, compiler, convolutions,
-    mapped, pinned, products,
+    cupti, mapped, pinned, products,
 };
 use crate::allocator::config::Config;
+use crate::archive;
 use crate::ipc::Name;
 use cudarc::driver::sys as cu;
 use cudarc::nvrtc::sys as rtc;
 use flambeau_core::types::order::{Mutex, MutexGuard};
 use flambeau_core::{Error, Result};
+use flambeau_devices::cuda::external::Live;
 use flambeau_devices::cuda::runtime::Properties;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -35,6 +37,8 @@ unsafe impl<T> Sync for Handle<T> {}
 pub(crate) struct Loaded {
     device: usize,
     module: Handle<cu::CUmod_st>,
+    /// What its kernels' names begin with.
+    prefix: String,
 }
 /// A kernel of it.
 pub(crate) struct Entry {
@@ -61,6 +65,8 @@ pub(super) struct Device {
     forgotten: Mutex<Vec<u64>>,
     pub(super) shared: Mutex<Shared>,
     staging: Staging,
+    /// Units of the archive; none where the driver has no use for it.
+    units: Mutex<HashMap<usize, Option<Handle<cu::CUmod_st>>>>,
     /// cuBLASLt, where it is there.
     products: OnceLock<Option<products::Products>>,
     /// cuDNN, where it is there.
@@ -151,6 +157,7 @@ impl Real {
                 forgotten: Mutex::default(),
                 shared: Mutex::default(),
                 staging: Mutex::default(),
+                units: Mutex::default(),
                 products: OnceLock::new(),
                 convolutions: OnceLock::new(),
             })
@@ -190,6 +197,24 @@ impl Real {
         check(unsafe { cu::cuDeviceGetAttribute(&mut v, which, device as i32) })?;
         Ok(i64::from(v))
     }
+    /// A unit of the archive; `None` where the driver has no use for it, so that it is compiled as if there were no archive.
+    fn unit(&self, device: usize, found: &archive::Found) -> Result<Option<Handle<cu::CUmod_st>>> {
+        let d = self.on(device)?;
+        let mut units = lock(&d.units);
+        if let Some(known) = units.get(&found.unit) {
+            return Ok(*known);
+        }
+        let image = found.image()?;
+        let _relaxed = Relaxed::now();
+        let mut module = std::ptr::null_mut();
+        // SAFETY: the image is a whole file of `fatbinary`, as its hash says, which nothing moves or frees.
+        let loaded = match unsafe { cu::cuModuleLoadData(&mut module, image.as_ptr().cast()) } {
+            r if of_no_use(r) => None,
+            r => check(r).map(|()| Some(Handle(module)))?,
+        };
+        units.insert(found.unit, loaded);
+        Ok(loaded)
+    }
     /// A cubin for the device's own architecture.
     fn compile(&self, device: usize, text: &str) -> Result<Vec<u8>> {
         let p = self.properties(device)?;
@@ -206,6 +231,19 @@ impl Real {
         })?;
         std::fs::read(path).map_err(compiler::disk)
     }
+}
+/// What a driver says of code that it has no use for: of another architecture, or by a compiler that is newer than itself.
+fn of_no_use(r: cu::CUresult) -> bool {
+    use cu::CUresult as R;
+    matches!(
+        r,
+        R::CUDA_ERROR_NO_BINARY_FOR_GPU
+            | R::CUDA_ERROR_INVALID_IMAGE
+            | R::CUDA_ERROR_INVALID_PTX
+            | R::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+            | R::CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+            | R::CUDA_ERROR_JIT_COMPILATION_DISABLED
+    )
 }
 fn compiler_is_there() -> Result<()> {
     // SAFETY: loads the library and nothing else.
@@ -226,9 +264,10 @@ pub(crate) fn compiled(text: &str, architecture: &str) -> Result<(Vec<u8>, Strin
     let bad = |what: &str| Error::runtime(format!("NVRTC: {what}"));
     let source = CString::new(text).map_err(|_| bad("a source with a zero byte"))?;
     let architecture = format!("--gpu-architecture={architecture}");
-    let options = [&architecture, "--std=c++20", "--fmad=false", "-default-device", "--ptxas-options=-v"]
-        .map(|o| CString::new(o).unwrap_or_default());
-    let options = options.each_ref().map(|o| o.as_ptr());
+    let own = [&architecture, "-default-device", "--ptxas-options=-v"];
+    let options: Vec<CString> =
+        own.iter().chain(&compiler::OPTIONS).map(|o| CString::new(*o).unwrap_or_default()).collect();
+    let options: Vec<_> = options.iter().map(|o| o.as_ptr()).collect();
     let mut program = std::ptr::null_mut();
     let ok = rtc::nvrtcResult::NVRTC_SUCCESS;
     // SAFETY: texts end with zero and outlive the calls; buffers are as long as NVRTC says that it writes.
@@ -415,13 +454,20 @@ impl Driver for Real {
         check(unsafe { cu::cuMemsetD8Async(to, byte, nbytes, s) })
     }
     fn load(&self, device: usize, source: &str) -> Result<Module> {
-        let image = self.compile(device, &compiler::together(source)?)?;
+        let text = compiler::together(source)?;
+        if let Some(found) = archive::find(archive::Kind::Device, &text)?
+            && let Some(module) = self.unit(device, &found)?
+        {
+            archive::serves();
+            return Ok(Module::Device(Loaded { device, module, prefix: found.prefix }));
+        }
+        let image = self.compile(device, &text)?;
         self.on(device)?;
         let _relaxed = Relaxed::now();
         let mut module = std::ptr::null_mut();
         // SAFETY: the image is a whole cubin, as NVRTC wrote it.
         check(unsafe { cu::cuModuleLoadData(&mut module, image.as_ptr().cast()) })?;
-        Ok(Module::Device(Loaded { device, module: Handle(module) }))
+        Ok(Module::Device(Loaded { device, module: Handle(module), prefix: String::new() }))
     }
     fn find(&self, device: usize, module: &Arc<Module>, name: &str) -> Result<Function> {
         let Module::Device(loaded) = &**module else {
@@ -432,7 +478,8 @@ impl Driver for Real {
         }
         self.on(device)?;
         let _relaxed = Relaxed::now();
-        let text = CString::new(name).map_err(|_| Error::runtime("a name with a zero byte"))?;
+        let text = CString::new(format!("{}{name}", loaded.prefix))
+            .map_err(|_| Error::runtime("a name with a zero byte"))?;
         let mut f = std::ptr::null_mut();
         // SAFETY: writes one handle; modules are never unloaded.
         check(unsafe { cu::cuModuleGetFunction(&mut f, loaded.module.0, text.as_ptr()) })?;
@@ -561,7 +608,31 @@ impl Driver for Real {
         let d = self.on(device)?;
         let known = lock(&d.streams).iter().position(|s| s.0.addr() as u64 == handle);
         // the driver follows a handle without looking whether it is one
-        known.map(|at| at as u64).ok_or_else(|| Error::missing("streams that another library made"))
+        known.map(|at| at as u64).ok_or_else(|| {
+            Error::missing("streams that another library made, without a promise (torch::cuda::ExternalStream::from_raw)")
+        })
+    }
+    fn external_stream(&self, device: usize, live: Live) -> Result<Stream> {
+        let d = self.on(device)?;
+        let mut all = lock(&d.streams);
+        if let Some(known) = all.iter().position(|s| s.0.addr() as u64 == live.handle()) {
+            return Ok(known as u64);
+        }
+        all.push(Handle(std::ptr::with_exposed_provenance_mut(live.handle() as usize)));
+        Ok(all.len() as u64 - 1)
+    }
+    fn can_watch(&self) -> Result<()> {
+        cupti::present()
+    }
+    fn watch(&self) -> Result<()> {
+        self.on(0)?;
+        cupti::begin()
+    }
+    fn watched(&self) -> Result<()> {
+        cupti::end()
+    }
+    fn operator(&self, entered: Option<u64>) {
+        cupti::operator(entered);
     }
     fn bus(&self, device: usize) -> Result<Option<CString>> {
         let mut text = [0 as std::ffi::c_char; 64];

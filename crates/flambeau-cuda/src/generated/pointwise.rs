@@ -137,6 +137,8 @@ pub(crate) static FORMULAS: &[(&cpu::Pointwise, &str, &[&str])] = &[
     (&cpu::COMPLEX, "COMPLEX", &["real_complex"]),
     (&cpu::POLAR, "POLAR", &["real_complex"]),
     (&cpu::SINC, "SINC", &["float_scalar", "complex"]),
+    (&cpu::SIN, "SIN_WIDE", &["float_scalar", "complex"]),
+    (&cpu::COS, "COS_WIDE", &["float_scalar", "complex"]),
     (&cpu::ERF, "ERF", &["float"]),
     (&cpu::ERFC, "ERFC", &["float"]),
     (&cpu::ERFINV, "ERFINV", &["float_scalar"]),

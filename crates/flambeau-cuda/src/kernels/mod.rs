@@ -458,6 +458,7 @@ pub(crate) fn launch_with_shared(
         Some(queued) => queued?,
         None => {
             let (source, name) = text();
+            crate::archive::note(&source, &name);
             let mut f = driver.find(device, &module(device, &source)?, &name)?;
             if shared > 0 {
                 driver.grant_shared(&mut f, shared)?;

@@ -115,6 +115,13 @@ fn races() {
     drop(x);
     ops::fill_(&z, 3.0.into()).unwrap();
     assert_eq!(floats(&z), [3.0; 50]);
+    // a stream of another library is one like any other
+    let theirs = crate::external::another();
+    let x = there(&numbers(&[50]));
+    let read = || cuda::stream(Some(&theirs), || ops::mul(&x, &x));
+    assert!(read().is_err());
+    theirs.wait_stream(&main);
+    read().unwrap();
 }
 #[test]
 #[ignore = "in_processes_of_their_own runs it"]

@@ -19,12 +19,15 @@ pub fn null_library(folder: &Path, text: &str, names: &[&str]) -> Option<()> {
     }
     Some(())
 }
+/// The driver and NVRTC that do nothing, in a folder; `None` where there is no C compiler.
+pub fn null_driver(folder: &Path) -> Option<()> {
+    null_library(folder, include_str!("null_driver.c"), &["libcuda.so", "libnvrtc.so"])
+}
 /// A launch is one call of the driver, also where its result takes memory and another tensor's goes back.
 #[test]
 fn a_launch_is_one_call() {
     let folder = tempfile::tempdir().unwrap();
-    let libraries = ["libcuda.so", "libnvrtc.so"];
-    if null_library(folder.path(), include_str!("null_driver.c"), &libraries).is_none() {
+    if null_driver(folder.path()).is_none() {
         eprintln!("skipped: there is no C compiler");
         return;
     }

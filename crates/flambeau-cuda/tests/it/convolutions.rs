@@ -1,6 +1,6 @@
 //! What convolutions ask of cuDNN, by a driver and a cuDNN that do nothing (`null_driver.c`, `null_cudnn.c`).
 
-use crate::calls::null_library;
+use crate::calls::{null_driver, null_library};
 use crate::emulated::{cast, numbers, there};
 use flambeau_core::{DType, Tensor};
 use flambeau_devices::backends::cudnn;
@@ -11,7 +11,7 @@ use std::process::Command;
 /// What cuDNN was asked for, a list for each part of [`called`]; `None` where there is no C compiler.
 fn asked(refuses: bool) -> Option<Vec<Vec<String>>> {
     let folder = tempfile::tempdir().unwrap();
-    null_library(folder.path(), include_str!("null_driver.c"), &["libcuda.so", "libnvrtc.so"])?;
+    null_driver(folder.path())?;
     null_library(folder.path(), include_str!("null_cudnn.c"), &["libcudnn.so.9"])?;
     let calls = folder.path().join("calls");
     let mut child = Command::new(std::env::current_exe().unwrap());

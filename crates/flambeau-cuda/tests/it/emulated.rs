@@ -92,7 +92,7 @@ mod on_a_device {
         )* };
     }
     families! {
-        reductions products layers images attention halves places sorts random steps lists graphs host runtime apart
+        reductions products layers images attention halves places sorts random steps lists graphs host runtime external profiler apart
     }
 }
 fn copies() {
@@ -119,6 +119,8 @@ fn formulas() {
     let (x, y) = (there(&t), there(&u));
     agree("add", &ops::add(&x, &y, 2.into()).unwrap(), &ops::add(&t, &u, 2.into()).unwrap(), 1e-6);
     agree("exp", &ops::exp(&x).unwrap(), &ops::exp(&t).unwrap(), 1e-6);
+    agree("sin", &ops::sin(&x).unwrap(), &ops::sin(&t).unwrap(), 1e-6);
+    agree("cos", &ops::cos(&x).unwrap(), &ops::cos(&t).unwrap(), 1e-6);
     agree("lgamma", &ops::lgamma(&x).unwrap(), &ops::lgamma(&t).unwrap(), 1e-5);
     agree("gt", &ops::gt(&x, &y).unwrap(), &ops::gt(&t, &u).unwrap(), 0.0);
     let number = Tensor::from_slice(&[2f32], [0i64; 0]);
@@ -160,7 +162,7 @@ fn families() {
     let by_cpu = ops::igamma(&there(&small), &there(&small)).unwrap();
     agree("igamma", &by_cpu, &ops::igamma(&small, &small).unwrap(), 1e-6);
     assert!(flambeau_cuda::fallbacks().contains_key("igamma"), "{:?}", flambeau_cuda::fallbacks());
-    assert!(!flambeau_cuda::fallbacks().contains_key("add"));
+    assert!(["add", "sin", "cos"].iter().all(|n| !flambeau_cuda::fallbacks().contains_key(n)));
 }
 fn streams() {
     let side = cuda::Stream::new();

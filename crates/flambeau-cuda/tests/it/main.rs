@@ -1,11 +1,14 @@
 //! The back end on an emulated device.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod apart;
+mod archive;
 mod attention;
 mod calls;
 mod convolutions;
 mod emulated;
+mod external;
+mod fallbacks;
 mod graphs;
 mod host;
 mod images;
@@ -13,6 +16,7 @@ mod layers;
 mod lists;
 mod places;
 mod products;
+mod profiler;
 mod random;
 mod reductions;
 mod runtime;

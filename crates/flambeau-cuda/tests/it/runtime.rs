@@ -18,7 +18,6 @@ pub fn all() {
     limits();
     history();
     waits();
-    external();
     jitted();
     measured();
 }
@@ -205,17 +204,6 @@ fn waits() {
     cuda::set_sync_debug_mode(SyncDebugMode::DEFAULT);
     assert_eq!(e.message(), "called a synchronizing CUDA operation");
     assert_eq!(floats(&y.unwrap()).len(), 3);
-}
-fn external() {
-    let s = cuda::Stream::new();
-    let other = cuda::try_external_stream(s.cuda_stream().unwrap()).unwrap();
-    assert_eq!((s.stream_id(), s.device_index()), (other.stream_id(), other.device_index()));
-    let x = there(&numbers(&[5]));
-    other.wait_stream(&cuda::current_stream());
-    let y = cuda::stream(Some(&other), || ops::neg(&x).unwrap());
-    s.synchronize();
-    assert_eq!(floats(&y)[0], -floats(&x)[0]);
-    assert!(cuda::try_external_stream(987_654).is_err());
 }
 fn jitted() {
     let text = "template <typename T> T util_fn(T x, T y) { return ::sin(x) + ::cos(y); }

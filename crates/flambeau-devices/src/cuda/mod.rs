@@ -1,7 +1,11 @@
 //! `torch.cuda`. Where a back end is linked (the facade's feature `cuda`) its [`runtime::Runtime`] answers; without one, what asks for a
 //! device is told so, and the rest answers that there is none.
 
+#[doc(hidden)]
+pub mod activity;
 pub mod comm;
+#[doc(hidden)]
+pub mod external;
 pub mod gds;
 #[doc(alias = "torch.cuda.graphs")]
 pub mod graphs;

@@ -261,6 +261,28 @@ pub trait Runtime: Send + Sync {
     /// # Errors
     /// It is none.
     fn adopt_stream(&self, device: i64, handle: u64) -> Result<u64>;
+    /// The number of a stream that another library made.
+    ///
+    /// # Errors
+    /// No such device.
+    fn external_stream(&self, device: i64, live: super::external::Live) -> Result<u64>;
+    /// Whether what devices do can be watched.
+    ///
+    /// # Errors
+    /// There is nothing to ask a device's driver by: what to install.
+    fn can_watch(&self) -> Result<()>;
+    /// Begins to note what devices do.
+    ///
+    /// # Errors
+    /// As [`Runtime::can_watch`]; somebody watches already.
+    fn watch(&self, base: std::time::Instant) -> Result<()>;
+    /// Waits for all devices and ends it: what was noted.
+    ///
+    /// # Errors
+    /// Of a kernel.
+    fn watched(&self) -> Result<Vec<super::activity::Activity>>;
+    /// The calling thread's work belongs to an operator from here on; none: to the one before again.
+    fn operator(&self, entered: Option<u64>);
     /// Computes a formula of a text for each element of tensors.
     ///
     /// # Errors

@@ -95,7 +95,7 @@ impl Stream {
         }
     }
 }
-/// A stream by its handle ([`try_external_stream`]): one like any other.
+/// A stream by its handle ([`try_external_stream`], and [`Stream::from_raw`] for those of other libraries): one like any other.
 #[doc(alias = "torch.cuda.ExternalStream")]
 pub type ExternalStream = Stream;
 /// The stream of the current device that has a handle of the driver's.
@@ -108,7 +108,8 @@ pub(crate) fn adopt(handle: i64) -> Result<Stream> {
 /// The stream of the current device with this handle of the driver's ([`Stream::cuda_stream`]).
 ///
 /// # Errors
-/// There is no device; a stream that was not made here: whether a number is a stream's handle cannot be asked.
+/// There is no device; a stream that another library made: whether a number is a stream's handle cannot be asked, so
+/// [`Stream::from_raw`] takes it, where who calls promises it.
 pub fn try_external_stream(stream_ptr: i64) -> Result<ExternalStream> {
     ask("ExternalStream", |_| Ok(()))?;
     adopt(stream_ptr)

@@ -17,6 +17,12 @@ pub struct FunctionEventAvg {
     pub cpu_time_total: f64,
     /// Microseconds without operators within.
     pub self_cpu_time_total: f64,
+    /// Microseconds of the kernels and copies that all calls queued; of a kernel, its own.
+    pub device_time_total: f64,
+    /// The same without operators within.
+    pub self_device_time_total: f64,
+    /// The CUDA device of a kernel or a copy; none: the CPU.
+    pub device: Option<i64>,
     /// Bytes taken less bytes given back.
     pub cpu_memory_usage: i64,
     /// The same without operators within.
@@ -35,10 +41,16 @@ impl FunctionEventAvg {
     pub fn cpu_time(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.cpu_time_total / self.count as f64 }
     }
+    /// Microseconds of a call's kernels and copies.
+    pub fn device_time(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.device_time_total / self.count as f64 }
+    }
     fn add(&mut self, e: &Event) {
         self.count += 1;
         self.cpu_time_total += e.cpu_time_total();
         self.self_cpu_time_total += e.self_cpu_time();
+        self.device_time_total += e.device_time_total();
+        self.self_device_time_total += e.self_device_time_total();
         self.cpu_memory_usage = self.cpu_memory_usage.saturating_add(e.cpu_memory_usage);
         self.self_cpu_memory_usage = self.self_cpu_memory_usage.saturating_add(e.self_cpu_memory_usage());
         self.flops = self.flops.saturating_add(e.flops);
@@ -78,7 +90,7 @@ impl Deref for Averages {
 #[derive(Clone, Debug)]
 pub struct TableOptions {
     /// A column's name as PyTorch has it: `cpu_time`, `cpu_time_total`, `self_cpu_time_total`, `cpu_memory_usage`,
-    /// `self_cpu_memory_usage`, `count`; the largest come first. Without it the first called come first.
+    /// `self_cpu_memory_usage`, `device_time`, `device_time_total`, `self_device_time_total` (also with `cuda`), `count`; the largest come first. Without it the first called come first.
     pub sort_by: Option<String>,
     /// How many rows there are; all if negative.
     pub row_limit: i64,
@@ -152,14 +164,15 @@ fn cut(text: &str, width: usize) -> String {
 
 impl Averages {
     pub(super) fn new(events: &[Event], shapes: bool, shown: &Shown) -> Averages {
-        let mut places: HashMap<(&str, &[Vec<i64>]), usize> = HashMap::new();
+        let mut places: HashMap<(&str, &[Vec<i64>], Option<i64>), usize> = HashMap::new();
         let mut rows: Vec<FunctionEventAvg> = Vec::new();
         for e in events {
             let by: &[Vec<i64>] = if shapes { &e.input_shapes } else { &[] };
-            let i = *places.entry((&*e.name, by)).or_insert_with(|| {
+            let i = *places.entry((&*e.name, by, e.device)).or_insert_with(|| {
                 rows.push(FunctionEventAvg {
                     key: e.name.to_string(),
                     input_shapes: by.to_vec(),
+                    device: e.device,
                     ..Default::default()
                 });
                 rows.len() - 1
@@ -174,6 +187,7 @@ impl Averages {
             let mut a = FunctionEventAvg {
                 key: e.name.to_string(),
                 input_shapes: e.input_shapes.clone(),
+                device: e.device,
                 ..Default::default()
             };
             a.add(e);
@@ -187,6 +201,10 @@ impl Averages {
     pub fn self_cpu_time_total(&self) -> f64 {
         self.rows.iter().map(|r| r.self_cpu_time_total).sum()
     }
+    /// Microseconds of all kernels and copies of devices.
+    pub fn self_device_time_total(&self) -> f64 {
+        self.rows.iter().filter(|r| r.device.is_some()).map(|r| r.self_device_time_total).sum()
+    }
     fn sorted(&self, by: Option<&str>) -> Result<Vec<&FunctionEventAvg>> {
         let mut rows: Vec<&FunctionEventAvg> = self.rows.iter().collect();
         let Some(by) = by else { return Ok(rows) };
@@ -198,15 +216,11 @@ impl Averages {
             "self_cpu_memory_usage" => |r| r.self_cpu_memory_usage as f64,
             "count" => |r| r.count as f64,
             "flops" => |r| r.flops as f64,
-            // devices that are not there took no time
-            "device_time"
-            | "device_time_total"
-            | "self_device_time_total"
-            | "cuda_time"
-            | "cuda_time_total"
-            | "self_cuda_time_total"
-            | "device_memory_usage"
-            | "self_device_memory_usage" => |_| 0.0,
+            "device_time" | "cuda_time" => FunctionEventAvg::device_time,
+            "device_time_total" | "cuda_time_total" => |r| r.device_time_total,
+            "self_device_time_total" | "self_cuda_time_total" => |r| r.self_device_time_total,
+            // memory of devices is not noted by operator
+            "device_memory_usage" | "self_device_memory_usage" => |_| 0.0,
             other => {
                 return Err(Error::attribute(format!(
                     "'FunctionEventAvg' object has no attribute '{other}'"
@@ -229,6 +243,12 @@ impl Averages {
             vec![("Name", widest(&|r| r.key.chars().count(), o.max_name_column_width))];
         let plain = ["Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"];
         columns.extend(plain.map(|n| (n, 12)));
+        let on_devices = rows.iter().any(|r| r.self_device_time_total > 0.0);
+        if on_devices {
+            columns.extend(
+                ["Self CUDA", "Self CUDA %", "CUDA total", "CUDA time avg"].map(|n| (n, 12.max(n.len()))),
+            );
+        }
         if self.shown.memory {
             columns.extend([("CPU Mem", 12), ("Self CPU Mem", 12)]);
         }
@@ -272,7 +292,7 @@ impl Averages {
         };
         let heads: Vec<String> = columns.iter().map(|c| c.0.to_string()).collect();
         let _ = writeln!(s, "{rule}\n{}\n{rule}", line(&heads));
-        let whole = self.self_cpu_time_total();
+        let (whole, whole_devices) = (self.self_cpu_time_total(), self.self_device_time_total());
         let limit = usize::try_from(o.row_limit).unwrap_or(usize::MAX);
         for r in rows.iter().filter(|r| !o.top_level_events_only || r.top).take(limit) {
             let mut cells = vec![
@@ -283,6 +303,14 @@ impl Averages {
                 time(r.cpu_time_total),
                 time(r.cpu_time()),
             ];
+            if on_devices {
+                cells.extend([
+                    time(r.self_device_time_total),
+                    share(r.self_device_time_total, whole_devices),
+                    time(r.device_time_total),
+                    time(r.device_time()),
+                ]);
+            }
             if self.shown.memory {
                 cells.extend([bytes(r.cpu_memory_usage), bytes(r.self_cpu_memory_usage)]);
             }
@@ -303,6 +331,9 @@ impl Averages {
             let _ = writeln!(s, "{}", line(&cells));
         }
         let _ = writeln!(s, "{rule}\nSelf CPU time total: {}", time(whole));
+        if on_devices {
+            let _ = writeln!(s, "Self CUDA time total: {}", time(whole_devices));
+        }
         Ok(s)
     }
 }

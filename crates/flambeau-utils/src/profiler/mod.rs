@@ -25,14 +25,17 @@ mod trace;
 
 pub use averages::{Averages, FunctionEventAvg, TableOptions};
 pub use execution_trace::ExecutionTraceObserver;
-pub use recorder::{Event, Interval, RecordFunction};
+pub use recorder::{Event, Interval, Kernel, RecordFunction};
 
 use flambeau_core::dispatch::overrides::{OperatorCall, push_function_mode};
 use flambeau_core::{Result, ensure};
+use flambeau_devices::cuda::activity::{self, Activity};
 use recorder::{Recorder, Recording};
 use std::path::{Path, PathBuf};
 
-/// What is watched. There is no device but the CPU here; the others can be asked for and bring nothing, as in a PyTorch without them.
+/// What is watched. XPUs and MTIA devices can be asked for and bring nothing, as in a PyTorch without them; so do CUDA devices where there
+/// are none. NVIDIA's devices are watched by CUPTI (libcupti), which is loaded at run time; where it is not there a warning says so, and
+/// the CPU's side is recorded alone.
 #[doc(alias = "torch.profiler.ProfilerActivity")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ProfilerActivity {
@@ -47,10 +50,14 @@ pub enum ProfilerActivity {
     /// Kernels of MTIA devices.
     MTIA,
 }
-/// What can be watched here.
+/// What can be watched here: the CPU, and CUDA devices where there is one with what its driver is asked by.
 #[doc(alias = "torch.profiler.supported_activities")]
 pub fn supported_activities() -> Vec<ProfilerActivity> {
-    vec![ProfilerActivity::CPU]
+    let mut all = vec![ProfilerActivity::CPU];
+    if activity::supported() {
+        all.push(ProfilerActivity::CUDA);
+    }
+    all
 }
 /// What a profiler does in a step.
 #[doc(alias = "torch.profiler.ProfilerAction")]
@@ -178,7 +185,8 @@ impl ProfileOptions {
     pub fn new() -> Self {
         Self::default()
     }
-    /// What is watched; all that can be, unless this is said. Without [`ProfilerActivity::CPU`] nothing is recorded.
+    /// What is watched; all that can be, unless this is said. Without [`ProfilerActivity::CPU`] operators are not recorded, without
+    /// [`ProfilerActivity::CUDA`] kernels are not.
     pub fn activities(mut self, of: impl IntoIterator<Item = ProfilerActivity>) -> Self {
         self.activities = Some(of.into_iter().collect());
         self
@@ -228,30 +236,50 @@ pub struct Profile {
     options: ProfileOptions,
     recording: Option<Recording>,
     events: Vec<Event>,
+    /// What devices did, calls of their driver too.
+    devices: Vec<Activity>,
     metadata: Vec<(String, String)>,
     step: i64,
 }
 impl Profile {
     /// One that does nothing yet.
     pub fn new(options: ProfileOptions) -> Profile {
-        Profile { options, recording: None, events: Vec::new(), metadata: Vec::new(), step: 0 }
+        Profile {
+            options,
+            recording: None,
+            events: Vec::new(),
+            devices: Vec::new(),
+            metadata: Vec::new(),
+            step: 0,
+        }
     }
     fn action(&self) -> ProfilerAction {
         self.options.schedule.as_ref().map_or(ProfilerAction::RECORD, |f| f(self.step))
     }
     fn begin(&mut self) {
-        let watched = |all: &Vec<ProfilerActivity>| all.contains(&ProfilerActivity::CPU);
         if matches!(self.action(), ProfilerAction::RECORD | ProfilerAction::RECORD_AND_SAVE)
             && self.recording.is_none()
-            && self.options.activities.as_ref().is_none_or(watched)
         {
             let o = &self.options;
+            let asked = |what| o.activities.as_ref().map(|all| all.contains(&what));
+            let cpu = asked(ProfilerActivity::CPU).unwrap_or(true);
+            // who asks by name is told what is missing
+            let devices = match asked(ProfilerActivity::CUDA) {
+                Some(true) => flambeau_devices::cuda::is_available(),
+                Some(false) => false,
+                None => activity::supported(),
+            };
+            if !cpu && !devices {
+                return;
+            }
             let what = Recorder {
                 shapes: o.record_shapes || o.with_flops,
                 memory: o.profile_memory,
                 stack: o.with_stack,
                 flops: o.with_flops,
                 modules: o.with_modules,
+                cpu,
+                devices,
                 ..Recorder::default()
             };
             self.recording = Some(Recording::new(what));
@@ -259,7 +287,7 @@ impl Profile {
     }
     fn end(&mut self) {
         let Some(r) = self.recording.take() else { return };
-        self.events = r.finish();
+        (self.events, self.devices) = r.finish();
         // the function sees the profiler, so it is out of it meanwhile
         if let Some(mut f) = self.options.ready.take() {
             f(self);
@@ -355,7 +383,7 @@ impl Profile {
     #[doc(alias = "torch.profiler._KinetoProfile.export_chrome_trace")]
     #[doc(alias = "torch.autograd.profiler.profile.export_chrome_trace")]
     pub fn export_chrome_trace(&self, path: impl AsRef<Path>) -> Result<()> {
-        trace::chrome(&self.events, &self.metadata, path.as_ref())
+        trace::chrome(&self.events, &self.devices, &self.metadata, path.as_ref())
     }
     /// Writes how many bytes were taken over time: by the end of the name a picture (`.html`), or points `[times, [sizes]]` (`.json`) with
     /// PyTorch's columns, all of it in the last, of what is not known.

@@ -4,7 +4,9 @@ use super::flops::estimate;
 use flambeau_core::dispatch::op::OpInfo;
 use flambeau_core::dispatch::overrides::ModeGuard;
 use flambeau_core::dispatch::watch::{Watcher, push_watcher};
+use flambeau_core::settings::determinism::warn;
 use flambeau_core::{Tensor, Value};
+use flambeau_devices::cuda::activity::{self, Activity};
 use flambeau_nn::modules::module::{register_module_forward_hook, register_module_forward_pre_hook};
 use flambeau_nn::{HookHandle, HookOptions, Module};
 use std::borrow::Cow;
@@ -37,12 +39,30 @@ pub struct Event {
     pub stack: Vec<String>,
     /// Classes of the modules that ran, the outermost first: `Sequential.Linear`.
     pub module_hierarchy: String,
+    /// The CUDA device that it ran on, of a kernel or a copy; none: the CPU.
+    #[doc(alias = "torch.autograd.profiler_util.FunctionEvent.device_index")]
+    pub device: Option<i64>,
+    /// Kernels and copies that it queued itself.
+    pub kernels: Vec<Kernel>,
+    /// Microseconds of kernels that events within it queued.
+    pub(super) children_device: f64,
     /// Bytes that were taken at the begin and at the end.
     pub(super) allocated: [i64; 2],
     /// Nanoseconds of the events within it.
     pub(super) children: u64,
     /// Bytes of the events within it.
     pub(super) children_memory: i64,
+}
+/// A kernel or a copy of a device, as the operator knows it that queued it.
+#[doc(alias = "torch.autograd.profiler_util.Kernel")]
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kernel {
+    /// The kernel's name, or where the copy goes from and to.
+    pub name: String,
+    /// The device's number.
+    pub device: i64,
+    /// Microseconds.
+    pub duration: f64,
 }
 /// A piece of time, in microseconds from the begin of the recording.
 #[doc(alias = "torch.autograd.profiler_util.Interval")]
@@ -64,13 +84,28 @@ impl Event {
     pub fn time_range(&self) -> Interval {
         Interval { start: self.start as f64 / 1e3, end: self.end as f64 / 1e3 }
     }
-    /// Microseconds.
+    /// Microseconds; none of what ran on a device.
     pub fn cpu_time_total(&self) -> f64 {
-        (self.end - self.start) as f64 / 1e3
+        if self.device.is_some() { 0.0 } else { (self.end - self.start) as f64 / 1e3 }
     }
     /// Microseconds without the events within it.
     pub fn self_cpu_time(&self) -> f64 {
-        (self.end - self.start).saturating_sub(self.children) as f64 / 1e3
+        if self.device.is_some() {
+            0.0
+        } else {
+            (self.end - self.start).saturating_sub(self.children) as f64 / 1e3
+        }
+    }
+    /// Microseconds of the kernels and copies that it queued, and of those of the events within it; of a kernel, its own.
+    pub fn device_time_total(&self) -> f64 {
+        self.self_device_time_total() + self.children_device
+    }
+    /// The same without the events within it.
+    pub fn self_device_time_total(&self) -> f64 {
+        match self.device {
+            Some(_) => (self.end - self.start) as f64 / 1e3,
+            None => self.kernels.iter().map(|k| k.duration).sum(),
+        }
     }
     /// Bytes without those of the events within it.
     pub fn self_cpu_memory_usage(&self) -> i64 {
@@ -109,6 +144,9 @@ pub(super) struct Recorder {
     pub(super) stack: bool,
     pub(super) flops: bool,
     pub(super) modules: bool,
+    /// Whether the CPU's events are of interest, and what devices do.
+    pub(super) cpu: bool,
+    pub(super) devices: bool,
     pub(super) began: Option<Instant>,
     pub(super) noted: Vec<Noted>,
     /// Those that are running.
@@ -142,6 +180,9 @@ impl Recorder {
         let more = wanted.then(|| self.more(&what, args));
         let parent = self.open.last().copied();
         self.open.push(i);
+        if self.devices {
+            activity::enter(i as u64);
+        }
         // the clock is asked last, so that what is noted does not count
         self.noted.reserve(1);
         let now = Instant::now();
@@ -155,6 +196,9 @@ impl Recorder {
         }
         // guards may end in any order: what is still open above ends with it
         while let Some(k) = self.open.pop() {
+            if self.devices {
+                activity::leave();
+            }
             let e = &mut self.noted[k];
             e.end = now;
             if let Some(m) = &mut e.more
@@ -203,12 +247,49 @@ impl Recorder {
                 flops: more.flops,
                 stack: more.stack,
                 module_hierarchy: more.modules,
+                device: None,
+                kernels: Vec::new(),
+                children_device: 0.0,
                 allocated: more.allocated,
                 children: 0,
                 children_memory: 0,
             });
         }
         all
+    }
+}
+/// Adds what devices did: to the operators that queued it, and as events of its own behind them.
+fn with_devices(events: &mut Vec<Event>, all: &[Activity]) {
+    let operators = events.len();
+    for a in all.iter().filter(|a| !a.is_call()) {
+        let duration = a.end.saturating_sub(a.start) as f64 / 1e3;
+        let by = a.operator.and_then(|o| usize::try_from(o).ok()).filter(|o| *o < operators);
+        if let Some(by) = by {
+            events[by].kernels.push(Kernel { name: a.name.clone(), device: a.device, duration });
+            let mut above = events[by].parent;
+            while let Some(p) = above {
+                events[p].children_device += duration;
+                above = events[p].parent;
+            }
+        }
+        events.push(Event {
+            name: a.name.clone().into(),
+            start: a.start,
+            end: a.end.max(a.start),
+            parent: None,
+            is_user_annotation: false,
+            input_shapes: Vec::new(),
+            cpu_memory_usage: 0,
+            flops: 0,
+            stack: Vec::new(),
+            module_hierarchy: String::new(),
+            device: Some(a.device),
+            kernels: Vec::new(),
+            children_device: 0.0,
+            allocated: [0; 2],
+            children: 0,
+            children_memory: 0,
+        });
     }
 }
 /// As PyTorch shows it: `aten::add`.
@@ -299,7 +380,14 @@ impl Watcher for Noting {
 }
 impl Recording {
     pub(super) fn new(mut what: Recorder) -> Recording {
-        what.began = Some(Instant::now());
+        let began = Instant::now();
+        what.began = Some(began);
+        if what.devices
+            && let Err(e) = activity::begin(began)
+        {
+            what.devices = false;
+            warn(&format!("what CUDA devices do is not recorded: {}", e.message()));
+        }
         let recorder = Rc::new(RefCell::new(what));
         // while the thread ends labels find no recorder
         let _ = CURRENT.try_with(|c| c.borrow_mut().push(recorder.clone()));
@@ -313,18 +401,36 @@ impl Recording {
         let i = r.begin(What::Label(label.into()), None);
         r.end(i);
     }
-    pub(super) fn finish(self) -> Vec<Event> {
+    /// The events, and what devices did.
+    pub(super) fn finish(self) -> (Vec<Event>, Vec<Activity>) {
         let mut r = self.recorder.borrow_mut();
         if let Some(first) = r.open.first().copied() {
             r.end(first);
         }
-        r.events()
+        let mut events = r.events();
+        let mut all = Vec::new();
+        if std::mem::take(&mut r.devices) {
+            all = activity::end().unwrap_or_else(|e| {
+                warn(&format!("what CUDA devices did was lost: {}", e.message()));
+                Vec::new()
+            });
+        }
+        if !r.cpu {
+            events.clear();
+            all.iter_mut().for_each(|a| a.operator = None);
+        }
+        with_devices(&mut events, &all);
+        (events, all)
     }
 }
 impl Drop for Recording {
     fn drop(&mut self) {
         self.hooks.iter().for_each(HookHandle::remove);
         let _ = CURRENT.try_with(|c| c.borrow_mut().retain(|r| !Rc::ptr_eq(r, &self.recorder)));
+        // a recording that nobody finished
+        if self.recorder.try_borrow().is_ok_and(|r| r.devices) {
+            let _ = activity::end();
+        }
     }
 }
 

@@ -1,0 +1,14 @@
+//! The operators that CUDA devices leave to the CPU: the program behind `cargo xtask kernels --fallbacks`.
+
+#![forbid(unsafe_code)]
+
+fn main() {
+    let (names, all) = flambeau_cuda::by_the_cpu();
+    println!(
+        "# Operators of flambeau-core and flambeau-nn-functional that CUDA devices leave to the CPU, over copies. Written by\n\
+         # `cargo xtask kernels --fallbacks`; do not edit. {} of {all}: {:.1} %",
+        names.len(),
+        100.0 * names.len() as f64 / all.max(1) as f64
+    );
+    names.iter().for_each(|n| println!("{n}"));
+}
