@@ -41,10 +41,10 @@ pub fn rendezvous_state(pickle: &[u8]) -> flambeau_core::Result<serde_json::Valu
 pub fn numa_processors(
     root: &std::path::Path,
     visible: Option<&str>,
-    mode: crate::elastic::numa::AffinityMode,
+    mode: crate::numa::AffinityMode,
     local_rank: i64,
 ) -> flambeau_core::Result<String> {
-    use crate::elastic::numa::{Machine, written};
+    use crate::numa::{Machine, written};
     let m = Machine { root: root.to_owned(), visible: visible.map(str::to_owned) };
     m.processors(mode, local_rank).map(|all| written(&all))
 }
@@ -53,7 +53,7 @@ pub fn numa_processors(
 /// # Errors
 /// It is none.
 pub fn numa_list(text: &str) -> flambeau_core::Result<String> {
-    crate::elastic::numa::numbers(text).map(|all| crate::elastic::numa::written(&all))
+    crate::numa::numbers(text).map(|all| crate::numa::written(&all))
 }
 
 /// Frames as they go over the wire, of all groups of this process.

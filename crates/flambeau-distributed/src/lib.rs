@@ -21,6 +21,8 @@ pub mod mesh;
 mod mpi;
 #[cfg(feature = "nccl")]
 mod nccl;
+#[doc(alias = "torch.numa.binding")]
+pub mod numa;
 pub mod optim;
 mod pickles;
 pub mod reduce_op;

@@ -175,6 +175,14 @@ pub mod ops {
 #[cfg(feature = "distributed")]
 #[doc(alias = "torch.distributed")]
 pub mod distributed;
+/// Memory that belongs to groups of processors (`torch.numa`).
+#[cfg(feature = "distributed")]
+pub mod numa {
+    /// Workers that run on the processors near their devices.
+    pub mod binding {
+        pub use flambeau_distributed::numa::{AffinityMode, NumaOptions};
+    }
+}
 
 /// Probability distributions, their constraints, transforms and divergences (`torch.distributions`).
 #[cfg(feature = "distributions")]

@@ -27,6 +27,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/flambeau-core/src/tensor/graph.rs",
     "crates/flambeau-core/src/backend/cpu/access.rs",
     "crates/flambeau-cuda/src/driver/captured.rs",
+    "crates/flambeau-cuda/src/driver/convolutions.rs",
     "crates/flambeau-cuda/src/driver/cupti.rs",
     "crates/flambeau-cuda/src/driver/library.rs",
     "crates/flambeau-cuda/src/driver/mapped.rs",
@@ -50,7 +51,9 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/flambeau-multiprocessing/tests/it/processes.rs",
     "crates/flambeau-multiprocessing/tests/it/queues.rs",
     "crates/flambeau-conformance/src/distributed/local/processes.rs",
-    // gives the promise that mapped files ask for
+    // give the promise that mapped files ask for
+    "benches/src/bin/graphs.rs",
+    "crates/flambeau-export/tests/it/mapped.rs",
     "crates/flambeau-serialization/tests/it/mapped.rs",
 ];
 
@@ -423,6 +426,7 @@ const LAYERS: &[&str] = &[
     "flambeau-optim",
     "flambeau-amp",
     "flambeau-data",
+    "flambeau-interop",
     "flambeau-utils",
     "flambeau-tensorboard",
     "flambeau-distributed",

@@ -109,7 +109,7 @@ pub struct WorkerSpecOptions {
     #[default(false)]
     pub(crate) virtual_local_rank: bool,
     /// Which processors workers are bound to. Default: none.
-    pub(crate) numa_options: Option<super::numa::NumaOptions>,
+    pub(crate) numa_options: Option<crate::numa::NumaOptions>,
     /// Lines of teed standard output that contain one of these go to `filtered_stdout.log` as well.
     pub(crate) duplicate_stdout_filters: Option<LineFilters>,
     /// The same of standard error, to `filtered_stderr.log`.

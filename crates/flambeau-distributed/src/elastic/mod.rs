@@ -6,8 +6,6 @@ pub mod events;
 pub mod failures;
 #[doc(alias = "torch.distributed.elastic.metrics")]
 pub mod metrics;
-#[doc(alias = "torch.numa.binding")]
-pub mod numa;
 #[doc(alias = "torch.distributed.elastic.multiprocessing")]
 pub mod processes;
 pub mod rendezvous;

@@ -2,9 +2,9 @@
 
 use super::{LaunchOptions, launch_until};
 use crate::calls::merge_traces;
-use crate::elastic::numa::AffinityMode;
 use crate::elastic::processes::Stds;
 use crate::elastic::{determine_local_world_size, int, parse_min_max_nnodes};
+use crate::numa::AffinityMode;
 use flambeau_core::{Error, Result, bail, ensure};
 use std::path::PathBuf;
 use std::sync::Arc;

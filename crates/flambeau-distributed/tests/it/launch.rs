@@ -1,6 +1,6 @@
-use flambeau_distributed::elastic::numa::{AffinityMode, NumaOptions};
 use flambeau_distributed::elastic::processes::Std;
 use flambeau_distributed::launch::{LaunchOptions, launch, launch_until};
+use flambeau_distributed::numa::{AffinityMode, NumaOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};

@@ -1,7 +1,7 @@
 //! Processors near devices, on machines that are made of files.
 
-use flambeau_distributed::elastic::numa::AffinityMode;
 use flambeau_distributed::internal::{numa_list, numa_processors};
+use flambeau_distributed::numa::AffinityMode;
 
 struct Machine {
     dir: tempfile::TempDir,

@@ -43,7 +43,7 @@ const UNDOCUMENTED: [&str; 30] = [
 ];
 
 /// Modules that PyTorch's documentation does not name: Rust's own, and PyTorch's whose members are documented elsewhere.
-const OWN_MODULES: [&str; 54] = [
+const OWN_MODULES: [&str; 58] = [
     "torch::ao::ns::numeric_suite",
     "torch::ao::nn",
     "torch::ao::nn::quantized",
@@ -98,6 +98,10 @@ const OWN_MODULES: [&str; 54] = [
     "torch::utils::serialization",
     "torch::utils::serialization::config",
     "torch::utils::tensorboard",
+    "torch::numa",
+    "torch::numa::binding",
+    "torch::interop",
+    "torch::interop::image",
 ];
 
 /// Names of core's machine room: what a kernel or the gradient engine needs and a program does not.
