@@ -178,7 +178,7 @@ fn images_are_tensors_with_channels_first() {
         image::DynamicImage::from(image::Rgb32FImage::from_pixel(1, 1, image::Rgb([0.25, 2.0, -1.0])));
     assert_eq!(float.to_tensor().reshape([-1]).to_vec::<f32>(), [0.25, 2.0, -1.0]);
     assert_eq!(float.to_tensor().to_image().into_rgb8().into_raw(), [64, 255, 0]);
-    assert_eq!(try_pil_to_tensor(&image::RgbImage::new(0, 2).into()).unwrap().numel(), 0);
+    assert_eq!(try_pil_to_tensor(&image::RgbImage::new(0, 2).into()).unwrap().sizes(), [3, 2, 0]);
     for wrong in [
         torch::zeros([5, 2, 2]),
         torch::zeros([2]),

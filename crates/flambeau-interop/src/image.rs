@@ -12,23 +12,23 @@ use image::{DynamicImage, ImageBuffer, Luma, LumaA, Pixel, Rgb, Rgba};
 /// # Errors
 /// A kind of image that the crate `image` adds later.
 pub fn try_pil_to_tensor(image: &DynamicImage) -> Result<Tensor> {
-    let (h, w) = (i64::from(image.height()), i64::from(image.width()));
-    fn channels_first<T: Element>(all: &[T], h: i64, w: i64) -> Result<Tensor> {
-        let channels = if h * w == 0 { 0 } else { all.len() as i64 / (h * w) };
-        let t = Tensor::from_vec_raw(all.to_vec(), &[h, w, channels])?;
+    // an image without places has its channels too
+    let sizes = [image.height().into(), image.width().into(), image.color().channel_count().into()];
+    fn channels_first<T: Element>(all: &[T], sizes: &[i64; 3]) -> Result<Tensor> {
+        let t = Tensor::from_vec_raw(all.to_vec(), sizes)?;
         ops::contiguous(&ops::permute(&t, &[2, 0, 1])?, flambeau_core::MemoryFormat::Contiguous)
     }
     match image {
-        DynamicImage::ImageLuma8(b) => channels_first(b.as_raw(), h, w),
-        DynamicImage::ImageLumaA8(b) => channels_first(b.as_raw(), h, w),
-        DynamicImage::ImageRgb8(b) => channels_first(b.as_raw(), h, w),
-        DynamicImage::ImageRgba8(b) => channels_first(b.as_raw(), h, w),
-        DynamicImage::ImageLuma16(b) => channels_first(b.as_raw(), h, w),
-        DynamicImage::ImageLumaA16(b) => channels_first(b.as_raw(), h, w),
-        DynamicImage::ImageRgb16(b) => channels_first(b.as_raw(), h, w),
-        DynamicImage::ImageRgba16(b) => channels_first(b.as_raw(), h, w),
-        DynamicImage::ImageRgb32F(b) => channels_first(b.as_raw(), h, w),
-        DynamicImage::ImageRgba32F(b) => channels_first(b.as_raw(), h, w),
+        DynamicImage::ImageLuma8(b) => channels_first(b.as_raw(), &sizes),
+        DynamicImage::ImageLumaA8(b) => channels_first(b.as_raw(), &sizes),
+        DynamicImage::ImageRgb8(b) => channels_first(b.as_raw(), &sizes),
+        DynamicImage::ImageRgba8(b) => channels_first(b.as_raw(), &sizes),
+        DynamicImage::ImageLuma16(b) => channels_first(b.as_raw(), &sizes),
+        DynamicImage::ImageLumaA16(b) => channels_first(b.as_raw(), &sizes),
+        DynamicImage::ImageRgb16(b) => channels_first(b.as_raw(), &sizes),
+        DynamicImage::ImageRgba16(b) => channels_first(b.as_raw(), &sizes),
+        DynamicImage::ImageRgb32F(b) => channels_first(b.as_raw(), &sizes),
+        DynamicImage::ImageRgba32F(b) => channels_first(b.as_raw(), &sizes),
         other => bail!(Missing, "images of color type {:?} as tensors", other.color()),
     }
 }
