@@ -49,7 +49,9 @@ impl Serialize for Bytes<'_> {
         let size = t.dtype().size();
         let (at, n) = (t.storage_offset() as usize * size, t.numel() as usize * size);
         // no guard of the memory is held while the format's own code runs
-        let mut b = vec![0; n];
+        let mut b = Vec::new();
+        b.try_reserve_exact(n).map_err(S::Error::custom)?;
+        b.resize(n, 0);
         t.storage().read_at(at, &mut b).map_err(S::Error::custom)?;
         s.serialize_bytes(&b)
     }
