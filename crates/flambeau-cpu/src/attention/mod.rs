@@ -185,6 +185,7 @@ impl<S: AttentionElement> Job for Weigh<'_, S> {
     fn run<I: Isa>(self) {
         let zero = S::Compute::ZERO;
         let v = self.block.shape.v;
+        let exp = S::Compute::exp_vectors();
         for (r, row) in self.scores.chunks_exact_mut(self.block.keys).enumerate() {
             let row = self.block.scores(r, row);
             let old = self.max[r];
@@ -192,8 +193,11 @@ impl<S: AttentionElement> Job for Weigh<'_, S> {
             self.max[r] = max;
             // a row of nothing but -inf has weights of 0 so far
             let base = if max == S::Compute::LOW { zero } else { max };
-            for x in row.iter_mut() {
-                *x = (*x - base).exp::<I>();
+            if let Some(exp) = exp {
+                row.iter_mut().for_each(|x| *x = *x - base);
+                exp(row);
+            } else {
+                row.iter_mut().for_each(|x| *x = (*x - base).exp::<I>());
             }
             let sum = fold::<I, _, _, _>([&*row], zero, |[v]| v, |a, b| a + b);
             for x in row.iter_mut() {
@@ -382,13 +386,20 @@ impl<S: AttentionElement> Job for Slope<'_, S> {
     fn run<I: Isa>(self) {
         let scale = S::Compute::of(self.block.shape.scale);
         let keys = self.block.keys;
+        let exp = S::Compute::exp_vectors();
         let rows = self.scores.chunks_exact_mut(keys).zip(self.grad.chunks_exact_mut(keys));
         for (r, (p, g)) in rows.enumerate() {
             let p = self.block.scores(r, p);
             g[p.len()..].fill(S::Compute::ZERO);
             let (lse, dot) = (self.lse[r], self.dots[r]);
+            if let Some(exp) = exp {
+                p.iter_mut().for_each(|p| *p = *p - lse);
+                exp(p);
+            } else {
+                p.iter_mut().for_each(|p| *p = (*p - lse).exp::<I>());
+            }
             for (p, g) in p.iter_mut().zip(g) {
-                let weight = (*p - lse).exp::<I>();
+                let weight = *p;
                 *p = S::down(weight).up();
                 *g = S::down(weight * (*g - dot)).up() * scale;
             }

@@ -5,6 +5,7 @@ use super::real::{Fl, Real};
 use super::stored::{Num, Stored};
 use crate::Element;
 use crate::engine::isa::Isa;
+use crate::vmath::wide;
 use num_complex::Complex;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -32,8 +33,14 @@ pub trait Arith: Element {
     /// Is a NaN (either part of a complex number).
     fn is_undefined(self) -> bool;
 }
+/// `e^x` of each number; only where vectors for it are available.
+fn exp_in_place(x: &mut [f32]) {
+    let at = x.as_mut_ptr();
+    // SAFETY: it is handed out only where it is available, and not seen elsewhere; both places are the very same.
+    unsafe { wide::exp(at, at, x.len()) };
+}
 macro_rules! floats {
-    ($($t:ident $fma:ident),*) => {$(
+    ($($t:ident $fma:ident { $($own:item)* })*) => {$(
         impl Arith for $t {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -82,10 +89,19 @@ macro_rules! floats {
             fn log(self) -> Self { $t::ln(self) }
             #[inline(always)]
             fn log_1p(self) -> Self { $t::ln_1p(self) }
+            $($own)*
         }
     )*};
 }
-floats!(f32 fma32, f64 fma64);
+floats! {
+    f32 fma32 {
+        #[inline]
+        fn exp_vectors() -> Option<fn(&mut [Self])> {
+            wide::available().then_some(exp_in_place)
+        }
+    }
+    f64 fma64 {}
+}
 macro_rules! integers {
     ($($t:ty),*) => {$(impl Arith for $t {
         const ZERO: Self = 0;
@@ -138,6 +154,11 @@ pub trait Compute:
     #[inline(always)]
     fn exp<I: Isa>(self) -> Self {
         Self::On::<I>::wrap(self).exp().raw()
+    }
+    /// `e^x` of each number in place, where the machine has better vectors for it than loops of [`Compute::exp`] make.
+    #[inline]
+    fn exp_vectors() -> Option<fn(&mut [Self])> {
+        None
     }
     /// Natural logarithm, in loops that vectorise.
     #[inline(always)]

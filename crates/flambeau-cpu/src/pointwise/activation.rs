@@ -29,7 +29,7 @@ fn plus3_0_6<V: Real>(x: V) -> V {
 
 pointwise! {
     /// 1 / (1 + e^-x).
-    SIGMOID = "sigmoid"(x) cost 400 { float => x.sigmoid(), complex => Cx::c(1.0) / (Cx::c(1.0) + super::complex_math::complex_exp(-x)) }
+    SIGMOID = "sigmoid"(x) cost 400 { float_sigmoid => x.sigmoid(), complex => Cx::c(1.0) / (Cx::c(1.0) + super::complex_math::complex_exp(-x)) }
     /// log(sigmoid(x)).
     LOG_SIGMOID = "log_sigmoid"(x) cost 900 { float => x.minimum(V::zero()) - (-x.abs()).exp().log1p() }
     /// log(1 + exp(beta x)) / beta, and x where beta x > threshold.
@@ -48,11 +48,11 @@ pointwise! {
     GELU = "gelu"(x) cost 350 { float => x * x.normal_cdf() }
     /// Gelu by a tanh, written as a sigmoid: half of 1 + tanh(y) is sigmoid(2 y), which is cheaper and loses no digits below 0.
     GELU_TANH = "gelu_tanh"(x) cost 450 {
-        float => x * (V::c(2.0 * SQRT_2_PI) * (x + V::c(GELU_CUBE) * x * x * x)).sigmoid(),
+        float_gelu_tanh => x * (V::c(2.0 * SQRT_2_PI) * (x + V::c(GELU_CUBE) * x * x * x)).sigmoid(),
     }
     /// x sigmoid(x).
     SILU = "silu"(x) cost 450 {
-        float => x / (V::one() + (-x).exp()),
+        float_silu => x / (V::one() + (-x).exp()),
         complex => x / (Cx::c(1.0) + super::complex_math::complex_exp(-x)),
     }
     /// x tanh(softplus(x)).

@@ -14,6 +14,7 @@ use crate::DType;
 use crate::engine::isa::{Isa, Level, Portable, V3, V4};
 use crate::num::Compute;
 use crate::num::real::{Cx, Int, Real};
+use crate::vmath::wide;
 use flambeau_dtype::{B8, Element};
 
 /// A formula over memory elements with its scalar arguments loaded.
@@ -276,6 +277,34 @@ pub fn float<Op: Float>(d: DType, l: Level) -> Option<Loop> {
 /// As [`float`], with loops of their own for scalar operands.
 pub fn float_hot<Op: Float>(d: DType, l: Level) -> Option<Loop> {
     float_forms::<Op, true>(d, l)
+}
+/// Classes of the float formulas of which f32 has vectors of their own on AVX-512.
+macro_rules! by_vectors {
+    ($($class:ident: $function:ident;)*) => {$(
+        /// As [`float`], by vectors of its own for f32 where the machine has them.
+        pub fn $class<Op: Float>(d: DType, l: Level) -> Option<Loop> {
+            unsafe fn kernel(out: &mut [MaybeUninit<u8>], ins: [*const u8; 3], n: usize, _: *const Param, _: u8) {
+                // SAFETY: the level was asked for; the caller passes `n` valid elements, and the output overlaps no input.
+                unsafe { wide::$function(out.as_mut_ptr().cast(), ins[0].cast(), n) }
+            }
+            let conv = match d {
+                DType::F32 => Conv::None,
+                DType::F16 => Conv::F16,
+                DType::BF16 => Conv::BF16,
+                _ => return float::<Op>(d, l),
+            };
+            type F<Op> = FloatF<Op, f32, false>;
+            let own = l == Level::V4 && wide::available();
+            same(staged::<F<Op>>(if own { kernel } else { narrow::<F<Op>>(l) }, conv, conv, None), d)
+        }
+    )*};
+}
+by_vectors! {
+    float_exp: exp;
+    float_tanh: tanh;
+    float_sigmoid: sigmoid;
+    float_silu: silu;
+    float_gelu_tanh: gelu_tanh;
 }
 /// Loops of a float formula that is computed in f64 whatever the dtype.
 pub fn float_wide<Op: Float>(d: DType, l: Level) -> Option<Loop> {

@@ -35,6 +35,11 @@ macro_rules! pointwise {
     (@class float_hot $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V; $($r)*); };
     (@class float_wide $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V; $($r)*); };
     (@class float_scalar $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V; $($r)*); };
+    (@class float_exp $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V; $($r)*); };
+    (@class float_tanh $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V; $($r)*); };
+    (@class float_sigmoid $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V; $($r)*); };
+    (@class float_silu $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V; $($r)*); };
+    (@class float_gelu_tanh $($r:tt)*) => { $crate::pointwise!(@imp Float (V: Real) V, V; $($r)*); };
     (@class int $($r:tt)*) => { $crate::pointwise!(@imp Integer (V: Int) V, V; $($r)*); };
     (@class boolean $($r:tt)*) => { $crate::pointwise!(@imp Boolean () bool, bool; $($r)*); };
     (@class complex $($r:tt)*) => {

@@ -136,9 +136,13 @@ impl<T: Float> Fold<T> for Lse {
         // Through a buffer in loops of unknown length: those vectorise, unlike an unrolled chain of exponentials.
         let mut l = [T::Compute::ZERO; L];
         let mut tmp = [T::Compute::ZERO; 256];
+        let exp = T::Compute::exp_vectors();
         for c in x.chunks(256) {
-            for (t, v) in tmp.iter_mut().zip(c) {
-                *t = (v.up() - s).exp::<I>();
+            if let Some(exp) = exp {
+                tmp.iter_mut().zip(c).for_each(|(t, v)| *t = v.up() - s);
+                exp(&mut tmp[..c.len()]);
+            } else {
+                tmp.iter_mut().zip(c).for_each(|(t, v)| *t = (v.up() - s).exp::<I>());
             }
             for t in tmp[..c.len()].chunks(L) {
                 for (a, t) in l.iter_mut().zip(t) {

@@ -48,6 +48,7 @@ impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
     fn run<I: Isa>(self) {
         let n = self.n;
         let tmp = &mut self.tmp[..n];
+        let exp = Op::<T>::exp_vectors();
         for (x, y) in self.x.chunks_exact(n).zip(self.y.chunks_exact_mut(n)) {
             let m = fold::<I, _, _, _>([x], Op::<T>::LOW, |[v]| v.up(), max);
             // what comes next is fetched while the exponentials keep the units busy
@@ -58,6 +59,11 @@ impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
                     prefetch(x.as_ptr().wrapping_add(n).cast::<u8>().wrapping_add(at));
                     prefetch(y.as_ptr().cast::<u8>().wrapping_add(at));
                 }
+                if let Some(exp) = exp {
+                    tmp.iter_mut().zip(&x[c * step..]).for_each(|(to, x)| *to = x.up() - m);
+                    exp(tmp);
+                    continue;
+                }
                 let (to, _) = tmp.as_chunks_mut::<LANES>();
                 for (to, x) in to.iter_mut().zip(x[c * step..].as_chunks().0) {
                     together::<I, T>(x, m, to);
@@ -65,6 +71,7 @@ impl<T: Float, const LOG: bool> Job for Row<'_, T, LOG> {
             }
             // one by one, what is left would cost as much as many vectors: some are computed twice instead
             match (x.last_chunk(), tmp.last_chunk_mut()) {
+                _ if exp.is_some() => {}
                 (Some(x), Some(to)) if !n.is_multiple_of(LANES) => together::<I, T>(x, m, to),
                 (Some(_), Some(_)) => {}
                 _ => tmp.iter_mut().zip(x).for_each(|(to, x)| *to = (x.up() - m).exp::<I>()),
@@ -104,8 +111,16 @@ impl<T: Float, const LOG: bool> Job for Cols<'_, T, LOG> {
                 m[j] = max(m[j], a[j].up());
             }
         }
+        let exp = Op::<T>::exp_vectors();
         for k in 0..n {
             let a = &x[base + k * inner..][..w];
+            if let Some(exp) = exp {
+                let mut e = [Op::<T>::ZERO; W];
+                (0..w).for_each(|j| e[j] = a[j].up() - m[j]);
+                exp(&mut e[..w]);
+                (0..w).for_each(|j| s[j] = s[j] + e[j]);
+                continue;
+            }
             for j in 0..w {
                 s[j] = s[j] + (a[j].up() - m[j]).exp::<I>();
             }
@@ -117,6 +132,13 @@ impl<T: Float, const LOG: bool> Job for Cols<'_, T, LOG> {
             let a = &x[base + k * inner..][..w];
             // SAFETY: tiles are disjoint, and each is handled by one task.
             let o = unsafe { y.slice(base + k * inner, w) };
+            if let (false, Some(exp)) = (LOG, exp) {
+                let mut e = [Op::<T>::ZERO; W];
+                (0..w).for_each(|j| e[j] = a[j].up() - m[j]);
+                exp(&mut e[..w]);
+                (0..w).for_each(|j| o[j] = T::down(e[j] * s[j]));
+                continue;
+            }
             for j in 0..w {
                 let v = a[j].up() - m[j];
                 o[j] = T::down(if LOG { v - s[j] } else { v.exp::<I>() * s[j] });

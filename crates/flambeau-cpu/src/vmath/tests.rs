@@ -268,3 +268,59 @@ fn rare_functions() {
         assert!(((got - want) / want).abs() < 1e-13, "{got} {want}");
     }
 }
+
+/// The vectors of AVX-512: their bounds, the ends of the range, and the same results at every place and of every length.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn by_vectors() {
+    use super::wide;
+    if !wide::available() {
+        return;
+    }
+    type All = unsafe fn(*mut f32, *const f32, usize);
+    let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+    let gelu =
+        move |x: f64| x * sigmoid(2.0 * std::f64::consts::FRAC_2_PI.sqrt() * (x + 0.044_715 * x * x * x));
+    let silu = move |x: f64| x * sigmoid(x);
+    let cases: [(&str, All, &dyn Fn(f64) -> f64, f64, (f64, f64)); 5] = [
+        ("exp", wide::exp, &f64::exp, 0.53, (-87.3, 88.8)),
+        ("tanh", wide::tanh, &f64::tanh, 0.59, (-10.0, 10.0)),
+        ("sigmoid", wide::sigmoid, &sigmoid, 3.0, (-87.3, 20.0)),
+        ("silu", wide::silu, &silu, 3.5, (-80.0, 20.0)),
+        ("gelu_tanh", wide::gelu_tanh, &gelu, 12.0, (-4.0, 20.0)),
+    ];
+    for (name, all, want, bound, (low, high)) in cases {
+        let x: Vec<f32> = inputs(low, high).map(|x| x as f32).collect();
+        let mut y = vec![0.0f32; x.len()];
+        // SAFETY: they are available, and both have as many numbers.
+        unsafe { all(y.as_mut_ptr(), x.as_ptr(), x.len()) };
+        let mut worst = (0.0, 0.0);
+        for (x, y) in x.iter().zip(&y).filter(|(x, _)| (low..=high).contains(&f64::from(**x))) {
+            let e = ulp32(*y, want(f64::from(*x)));
+            worst = if e > worst.0 || e.is_nan() { (e, *x) } else { worst };
+        }
+        assert!(worst.0 < bound, "{name}: {worst:?}");
+        // every length and every place, in place as well
+        for n in 0..70 {
+            let mut some = x[n..2 * n].to_vec();
+            let at = some.as_mut_ptr();
+            // SAFETY: they are available; one place.
+            unsafe { all(at, at, n) };
+            let bits = |v: &[f32]| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&some), bits(&y[n..2 * n]), "{name} {n}");
+        }
+    }
+    let ends =
+        [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-45, -1e-45, 3e38, -3e38, 89.0, -104.5];
+    let of = |all: All| {
+        let mut y = ends;
+        // SAFETY: as above.
+        unsafe { all(y.as_mut_ptr(), ends.as_ptr(), ends.len()) };
+        y.map(|y| if y.is_nan() { "NaN".to_string() } else { format!("{y:e}") }).join(" ")
+    };
+    assert_eq!(of(wide::exp), "1e0 1e0 inf 0e0 NaN 1e0 1e0 inf 0e0 inf 0e0");
+    assert_eq!(of(wide::tanh), "0e0 -0e0 1e0 -1e0 NaN 1e-45 -1e-45 1e0 -1e0 1e0 -1e0");
+    assert_eq!(of(wide::sigmoid), "5e-1 5e-1 1e0 0e0 NaN 5e-1 5e-1 1e0 0e0 1e0 0e0");
+    assert_eq!(of(wide::silu), "0e0 -0e0 inf NaN NaN 0e0 -0e0 3e38 -0e0 8.9e1 -0e0");
+    assert_eq!(of(wide::gelu_tanh), "0e0 -0e0 inf NaN NaN 0e0 -0e0 3e38 -0e0 8.9e1 -0e0");
+}

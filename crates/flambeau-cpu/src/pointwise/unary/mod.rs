@@ -38,7 +38,7 @@ pointwise! {
     /// `x * x`.
     SQUARE = "square"(x) cost 50 { float => x * x, int => x * x, complex_hot => x * x }
     /// e^x.
-    EXP = "exp"(x) cost 300 { float => x.exp(), complex => s::complex_exp(x) }
+    EXP = "exp"(x) cost 300 { float_exp => x.exp(), complex => s::complex_exp(x) }
     /// 2^x.
     EXP2 = "exp2"(x) cost 300 { float => x.exp2(), complex => s::complex_exp(x.scale(V::c(std::f64::consts::LN_2))) }
     /// e^x - 1.
@@ -64,7 +64,7 @@ pointwise! {
     /// Hyperbolic cosine.
     COSH = "cosh"(x) cost 1500 { float_wide => x.cosh(), complex => s::complex_cosh(x) }
     /// Hyperbolic tangent.
-    TANH = "tanh"(x) cost 400 { float => x.tanh(), complex => s::complex_tanh(x) }
+    TANH = "tanh"(x) cost 400 { float_tanh => x.tanh(), complex => s::complex_tanh(x) }
     /// Inverse hyperbolic sine.
     ASINH = "asinh"(x) cost 2000 { float_wide => x.asinh(), complex => s::complex_asin(x.mul_i()).mul_neg_i() }
     /// Inverse hyperbolic cosine.
