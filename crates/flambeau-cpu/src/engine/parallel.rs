@@ -43,8 +43,17 @@ pub fn set_num_threads(n: usize) {
     THREADS.store(n.max(1), Ordering::Relaxed);
 }
 
-struct Shared {
+/// The chunks that one thread of a job takes first: the same ones in each call that has as many chunks, so that it finds in its own
+/// caches what it left there. Lines of their own, since each thread counts up its own.
+#[repr(align(128))]
+struct Share {
     next: AtomicUsize,
+    end: usize,
+}
+
+struct Shared {
+    /// One for each thread, in the order of the chunks.
+    shares: Box<[Share]>,
     chunks: usize,
     done: AtomicUsize,
     /// What the first chunk that panicked did so with.
@@ -60,20 +69,38 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// Takes chunks until none is left.
-    fn work(&self) {
-        loop {
-            let i = self.next.fetch_add(1, Ordering::Relaxed);
-            if i >= self.chunks {
-                return;
-            }
-            // SAFETY: chunk `i` is not done, so the caller still waits and the closure is alive.
-            let body = unsafe { &*self.body };
-            if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(i))) {
-                lock(&self.panicked).get_or_insert(payload);
-            }
-            if self.done.fetch_add(1, Ordering::Release) + 1 == self.chunks {
-                self.caller.unpark();
+    fn new(chunks: usize, threads: usize, body: *const (dyn Fn(usize) + Sync)) -> Self {
+        // without overflow, whatever the number of chunks: the first ones are larger by one
+        let (each, more) = (chunks / threads, chunks % threads);
+        let first = |k: usize| each * k + more.min(k);
+        let share = |k| Share { next: AtomicUsize::new(first(k)), end: first(k + 1) };
+        Shared {
+            shares: (0..threads).map(share).collect(),
+            chunks,
+            done: AtomicUsize::new(0),
+            panicked: Mutex::new(None),
+            body,
+            caller: std::thread::current(),
+            subnormal_as_zero: super::subnormal::is_on(),
+        }
+    }
+    /// Takes chunks until none is left: those of the share first, then what others have not come to.
+    fn work(&self, share: usize) {
+        let (before, from) = self.shares.split_at(share % self.shares.len());
+        for share in from.iter().chain(before) {
+            while share.next.load(Ordering::Relaxed) < share.end {
+                let i = share.next.fetch_add(1, Ordering::Relaxed);
+                if i >= share.end {
+                    break;
+                }
+                // SAFETY: chunk `i` is not done, so the caller still waits and the closure is alive.
+                let body = unsafe { &*self.body };
+                if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(i))) {
+                    lock(&self.panicked).get_or_insert(payload);
+                }
+                if self.done.fetch_add(1, Ordering::Release) + 1 == self.chunks {
+                    self.caller.unpark();
+                }
             }
         }
     }
@@ -107,7 +134,8 @@ fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-fn worker() {
+/// `index`: how many workers there were before it.
+fn worker(index: usize) {
     let p = pool();
     loop {
         let start = std::time::Instant::now();
@@ -130,18 +158,20 @@ fn worker() {
         p.pending.store(q.len(), Ordering::Release);
         drop(q);
         super::subnormal::follow(job.subnormal_as_zero);
-        job.work();
+        // the first share is the caller's
+        job.work(1 + index % (job.shares.len() - 1));
     }
 }
 
 fn ensure_workers(n: usize) {
     let p = pool();
     while p.workers.load(Ordering::Relaxed) < n {
-        if p.workers.fetch_add(1, Ordering::Relaxed) >= n {
+        let index = p.workers.fetch_add(1, Ordering::Relaxed);
+        if index >= n {
             p.workers.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        if std::thread::Builder::new().name("flambeau-kernel".into()).spawn(worker).is_err() {
+        if std::thread::Builder::new().name("flambeau-kernel".into()).spawn(move || worker(index)).is_err() {
             p.workers.fetch_sub(1, Ordering::Relaxed);
             return;
         }
@@ -152,7 +182,7 @@ thread_local! {
     static INSIDE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Calls `body(i)` for each `i` in `0..chunks`, on up to [`num_threads`] threads, the caller among them. A nested call
+/// Calls `body(i)` for each `i` in `0..chunks`, on up to [`num_threads`] threads, the caller among them, in no order. A nested call
 /// runs on the calling thread alone. A panic in a chunk is raised in the caller after all chunks have ended.
 pub fn parallel_chunks(chunks: usize, body: &(dyn Fn(usize) + Sync)) {
     let threads = num_threads().min(chunks);
@@ -163,15 +193,7 @@ pub fn parallel_chunks(chunks: usize, body: &(dyn Fn(usize) + Sync)) {
     ensure_workers(threads - 1);
     // SAFETY: only the lifetime is erased; the pointer is used while this function waits for `done`.
     let body: *const (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(body) };
-    let shared = Arc::new(Shared {
-        next: AtomicUsize::new(0),
-        chunks,
-        done: AtomicUsize::new(0),
-        panicked: Mutex::new(None),
-        body,
-        caller: std::thread::current(),
-        subnormal_as_zero: super::subnormal::is_on(),
-    });
+    let shared = Arc::new(Shared::new(chunks, threads, body));
     let asleep = {
         let mut q = lock(&pool().queue);
         for _ in 1..threads {
@@ -185,7 +207,7 @@ pub fn parallel_chunks(chunks: usize, body: &(dyn Fn(usize) + Sync)) {
         pool().wake.notify_one();
     }
     INSIDE.set(true);
-    shared.work();
+    shared.work(0);
     INSIDE.set(false);
     let mut spins = 0;
     while shared.done.load(Ordering::Acquire) < chunks {
@@ -243,6 +265,42 @@ mod tests {
         parallel_chunks(64, &|_| assert_eq!(std::thread::current().id(), me));
         assert_eq!(num_threads(), 1);
         assert!(set_alone(before));
+    }
+
+    #[test]
+    fn each_thread_begins_with_its_own_chunks() {
+        const EACH: usize = 4;
+        let threads = num_threads();
+        let begun = AtomicUsize::new(0);
+        let firsts = Mutex::new(std::collections::HashMap::new());
+        parallel_chunks(threads * EACH, &|i| {
+            lock(&firsts).entry(std::thread::current().id()).or_insert(i);
+            begun.fetch_add(usize::from(i.is_multiple_of(EACH)), Ordering::Relaxed);
+            // until all are there, so that nobody has to help
+            let start = std::time::Instant::now();
+            while begun.load(Ordering::Relaxed) < threads && start.elapsed().as_secs() < 2 {
+                std::thread::yield_now();
+            }
+        });
+        let firsts = lock(&firsts);
+        assert_eq!(firsts.get(&std::thread::current().id()), Some(&0));
+        if firsts.len() == threads {
+            assert!(firsts.values().all(|i| i.is_multiple_of(EACH)), "{firsts:?}");
+        }
+    }
+
+    #[test]
+    fn shares_have_every_chunk_once() {
+        for (chunks, threads) in [(2, 2), (3, 2), (8, 2), (9, 4), (4, 4), (1000, 7), (usize::MAX, 3)] {
+            let s = Shared::new(chunks, threads, &|_| ());
+            let mut next = 0;
+            for share in &s.shares {
+                assert_eq!(share.next.load(Ordering::Relaxed), next);
+                assert!(share.end > next && share.end - next <= chunks.div_ceil(threads));
+                next = share.end;
+            }
+            assert_eq!((next, s.shares.len()), (chunks, threads));
+        }
     }
 
     #[test]

@@ -9,8 +9,9 @@ use flambeau_cpu::engine::parallel::{num_threads, parallel_for};
 use flambeau_cpu::pointwise::{LoopFn, Param, finish};
 use smallvec::SmallVec;
 
-/// Work below this many picoseconds is not worth waking a thread for.
-const GRAIN_PS: usize = 30_000_000;
+/// Work below this many picoseconds is not worth waking a thread for: one that looks for work begins after one or two
+/// microseconds, one that sleeps after five to ten.
+const GRAIN_PS: usize = 12_000_000;
 /// Bytes that one core has near itself.
 const NEAR: usize = 1 << 20;
 /// About the picoseconds that a byte from further away takes.
