@@ -49,6 +49,8 @@ impl<T: Float, const RMS: bool> Job for Norm<'_, T, RMS> {
                 self.mean[r] = m;
             }
             self.rstd[r] = rstd;
+            // the next row is on its way while this one's results wait for their places
+            prefetch_row(x.as_ptr().wrapping_add(n), n);
             match (self.a.gamma, self.a.beta) {
                 (Some(g), Some(b)) => {
                     for (((y, x), g), b) in y.iter_mut().zip(x).zip(g).zip(b) {

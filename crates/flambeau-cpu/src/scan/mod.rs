@@ -15,6 +15,8 @@ use std::ops::Range;
 
 /// Columns that are scanned side by side.
 const W: usize = 64;
+/// Rows that are: each step of a row waits for the one before, so that several take little longer than one.
+const SIDE: usize = 4;
 
 struct Scan<'a, T, A, O, S> {
     x: &'a [T],
@@ -30,9 +32,25 @@ impl<T: Copy, A: Copy, O: Copy, S: Fn(A, T, usize) -> (A, O)> Job for Scan<'_, T
     const BEST: Level = Level::Portable;
     #[inline(always)]
     fn run<I: Isa>(self) {
-        let Scan { x, g, out, init, step, tiles } = self;
+        let Scan { x, g, out, init, step, mut tiles } = self;
         let per = g.inner.div_ceil(W);
         let (ns, is) = (g.ns as usize, g.is as usize);
+        while g.inner == 1 && ns == 1 && tiles.len() >= SIDE {
+            let first = tiles.start;
+            tiles.start += SIDE;
+            let row = |r: usize| &x[(first + r) * g.os as usize..][..g.n];
+            // SAFETY: each row is handled by one task.
+            let to = |r: usize| unsafe { &mut out.slice((first + r) * g.n, g.n)[..g.n] };
+            let (rows, outs) = ([row(0), row(1), row(2), row(3)], [to(0), to(1), to(2), to(3)]);
+            let mut a = [init; SIDE];
+            for k in 0..g.n {
+                // all are read before one is written: a row's place may look like another's to the machine
+                let v = [rows[0][k], rows[1][k], rows[2][k], rows[3][k]];
+                for r in 0..SIDE {
+                    (a[r], outs[r][k]) = step(a[r], v[r], k);
+                }
+            }
+        }
         for t in tiles {
             let (o, i) = (t / per, t % per * W);
             let w = W.min(g.inner - i);
@@ -204,4 +222,33 @@ pub fn logcumsumexp_complex<T: Copy + Sync + Send + Into<f64>>(
         let a = Complex::new(a.re.raw(), a.im.raw());
         (a, Complex::new(round(a.re), round(a.im)))
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows side by side give what each gives alone, whatever their number and the room between them.
+    #[test]
+    fn rows_side_by_side() {
+        let n = 37;
+        for (rows, room) in [(1, 37), (3, 40), (4, 37), (9, 37), (11, 41)] {
+            let x: Vec<f32> = (0..rows * room).map(|i| ((i * 7919) % 101) as f32 * 0.37 - 18.0).collect();
+            let g = Geo { outer: rows, n, inner: 1, os: room as isize, ns: 1, is: 1 };
+            let mut sums = vec![0.0; rows * n];
+            cumsum(&x, g, &mut sums);
+            let (mut tops, mut at) = (vec![0.0; rows * n], vec![0; rows * n]);
+            cummax(&x, g, &mut tops, &mut at);
+            for r in 0..rows {
+                let (mut sum, mut top) = (0.0f64, (f32::NEG_INFINITY, 0));
+                for k in 0..n {
+                    let v = x[r * room + k];
+                    sum += f64::from(v);
+                    top = if v >= top.0 { (v, k as i64) } else { top };
+                    assert_eq!(sums[r * n + k], sum as f32, "{rows} {r} {k}");
+                    assert_eq!((tops[r * n + k], at[r * n + k]), top, "{rows} {r} {k}");
+                }
+            }
+        }
+    }
 }
